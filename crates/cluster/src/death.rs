@@ -37,7 +37,7 @@ pub struct Deaths {
     is_fencing: bool,
 }
 
-/// What a look at the leases means for a process.
+/// The result of a look at a process's lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseVerdict {
     /// It has one.

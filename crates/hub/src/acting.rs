@@ -64,7 +64,7 @@ pub(crate) enum PartingStage {
 pub(crate) struct Moves {
     /// The slots that this shard acts for.
     pub(crate) acting: SlotSet,
-    /// Slots that it has to act for as soon as others have sent what they have of them.
+    /// Slots that it has to act for as soon as others have sent their data for them.
     pub(crate) awaited: SlotSet,
     /// The shards that have it, each with the names of the views by which it may say that it has
     /// sent all: the one by which it was to do so, and those after that.
@@ -101,7 +101,7 @@ pub(crate) enum Whereabouts {
 }
 
 impl Moves {
-    /// Forgets who had what has come.
+    /// Forgets the sources of everything that has arrived.
     pub(crate) fn forget_sources(&mut self) {
         self.sources.clear();
         self.journals.clear();

@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// Returns what the sources of all domains were asked, by domain.
+    /// Returns the statistics of all sources, by domain.
     pub fn sources_seen(&self) -> impl Iterator<Item = (&str, SourceSeen)> {
         let of = |login: &LoginBy| match login {
             LoginBy::Source(source) => source.seen(),
@@ -130,5 +130,5 @@ impl World {
     }
 }
 
-/// The JSON of RFC 7628 §3.2.2 for a token that is good, but not for what is wanted.
+/// The JSON of RFC 7628 §3.2.2 for a valid token that lacks the required scope.
 const NOT_FOR_IT: &str = r#"{"status":"invalid_token"}"#;

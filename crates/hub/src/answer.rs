@@ -66,7 +66,7 @@ impl World {
             ns::ROSTER if target == Target::Account && self.privileges(&iq.from).is_some() => {
                 return self.roster_for_component(iq);
             }
-            // RFC 6121 §2.1.5, whether there is such an account or not: the answer tells nobody.
+            // RFC 6121 §2.1.5, whether the account exists or not: the answer doesn't reveal it.
             ns::ROSTER if target == Target::Account && iq.set => return self.reply_error(&iq, Condition::Forbidden),
             // RFC 3921 §3: older clients ask for a session; RFC 6120 made it nothing.
             ns::SESSION if iq.set => return self.reply_done(&iq),

@@ -15,8 +15,8 @@ use crate::card::Card;
 use crate::moves::{LATE_MS, PATIENCE_MS};
 
 impl World {
-    /// Takes the cards of what goes on here, once all has come that has to; `None` before, and if
-    /// nothing is awaited. [`World::go_on`] comes next, then [`World::arrived`].
+    /// Takes the cards of everything that continues here, once all of it has arrived; `None`
+    /// before, and if nothing is awaited. [`World::go_on`] comes next, then [`World::arrived`].
     pub fn take_arrived(&mut self) -> Option<Vec<Card>> {
         let moves = self.people.moves.as_ref()?;
         let is_awaiting = !moves.awaited.is_empty();
@@ -56,7 +56,7 @@ impl World {
         Some(here)
     }
 
-    /// Lets what has come begin, and opens what has waited for it.
+    /// Lets everything that has arrived begin, and processes the stanzas that have waited for it.
     pub fn arrived(&mut self) {
         self.proceed();
         self.call_all(|registry| &registry.rounds.arrived);

@@ -19,8 +19,8 @@ use crate::waiting::Inquiry;
 
 impl World {
     /// Sends a request from a domain of this server, or from a session whose home this is; `then`
-    /// gets what came of it, at the latest after a minute. The client of such a session sees
-    /// nothing of it.
+    /// gets the outcome, after a minute at the latest. The client of such a session sees nothing
+    /// of it.
     pub fn ask(
         &mut self,
         from: &str,
@@ -57,8 +57,8 @@ impl World {
         self.route_built(&request.finish(), to);
     }
 
-    /// Takes a result or an error that came for an account or a session, if it answers what was
-    /// asked in the name of that, be it too late: no client has such an id.
+    /// Takes a result or an error for an account or a session, if it answers a request made on its
+    /// behalf, even if it is too late: no client has such an id.
     pub(crate) fn answered_here(&mut self, packet: &Packet) -> bool {
         let is_own = packet.id().is_some_and(|id| {
             let rest = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
@@ -74,7 +74,7 @@ impl World {
     pub(crate) fn answered(&mut self, packet: &Packet) {
         let Some(id) = packet.id() else { return };
         let station = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')?.0.parse().ok());
-        // Of a process that is gone nobody waits for it.
+        // Nobody waits for the requests of a process that is gone.
         let Some(shard) = station.and_then(|station| self.shard_of(station)) else { return };
         if shard != self.shard() {
             return self.send_letter(shard, Answered(packet.clone()));

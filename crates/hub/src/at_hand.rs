@@ -23,13 +23,13 @@ pub(crate) struct AtHand {
     pub(crate) documents: Vec<KeptDocument>,
     /// Only where a document asks for it.
     pub(crate) roster: Option<Box<KnownItems>>,
-    /// Set if modules decide for each session what it gets of what is for the account.
+    /// Set if modules decide for each session which stanzas for the account it gets.
     pub(crate) is_screened: bool,
-    /// The store has not told yet what there is.
+    /// The store hasn't returned its documents yet.
     pub(crate) is_loading: bool,
 }
 
-/// A document: what counts, and what the store is known to have.
+/// A document: the current version, and the one that the store is known to have.
 pub(crate) struct KeptDocument {
     pub(crate) name: &'static str,
     pub(crate) now: Option<Rc<dyn AnyDocument>>,
@@ -41,7 +41,7 @@ pub(crate) struct KeptDocument {
 /// Accounts without session that somebody writes to.
 pub(crate) struct Absent {
     pub(crate) accounts: Map<Box<str>, AbsentState>,
-    /// Those that are loaded, with the time when they were, oldest first.
+    /// The loaded ones, with the time when they were loaded, oldest first.
     pub(crate) loaded: VecDeque<(Box<str>, u64)>,
     /// Stanzas that wait for any of them.
     pub(crate) waiting: Share,
@@ -92,7 +92,8 @@ impl Absent {
         }
     }
 
-    /// Forgets those that were loaded too long ago, and the oldest of too many or too large ones.
+    /// Forgets documents that were loaded too long ago, and the oldest if they are too many or too
+    /// large.
     pub(crate) fn forget_old(&mut self, now: u64) {
         while let Some((account, at)) = self.loaded.front() {
             let (account, at) = (account.clone(), *at);

@@ -71,8 +71,8 @@ impl World {
         }
     }
 
-    /// Returns the shard that what is for a domain elsewhere, or a component, goes to next; this
-    /// one if it leaves here.
+    /// Returns the next shard for stanzas to a remote domain, or a component; this one if they
+    /// leave here.
     pub(crate) fn way_to(&self, domain: &str) -> usize {
         let Attached { here, elsewhere } = &self.out.attached;
         let home = self.home_of_text(domain);

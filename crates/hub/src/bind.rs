@@ -34,7 +34,7 @@ impl World {
 
     fn bind_as(&mut self, link: Link, account: &Jid, resource: Option<&str>, conflict: Conflict) {
         let is_anonymous = self.is_anonymous(account.domain());
-        // XEP-0175 §3: the server chooses, so that nobody is told apart by a resource.
+        // XEP-0175 §3: the server chooses, so that a resource identifies nobody.
         let resource = resource.filter(|_| !is_anonymous);
         let address = match self.choose_address(account, resource, conflict) {
             Ok(address) => address,
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// Replaces what the shard knows of a user's subscriptions.
+    /// Replaces the shard's knowledge of a user's subscriptions.
     pub(crate) fn set_contacts(&mut self, user: u32, contacts: &[(Jid, rookery_store::Subscription)]) {
         let mut cached: Vec<SessionContact> = Vec::with_capacity(contacts.len());
         for (jid, subscription) in contacts {
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// Brings one subscription of a user who is here up to date.
+    /// Updates one subscription of a user who is online.
     pub(crate) fn set_contact(&mut self, owner: JidRef<'_>, contact: &Jid, to: bool, from: bool) {
         let hash = self.hash(owner.bare_str());
         let Some(at) = self.user_named(hash, owner.bare_str()) else { return };
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// Ends a session: its presence, what was not delivered to it, its memory.
+    /// Ends a session: its presence, its undelivered stanzas, its memory.
     fn end(&mut self, link: Link) {
         self.become_unavailable(link, None);
         self.call_of_session(|registry| &registry.sessions.ended, link);
@@ -272,8 +272,8 @@ impl World {
         self.out.events.push_back(Event::Released(link));
     }
 
-    /// Takes a session out of the world. What it had not got goes where it would have gone without
-    /// it.
+    /// Takes a session out of the world. Its undelivered stanzas go where they would have gone
+    /// without it.
     pub(crate) fn forget(&mut self, link: Link) {
         self.give_back(link);
         self.remove_session(link);
@@ -307,8 +307,8 @@ impl World {
             unsent.retain(|unsent| unsent.packet.kind() != Kind::Message);
         }
         unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent));
-        // What the server has asked this session in its account's name, such as to take a change of
-        // the roster, is older than what the next session of the same resource knows.
+        // A server's request to this session on its account's behalf, such as a roster push, is
+        // older than the knowledge of the next session of the same resource.
         unsent.retain(|unsent| !is_push(&unsent.packet));
         let taken = &self.clock.taken;
         let unsent = unsent.into_iter().map(|unsent| (taken.when(unsent.number), unsent));
@@ -327,9 +327,9 @@ impl World {
         self.out.given_back = None;
     }
 
-    /// Returns whether another resource of the account got its own copy of what this one got for
-    /// the bare JID (RFC 6121 §8.5.2.1.1). One that did not get it either, and takes messages no
-    /// more, gives it back in its turn.
+    /// Returns whether another resource of the account got its own copy of a stanza that this one
+    /// got for the bare JID (RFC 6121 §8.5.2.1.1). If one of them did not get it either, and
+    /// accepts messages no more, it gives it back in its turn.
     fn others_have(&self, link: Link, unsent: &Unsent) -> bool {
         let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         let mut others = user.into_iter().flat_map(|user| &user.links).filter(|&&other| other != link);
@@ -360,9 +360,10 @@ impl World {
         }
     }
 
-    /// Deals with a stanza that lay in the outbox of a session that ended: messages go where they
-    /// would have gone without that session, requests are answered (RFC 6121 §8.5.3.2), the rest
-    /// concerned nobody else. If it came a while ago, it says so (XEP-0198 §4, XEP-0203).
+    /// Deals with a stanza in the outbox of a session that has ended: messages go where they would
+    /// have gone without that session, requests are answered (RFC 6121 §8.5.3.2), the rest
+    /// concerned nobody else. If it arrived some time ago, it is stamped so (XEP-0198 §4,
+    /// XEP-0203).
     pub(crate) fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>, when: Option<u64>) {
         let hash = self.hash(to.bare_str());
         let is_message = packet.kind() == Kind::Message;
@@ -403,7 +404,7 @@ impl World {
 }
 
 /// Returns whether a packet is a push of the server (RFC 6121 §2.1.6, XEP-0191 §3.3): a request
-/// from nobody, of which nobody has to hear that it was not answered.
+/// from nobody, for which a missing answer needn't be reported.
 fn is_push(packet: &Packet) -> bool {
     packet.type_() == StanzaType::Set && packet.sender().is_none()
 }

@@ -37,7 +37,7 @@ pub(crate) struct Bridged {
 }
 
 impl Bridged {
-    /// Remembers what the presence of a component's user means for its recipient.
+    /// Remembers the meaning of presence from a component's user for its recipient.
     pub(crate) fn note(&mut self, packet: &Packet, to: JidRef<'_>) {
         let is_shown = packet.type_() == StanzaType::Available;
         if packet.kind() != Kind::Presence || !(is_shown || packet.type_() == StanzaType::Unavailable) {
@@ -55,14 +55,14 @@ impl Bridged {
         }
     }
 
-    /// Takes note that a component is gone; `true` if nobody is being told of another.
+    /// Notes that a component is gone; `true` if no notifications about another are in progress.
     pub(crate) fn gone(&mut self, component: &str) -> bool {
         let was_idle = self.farewells.is_empty();
         self.farewells.append(&mut self.shown.remove(component).unwrap_or_default());
         was_idle && !self.farewells.is_empty()
     }
 
-    /// Returns the next who has to be told, and of whom.
+    /// Returns the next user who has to be notified, and about whom.
     pub(crate) fn next(&mut self) -> Option<(Jid, Jid)> {
         let pair = self.farewells.pop_first()?;
         self.number -= 1;
@@ -77,7 +77,7 @@ impl Bridged {
 
 /// Pairs of a component's user and somebody who sees it that a shard remembers.
 const MOST_SHOWN: usize = 100_000;
-/// The bounds of what is remembered.
+/// The bounds of this memory.
 pub const BOUNDS: &[Bound] = &[Bound::on(
     "users of components that have shown their presence, each to one other",
     Per::Shard,

@@ -25,7 +25,7 @@ pub(crate) type IqHandler = fn(&mut World, Iq);
 pub(crate) type BeforeLogin = fn(&mut World, Guest, Iq);
 /// Sees a stanza for a domain itself.
 pub(crate) type ToDomain = fn(&mut World, &Packet, JidRef<'_>) -> Verdict;
-/// Sees a message that nobody took.
+/// Sees a message that nobody accepted.
 pub(crate) type Undelivered = fn(&mut World, Passage<'_>) -> Verdict;
 /// Gets every stanza for a service of a domain.
 pub(crate) type CallServe = fn(&mut World, &Packet, JidRef<'_>, &Domain);
@@ -46,9 +46,9 @@ pub(crate) type OfContact = fn(&mut World, JidRef<'_>, JidRef<'_>);
 pub(crate) type OfAccount = fn(&mut World, JidRef<'_>);
 /// Hears of a session.
 pub(crate) type OfSession = fn(&mut World, Link);
-/// Says what a module takes along of a session to another process, and takes it up there.
+/// Saves a module's part of a session for another process, and restores it there.
 pub(crate) type Carrying = (fn(&World, Link) -> Carry, fn(&mut World, Link, Option<&[u8]>));
-/// Hears of a stanza that a session gets while nobody looks.
+/// Is called for a stanza that a session gets while the user isn't looking.
 pub(crate) type Unattended = fn(&mut World, &Packet, Link);
 /// Adds to the stream features of a domain; the registry tells what else is there.
 pub(crate) type FeaturesCall = fn(&Registry, &Domain) -> Vec<Built>;
@@ -97,20 +97,20 @@ pub(crate) trait AnyDocument: Any {
 /// Reads documents of one type.
 pub(crate) type ReadDocument = fn(&[u8]) -> Option<Rc<dyn AnyDocument>>;
 
-/// Says who is whose contact by group: functions of the module that keeps the groups. Each gets the
-/// bare JID of an account first.
+/// Says who is whose contact by group: functions of the module that keeps the groups. Each gets
+/// the bare JID of an account first.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedContacts {
-    /// Returns what the account and a contact show each other, seen from the account.
+    /// Returns the relation between the account and a contact, from the account's view.
     pub relation: fn(&World, JidRef<'_>, JidRef<'_>) -> Subscription,
-    /// Returns the circle of those who see the presence of the account; `None` if nobody does.
+    /// Returns the circle of those who see the account's presence; `None` if nobody does.
     pub watchers: fn(&mut World, JidRef<'_>) -> Option<Circle>,
-    /// Returns the circle of those whose presence the account sees; `None` if that is nobody.
+    /// Returns the circle of those whose presence the account sees; `None` if there are none.
     pub watched: fn(&mut World, JidRef<'_>) -> Option<Circle>,
     /// Tells whether the account sees anybody's presence.
     pub has_watched: fn(&World, JidRef<'_>) -> bool,
-    /// Returns the members of the circle of watchers one by one, of everybody those who are here,
-    /// on whatever shard.
+    /// Returns the members of the circle of watchers one by one; for the circle of everybody,
+    /// those who are online, on whatever shard.
     pub each_watcher: fn(&World, JidRef<'_>) -> Vec<Jid>,
     /// Returns the roster items of the account, each contact once.
     pub items: fn(&World, JidRef<'_>) -> Vec<RosterItem>,

@@ -34,7 +34,7 @@ pub(crate) fn digest(id: &str) -> IdDigest {
     Sha256::digest(id.as_bytes()).into()
 }
 
-/// A part of a world that another process goes on with.
+/// A part of a world that continues in another process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Card {
     /// A session.
@@ -43,13 +43,13 @@ pub enum Card {
     Letter(String, String, ByteBuf),
 }
 
-/// A session that another process goes on with.
+/// A session that continues in another process.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SessionCard {
     pub(crate) jid: Jid,
     /// The time of day until which it can be resumed, in milliseconds since 1970.
     pub(crate) until_ms: u64,
-    /// The stanzas that the client was sent and has not acknowledged, then those that waited.
+    /// The stanzas that the client hasn't acknowledged, then those that waited.
     pub(crate) stanzas: Vec<CardStanza>,
     /// A [`CardState`] behind the version of its form.
     state: ByteBuf,
@@ -87,8 +87,8 @@ pub(crate) struct CardState {
     pub peer: SocketAddr,
     /// The parts of modules, by their names.
     pub modules: Vec<(String, ByteBuf)>,
-    /// True if the stop has taken its connection, so that nobody has told the user yet what the
-    /// client may have missed.
+    /// True if the stop has taken its connection, so that the user hasn't been notified yet of
+    /// stanzas that the client may have missed.
     pub is_uncalled: bool,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct CardShown {
 pub enum CardError {
     /// It was written by another version of this server.
     Version(Option<u8>),
-    /// Its bytes don't hold what they should.
+    /// Its bytes aren't valid.
     Malformed(String),
 }
 
@@ -220,7 +220,7 @@ impl SessionCard {
         Ok(state)
     }
 
-    /// Returns the card of a session of which a journal has this besides.
+    /// Returns the card of a session with additional data from a journal.
     pub(crate) fn recovered(mut self, stanzas: Vec<CardStanza>, counts: CardTally) -> Result<Self, CardError> {
         let sent = stanzas.len() as u32;
         self.stanzas = stanzas;
@@ -236,7 +236,7 @@ impl SessionCard {
         Ok(self)
     }
 
-    /// Returns the stanzas for an outbox, of which so many were sent.
+    /// Returns the stanzas for an outbox, of which this number were sent.
     pub(crate) fn carried(&mut self, acknowledged: u32, sent: u32) -> Carried {
         let mut unacked: Vec<_> = std::mem::take(&mut self.stanzas).into_iter().map(CarriedStanza::from).collect();
         let waiting = unacked.split_off(unacked.len().min(sent as usize));
@@ -338,7 +338,7 @@ pub(crate) fn share(cards: &mut [(SessionCard, Option<CardState>)]) {
     }
 }
 
-/// Stands among the parts of modules for a session that goes on from a journal.
+/// Marks, among the parts of modules, a session that continues from a journal.
 pub(crate) const RECOVERED: &str = "journal";
 /// The version of the outer layer: the first byte of a card.
 const VERSION: u8 = 1;

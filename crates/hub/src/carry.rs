@@ -27,12 +27,12 @@ use crate::letter::Letter;
 use crate::session::RosterInterest;
 
 impl World {
-    /// Returns whether the server stops and its sessions go on in another process.
+    /// Returns whether the server stops and its sessions continue in another process.
     pub fn hands_on(&self) -> bool {
         self.clock.hands_on
     }
 
-    /// Returns whether a session can go on in another process.
+    /// Returns whether a session can continue in another process.
     pub fn is_lasting(&self, link: Link) -> bool {
         let can_return = self.managed(link).is_some_and(|managed| managed.id.is_some());
         let is_alive = self.session_at(link).is_some_and(|session| !session.ending && !session.gone);
@@ -54,8 +54,8 @@ impl World {
         true
     }
 
-    /// Ends the sessions that another process can't go on with, because something in them can't
-    /// travel or so many bytes don't hold their cards.
+    /// Ends the sessions that can't continue in another process, because something in them can't
+    /// travel or their cards would exceed the limit of bytes.
     pub fn end_others(&mut self, most_bytes: usize, peer_of: impl Fn(Link) -> Option<SocketAddr>) {
         let mut bytes = 0;
         for link in self.people.sessions.links().collect::<Vec<_>>() {
@@ -66,9 +66,9 @@ impl World {
         }
     }
 
-    /// Returns what another process goes on with: the sessions that wait for their clients, as far
-    /// as so many bytes hold them, what modules add, and what has still to go on here from the
-    /// process before. The sessions stay until [`World::forget_carried`].
+    /// Returns everything that continues in another process: the sessions that wait for their
+    /// clients, within the limit of bytes, the modules' additions, and parts of the previous
+    /// process that have yet to continue here. The sessions stay until [`World::forget_carried`].
     pub fn cards(&mut self, most_bytes: usize, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Vec<Vec<u8>> {
         let (mut cards, mut bytes) = (Vec::new(), 0);
         for link in self.people.sessions.links().collect::<Vec<_>>() {
@@ -100,9 +100,9 @@ impl World {
         cards
     }
 
-    /// Forgets the sessions that have [cards](World::cards), which are no longer of this process;
-    /// unless nobody has taken these. All others end. Returns the links of those that are
-    /// forgotten.
+    /// Forgets the sessions that have [cards](World::cards), which no longer belong to this
+    /// process, unless nobody has taken these. All others end. Returns the links of the forgotten
+    /// sessions.
     pub fn forget_carried(&mut self, are_taken: bool) -> Vec<Link> {
         let mut carried = std::mem::take(&mut self.out.carried);
         carried.retain(|_| are_taken);
@@ -115,8 +115,9 @@ impl World {
         carried
     }
 
-    /// Lets a module go on in another process: the letter is opened there, at the home of a text,
-    /// before anything goes on. It may claim a place then; the rest is for [`World::in_turn`].
+    /// Hands a module's data on to another process: the letter is opened there, at the home of a
+    /// text, before anything continues. It may reserve a place then; the rest is for
+    /// [`World::in_turn`].
     pub fn hand_on<L: Letter>(&mut self, home: &str, letter: &L) {
         debug_assert!(self.registry().letter_kind(L::NAME).is_some(), "no module declares the letter {:?}", L::NAME);
         match postcard::to_allocvec(letter) {
@@ -137,7 +138,7 @@ impl World {
         let (until_ms, mut state) = self.state_of(link, peer)?;
         let is_settled = self.ledger(link).is_none_or(|ledger| ledger.handled() == ledger.sure());
         if !is_settled && !state.modules.iter().any(|(name, _)| name == RECOVERED) {
-            // Its client says again what it has said, as after a death.
+            // Its client sends its stanzas again, as after a death.
             state.modules.push((RECOVERED.to_owned(), ByteBuf::new()));
         }
         let taken = &self.clock.taken;
@@ -156,7 +157,7 @@ impl World {
         let stream = CardCounts { id, seconds, handled, doubtful, acknowledged: 0, sent: 0 };
         let session = self.session_at(link)?;
         let rare = session.rare.as_ref()?;
-        // It may be about to go on here from the process before.
+        // It may be about to continue here from the previous process.
         let back = self.people.returning.session(self.reference(link)?);
         let (shown, until_ms, mut modules, is_uncalled) = match back {
             Some(back) => (back.shown.clone(), back.until_ms, back.modules.clone(), back.is_uncalled),

@@ -2,7 +2,7 @@
 
 use crate::World;
 
-/// The numbers of things that a shard has in hand.
+/// The numbers of things that a shard holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Census {
     /// Accounts with a session.
@@ -17,12 +17,12 @@ pub struct Census {
     pub logins: usize,
     /// Mail for other shards, and events for the driver.
     pub outgoing: usize,
-    /// Calls that are to come later. Those that come again and again are among them.
+    /// Calls that are to be made later. Recurring ones are included.
     pub timers: usize,
 }
 
 impl World {
-    /// Counts what is in hand.
+    /// Counts what the shard holds.
     pub fn census(&self) -> Census {
         let waiting = &self.waiting;
         let mail: usize = self.out.mail.iter().map(Vec::len).sum();

@@ -36,8 +36,8 @@ impl World {
         }
     }
 
-    /// Goes on with those of some accounts, here or away, that conceal themselves from nobody or at
-    /// least not from `asker`.
+    /// Continues with those accounts, here or offline, that conceal their presence from nobody or
+    /// at least not from `asker`.
     pub fn unconcealed(&mut self, asker: Jid, mut owners: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
         let Some(document) = self.catalogue.registry.concealing().filter(|_| !owners.is_empty()) else {
             return then(self, owners);
@@ -86,7 +86,7 @@ impl World {
         watchers
     }
 
-    /// Returns the same contacts without those who see it by group only.
+    /// Returns the same contacts without those who only see it by group.
     pub(crate) fn own_watchers(&self, account: JidRef<'_>) -> Vec<Jid> {
         self.subscribed(account, |_, from| from)
     }
@@ -112,8 +112,8 @@ impl World {
         user.is_some_and(|user| self.may_see(user, asker))
     }
 
-    /// Returns what an account whose home this is and a contact show each other, by subscription or
-    /// by group; `None` if the account has no session.
+    /// Returns the relation between an account whose home this is and a contact, by subscription
+    /// or by group; `None` if the account has no session.
     pub fn subscription(&self, account: JidRef<'_>, contact: JidRef<'_>) -> Option<Subscription> {
         let (own, shared) = (self.own_subscription(account, contact)?, self.shared_relation(account, contact));
         Some(Subscription::new(own.to() || shared.to(), own.from() || shared.from()))
@@ -128,8 +128,8 @@ impl World {
         Some(found.map_or(Subscription::None, |found| Subscription::new(found.to(), found.from())))
     }
 
-    /// Returns the addresses to which a session has sent directed presence that still stands (RFC
-    /// 6121 §4.6.3).
+    /// Returns the addresses to which a session has sent directed presence that is still in effect
+    /// (RFC 6121 §4.6.3).
     pub fn directed_to(&self, link: Link) -> Vec<Jid> {
         let rare = self.session_at(link).and_then(|session| session.rare.as_ref());
         rare.map(|rare| rare.directed.iter().cloned().collect()).unwrap_or_default()
@@ -149,8 +149,8 @@ impl World {
         self.catalogue.registry.concealing().map(crate::module::stored_name).unwrap_or_default()
     }
 
-    /// Answers probes with the last presence of accounts that are away, without those that conceal
-    /// it from the asker by the document that comes with it.
+    /// Answers probes with the last presence of accounts that are offline, except those that
+    /// conceal it from the asker by the document that comes with it.
     pub(crate) fn show_last(&mut self, asker: Jid, seen: Vec<(LastSeen, Option<Vec<u8>>)>) {
         let concealing = self.catalogue.registry.concealing();
         for (last, bytes) in seen {
@@ -189,8 +189,8 @@ impl World {
         }
     }
 
-    /// Lets an account whose documents the store could not give do nothing: nobody knows whom it
-    /// conceals itself from.
+    /// Makes an account whose documents the store couldn't return do nothing: it isn't known from
+    /// whom it conceals itself.
     pub(crate) fn refuse_without_documents(&mut self, account: &Jid, error: &StoreError) {
         self.store_failed("loading what modules need of the account", account, error);
         for link in self.links_of(account.as_ref()) {

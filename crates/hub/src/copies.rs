@@ -16,8 +16,8 @@ use crate::mail::Mail;
 use crate::passage::Notes;
 
 impl World {
-    /// Sends one packet to many addresses, bare or full, here or elsewhere. Nobody sees who else
-    /// gets it.
+    /// Sends one packet to many addresses, bare or full, here or elsewhere. No recipient sees the
+    /// others.
     pub fn fan_out<'a>(&mut self, packet: &Packet, to: impl IntoIterator<Item = JidRef<'a>>) {
         let mut away = BTreeMap::<String, Vec<Jid>>::new();
         let elsewhere = self.fan_out_here(packet, to, |jid| match away.get_mut(jid.domain()) {
@@ -34,8 +34,8 @@ impl World {
         }
     }
 
-    /// Fans out to those who are accounts of this server. `away` gets those of other servers; what
-    /// is left are services and domains.
+    /// Fans out to accounts of this server. `away` gets those of other servers; the rest are
+    /// services and domains.
     fn fan_out_here<'a>(
         &mut self,
         packet: &Packet,
@@ -89,8 +89,7 @@ impl World {
         if self.is_tracing() {
             self.sight_copies(packet, to);
         }
-        // Presence for an account goes to the resources that are available there, and to nobody
-        // else.
+        // Presence for an account goes only to the resources that are available there.
         let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);
         let on = self.filters_anywhere().delivery;
         for (hash, name) in to.iter() {
@@ -118,7 +117,7 @@ impl World {
     }
 
     fn deliver_copy(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, is_state: bool) {
-        // What is said of a state waits behind what was said of it before (RFC 6120 §10.1).
+        // A newer state is sent after older ones (RFC 6120 §10.1).
         if !is_state || to.resource().is_some() || self.is_held(self.user_named(hash, to.bare_str())) {
             return self.deliver(hash, packet, to, Notes::default());
         }

@@ -81,7 +81,7 @@ impl Drop for Charge {
 pub struct Ledger {
     /// Stanzas that the world has taken.
     handled: u32,
-    /// The number of these that nobody is at work on any more.
+    /// The number of these that nobody is working on any more.
     sure: u32,
     /// The number that the client was told last.
     told: u32,
@@ -94,7 +94,7 @@ pub struct Ledger {
     pub(crate) watched: bool,
     /// True if it is told something when the journal has the count.
     pub(crate) awaits_journal: bool,
-    /// The custody of what has come since the last [`Ledger::close`]; kept for the next stanza when
+    /// The custody of stanzas since the last [`Ledger::close`]; reused for the next stanza when
     /// nobody has a share any more.
     open: Option<Custody>,
     closing: Option<ClosedCustody>,
@@ -137,9 +137,9 @@ impl Ledger {
         self.handled
     }
 
-    /// Returns the number of stanzas that nobody is at work on any more, for an owner that looks
-    /// from time to time and isn't told. What has come until one call is told apart, in later ones,
-    /// from what comes behind it.
+    /// Returns the number of stanzas that nobody is working on any more, for an owner that checks
+    /// from time to time and isn't notified. Later calls distinguish stanzas from before a call
+    /// from those after it.
     pub fn look(&mut self) -> u32 {
         if self.closing.as_ref().is_some_and(|closing| closing.charge.strong_count() == 0) {
             self.closed();
@@ -186,16 +186,17 @@ impl Ledger {
         self.told
     }
 
-    /// Tells the client a number that was sure a while ago.
+    /// Tells the client an earlier settled number.
     pub(crate) fn tell_earlier(&mut self, count: u32) -> u32 {
         debug_assert!(self.handled.wrapping_sub(count) >= self.handled.wrapping_sub(self.sure), "it was sure");
         self.told = count;
         count
     }
 
-    /// Returns the same for a client that hears nothing more behind it: nothing from the first
-    /// refusal on that it isn't known to have heard of, unless it was told that already. It sends
-    /// again what it may have got an error for, rather than not what it has heard nothing of.
+    /// Returns the same for a client that gets nothing more: it excludes everything from the first
+    /// refusal on that the client isn't known to have been told of, unless that number was sent
+    /// already. It sends again stanzas that it may have got an error for, rather than leaving out
+    /// some that it doesn't know about.
     pub(crate) fn tell_last(&mut self) -> u32 {
         let left = |count: u32| self.handled.wrapping_sub(count);
         let count = self.doubt().unwrap_or(self.sure);
@@ -203,7 +204,7 @@ impl Ledger {
         self.told
     }
 
-    /// Returns whether nobody is at work on anything that the client has sent.
+    /// Returns whether nobody is working on any of the client's stanzas.
     pub fn is_settled(&mut self) -> bool {
         let is_settled =
             self.closing.is_none() && self.open.as_mut().is_none_or(|open| Arc::get_mut(&mut open.0).is_some());
@@ -265,7 +266,7 @@ impl Ledger {
         self.doubtful = None;
     }
 
-    /// Returns what is left of it when the session ends.
+    /// Returns the remainder when the session ends.
     pub fn end(self) -> Balance {
         let open = self.open.map(|open| Arc::downgrade(&open.0)).unwrap_or_default();
         let closing = self.closing.map(|closing| closing.charge).unwrap_or_default();
@@ -273,12 +274,12 @@ impl Ledger {
         Balance { handled, sure, told, charges: [open, closing], has_refused: None }
     }
 
-    /// Returns what is left of it when a session ends that can't be told any more what is refused.
-    /// Errors that were not acknowledged until then, its client may never have read.
+    /// Returns the remainder when a session ends that can't be told any more of refusals. Its
+    /// client may never have read errors that it hadn't acknowledged by then.
     pub(crate) fn end_untold(mut self) -> Balance {
         let sure = self.doubtful.take().unwrap_or(self.sure);
         let has_refused = self.has_refused.clone();
-        // What comes behind a message in doubt is in doubt.
+        // Everything after a message in doubt is in doubt.
         has_refused.fetch_or(sure != self.sure, Ordering::AcqRel);
         Balance { sure, has_refused: Some(has_refused), ..self.end() }
     }
@@ -291,12 +292,12 @@ pub struct Balance {
     sure: u32,
     told: u32,
     charges: [Weak<Charge>; 2],
-    /// True if a message was refused and nobody was there to hear of it.
+    /// True if a message was refused and nobody was there to be told.
     has_refused: Option<Arc<AtomicBool>>,
 }
 
 impl Balance {
-    /// Returns the number of stanzas that were taken once nobody is at work on any; `None` before.
+    /// Returns the number of stanzas once nobody is working on any of them; `None` before.
     pub fn settled(&self) -> Option<u32> {
         self.charges.iter().all(|charge| charge.strong_count() == 0).then_some(self.handled)
     }
@@ -401,7 +402,7 @@ mod tests {
         assert!(ledger.is_settled() && ledger.sure() == 0);
     }
 
-    /// XEP-0198 §5: what a client has to send again is rather too much than too little.
+    /// XEP-0198 §5: a client should rather send too much again than too little.
     #[test]
     fn what_was_refused_and_not_heard_of_is_not_sure() {
         for (settles_before, missed, sure) in [(false, false, 1), (true, true, 1), (true, false, 2)] {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rookery_base::date;
 use rookery_xml::{Built, Writer, ns};
 
-/// Returns the `<delay/>` that tells when `from` received what is delivered only now.
+/// Returns the `<delay/>` that says when `from` received a stanza that is delivered only now.
 pub fn element(from: &str, unix_ms: u64) -> Built {
     let mut delay = Writer::with_ns("delay", ns::DELAY);
     delay.attr("from", from).attr("stamp", &date::timestamp(unix_ms));

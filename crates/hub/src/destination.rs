@@ -13,11 +13,11 @@ use crate::session::SessionRef;
 pub enum Destination {
     /// The session that it is addressed to.
     Session(Link),
-    /// Every session that takes messages to the bare JID; if there is none, it waits for one.
+    /// Every session that accepts messages to the bare JID; if there is none, it waits for one.
     Account,
-    /// Nobody, and nobody hears of it.
+    /// No recipient, and nobody is notified.
     Nobody,
-    /// Nobody, and its sender gets an error.
+    /// No recipient, and its sender gets an error.
     Refused,
 }
 

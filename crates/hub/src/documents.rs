@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// Loads what is needed of an account whose first session binds. Until then nothing is
+    /// Loads the required documents of an account whose first session binds. Until then nothing is
     /// delivered to it.
     pub(crate) fn load_documents(&mut self, session: SessionRef, account: JidRef<'_>) {
         if !self.catalogue.registry.has_documents() {
@@ -178,8 +178,8 @@ impl World {
         });
     }
 
-    /// Keeps everything from an account that has a session, until [`World::end_loading`]: what is
-    /// needed of it is about to be loaded.
+    /// Withholds everything from an account that has a session until [`World::end_loading`],
+    /// because its documents are about to be loaded.
     pub(crate) fn begin_loading(&mut self, account: JidRef<'_>) -> Option<Loading> {
         self.people.absent.forget(account.bare_str());
         if self.catalogue.registry.has_documents() {
@@ -188,12 +188,12 @@ impl World {
         self.hold(account).map(Loading)
     }
 
-    /// Lets an account have what has waited since [`World::begin_loading`].
+    /// Delivers to an account everything that has waited since [`World::begin_loading`].
     pub(crate) fn end_loading(&mut self, Loading(hold): Loading) {
         self.release(hold);
     }
 
-    /// Loads what is needed of an account, which is kept from it until then.
+    /// Loads the required documents of an account, from which stanzas are withheld until then.
     pub(crate) fn load_at_hand(
         &mut self,
         account: &Jid,
@@ -311,7 +311,7 @@ impl World {
         let hash = self.hash(account.as_str());
         match at_hand {
             Ok(at_hand) => {
-                // Who has come meanwhile has loaded them for itself.
+                // A session that has bound meanwhile has loaded them itself.
                 if self.user_named(hash, account.as_str()).is_none() {
                     self.keep_absent(account.as_str(), at_hand);
                 }
@@ -329,8 +329,8 @@ impl World {
         }
     }
 
-    /// Says whether modules decide for each session of an account what it gets of what is for the
-    /// bare JID; see [`Document::may_reach`].
+    /// Returns whether modules decide for each session of an account which stanzas for the bare
+    /// JID it gets; see [`Document::may_reach`].
     pub fn is_screened(&self, account: JidRef<'_>) -> bool {
         self.at_hand(account).is_some_and(|at_hand| at_hand.is_screened)
     }
@@ -362,7 +362,7 @@ impl World {
         }
     }
 
-    /// Forgets what an account had that was removed. Its last sessions may not have ended yet.
+    /// Forgets the documents of a removed account. Its last sessions may not have ended yet.
     pub(crate) fn forget_documents(&mut self, account: JidRef<'_>) {
         self.people.absent.forget(account.bare_str());
         self.set_at_hand(account, None);

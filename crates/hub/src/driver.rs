@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A question to the driver of a shard. The answer is in the driver's words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DriverQuestion {
-    /// Count what there is.
+    /// Count everything.
     Count,
     /// List the streams with other servers and components.
     Streams,

@@ -25,11 +25,11 @@ pub(crate) mod showing;
 /// The contacts elsewhere whose home a shard is, by their full addresses.
 #[derive(Debug, Default)]
 pub(crate) struct ElsewhereContacts {
-    /// Those that are available.
+    /// The available ones.
     seen: BTreeMap<Box<str>, SeenResource>,
     /// The bytes of all presence that is kept.
     bytes: usize,
-    /// True if somebody will look for those who are silent.
+    /// True if silent contacts will be looked for.
     is_watched: bool,
 }
 
@@ -104,8 +104,8 @@ impl ElsewhereContacts {
         self.seen.values().filter_map(|seen| seen.presence.as_ref())
     }
 
-    /// Forgets those who were asked for in vain, and returns some that are to be asked for: the
-    /// address of each, with the account in whose name.
+    /// Forgets contacts that were probed in vain, and returns some that are to be probed: the
+    /// address of each, with the account on whose behalf.
     fn silent(&mut self, now_ms: u64) -> Vec<(Jid, Jid)> {
         let is_older = |seen: &SeenResource, age_ms| now_ms.saturating_sub(seen.heard_ms) >= age_ms;
         let is_lost = |seen: &SeenResource| seen.is_asked && is_older(seen, QUIET_MS + ANSWER_MS);

@@ -39,7 +39,7 @@ pub enum Event {
     Pause(Link),
     /// Read from this session again.
     Resume(Link),
-    /// The connection of this session is dead though nobody has said so: let go of it.
+    /// The connection of this session is dead although nobody has reported it: drop it.
     Lost(Link),
     /// The session is gone for good; its link may be used again.
     Released(Link),
@@ -81,7 +81,7 @@ pub enum BindError {
 }
 
 impl BindError {
-    /// Returns the reason for what the store said.
+    /// Returns the reason for a result of the store.
     pub(crate) fn of(error: &StoreError) -> Self {
         match error {
             StoreError::NoAccount => Self::NoAccount,
@@ -107,8 +107,7 @@ impl BindError {
 pub enum LoginAnswer {
     /// The credentials of the account, if there is one.
     Credentials(Option<Box<Credentials>>),
-    /// The credentials of an account that is disabled: a client that proves them is told so, and
-    /// nobody else.
+    /// The credentials of a disabled account: only a client that proves them is told so.
     Disabled(Box<Credentials>),
     /// Says whether the password is the account's.
     Verified(bool),

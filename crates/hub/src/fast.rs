@@ -30,7 +30,7 @@ pub const ROTATE_HOURS: &str = "rotate_hours";
 /// Its option: installations of clients with tokens, per account.
 pub const CLIENTS: &str = "clients";
 
-/// The changes that a client which has logged in has made to its tokens, and those that it wants.
+/// The changes of a logged-in client to its tokens: those made, and those requested.
 #[derive(Debug, Clone)]
 pub struct TokenChange {
     /// The owner of the tokens: a bare JID.
@@ -80,8 +80,8 @@ impl World {
         });
     }
 
-    /// Keeps what a client that has logged in has done with its tokens. Answered with
-    /// [`Event::Login`] when that is durable: with the token that the client gets, if it gets one.
+    /// Saves the changes of a logged-in client to its tokens. Answered with [`Event::Login`] when
+    /// they are durable, including the token that the client gets, if any.
     pub fn change_tokens(&mut self, connection: u64, change: TokenChange) {
         let account = change.account.clone();
         self.with_password(account, move |world, account, password| {
@@ -172,8 +172,8 @@ impl World {
         }
     }
 
-    /// Goes on with what stands for the password of an account; without it if there is no such
-    /// account, or it is disabled. `None` if the store failed.
+    /// Continues with the mark of an account's password; without it if the account doesn't exist,
+    /// or is disabled. `None` if the store failed.
     fn with_password(&mut self, account: Jid, then: impl FnOnce(&mut World, Jid, Option<Option<String>>) + 'static) {
         self.with_credentials(account.clone(), move |world, found| {
             let mark = found.map(|(found, disabled)| found.filter(|_| !disabled).as_ref().map(password_mark));
@@ -183,8 +183,7 @@ impl World {
 }
 
 impl Tokens {
-    /// Reads a document. Tokens that were made under another password are not there, nor is what
-    /// can't be read.
+    /// Reads a document. Tokens from another password and unreadable ones are left out.
     fn read(bytes: &[u8], password: &str) -> Self {
         let text = std::str::from_utf8(bytes).unwrap_or_default();
         let mut lines = text.lines();
@@ -234,7 +233,7 @@ fn newest(bytes: &[u8]) -> u64 {
     text.lines().skip(1).filter_map(read_token).map(|token| token.issued).max().unwrap_or_default()
 }
 
-/// Returns what stands for a password: it changes with it, and tells nothing of it.
+/// Returns a mark of a password: it changes with it, and reveals nothing of it.
 pub fn password_mark(credentials: &Credentials) -> String {
     let keys = credentials.keys(Hash::Sha256);
     hex::encode(TokenKey::of(&hex::encode(&keys.stored_key)).bytes())

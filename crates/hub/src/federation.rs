@@ -35,8 +35,8 @@ impl World {
         self.out.federation.is_some()
     }
 
-    /// Takes a stanza that came in from another server, on the home shard of that server's domain
-    /// or the one that stands for it.
+    /// Takes a stanza from another server, on the home shard of that server's domain or the one
+    /// that stands for it.
     pub fn incoming(&mut self, packet: &Packet, to: JidRef<'_>) {
         self.sight(packet, to, Step::Received, || "from its server".into());
         // Without other nodes it is at home.
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// Lets a stanza of another server go on, on the home shard of that server's domain.
+    /// Lets a stanza of another server continue, on the home shard of that server's domain.
     pub fn let_in(&mut self, packet: &Packet, to: JidRef<'_>) {
         if !self.lets_cross(packet.sender().as_ref().map(Jid::as_ref), to.domain()) {
             return self.sight(packet, to, Step::Stopped, || self.barrier_in_words(packet.sender(), to.domain()));
@@ -75,8 +75,7 @@ impl World {
         }
     }
 
-    /// Takes a stanza that came in from a component, on the shard of this process that stands
-    /// for its name.
+    /// Takes a stanza from a component, on the shard of this process that stands for its name.
     pub fn from_component(&mut self, packet: &Packet, to: JidRef<'_>) {
         self.sight(packet, to, Step::Received, || "from the component".into());
         if self.is_privileged(packet, to) {
@@ -89,7 +88,7 @@ impl World {
         self.route(packet, to);
     }
 
-    /// Tells those who have seen the users of a component that they are gone, since its last
+    /// Tells those who have seen the users of a component that they are gone, because its last
     /// connection is. On the shard of this process that stands for its name.
     pub fn component_gone(&mut self, name: &str) {
         self.attach(name, false);
@@ -116,8 +115,8 @@ impl World {
         }
     }
 
-    /// Takes note that a stream with a remote domain has broken, or that its server can't be
-    /// reached; on the domain's home shard or the one that stands for it.
+    /// Notes that a stream with a remote domain has broken, or that its server can't be reached;
+    /// on the domain's home shard or the one that stands for it.
     pub fn lost(&mut self, domain: &str) {
         let home = self.home_of_text(domain);
         if home < self.own_shards() {
@@ -166,7 +165,7 @@ impl World {
         self.leave(Outgoing::plain(to.to_jid(), packet.clone()));
     }
 
-    /// Returns whether modules let what an account of this shard sends go to another server.
+    /// Returns whether modules let the stanzas of an account on this shard go to another server.
     fn may_go_abroad(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
         for at in 0..self.catalogue.registry.passing.abroad.len() {
             let Some(hook) = self.catalogue.registry.passing.abroad.get(at) else { return true };

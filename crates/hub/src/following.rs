@@ -33,7 +33,7 @@ pub struct FollowedSession {
 }
 
 impl World {
-    /// Returns what is to be known of a session elsewhere; `None` of one that nobody can resume.
+    /// Returns the data about a session elsewhere; `None` for one that nobody can resume.
     pub fn followed(&self, link: Link) -> Option<FollowedSession> {
         let managed = self.managed(link)?;
         let id = **managed.id.as_ref()?;
@@ -82,9 +82,9 @@ impl World {
         (self.line(link) == line && managed.id.as_deref() == Some(id)).then_some(link)
     }
 
-    /// Lets a session that has no connection go on with the one that it had, over which its client
-    /// was sent so many stanzas. `may_repeat`: some of what comes first may have been here before.
-    /// Returns `false`, and does nothing, if it can't have been sent so many.
+    /// Lets a session that has no connection continue with its previous one, over which its client
+    /// was sent this number of stanzas. `may_repeat`: some of the first input may have been here
+    /// before. Returns `false`, and does nothing, if it can't have been sent so many.
     pub fn take_up(&mut self, link: Link, sent: u32, (is_inactive, may_repeat): (bool, bool)) -> bool {
         let Some(session) = self.reference(link) else { return false };
         if !self.outboxes.take_up(link, sent) {
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-/// Adds the number of a session's connection to what it takes along.
+/// Adds the number of a session's connection to the data that it takes along.
 pub(crate) fn note_line(luggage: &mut Vec<(String, ByteBuf)>, line: u64) {
     luggage.retain(|(name, _)| name != LINE);
     if line != 0 {

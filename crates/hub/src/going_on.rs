@@ -36,8 +36,8 @@ use crate::session::{RosterInterest, SessionRef};
 
 impl World {
     /// Takes up the sessions of another process that are at home here, each at the link that it is
-    /// given, and letters that modules have [handed on](World::hand_on). They go on from
-    /// [`World::proceed`] on. What they wait for is in the custody of the caller.
+    /// given, and letters that modules have [handed on](World::hand_on). They continue from
+    /// [`World::proceed`] on. Their waiting is in the custody of the caller.
     pub fn go_on(&mut self, sessions: Vec<(Link, SessionCard)>, letters: Vec<(String, String, ByteBuf)>) {
         let read = sessions.into_iter().map(|(link, card)| {
             let state = card.state().inspect_err(|error| {
@@ -83,16 +83,16 @@ impl World {
         self.wait(settled, move |world, _| drop(world.people.returning.letters.try_remove(letter)));
     }
 
-    /// Runs work for what goes on from another process when its turn has come, behind what was
-    /// to go on before. All that comes of it belongs to it.
+    /// Runs work for a part of another process when its turn has come, after earlier parts. All
+    /// its consequences belong to it.
     pub fn in_turn(&mut self, work: impl FnOnce(&mut World) + 'static) {
         let custody = self.custody();
         self.people.returning.add(ReturningJob::Work(Some(Box::new(work)), custody));
     }
 
-    /// Returns whether there is a session with this full JID that goes on and has shown itself at a
-    /// place, as far as its home, which this is, can say. One that ends says so itself, where it
-    /// knows to whom; another one may have come with its address since.
+    /// Returns whether there is a session with this full JID that continues and has shown itself
+    /// at a place, as far as its home, which this is, can say. One that ends reports that itself,
+    /// where it knows to whom; another one may have taken its address since.
     pub fn goes_on(&self, session: JidRef<'_>, place: JidRef<'_>) -> bool {
         let user = self.user_named(self.hash(session.bare_str()), session.bare_str());
         let found = session.resource().and_then(|resource| self.find_resource(user, resource));
@@ -180,13 +180,13 @@ impl World {
         debug_assert!(returning.under_way > 0, "somebody was at work on it");
         returning.under_way = returning.under_way.saturating_sub(1);
         if returning.jobs.is_empty() {
-            // Some of it may be about those who are available only now.
+            // Some of it may be about accounts that are available only now.
             self.open_kept();
         }
         self.proceed();
     }
 
-    /// Runs a step of an account that goes on, when the store has answered.
+    /// Runs a step of an account that continues, when the store has answered.
     fn step<T: 'static>(
         &mut self,
         job: usize,
@@ -240,7 +240,7 @@ impl World {
         });
     }
 
-    /// Asks the store again in a while, for as long as it is only away.
+    /// Asks the store again later, for as long as it is only unreachable.
     fn ask_again(&mut self, job: usize, error: &StoreError) {
         let Some(ReturningJob::Account(account)) = self.people.returning.jobs.get_mut(job) else { return };
         let (jid, custody) = (account.jid.clone(), account.custody.clone());
@@ -264,8 +264,8 @@ impl World {
         }
     }
 
-    /// Ends the sessions of an account that don't go on. `disinherits`: nobody gets what they had
-    /// not got.
+    /// Ends the sessions of an account that don't continue. `disinherits`: nobody gets their
+    /// undelivered stanzas.
     fn end_returning(&mut self, job: usize, disinherits: bool) {
         self.let_end(job);
         for session in self.sessions_of(job).into_iter().filter(|_| disinherits) {
@@ -274,7 +274,8 @@ impl World {
         self.are_here_again(job);
     }
 
-    /// Makes the sessions of an account as available as they were; then those end that can't go on.
+    /// Makes the sessions of an account as available as they were; then those end that can't
+    /// continue.
     fn are_here_again(&mut self, job: usize) {
         let sessions = self.sessions_of(job);
         let back = &mut self.people.returning.sessions;
@@ -295,8 +296,8 @@ impl World {
         self.has_returned(job);
     }
 
-    /// Makes a session as available as it was. Nobody hears of it: for others it never went, and if
-    /// it ends now they are to hear that.
+    /// Makes a session as available as it was. Nobody is notified: for others it never went, and
+    /// if it ends now they are to be told that.
     fn is_here_again(&mut self, session: SessionRef, back: Back) {
         let Some(found) = self.session_mut(session) else { return };
         let Back { shown: CardShown { presence, priority, reachable_since }, until_ms, modules, is_uncalled, ends } =
@@ -336,8 +337,8 @@ impl World {
         detached.into_iter().for_each(|session| self.closed(session.link));
     }
 
-    /// Lets an account ask for the presence of its contacts elsewhere: what has changed while
-    /// there was no server to tell. Accounts ask one after the other.
+    /// Lets an account probe its contacts elsewhere for changes while there was no server.
+    /// Accounts do so one after the other.
     fn ask_later(&mut self, account: Jid) {
         if !self.federates() {
             return;
@@ -370,9 +371,9 @@ fn plain_presence(jid: &Jid) -> Option<Packet> {
 }
 
 /// Accounts and letters of a shard that are being worked on at a time. All shards together stay
-/// far below what may wait for the store.
+/// far below the limit of operations that may wait for the store.
 const AT_ONCE: usize = 128;
-/// Milliseconds until a store that has failed is asked again; then twice as long, so many times.
+/// Milliseconds until a failed store is asked again; they double a number of times.
 const AGAIN_MS: u64 = 1000;
 const MOST_DOUBLINGS: u32 = 4;
 /// The shortest time for which a session waits for its client after a start, in milliseconds.

@@ -17,7 +17,7 @@ pub struct Hold {
     pub(crate) serial: u32,
 }
 
-/// The claim of those who load what is needed of an account. It must be given back to
+/// The claim of code that loads an account's documents. It must be given back to
 /// `World::end_loading`.
 #[derive(Debug)]
 #[must_use]

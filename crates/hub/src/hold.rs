@@ -51,8 +51,8 @@ impl World {
         while let Some(waiting) = queue.pop_front() {
             share.give_back(&waiting.packet);
             self.deliver_held(hash, waiting);
-            // One of them may have made a new claim: then the rest goes on waiting, before what
-            // came since.
+            // One of them may have made a new claim: then the rest keeps waiting, before later
+            // ones.
             let user = held(self).and_then(|user| self.people.users.get_mut(user as usize));
             if let Some(again) = user.and_then(|user| user.held.as_mut()) {
                 share.add(&again.share);

@@ -19,7 +19,7 @@ use crate::iq::Iq;
 use crate::passage::Notes;
 use crate::trace::Step;
 
-/// The permission for the driver to go on reading from the session, or the order to stop.
+/// The permission for the driver to continue reading from the session, or the order to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Intake {
@@ -121,14 +121,14 @@ impl World {
         }
     }
 
-    /// Ends a session over what it sent: what came behind that is not looked at any more, even if
-    /// it waits in the lane already (RFC 6120 §4.9.1.1).
+    /// Ends a session because of its input: later input is ignored, even if it waits in the lane
+    /// already (RFC 6120 §4.9.1.1).
     pub(crate) fn end_stream(&mut self, link: Link, error: StreamError, text: &'static str) {
         self.empty_lane(link);
         self.close(link, error, text);
     }
 
-    /// Drops what waits in the lane of a session that is ending.
+    /// Drops the stanzas that wait in the lane of a session that is ending.
     pub(crate) fn empty_lane(&mut self, link: Link) {
         if let Some(rare) = self.at_mut(link).and_then(|session| session.rare.as_mut()) {
             let dropped = std::mem::take(&mut rare.lane.queue);
@@ -213,7 +213,7 @@ impl World {
     }
 
     /// Returns whether an account whose home this is may send a stanza to one of many recipients,
-    /// by its own rules: those whom it blocks get nothing of it, as when it writes to them alone
+    /// by its own rules: those whom it blocks get none of it, as when it writes to them alone
     /// (XEP-0191 §3.3). If not, its session has been told.
     pub fn may_leave(&mut self, packet: &Packet, account: JidRef<'_>, to: JidRef<'_>) -> bool {
         let on = self.filters(account.domain()).route;
@@ -239,8 +239,8 @@ impl World {
         }
         self.counters.errors += 1;
         let mut reply = rookery_xml::Writer::new(stanza.name());
-        // A malformed address comes back as it was written: the client must recognise what it
-        // asked.
+        // A malformed address is returned as it was written: the client must recognise its
+        // request.
         reply.attr("type", "error").opt_attr("id", stanza.id().as_deref()).opt_attr("from", stanza.to().as_deref());
         error.write(&mut reply);
         if let Ok(packet) = Packet::built(&reply.finish()) {

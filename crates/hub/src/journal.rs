@@ -8,15 +8,15 @@
 //! # Invariants
 //!
 //! * A stanza that was put into the outbox of such a session is in the custody of its sender until
-//!   the journal has it; and a client hears that stanzas of its own were handled when the journal
-//!   has that count. So what the journal lacks, its sender sends again, and no client is told less
-//!   than before.
-//! * All writes of a batch are carried out together, and batches one after the other: the journal
-//!   is always what the shard was at the end of some tick. What a tick has for other nodes leaves
-//!   behind its batch.
-//! * What can't go on in another process has no place in the journal: its client is told that the
-//!   session is gone, and asks the archive.
-//! * An era of the journal begins with nothing. Of an older one nobody knows what it has lost.
+//!   the journal has it; and a client is told that its stanzas were handled when the journal has
+//!   that count. So stanzas that the journal lacks are sent again by their sender, and no client
+//!   is told a lower count than before.
+//! * All writes of a batch are applied atomically, and batches one after the other: the journal is
+//!   always the state of the shard at the end of some tick. A tick's mail for other nodes leaves
+//!   after its batch.
+//! * A session that can't continue in another process has no place in the journal: its client is
+//!   told that it is gone, and asks the archive.
+//! * An era of the journal begins empty. Nobody knows what an older one has lost.
 //! * Without a cluster there is no journal, and a look at one pointer is all that it costs.
 
 use std::hash::BuildHasher;
@@ -70,9 +70,9 @@ impl World {
         }
     }
 
-    /// Notes that what modules would hand on at the home of a text may have changed: see
-    /// [`Hooks::on_journal`](crate::Hooks::on_journal). `is_lasting`: what is worked on at this
-    /// moment is not handled before that is written; otherwise it is written within a second or so.
+    /// Notes that the data which modules would hand on at the home of a text may have changed: see
+    /// [`Hooks::on_journal`](crate::Hooks::on_journal). `is_lasting`: the current work isn't
+    /// handled before that is written; otherwise it is written within a second or so.
     pub fn note_home(&mut self, home: &str, is_lasting: bool) {
         let Some(journal) = &mut self.people.journal else { return };
         let homes = match is_lasting {
@@ -141,7 +141,8 @@ impl World {
         })
     }
 
-    /// Returns what is to be written now; `None` if there is nothing, or if too much is under way.
+    /// Returns the writes that are due now; `None` if there are none, or if too many are under
+    /// way.
     pub fn journal(&mut self, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Option<JournalBatch> {
         if !self.has_to_journal() {
             return None;
@@ -184,7 +185,7 @@ impl World {
         Some(JournalBatch { era, writes, is_whole, shares })
     }
 
-    /// Writes down what has changed of a session.
+    /// Records the changes of a session.
     fn journal_session(
         &mut self,
         link: Link,
@@ -253,7 +254,7 @@ impl World {
         Some(JournaledSession { serial: session.serial, slot, jid, stanzas, state: 0, counts, handled })
     }
 
-    /// Returns the state of a session, as another process goes on with it.
+    /// Returns the state of a session, as it continues in another process.
     fn journal_state(&mut self, link: Link, peer: Option<SocketAddr>) -> Option<Vec<u8>> {
         let jid = self.address(link)?.clone();
         let (until_ms, mut state) = self.state_of(link, peer?)?;
@@ -352,5 +353,5 @@ const LATER_MS: u64 = 1_000;
 const MOST_UNDER_WAY: usize = 32;
 /// Bytes of a batch, unless that is one session.
 const AT_ONCE_BYTES: usize = 1 << 20;
-/// Bytes that a write takes besides its field and its value.
+/// Bytes of a write besides its field and its value.
 const WRITE_BYTES: usize = 32;

@@ -1,4 +1,4 @@
-//! The journal of a shard of a cluster: data of [`crate::journal`], which stands apart so that the
+//! The journal of a shard of a cluster: data of [`crate::journal`], kept separate so that the
 //! world can hold it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ pub struct JournalBatch {
     pub writes: Vec<JournalWrite>,
     /// True if the journal has all that there is to write once these are carried out.
     pub is_whole: bool,
-    /// Shares in the custody of what is written, to be kept until it is.
+    /// Shares in the custody of the written data, to be kept until it is written.
     pub shares: Vec<Custody>,
 }
 
@@ -37,7 +37,7 @@ pub struct JournalWrite {
     pub value: Option<Vec<u8>>,
 }
 
-/// A question for what the journal of another process has.
+/// A question for the contents of another process's journal.
 #[derive(Debug)]
 pub struct JournalLookup {
     /// The node of that process, and its number among those of the node.
@@ -60,15 +60,15 @@ pub(crate) struct ShardJournal {
     pub(crate) touched: Set<Link>,
     /// Letters that are to be written, or taken back.
     pub(crate) notes: Vec<JournalWrite>,
-    /// Shares in the custody of what is not written yet, but for homes.
+    /// Shares in the custody of data that isn't written yet, except for homes.
     pub(crate) shares: Vec<Custody>,
     pub(crate) homes: JournalHomes,
     pub(crate) batches: JournalBatches,
     /// Questions that are to be asked.
     pub(crate) lookups: Vec<JournalLookup>,
-    /// Sessions that go on from a journal, and whose clients have not come back yet.
+    /// Sessions that continue from a journal, and whose clients haven't come back yet.
     pub(crate) recovered: Set<SessionRef>,
-    /// Those whose clients have come back a moment ago, and say again what nobody had acknowledged.
+    /// Those whose clients have just come back, and repeat their unacknowledged stanzas.
     pub(crate) repeating: Set<SessionRef>,
     /// The numbers of the connections that sessions have on other nodes, or had last.
     pub(crate) lines: Map<SessionRef, u64>,
@@ -83,7 +83,7 @@ pub(crate) struct JournalHomes {
     /// milliseconds.
     pub(crate) later: BTreeSet<String>,
     pub(crate) later_from_ms: u64,
-    /// Those that the journal has.
+    /// The ones in the journal.
     pub(crate) written: BTreeSet<String>,
     /// Shares in the custody of what homes are noted for.
     pub(crate) shares: Vec<Custody>,
@@ -96,7 +96,7 @@ pub(crate) struct JournalHomes {
 /// Batches of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct JournalBatches {
-    /// Those that are under way, by their numbers: the sessions whose counts are in each.
+    /// The batches under way, by their numbers: the sessions whose counts are in each.
     pub(crate) under_way: BTreeMap<u64, Vec<(SessionRef, u32)>>,
     pub(crate) last: u64,
     /// Continuations that wait for batches, also of earlier eras.

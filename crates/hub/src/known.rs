@@ -19,8 +19,7 @@ impl World {
         self.at_hand(owner)?.roster.as_ref()?.get(contact.bare_str())
     }
 
-    /// Returns the groups in which anybody is, of a roster that is in memory and of those that the
-    /// operator has made.
+    /// Returns the groups with members in a roster in memory and in the operator's groups.
     pub fn roster_groups(&self, owner: JidRef<'_>) -> Set<String> {
         let known = self.at_hand(owner).and_then(|at_hand| at_hand.roster.as_ref());
         let own = known.map(|known| known.values().cloned().collect()).unwrap_or_default();
@@ -92,7 +91,7 @@ fn known(roster: Roster) -> KnownItems {
     roster.items.into_iter().map(|item| (item.jid.clone(), slim(item))).collect()
 }
 
-/// Removes the stanza of a request, which nobody asks for, from an item.
+/// Removes the stanza of a request, which nobody needs, from an item.
 fn slim(item: RosterItem) -> RosterItem {
     RosterItem { pending_in: None, ..item }
 }

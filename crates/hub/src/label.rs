@@ -19,8 +19,8 @@ impl Labels {
         self.collections.push(collection);
     }
 
-    /// Returns the name for what was written where `F` was, `other` if that wasn't in a crate of
-    /// ours. The language promises no form of types' names, so only counters may depend on it.
+    /// Returns the name for code that was written where `F` was, `other` if that wasn't in a crate
+    /// of ours. The language promises no form of types' names, so only counters may depend on it.
     pub(crate) fn label<F>(&self) -> &'static str {
         self.read(type_name::<F>())
     }

@@ -19,7 +19,7 @@ use crate::mail::Mail;
 /// The module that reads it declares the kind, see [`Hooks::letter`](crate::Hooks::letter). How
 /// large a letter may get is for the module that writes it to bound.
 pub trait Letter: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
-    /// The name of the kind, which no other has: the module's, and what the letter says.
+    /// The name of the kind, which is unique: the module's, and the message.
     const NAME: &'static str;
 
     /// The first version of letters that has this kind. Nodes that understand only earlier ones
@@ -29,15 +29,15 @@ pub trait Letter: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
     /// Carries the letter out.
     fn open(self, world: &mut World);
 
-    /// Returns the address whose home reads the letter; `None` if it is for a shard, as it concerns
-    /// what that one has in memory.
+    /// Returns the address whose home reads the letter; `None` if it is for a shard, because it
+    /// concerns data in that shard's memory.
     fn home(&self) -> Option<Jid> {
         None
     }
 
-    /// Takes the letter back on the shard that has written it: its reader's process is gone, and
-    /// others have the homes. A letter for a home goes to the one that it is now; a letter for a
-    /// shard has nobody any more who would read it.
+    /// Takes the letter back on the shard that wrote it: its reader's process is gone, and others
+    /// have the homes. A letter for a home goes to the current one; a letter for a shard has no
+    /// reader any more.
     fn again(self, world: &mut World) {
         if let Some(home) = self.home() {
             world.send_letter(world.home_of(home.as_ref()), self);

@@ -71,7 +71,8 @@ impl World {
         self.admit_logins();
     }
 
-    /// Lets logins go on as many as may be under way. One that has waited for too long is refused.
+    /// Lets as many logins continue as may be under way. One that has waited for too long is
+    /// refused.
     fn admit_logins(&mut self) {
         let most = self.stores.meta.logins_at_once().div_ceil(self.own_shards()).max(1);
         while self.waiting.logins.under_way < most

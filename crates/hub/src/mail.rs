@@ -27,7 +27,7 @@ use crate::custody::Custody;
 use crate::letter_versions::{LETTERS, MARKS_AGAIN};
 use crate::reply::AnswerPlace;
 
-/// Carries what one shard tells another.
+/// Carries one shard's messages to another.
 ///
 /// [`ReadMail`] has the same variants in the same order: that is the wire form.
 #[derive(Debug, Serialize)]
@@ -68,12 +68,12 @@ pub(crate) enum Mail {
     Incoming { to: Jid, packet: Packet },
     /// A stream of a remote domain, whose home is the receiving shard, has broken at another node.
     Lost { domain: String },
-    /// This shard goes by the homes of the view of this name: what it has posted before went by
-    /// those before.
+    /// This shard uses the homes of the view with this name: its earlier mail went by the previous
+    /// ones.
     Homes { from: Station, view: u64 },
     /// This shard has sent all that it had for others by the view of this name.
     Sent { from: Station, view: u64 },
-    /// Parts of another node that go on at the receiving shard, in the wire form of cards.
+    /// Parts of another node that continue on the receiving shard, in the wire format of cards.
     Cards(Vec<ByteBuf>),
 }
 
@@ -169,7 +169,7 @@ pub enum MailError {
     Version(Option<u8>),
     /// Its kind of letter or question is one that no module declares.
     UnknownKind(String),
-    /// Its bytes don't hold what they should, or it never leaves the process.
+    /// Its bytes aren't valid, or it never leaves the process.
     Malformed(String),
 }
 

@@ -10,7 +10,7 @@ use crate::custody::{Balance, Ledger};
 /// The additional data of a session with stream management.
 #[derive(Debug)]
 pub(crate) struct ManagedSession {
-    /// Counts what the client has sent, and how much of it is acknowledged.
+    /// Counts the client's stanzas, and how many of them are acknowledged.
     pub(crate) ledger: Ledger,
     /// The digest of the id by which the client can come back; `None` if it can't.
     pub(crate) id: Option<Box<IdDigest>>,
@@ -23,13 +23,13 @@ pub(crate) struct ManagedSession {
     pub(crate) until_ms: u64,
 }
 
-/// Sessions that could have been resumed a while ago: what they had handled, so that their clients
-/// know what to send again.
+/// Sessions that could be resumed until recently: the counts that they had handled, so that their
+/// clients know what to send again.
 #[derive(Debug, Default)]
 pub(crate) struct EndedSessions(VecDeque<(Box<IdDigest>, Jid, Balance)>);
 
 impl EndedSessions {
-    /// Remembers what a session had handled; the oldest is forgotten for it.
+    /// Remembers the count of a session; the oldest is forgotten for it.
     pub(crate) fn push(&mut self, id: Box<IdDigest>, owner: Jid, balance: Balance) {
         if self.0.len() >= MOST_ENDED {
             self.0.pop_front();

@@ -180,7 +180,7 @@ impl World {
         is_settled && self.has_journaled(link)
     }
 
-    /// Waits until what a session has sent so far is settled, unless it waits already.
+    /// Waits until everything that a session has sent so far is settled, unless it waits already.
     pub(crate) fn settle(&mut self, session: SessionRef) {
         if let Some(settled) = self.ledger(session.link).and_then(Ledger::close) {
             self.in_custody(None, |world| world.wait(settled, move |world, _| world.settled(session)));
@@ -200,8 +200,7 @@ impl World {
         }
     }
 
-    /// Answers a request that has waited for a while with the number of stanzas that are handled by
-    /// now.
+    /// Answers a request that has waited for some time with the number of stanzas handled by now.
     fn show_patience(&mut self, session: SessionRef) {
         if self.session(session).is_none() {
             return;
@@ -223,7 +222,7 @@ impl World {
         self.tell_count(link);
     }
 
-    /// Tells a client what the journal has, if it waits for that.
+    /// Tells a client the journal's count, if it waits for that.
     pub(crate) fn tell_journaled(&mut self, link: Link) {
         if self.ledger(link).is_none_or(|ledger| !ledger.awaits_journal) {
             return;
@@ -380,9 +379,9 @@ impl World {
     }
 
     /// Lets a new connection take over a session that [`World::resumable`] has found and that [is
-    /// settled](World::is_settled). Returns how many stanzas of the client are handled. What the
-    /// client has not acknowledged is sent to it again, then what came since. The client counts as
-    /// active (XEP-0352 §5.2).
+    /// settled](World::is_settled). Returns how many stanzas of the client are handled. Stanzas
+    /// that the client hasn't acknowledged are sent to it again, then newer ones. The client
+    /// counts as active (XEP-0352 §5.2).
     pub fn resume(&mut self, link: Link) -> u32 {
         // The older connection may still be there.
         self.outboxes.detach(link);
@@ -402,7 +401,7 @@ impl World {
         rare.is_some_and(|rare| rare.lane.paused)
     }
 
-    /// Remembers what a session had handled, when it ends.
+    /// Remembers the count of a session when it ends.
     pub(crate) fn remember_handled(&mut self, link: Link) {
         let Some(address) = self.outboxes.address(link).map(Jid::to_bare) else { return };
         let rare = self.at_mut(link).and_then(|session| session.rare.as_mut());
@@ -435,7 +434,7 @@ impl World {
     }
 }
 
-/// Returns the bounds of sessions that acknowledge what they get.
+/// Returns the bounds of sessions with stream management.
 pub(crate) fn bounds_of(options: &Options) -> UnackedBounds {
     UnackedBounds { stanzas: bounded(options, MAX_STANZAS), bytes: bounded(options, MAX_BYTES) }
 }
@@ -450,8 +449,8 @@ fn attribute(element: Stanza<'_>, name: &str) -> Option<String> {
     rookery_xml::Element::read(&element).attr(name).map(str::to_owned)
 }
 
-/// The silence of a stream after which what it was sent last is asked for: longer than a burst,
-/// shorter than a phone's radio stays awake.
+/// The silence on a stream after which an acknowledgement of the last stanzas is requested: longer
+/// than a burst, shorter than a phone's radio stays awake.
 const QUIET_MS: u64 = 2_000;
 /// The time that a request of a client goes without any answer when the store is slow: clients wait
 /// longer before they give a connection up.

@@ -31,8 +31,8 @@ use crate::mail::{Mail, Parcel};
 use crate::passage::Notes;
 
 impl World {
-    /// Takes note of the first view of a cluster. `is_joining`: others may have what lives at the
-    /// homes of this shard.
+    /// Notes the first view of a cluster. `is_joining`: others may have the data of this shard's
+    /// homes.
     pub(crate) fn begin_moves(&mut self, is_joining: bool) {
         let view = self.here.view.clone();
         if !view.is_shared() {
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// Compares the view with the one before: what is to be parted from, and what is to come.
+    /// Compares the view with the previous one: which homes leave, and which arrive.
     pub(crate) fn change_homes(&mut self, before: &View) {
         let (view, shard, own) = (self.here.view.clone(), self.shard(), process(self.here.station));
         let now_ms = self.clock.now_ms;
@@ -75,7 +75,7 @@ impl World {
         moves.gone.retain(|gone| are_present.contains(gone));
         moves.heard.retain(|station, _| are_present.contains(&process(*station)));
         let was_awaiting = !moves.awaited.is_empty();
-        // Those that had something for this shard, and have died, may not have sent it.
+        // Processes that had something for this shard, and have died, may not have sent it.
         let has_died = |source: &Station| Some(process(*source)).filter(|source| !are_present.contains(source));
         let died: BTreeSet<MovesProcess> = moves.sources.keys().filter_map(has_died).collect();
         moves.sources.retain(|source, _| are_present.contains(&process(*source)));
@@ -96,7 +96,7 @@ impl World {
                     moves.awaited.set(slot, true);
                     dead.entry(from).or_default().push(slot as u16);
                 }
-                // One that is silent may go on, until it is fenced off and no member any more.
+                // A silent process may continue, until it is fenced off and no longer a member.
                 Some(from) => {
                     moves.awaited.set(slot, true);
                     sources.insert(from);
@@ -127,14 +127,13 @@ impl World {
         self.open_kept();
     }
 
-    /// Lets the shard look at what others are late with, though nothing else happens.
+    /// Makes the shard check for late processes, even if nothing else happens.
     fn look_when_late(&mut self) {
         self.after(LATE_MS + 1, |_| {});
         self.after(LATE_MS + PATIENCE_MS + 1, |_| {});
     }
 
-    /// Tells all other shards by which view this one goes: what it has posted before went by the
-    /// last one.
+    /// Tells all other shards which view this one uses: its earlier mail went by the previous one.
     fn say_homes(&mut self) {
         let (from, view) = (self.here.station, self.here.view.name());
         for hop in self.other_shards() {
@@ -212,8 +211,8 @@ impl World {
         }
     }
 
-    /// Takes note that a process says nothing: nobody waits for it to go by the same homes. Those
-    /// that it has it keeps until it is fenced off.
+    /// Notes that a process is silent: nobody waits for it to adopt the same homes. It keeps its
+    /// own until it is fenced off.
     pub fn departed(&mut self, node: u16, incarnation: u32) {
         if let Some(moves) = &mut self.people.moves {
             moves.gone.insert((node, incarnation));
@@ -232,8 +231,8 @@ impl World {
         moves.is_some_and(|moves| moves.parting.is_some() || !moves.awaited.is_empty() || !moves.cards.is_empty())
     }
 
-    /// Returns whether a shard of a cluster has nothing that another node would miss: no homes,
-    /// nobody there, and nothing on its way.
+    /// Returns whether a shard of a cluster has nothing that another node would miss: no homes, no
+    /// sessions, and nothing on its way.
     pub fn has_moved_out(&self) -> bool {
         let is_out = |moves: &Moves| {
             let has_homes = !moves.acting.is_empty() || !moves.awaited.is_empty();
@@ -275,13 +274,13 @@ impl World {
         self.whereabouts(self.hash(text)) == Whereabouts::Here
     }
 
-    /// Returns whether what lives at the home of a text, which this is, has still to come from
-    /// another node, or its sessions have still to go on.
+    /// Returns whether the data at the home of a text, which this is, has yet to arrive from
+    /// another node, or its sessions have yet to continue.
     pub fn is_awaited(&self, text: &str) -> bool {
         self.is_expected(text) || self.people.moves.is_some() && self.is_returning(self.hash(text), text)
     }
 
-    /// Returns whether what lives at the home of a text, which this is, has still to come from
+    /// Returns whether the data at the home of a text, which this is, has yet to arrive from
     /// another node.
     pub fn is_expected(&self, text: &str) -> bool {
         self.people.moves.is_some() && self.whereabouts(self.hash(text)) == Whereabouts::Awaited
@@ -320,9 +319,9 @@ impl World {
         true
     }
 
-    /// Returns those of some addresses that this shard acts for; what is for the others is kept or
-    /// goes on as `mail` of them. `None` if it acts for all. `of_presence`: what is about sessions
-    /// that are not available again yet waits, too.
+    /// Returns those of some addresses that this shard acts for; for the others it is kept or
+    /// forwarded as `mail`. `None` if it acts for all. `of_presence`: stanzas about sessions that
+    /// aren't available again yet wait, too.
     #[cold]
     pub(crate) fn sift(
         &mut self,
@@ -356,7 +355,7 @@ impl World {
         Some(here)
     }
 
-    /// Lets mail wait until what it is for has come.
+    /// Makes mail wait until its destination has arrived.
     pub(crate) fn keep_mail(&mut self, mail: Mail, bytes: usize) {
         let custody = self.custody();
         let bytes = bytes + MAIL_BYTES;
@@ -376,8 +375,8 @@ impl World {
         }
     }
 
-    /// Gives a stanza for a service to the shard that acts for what it is about, by a text whose
-    /// home that has; keeps it if this will be that one. Returns `false` if it is this one.
+    /// Passes a stanza for a service to the shard that acts for its subject, by a text whose home
+    /// that has; keeps it if this will be that one. Returns `false` if it is this one.
     pub fn serve_at_home(&mut self, text: &str, packet: &Packet, to: JidRef<'_>) -> bool {
         match self.whereabouts(self.hash(text)) {
             Whereabouts::Here => false,
@@ -409,9 +408,9 @@ fn name_of_rest(coming: &View) -> u64 {
 pub(crate) const LATE_MS: u64 = 10_000;
 /// Milliseconds for which a home waits longer than the old one does, which may be late itself.
 pub(crate) const PATIENCE_MS: u64 = 10_000;
-/// Bytes of mail that may wait on a shard for what has still to come.
+/// Bytes of mail that may wait on a shard for arriving homes.
 const MOST_KEPT_BYTES: usize = 64 << 20;
-/// Bytes that mail takes besides what it says; those of a name; a letter that is small.
+/// Bytes of mail besides its content; those of a name; a letter that is small.
 const MAIL_BYTES: usize = 256;
 const NAME_BYTES: usize = 64;
 const LETTER_BYTES: usize = 2048;

@@ -90,7 +90,7 @@ impl NameTable {
         self.entries.get(id.index()).map(|entry| (entry.hash, &*entry.text))
     }
 
-    /// Returns the index of the user who is present under this name, see [`NameTable::set_user`].
+    /// Returns the index of the user who is online under this name, see [`NameTable::set_user`].
     pub fn user(&self, id: NameId) -> Option<u32> {
         self.entries.get(id.index()).map(|entry| entry.user).filter(|&user| user != NOBODY)
     }

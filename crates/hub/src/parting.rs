@@ -55,8 +55,8 @@ impl World {
         Some(links)
     }
 
-    /// Returns the sessions whose accounts another node will have by a view, and which can go on
-    /// there.
+    /// Returns the sessions whose accounts another node will have by a view, and which can
+    /// continue there.
     pub fn leaving_by(&self, view: &View) -> Vec<Link> {
         if self.people.moves.is_none() {
             return Vec::new();
@@ -78,8 +78,8 @@ impl World {
         self.session_at(link).is_some_and(|session| self.user_leaves(session.user))
     }
 
-    /// Returns whether what lives here by this name goes on elsewhere: at a stop everything that is
-    /// handed on, otherwise what has its home on another node now.
+    /// Returns whether the data at the home of this name continues elsewhere: at a stop everything
+    /// that is handed on, otherwise everything with its home on another node now.
     pub fn parts_with(&self, text: &str) -> bool {
         if self.hands_on() {
             return true;
@@ -110,7 +110,7 @@ impl World {
         else {
             return false;
         };
-        // Journals that are being read have what others wait for.
+        // Others wait for the contents of journals that are being read.
         let are_read = self.people.moves.as_ref().is_some_and(|moves| !moves.journals.is_empty());
         let rest_ms = if are_read { JOURNALS_MS } else { REST_MS };
         self.clock.now_ms >= since_ms + rest_ms || !are_read && self.is_at_rest()
@@ -133,8 +133,8 @@ impl World {
             && self.registry().rounds.resting.all().all(|call| (call.call)(self))
     }
 
-    /// Packs what leaves, and sends it on its way. Returns the links of the sessions that have
-    /// left; those that can't end. This shard acts no longer for any of it.
+    /// Packs everything that leaves, and sends it on its way. Returns the links of the sessions
+    /// that have left; those that can't leave end. This shard no longer acts for any of it.
     pub fn pack(&mut self, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Vec<Link> {
         let (mut carried, mut cards) = (Vec::new(), Vec::new());
         for link in self.parting_links() {
@@ -188,7 +188,7 @@ impl World {
         passing
     }
 
-    /// Forgets a session that goes on elsewhere, without a word to anybody.
+    /// Forgets a session that continues elsewhere, silently.
     fn leave_behind(&mut self, link: Link) {
         let Some(account) = self.address(link).map(|address| address.bare_str().to_owned()) else { return };
         if let Some(session) = self.at_mut(link) {
@@ -299,5 +299,5 @@ const TAKEN_MS: u64 = 200;
 /// Bytes of cards on their way at a time, and in one letter, unless that is one card.
 const AT_ONCE_BYTES: usize = 1 << 20;
 const LETTER_BYTES: usize = 64 << 10;
-/// The reason why a session ends that can't go on at another node.
+/// The reason for the end of a session that can't continue on another node.
 pub(crate) const MOVED: &str = "the account has its home on another node now";

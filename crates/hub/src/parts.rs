@@ -42,7 +42,7 @@ pub struct Place {
     pub shard: usize,
     /// The homes of all addresses.
     pub view: Arc<View>,
-    /// True if other nodes may have what lives at the homes of this one.
+    /// True if other nodes may have the data of this one's homes.
     pub is_joining: bool,
     /// The hash that names them, the same for all shards of all nodes.
     pub addresses: AddressHash,
@@ -52,8 +52,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns a place among so many shards, at least one, of a process that is alone. The keys are
-    /// chosen at random, so that nobody can aim at one shard.
+    /// Returns a place among a number of shards, at least one, of a process without a cluster. The
+    /// keys are chosen at random, so that nobody can aim at one shard.
     pub fn alone(shard: usize, shards: usize, keys: [u64; 4]) -> Self {
         Self {
             shard,
@@ -76,7 +76,7 @@ pub(crate) struct WorldClock {
     pub(crate) unix_ms: u64,
     pub(crate) taken: TakenTimes,
     pub(crate) is_stopping: bool,
-    /// The server stops, and its sessions go on in another process.
+    /// The server stops, and its sessions continue in another process.
     pub(crate) hands_on: bool,
 }
 
@@ -104,7 +104,7 @@ impl WorldIdentity {
     }
 }
 
-/// Holds what the operator decides and what the modules declare.
+/// Holds the operator's settings and the modules' declarations.
 pub(crate) struct Catalogue {
     pub(crate) settings: Arc<Settings>,
     pub(crate) served: ServedDomains,
@@ -113,7 +113,7 @@ pub(crate) struct Catalogue {
     pub(crate) states: States,
     /// The components that see presence of accounts (XEP-0356 §7.1).
     pub(crate) onlookers: Arc<[Jid]>,
-    /// Those of them that see presence of contacts elsewhere, too (XEP-0356 §7.2).
+    /// Those of them that also see the presence of remote contacts (XEP-0356 §7.2).
     pub(crate) onlookers_elsewhere: Arc<[Jid]>,
 }
 
@@ -126,7 +126,7 @@ impl Catalogue {
     }
 }
 
-/// Holds the users who are here, and what is known of those who are away.
+/// Holds the users who are online, and the known data of those who are offline.
 #[derive(Default)]
 pub(crate) struct WorldPeople {
     pub(crate) names: NameTable,
@@ -138,7 +138,7 @@ pub(crate) struct WorldPeople {
     pub(crate) returning: Returning,
     /// Homes that move; only in a cluster.
     pub(crate) moves: Option<Box<Moves>>,
-    /// That which others need when this process dies; only in a cluster.
+    /// The data that others need when this process dies; only in a cluster.
     pub(crate) journal: Option<Box<ShardJournal>>,
 }
 
@@ -191,7 +191,7 @@ pub(crate) struct WorldOut {
     pub(crate) given_back: Option<VecDeque<(Packet, Jid, Option<u64>)>>,
     /// The sessions that have cards.
     pub(crate) carried: Vec<Link>,
-    /// The parts of modules that go on in another process.
+    /// The parts of modules that continue in another process.
     pub(crate) handed_on: Vec<Card>,
     /// The time from which the log may have another error of the store.
     pub(crate) next_store_error_ms: u64,

@@ -7,8 +7,8 @@
 //! passes filters for forged elements as if there were none.
 //!
 //! Invariants:
-//! * The filters of one passage run in the order of their phases. Each sees the stanza as the one
-//!   before left it, and the last form is the one that goes on.
+//! * The filters of one passage run in the order of their phases. Each sees the stanza as the
+//!   previous one left it, and the last form continues.
 //! * A stanza passes the filters of a delivery once. One that returns, because the session that
 //!   got it ended before it was sent, has already passed.
 
@@ -24,11 +24,11 @@ use crate::settings::{Domain, Options};
 /// The stanza as a filter leaves it at its delivery.
 #[derive(Debug, Clone)]
 pub enum Delivery {
-    /// It goes on as it is.
+    /// It continues unchanged.
     Pass,
-    /// The module has dealt with it: nobody else sees it.
+    /// The module has handled it: nobody else sees it.
     Taken,
-    /// It goes on in this form, of the same kind and type.
+    /// It continues in this form, of the same kind and type.
     As(Packet),
 }
 
@@ -39,11 +39,11 @@ pub struct Passage<'a> {
     pub packet: &'a Packet,
     /// The address that it goes to.
     pub to: JidRef<'a>,
-    /// Tells what the filters before have learnt about it.
+    /// The earlier filters' knowledge of it.
     pub notes: &'a mut Notes,
 }
 
-/// Keeps what is known of a stanza on its way and isn't in its bytes. Notes travel with the stanza,
+/// Keeps knowledge of a stanza on its way that isn't in its bytes. Notes travel with the stanza,
 /// also while it waits.
 #[derive(Debug, Clone, Default)]
 pub struct Notes {
@@ -111,7 +111,7 @@ impl Stanzas {
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     pub(crate) stanzas: Stanzas,
-    /// Only those that may name one of these.
+    /// Only stanzas that may name one of these.
     pub(crate) namespaces: Option<Namespaces>,
     /// Only those of accounts that have this document in memory.
     pub(crate) document: Option<&'static str>,
@@ -172,7 +172,7 @@ pub(crate) struct Traits {
     pub(crate) carbons: bool,
 }
 
-/// A filter with what it wants to see.
+/// A filter with its wishes.
 #[derive(Clone, Copy)]
 pub(crate) struct PassageWish<F> {
     pub(crate) wanted: Wanted,

@@ -16,7 +16,7 @@ use rookery_xml::Kind;
 use serde_bytes::ByteBuf;
 
 impl Parcel {
-    /// Reads a wire form, in nobody's custody.
+    /// Reads a wire format, in nobody's custody.
     ///
     /// # Errors
     /// The bytes are too many, of another version, or no mail that the modules of this registry
@@ -101,10 +101,9 @@ impl World {
         Ok(())
     }
 
-    /// Takes back mail for homes that others have now, in its wire form: what is for addresses goes
-    /// there. What is for a shard has nobody any more who would read it, what probes ask about has
-    /// ended with its home, and who has put a question goes on without an answer when its time is
-    /// over.
+    /// Takes back mail for homes that others have now, in its wire format: mail for addresses goes
+    /// there. Mail for a shard has no reader any more, the subject of probes has ended with its
+    /// home, and the author of a question continues without an answer when its time is over.
     pub fn mail_again(&mut self, bytes: &[u8], custody: Option<Custody>) {
         let Ok(parcel) = Parcel::decode(bytes, &self.catalogue.registry) else { return };
         self.in_custody(custody, |world| match parcel.mail {
@@ -144,7 +143,7 @@ impl World {
             Mail::Bundle { to, packets } => {
                 packets.iter().for_each(|packet| self.bounce(packet, to.as_ref(), why.clone().into()));
             }
-            // What a room says is in its archive.
+            // A room's messages are in its archive.
             Mail::Copies { to, packet }
                 if packet.kind() == Kind::Message && packet.type_() != StanzaType::Groupchat =>
             {
@@ -160,7 +159,7 @@ impl World {
                 let cards: Vec<_> = cards.into_iter().map(ByteBuf::into_vec).collect();
                 self.after(CARDS_AGAIN_MS, move |world| world.send_cards_again(cards));
             }
-            // Presence has nobody who waits; questions have their patience.
+            // Nobody waits for presence; questions have their patience.
             Mail::Copies { .. }
             | Mail::Distant(_)
             | Mail::Probe { .. }

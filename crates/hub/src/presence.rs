@@ -206,7 +206,7 @@ impl World {
         away.len()
     }
 
-    /// Returns the contacts of other servers, by domain, without those that are left out.
+    /// Returns the contacts of other servers, by domain, except those that are left out.
     fn contacts_away(
         &self,
         user: u32,
@@ -227,7 +227,7 @@ impl World {
         away
     }
 
-    /// Returns the contacts of this server and of others, without those that are left out.
+    /// Returns the contacts of this server and of others, except those that are left out.
     fn audience(&self, user: u32, wanted: impl Fn(SessionContact) -> bool, left_out: &BTreeSet<Box<str>>) -> Audience {
         let mut audience = Audience::new(self.shards());
         let contacts = self.people.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
@@ -263,8 +263,8 @@ impl World {
         });
     }
 
-    /// Answers the probe of a resource for many accounts at once (§4.3.2): those who are here at
-    /// once, those who are away from the store.
+    /// Answers the probe of a resource for many accounts at once (§4.3.2): those online at once,
+    /// those offline from the store.
     pub(crate) fn answer_probes(&mut self, from: &Jid, to: &Addresses) {
         if self.people.moves.is_some() {
             let others = |to| Mail::Probe { from: from.clone(), to };
@@ -322,8 +322,8 @@ impl World {
         Some(present.into_iter().map(|(_, packet)| packet).collect())
     }
 
-    /// Tells somebody who probes that there is no subscription. The bare JID says so: a full one
-    /// would show who is there (§4.3.2).
+    /// Tells a prober that there is no subscription. The bare JID does: a full one would show who
+    /// is online (§4.3.2).
     fn refuse_probe(&mut self, from: &Jid, bare: &str) {
         self.sight_probe(from, bare, Step::Stopped, "the asker has no subscription to the account's presence");
         let mut refusal = Writer::new("presence");
@@ -331,8 +331,8 @@ impl World {
         self.route_built(&refusal.finish(), &from.to_bare());
     }
 
-    /// Answers the probe of anybody for one account, which may be away or not exist: an asker who
-    /// may not see it hears the same in all cases (§4.3.2).
+    /// Answers anybody's probe for one account, which may be offline or not exist: an asker who
+    /// may not see it gets the same answer in all cases (§4.3.2).
     fn answer_one_probe(&mut self, from: Jid, to: JidRef<'_>) {
         let is_answered = self.answer_probe(&from, self.hash(to.bare_str()), to.bare_str());
         if is_answered || from.bare_str() == to.bare_str() || self.conceals(to.bare(), None, from.bare()) {
@@ -378,8 +378,8 @@ impl World {
     /// Handles directed presence (§4.6): its recipients hear when the resource becomes unavailable.
     fn directed(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: JidRef<'_>) {
         let Some(packet) = self.stamp(link, stanza, type_) else { return };
-        // A service that passes presence on remembers itself to whom: nobody is present at its own
-        // address, nor at that of a domain.
+        // A service that passes presence on remembers the recipients itself: nobody is present at
+        // its own address, nor at that of a domain.
         let passes_on = to.is_domain() && self.is_here(to.domain());
         if !passes_on && !self.remember(link, type_, [to]) {
             return self.refuse(link, stanza, Condition::ResourceConstraint.into());
@@ -479,7 +479,7 @@ impl World {
     }
 
     /// Tells a contact that no resource of an account is available any more (§3.2.2, §3.3.3). A
-    /// session that is ending tells it to those who are contacts then.
+    /// session that is ending tells those who are contacts then.
     pub(crate) fn hide_resources_from(&mut self, owner: &Jid, contact: JidRef<'_>) {
         for link in self.links_shown(owner.as_ref()) {
             if !self.is_concealed(link, contact.as_str()) {

@@ -29,7 +29,7 @@ pub(crate) enum Deputy {
     Message(Packet, Jid),
     /// A request of the account to an address, for a component that has asked under an id.
     Request { component: Jid, id: String, account: Jid, to: Jid, request: Packet },
-    /// A component that has come sees who is available.
+    /// A component that has connected sees who is available.
     Show { component: Jid },
 }
 
@@ -62,16 +62,15 @@ impl Letter for Deputy {
 }
 
 impl World {
-    /// Returns what a component may do, if this is its own address.
+    /// Returns the privileges of a component, if this is its own address.
     pub(crate) fn privileges(&self, component: &Jid) -> Option<&Privileges> {
         let components = &self.catalogue.settings.components;
         let found = components.iter().find(|found| found.name == component.as_str())?;
         Some(&found.privileges)
     }
 
-    /// Tells a component that has connected what it may do (XEP-0356 §4.2, XEP-0355 §4.2), and who
-    /// is available if it may know that. On the shard of this process that stands
-    /// for its name.
+    /// Tells a component that has connected its privileges (XEP-0356 §4.2, XEP-0355 §4.2), and who
+    /// is available if it may know that. On the shard of this process that stands for its name.
     pub fn component_came(&mut self, name: &str) {
         self.attach(name, true);
         let Ok(component) = Jid::parse(name) else { return };
@@ -124,7 +123,7 @@ impl World {
         }
     }
 
-    /// Takes a stanza with which a component acts for an account. `false` if it is none.
+    /// Takes a stanza by which a component acts for an account. `false` if it isn't one.
     pub(crate) fn is_privileged(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
         if !packet.namespaces().may_have(Namespaces::of(&[ns::PRIVILEGE])) || !self.is_domain(to.domain()) {
             return false;
@@ -162,7 +161,7 @@ impl World {
         Ok(())
     }
 
-    /// Sends what an account is said to have sent, past the modules that want to see it before.
+    /// Sends a stanza on behalf of an account, past the modules that want to see it before.
     fn route_for(&mut self, packet: &Packet, to: JidRef<'_>) {
         let Some(account) = packet.sender() else { return };
         let on = self.filters(account.domain()).route;
@@ -209,7 +208,7 @@ impl World {
         Ok(())
     }
 
-    /// Asks in the name of an account, and tells the component what came of it.
+    /// Sends a request on behalf of an account, and passes the outcome to the component.
     fn request_for(&mut self, component: Jid, id: String, account: Jid, to: &Jid, request: &Packet) {
         let Some(payload) = request.stanza().first_child().map(|child| child.element()) else { return };
         let own_id = request.id().unwrap_or_default().into_owned();
@@ -244,8 +243,8 @@ impl World {
         });
     }
 
-    /// Returns the component that answers a request in the place of this server, if that isn't who
-    /// has asked (XEP-0355 §4.3).
+    /// Returns the component that answers a request in place of this server, unless it is the
+    /// asker itself (XEP-0355 §4.3).
     pub(crate) fn delegate_of(&self, iq: &Iq) -> Option<Jid> {
         let components = self.catalogue.settings.components.iter();
         let mut delegates =
@@ -313,8 +312,8 @@ fn stamped(element: &Element, account: &Jid) -> Option<Packet> {
     Some(Packet::stamped(stanza, type_, account.as_str(), None))
 }
 
-/// Returns an element with all that is in a namespace of stanzas in that of clients: a component
-/// may write what it wraps as it writes its own.
+/// Returns an element with everything in a namespace of stanzas moved to that of clients: a
+/// component may write wrapped stanzas like its own.
 fn in_client(element: &Element) -> Element {
     let namespace = if ns::is_content(element.ns()) { ns::CLIENT } else { element.ns() };
     let mut same = Element::new(element.name(), namespace);
@@ -330,7 +329,7 @@ fn in_client(element: &Element) -> Element {
     same
 }
 
-/// Writes what a component may do.
+/// Writes the privileges of a component.
 fn write_privileges(message: &mut Writer, privileges: &Privileges) {
     let perm = |access: &str, type_: &str| {
         Element::new("perm", ns::PRIVILEGE).with_attr("access", access).with_attr("type", type_)

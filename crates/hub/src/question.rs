@@ -37,7 +37,7 @@ use crate::waiting::{Gathering, OnGathered};
 /// The module that answers it declares the kind, see [`Hooks::question`](crate::Hooks::question).
 /// How large an answer may get is for the module that gives it to bound.
 pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + 'static {
-    /// The name of the kind, which no other has: the module's, and what is asked.
+    /// The name of the kind, which is unique: the module's, and the question.
     const NAME: &'static str;
 
     /// The time that the answer may take, in milliseconds.
@@ -96,7 +96,8 @@ impl Question for DriverQuestion {
 }
 
 impl World {
-    /// Puts a question to a shard, and goes on with the answer; `None` if it doesn't come in time.
+    /// Puts a question to a shard, and continues with the answer; `None` if it doesn't arrive in
+    /// time.
     pub fn put_to<Q: Question>(
         &mut self,
         shard: usize,
@@ -120,8 +121,8 @@ impl World {
         self.put_to(self.home_of(account), question, then);
     }
 
-    /// Puts a question to every shard of every node that there is, and goes on with the answers in
-    /// the order of the shards; `None` stands for those that don't come in time.
+    /// Puts a question to every shard of every node, and continues with the answers in the order
+    /// of the shards; `None` stands for those that don't arrive in time.
     pub fn put_to_all<Q: Question>(
         &mut self,
         question: Q,
@@ -149,8 +150,8 @@ impl World {
         }
     }
 
-    /// Puts a question to the drivers of all shards of other nodes, and goes on with the answers;
-    /// `None` stands for those that don't come in time.
+    /// Puts a question to the drivers of all shards of other nodes, and continues with the
+    /// answers; `None` stands for those that don't arrive in time.
     pub fn ask_drivers_elsewhere(
         &mut self,
         question: &DriverQuestion,

@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// Takes what the journal of a process has of the homes that it was asked for.
+    /// Takes the contents of a process's journal for the requested homes.
     pub fn recovered(&mut self, process: (u16, u32), fields: JournalFields) {
         let cards = assemble(fields);
         let Some(moves) = &mut self.people.moves else { return };
@@ -69,12 +69,12 @@ impl World {
         moves.cards.extend(cards);
     }
 
-    /// Takes note that a session goes on from a journal.
+    /// Notes that a session continues from a journal.
     pub(crate) fn set_recovered(&mut self, session: SessionRef) {
         self.people.journal.iter_mut().for_each(|journal| _ = journal.recovered.insert(session));
     }
 
-    /// Returns whether a session goes on from a journal and its client has not come back yet.
+    /// Returns whether a session continues from a journal and its client hasn't come back yet.
     pub(crate) fn is_recovered(&self, link: Link) -> bool {
         let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.recovered.is_empty()) else {
             return false;
@@ -92,8 +92,8 @@ impl World {
         }
     }
 
-    /// Takes note that the client of a session that goes on from a journal is back: what it says
-    /// first may be what it has said before.
+    /// Notes that the client of a session that continues from a journal is back: its first stanzas
+    /// may be repetitions.
     pub(crate) fn expect_repetitions(&mut self, session: SessionRef) {
         self.people.journal.iter_mut().for_each(|journal| {
             journal.recovered.remove(&session);
@@ -104,7 +104,7 @@ impl World {
         });
     }
 
-    /// Returns whether what a client says may be what it has said to a node that has died.
+    /// Returns whether a client's stanzas may repeat those that it sent to a node that has died.
     pub(crate) fn may_repeat(&self, link: Link) -> bool {
         let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.repeating.is_empty()) else {
             return false;
@@ -112,7 +112,7 @@ impl World {
         self.reference(link).is_some_and(|session| journal.repeating.contains(&session))
     }
 
-    /// Forgets of a session that it went on from a journal: it has ended.
+    /// Forgets that a session continued from a journal: it has ended.
     pub(crate) fn forget_recovered(&mut self, link: Link) {
         if self.is_recovered(link)
             && let Some(session) = self.reference(link)
@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-/// Milliseconds in which a client that has come back says again what nobody had acknowledged.
+/// Milliseconds within which a client that has come back repeats its unacknowledged stanzas.
 const REPEATING_MS: u64 = 30_000;
 
 /// Makes cards of the fields of a journal.

@@ -18,7 +18,7 @@ pub trait Federation {
     fn arrive(&mut self, packet: &Packet, to: &Jid, custody: Option<Custody>) -> bool;
 }
 
-/// A multicast service of another server (XEP-0033 §2), and what it takes at once.
+/// A multicast service of another server (XEP-0033 §2), and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteService {
     /// Its address.

@@ -35,7 +35,7 @@ impl World {
             let items = match roster {
                 Ok(roster) => roster.items,
                 Err(StoreError::NoAccount) => Vec::new(),
-                // Nobody knows who has to hear of it: contacts would show themselves to the next
+                // Nobody knows who has to be notified: contacts would show themselves to the next
                 // owner of the name.
                 Err(error) => return then(world, Err(error)),
             };
@@ -78,33 +78,33 @@ impl World {
                 session.disinherits = true;
             }
         }
-        // Somebody may have logged in meanwhile, or be about to with what was right when it was
-        // asked for.
+        // Somebody may have logged in meanwhile, or be about to with credentials that were valid
+        // when they were looked up.
         self.end_sessions_of_removed(account);
         self.end_logins(account);
         self.forget_documents(account.as_ref());
         self.call_account_removed(account.as_ref());
     }
 
-    /// Returns the links of all sessions of an account, also of those that are ending.
+    /// Returns the links of all sessions of an account, including those that are ending.
     fn links_with_retired(&self, account: &Jid) -> Vec<Link> {
         let user = self.user_named(self.hash(account.as_str()), account.as_str());
         let user = user.and_then(|user| self.people.users.get(user as usize));
         user.map(|user| user.links.clone()).unwrap_or_default()
     }
 
-    /// Ends the sessions of an account that is being removed, but for one that [is
+    /// Ends the sessions of an account that is being removed, except for one that [is
     /// retired](World::retire).
     pub fn end_sessions_of_removed(&mut self, account: &Jid) {
         for link in self.links_of(account.as_ref()) {
-            // What waits in a session's lane would ask contacts for what the next owner of the name
-            // gets.
+            // Stanzas waiting in a session's lane would send requests to contacts whose answers
+            // the next owner of the name gets.
             self.end_stream(link, StreamError::NotAuthorized, "the account was removed");
         }
     }
 
     /// Ends the connections that are logging in to an account, or have and not bound a resource
-    /// yet: what they have proved doesn't count any more.
+    /// yet: their proof isn't valid any more.
     pub fn end_logins(&mut self, account: &Jid) {
         let question = EndLogins { account: account.to_bare() };
         // A connection that was on its way to the account's home is there before the answers are.

@@ -14,11 +14,11 @@ use crate::custody::Custody;
 use crate::held::Loading;
 use crate::session::SessionRef;
 
-/// The accounts and letters of the process before that have still to go on.
+/// The accounts and letters of the previous process that have yet to continue.
 #[derive(Default)]
 pub(crate) struct Returning {
     pub(crate) jobs: Slab<ReturningJob>,
-    /// Those that nobody is at work on.
+    /// Those that nobody is working on.
     pub(crate) waiting: VecDeque<usize>,
     /// The number of the others.
     pub(crate) under_way: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Returning {
     pub(crate) to_ask: VecDeque<Jid>,
 }
 
-/// Something that goes on when its turn has come.
+/// Work that continues when its turn has come.
 pub(crate) enum ReturningJob {
     Account(Box<ReturningAccount>),
     /// Work of a module, until it is begun.
@@ -41,7 +41,7 @@ pub(crate) enum ReturningJob {
 /// The beginning of a module's work.
 pub(crate) type ReturningWork = Box<dyn FnOnce(&mut World)>;
 
-/// An account with sessions that go on.
+/// An account with sessions that continue.
 #[derive(Debug)]
 pub(crate) struct ReturningAccount {
     pub(crate) jid: Jid,
@@ -60,12 +60,12 @@ pub(crate) struct Back {
     pub(crate) until_ms: u64,
     pub(crate) modules: Vec<(String, ByteBuf)>,
     pub(crate) is_uncalled: bool,
-    /// True if it can't go on.
+    /// True if it can't continue.
     pub(crate) ends: bool,
 }
 
 impl Returning {
-    /// Returns what a session is to be again.
+    /// Returns the state that a session is to have again.
     pub(crate) fn session(&self, session: SessionRef) -> Option<&Back> {
         self.sessions.get(&session)
     }
@@ -76,7 +76,7 @@ impl Returning {
         letters.map(|(_, (home, kind, bytes))| Card::Letter(home.clone(), kind.clone(), bytes.clone())).collect()
     }
 
-    /// Returns whether nothing has still to go on.
+    /// Returns whether nothing has yet to continue.
     pub(crate) fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.letters.is_empty()
     }

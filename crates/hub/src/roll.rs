@@ -16,7 +16,7 @@ use rookery_jid::{Jid, JidRef};
 pub struct Roll {
     /// Accounts of this server, by home shard.
     pub(crate) shards: Vec<Vec<Arc<Addresses>>>,
-    /// Those of other servers, by domain.
+    /// The addresses on other servers, by domain.
     pub(crate) away: BTreeMap<String, Vec<Jid>>,
     /// Services and domains of this server.
     pub(crate) others: Vec<Jid>,

@@ -19,8 +19,7 @@ use crate::settings::RosterLimits;
 impl World {
     /// Handles a roster get or set of an account's own session.
     pub(crate) fn roster(&mut self, iq: Iq) {
-        // Only sessions ask about their own account; without one there is nobody to hold the lane
-        // of.
+        // Sessions only ask about their own account; without one there is no lane to hold.
         let Some(session) = iq.origin else { return self.reply_error(&iq, Condition::ServiceUnavailable) };
         if iq.payload.name() != "query" {
             return self.reply_error(&iq, Condition::BadRequest);
@@ -33,15 +32,15 @@ impl World {
 
     /// Handles a roster get (§2.1.3, §2.6.2).
     fn roster_get(&mut self, session: SessionRef, iq: Iq) {
-        // What the operator's groups add has no versions.
+        // Contacts added by the operator's groups have no versions.
         let has_shared = self.has_shared(&iq.to);
         if let Some(found) = self.session_mut(session)
             && found.interest == RosterInterest::Unasked
         {
             found.interest = if has_shared { RosterInterest::Follows } else { RosterInterest::Asked };
         }
-        // A roster is large, and a client may ask for it as often as it likes: it gets one when it
-        // has read what it got.
+        // A roster is large, and a client may request it as often as it likes: it gets one when it
+        // has read the previous one.
         self.when_room_in_lane(session, move |world| world.give_roster(session, iq));
     }
 
@@ -65,8 +64,7 @@ impl World {
         });
     }
 
-    /// Pushes what has changed since the version that a session has, as far as it is read out of
-    /// the store.
+    /// Pushes the changes since a session's version, as far as they have been read from the store.
     fn push_changes(&mut self, session: SessionRef, changes: Changes, owner: &Jid) {
         for (version, change) in changes.changes {
             if let Some(push) = push(&self.unique_text(), Some(version), &change) {
@@ -77,7 +75,7 @@ impl World {
     }
 
     /// Lets a session that has been told a version of its roster follow it: by a push of each
-    /// change from now on, behind those that were made meanwhile.
+    /// change from now on, after those made meanwhile.
     fn follow(&mut self, session: SessionRef, version: u64, owner: &Jid) {
         let Some(found) = self.session_mut(session) else { return };
         let interest = match found.interest {
@@ -91,7 +89,7 @@ impl World {
         let (changes, owner) = (self.stores.rosters.since(owner.as_ref(), version), owner.clone());
         self.wait_in_lane(session, changes, move |world, changes| match changes {
             Ok(Some(changes)) => world.push_changes(session, changes, &owner),
-            // It would have to ask again, and nobody can tell it so but by a new session.
+            // It would have to ask again, and only a new session can tell it so.
             Ok(None) => world.close(session.link, StreamError::Reset, "the roster has changed too often meanwhile"),
             Err(error) => {
                 world.store_failed("reading a roster", &owner, &error);
@@ -110,7 +108,7 @@ impl World {
         self.roster_failed(iq, error);
     }
 
-    /// Gives a session the answer to its request, behind what it was sent before.
+    /// Sends a session the answer to its request, after earlier stanzas.
     fn roster_reply(&mut self, session: SessionRef, reply: Writer) {
         match Packet::built(&reply.finish()) {
             Ok(packet) if self.session(session).is_some() => _ = self.push_paced(session.link, &packet, To::Full),
@@ -183,7 +181,7 @@ impl World {
     }
 
     /// Handles a roster set (§2.1.5, §2.3 to §2.5) of a session, or of a component, which may also
-    /// say who sees whom (XEP-0356 §4.3): its users have nobody else to ask.
+    /// set subscriptions (XEP-0356 §4.3): its users have nobody else to ask.
     fn roster_set(&mut self, session: Option<SessionRef>, iq: Iq) {
         let wanted = match RosterSet::read(&iq.payload, &self.catalogue.settings.roster) {
             Ok(wanted) => wanted,
@@ -236,7 +234,7 @@ impl World {
         }
     }
 
-    /// Tells a contact who is removed that nothing is shared any more (§2.5.2).
+    /// Tells a removed contact that nothing is shared any more (§2.5.2).
     pub(crate) fn end_subscriptions(&mut self, owner: &Jid, contact: &Jid, changed: &Changed) {
         let Some(before) = &changed.before else { return };
         let contact = contact.to_bare();
@@ -483,7 +481,7 @@ fn given_subscription(iq: &Iq) -> Option<Subscription> {
     }
 }
 
-/// Returns an item as a component wants it: nobody asks for anything any more.
+/// Returns an item in the form for a component: without pending requests.
 fn with_subscription(item: RosterItem, subscription: Option<Subscription>) -> RosterItem {
     match subscription {
         Some(subscription) => RosterItem { subscription, ask: false, pending_in: None, ..item },

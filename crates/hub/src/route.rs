@@ -57,8 +57,8 @@ impl World {
         }
     }
 
-    /// Delivers a stanza to an account whose home this is, with what a module has learnt about it:
-    /// it comes back from a filter that had to wait.
+    /// Delivers a stanza to an account whose home this is, with a module's notes about it: it
+    /// comes back from a filter that had to wait.
     pub fn deliver_noted(&mut self, packet: &Packet, to: JidRef<'_>, notes: Notes) {
         self.deliver(self.hash(to.bare_str()), packet, to, notes);
     }
@@ -95,8 +95,8 @@ impl World {
         }
     }
 
-    /// Returns what the modules let through of a stanza that is for a session, without a look at
-    /// what else waits for its account.
+    /// Returns the form of a stanza for a session that the modules let through, without regard to
+    /// other stanzas waiting for its account.
     pub(crate) fn let_through(&mut self, packet: Packet, to: JidRef<'_>) -> Option<Packet> {
         let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
         let on = self.filters(to.domain()).delivery;
@@ -199,7 +199,7 @@ impl World {
         }
         let Some(resource) = to.resource() else { return self.answer_packet(packet, to.to_jid()) };
         if is_roster_set(packet) && packet.sender().is_some_and(|sender| sender.bare() != to.bare()) {
-            // As for a resource that isn't there (§8.5.3.2.3): the answer tells nobody who is.
+            // As for a resource that doesn't exist (§8.5.3.2.3): the answer reveals nothing.
             return self.bounce(packet, to, Condition::ServiceUnavailable.into());
         }
         if !self.find_resource(user, resource).is_some_and(|link| self.push(link, packet, To::Full)) {
@@ -216,7 +216,7 @@ impl World {
         })
     }
 
-    /// Runs `each` for the sessions that a user has now, without those that are ending.
+    /// Runs `each` for the current sessions of a user, except those that are ending.
     pub(crate) fn for_each_link(&mut self, user: Option<u32>, mut each: impl FnMut(&mut World, Link)) {
         debug_assert!(
             user.is_none_or(|user| self.people.users.get(user as usize).is_some_and(|user| !user.links.is_empty())),
@@ -234,17 +234,16 @@ impl World {
         }
     }
 
-    /// Puts a copy into a session's outbox. `false` if it was not taken: a session that doesn't
-    /// read what it gets is ended, and the stanza has to go where it would have gone without that
-    /// session.
+    /// Puts a copy into a session's outbox. `false` if it was refused: a session that doesn't read
+    /// is ended, and the stanza has to go where it would have gone without that session.
     pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> bool {
         let pushed = self.outboxes.push(link, packet, to);
         if pushed == PushOutcome::Queued { true } else { self.was_pushed(link, packet, pushed) }
     }
 
-    /// Tells the sender of a stanza what went wrong, in the name of the address that it went to.
-    /// Errors, results and presence that tells a state are never answered (RFC 6120 §8.3.1, RFC
-    /// 6121 §8.5.1).
+    /// Tells the sender of a stanza about an error, on behalf of the address that it went to.
+    /// Errors, results and presence that announces a state are never answered (RFC 6120 §8.3.1,
+    /// RFC 6121 §8.5.1).
     pub fn bounce(&mut self, packet: &Packet, to: JidRef<'_>, error: StanzaError) {
         let kind = match (packet.kind(), packet.type_()) {
             (_, StanzaType::Error | StanzaType::Result | StanzaType::Headline) => None,
@@ -268,9 +267,9 @@ impl World {
     }
 }
 
-/// Returns whether a packet is a roster push, as a client would take it (RFC 6121 §2.1.6), or a
-/// change that only an account's own resources may ask for (§2.3.3). Nobody sends either to
-/// somebody else's client.
+/// Returns whether a packet is a roster push, as a client would understand it (RFC 6121 §2.1.6),
+/// or a change that only an account's own resources may request (§2.3.3). Nobody may send either
+/// to somebody else's client.
 fn is_roster_set(packet: &Packet) -> bool {
     packet.type_() == StanzaType::Set
         && packet.namespaces().may_have(Namespaces::of(&[ns::ROSTER]))

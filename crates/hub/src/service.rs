@@ -76,8 +76,8 @@ impl World {
         self.is_here(host) || self.is_component(host)
     }
 
-    /// Returns the components of a domain: those below it, and for the default domain those that
-    /// are below none.
+    /// Returns the components of a domain: those below it, and for the default domain also those
+    /// below no domain.
     pub fn components_of(&self, domain: &str) -> impl Iterator<Item = &str> {
         let settings = &self.catalogue.settings;
         let of = move |name: &str| {
@@ -117,8 +117,8 @@ impl World {
         hosts.collect()
     }
 
-    /// Hands a stanza for a service to the same service on another shard, which has what is needed
-    /// for it.
+    /// Hands a stanza for a service to the same service on another shard, which has the required
+    /// data.
     pub fn route_to_service(&mut self, shard: usize, packet: &Packet, to: JidRef<'_>) {
         self.sight(packet, to, Step::Goes, || self.place_of_hop(shard, "which has what the service needs"));
         self.post(shard, Mail::Service { to: to.to_jid(), packet: packet.clone() });

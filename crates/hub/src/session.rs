@@ -31,16 +31,16 @@ pub struct Session {
     pub priority: i8,
     /// The stream is being ended: nothing more is delivered to it.
     pub(crate) ending: bool,
-    /// The connection is gone; what it sent before is still being worked off.
+    /// The connection is gone; its earlier input is still being processed.
     pub(crate) gone: bool,
-    /// The account was removed: nobody gets the messages that the session did not get.
+    /// The account was removed: nobody gets the session's undelivered messages.
     pub(crate) disinherits: bool,
     /// The part that it has in changes of the roster.
     pub(crate) interest: RosterInterest,
     /// The client wants copies of what other resources of the account send and get (XEP-0280 §4).
     pub(crate) carbons: bool,
-    /// A stop has taken the connection, and the user has not been called for what the client may
-    /// have missed.
+    /// A stop has taken the connection, and the user hasn't been notified of stanzas that the
+    /// client may have missed.
     pub(crate) is_uncalled: bool,
     /// The last available presence; `None` while the resource is not available.
     pub presence: Option<Packet>,

@@ -71,7 +71,7 @@ pub struct Component {
     pub privileges: Privileges,
 }
 
-/// Allows a component to act in the name of accounts (XEP-0356), and in the place of this server
+/// Allows a component to act on behalf of accounts (XEP-0356), and in place of this server
 /// (XEP-0355).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Privileges {
@@ -94,9 +94,9 @@ pub struct Privileges {
 /// Says whether requests of type get, set or both are meant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestTypes {
-    /// Those that ask.
+    /// Requests that ask for something.
     pub get: bool,
-    /// Those that change something.
+    /// Requests that change something.
     pub set: bool,
 }
 
@@ -215,7 +215,7 @@ pub struct RosterLimits {
     pub items: usize,
     /// Bytes of all contacts' addresses, names and groups together.
     pub bytes: usize,
-    /// Subscription requests of those who aren't contacts that wait for an answer.
+    /// Subscription requests of people who aren't contacts that wait for an answer.
     pub requests: usize,
     /// Bytes of a contact's name.
     pub name_bytes: usize,
@@ -226,7 +226,7 @@ pub struct RosterLimits {
 }
 
 impl RosterLimits {
-    /// Returns whether a roster of this size takes one more contact of so many bytes.
+    /// Returns whether a roster of this size accepts one more contact of this many bytes.
     pub fn take(&self, size: &RosterSize, bytes: usize) -> bool {
         size.items < self.items && size.bytes.saturating_add(bytes) <= self.bytes
     }
@@ -317,8 +317,7 @@ impl Value {
 pub struct OptionSpec {
     /// The key below `[modules.NAME]`.
     pub key: &'static str,
-    /// The value of the option when nobody sets it; it also tells the kind of value that may be
-    /// set.
+    /// The default value of the option; it also determines the kind of value that may be set.
     pub default: fn() -> Value,
     /// One line for the example configuration, with the unit.
     pub doc: &'static str,

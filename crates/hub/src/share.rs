@@ -24,7 +24,7 @@ pub struct Bounds {
     pub bytes: usize,
 }
 
-/// Counts what waits in a line.
+/// Counts the content of a queue.
 #[derive(Debug)]
 pub struct Share {
     bounds: Bounds,
@@ -56,8 +56,8 @@ impl Share {
         self.remove(&sender(packet), packet.bytes().len());
     }
 
-    /// Counts so many bytes that are about to wait for a sender, a bare JID. Returns `false` if
-    /// they may not.
+    /// Counts bytes that are about to wait for a sender, a bare JID. Returns `false` if they may
+    /// not.
     #[must_use]
     pub fn take_bytes(&mut self, sender: &str, bytes: usize) -> bool {
         self.admit(sender, bytes)
@@ -68,7 +68,7 @@ impl Share {
         self.remove(sender, bytes);
     }
 
-    /// Counts what another line held, which goes on waiting in this one.
+    /// Counts the content of another queue, which continues waiting in this one.
     pub fn add(&mut self, other: &Self) {
         self.all = self.all.plus(other.all);
         for (sender, taken) in &other.senders {
@@ -130,7 +130,7 @@ impl TakenShares {
     }
 }
 
-/// Returns the bare JID that a stanza is from; empty if there is none.
+/// Returns the bare JID that a stanza is from; empty if it has none.
 fn sender(packet: &Packet) -> Cow<'_, str> {
     match packet.plain_sender() {
         Some(from) => Cow::Borrowed(from.bare_str()),

@@ -33,11 +33,11 @@ use crate::session::RosterInterest;
 enum ForEverybody {
     /// Presence.
     Show(Packet),
-    /// The question of a resource who is present.
+    /// The probe of a resource that is present.
     Probe(Jid),
 }
 
-/// Gives something to all accounts of a domain that are on a shard, but for a few.
+/// Sends something to all accounts of a domain that are on a shard, except for a few.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Everybody {
     domain: String,
@@ -103,7 +103,7 @@ impl World {
         self.catalogue.registry.shared_contacts(self.domain(owner.domain()))
     }
 
-    /// Returns what an account and a contact show each other by group, seen from the account.
+    /// Returns the relation between an account and a contact by group, from the account's view.
     pub fn shared_relation(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscription {
         match self.shared_contacts(owner) {
             Some(shared) if owner.bare_str() != contact.bare_str() => {
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// Shows a session to those who see it by group; they are added to those whom a broadcast to
+    /// Shows a session to those who see it by group; they are added to those that a broadcast to
     /// contacts leaves out.
     pub(crate) fn show_to_circle(&mut self, link: Link, packet: &Packet, left_out: &mut BTreeSet<Box<str>>) {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
@@ -169,8 +169,8 @@ impl World {
         self.fan_out_roll(packet, &circle.members, &except);
         let Some(domain) = circle.everybody_of else { return };
         if self.here.view.is_shared() && self.has_documents(link) {
-            // Someone who has just come on another node may not be known here, and may be one of
-            // those from whom the session conceals itself.
+            // A user who has just logged in on another node may not be known here, and may be one
+            // of those from whom the session conceals itself.
             let mut known = self.watchers_by_group(owner.as_ref());
             known.retain(|jid| jid.domain() == domain && !except.contains(jid));
             self.fan_out(packet, known.iter().map(Jid::as_ref));
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// Returns those who would see a session by group, but for whom it conceals itself.
+    /// Returns those who would see a session by group, if it didn't conceal itself from them.
     fn concealed_from_circle(&self, link: Link, owner: JidRef<'_>) -> Vec<Jid> {
         if !self.has_documents(link) {
             return Vec::new();
@@ -203,7 +203,7 @@ impl World {
         self.shared_contacts(owner.as_ref()).is_some_and(|shared| (shared.has_watched)(self, owner.bare()))
     }
 
-    /// Asks those whom a session sees by group.
+    /// Probes those whom a session sees by group.
     pub(crate) fn probe_circle(&mut self, from: &Jid) {
         let owner = from.to_bare();
         let watched = self.shared_contacts(owner.as_ref()).map(|shared| shared.watched);
@@ -216,8 +216,8 @@ impl World {
         }
     }
 
-    /// Answers for the members who are here. Those who are away have nothing to say: the store is
-    /// not asked.
+    /// Answers for the members who are online. Those who are offline have no presence: the store
+    /// isn't asked.
     pub(crate) fn answer_shared_probes(&mut self, from: &Jid, to: &Addresses) {
         let asker = self.hash(from.bare_str());
         let mut packets = Vec::new();
@@ -260,8 +260,7 @@ impl World {
         items
     }
 
-    /// Returns one item of an account as its clients see it: what it keeps itself, and what it has
-    /// by group.
+    /// Returns one item of an account as its clients see it: its own part, and its part by group.
     pub fn joined(&self, owner: JidRef<'_>, contact: &Jid, own: Option<RosterItem>) -> Option<RosterItem> {
         let shared = self.shared_contacts(owner);
         let Some(shared) = shared.filter(|_| contact.is_bare() && *contact != owner.bare()) else { return own };
@@ -275,7 +274,7 @@ impl World {
     }
 }
 
-/// Adds what an item has by group.
+/// Adds an item's part by group.
 fn join(own: &mut RosterItem, shared: RosterItem) {
     let (a, b) = (own.subscription, shared.subscription);
     own.subscription = Subscription::new(a.to() || b.to(), a.from() || b.from());

@@ -66,7 +66,7 @@ impl<'a> SightedStanza<'a> {
 
 /// Tracing.
 impl World {
-    /// Writes what it sees into a trace from now on. `false` if there are as many as there may be.
+    /// Writes sightings into a trace from now on. `false` if there are already as many as allowed.
     pub fn trace(&mut self, trace: Arc<Trace>) -> bool {
         let now_ms = self.clock.now_ms;
         self.traces.retain(|other| other.until_ms() > now_ms);
@@ -88,7 +88,7 @@ impl World {
         !self.traces.is_empty()
     }
 
-    /// Tells traces what happens to a stanza on its way to an address, and why.
+    /// Reports to traces what happens to a stanza on its way to an address, and why.
     #[inline]
     pub fn sight(&self, packet: &Packet, to: JidRef<'_>, step: Step, why: impl FnOnce() -> String) {
         if self.is_tracing() {
@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    /// Tells traces what happens to a session.
+    /// Reports to traces what happens to a session.
     #[inline]
     pub(crate) fn sight_session(&self, link: Link, why: impl FnOnce() -> String) {
         if self.is_tracing()
@@ -157,7 +157,8 @@ impl World {
         self.sight(packet, to, step, || format!("{fate} {}", error_text(error)));
     }
 
-    /// Tells traces what the rules for accounts say to a stanza (RFC 6121 §8.5), before it is done.
+    /// Reports to traces how the rules for accounts (RFC 6121 §8.5) treat a stanza, before it
+    /// happens.
     #[cold]
     pub(crate) fn sight_rules(&self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
         let from = packet.sender();
@@ -296,7 +297,7 @@ impl World {
         }
     }
 
-    /// Says where another shard is, and what it is of the address.
+    /// Describes where another shard is, and its relation to the address.
     pub(crate) fn place_of_hop(&self, shard: usize, what: &str) -> String {
         match self.station_of(shard) {
             Some(station) if shard >= self.own_shards() => format!("to another node's shard ({station:?}), {what}"),

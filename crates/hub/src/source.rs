@@ -28,19 +28,19 @@ pub enum LoginBy {
     Own,
     /// By asking (XEP-0175): everybody gets an account for one session, of which nothing is kept.
     Anonymous,
-    /// By what this source vouches for.
+    /// By the statements of this source.
     Source(Arc<dyn Source>),
 }
 
-/// Somebody who knows whether a client is who it says.
+/// A source that knows whether clients are who they claim to be.
 pub trait Source: Send + Sync + fmt::Debug {
     /// Returns what clients may show.
     fn takes(&self) -> Takes;
 
-    /// Returns whether an account is made for somebody whom it vouches for and who has none.
+    /// Returns whether an account is created for somebody whom it vouches for and who has none.
     fn makes_accounts(&self) -> bool;
 
-    /// Judges what a client has shown.
+    /// Judges a client's proof.
     fn judge(&self, proof: Proof) -> Judging;
 
     /// Returns whether browsers can sign in there.
@@ -58,7 +58,7 @@ pub trait Source: Send + Sync + fmt::Debug {
         Box::pin(ready(Judgement::Away))
     }
 
-    /// Returns what it was asked since it began, by whom of it was asked.
+    /// Returns the statistics of its questions since the start.
     fn seen(&self) -> Vec<SourceSeen> {
         Vec::new()
     }
@@ -74,7 +74,7 @@ pub trait Source: Send + Sync + fmt::Debug {
 pub struct SourceSeen {
     /// The key of the configuration that has it: `url`, `ldap` or `issuer`.
     pub name: &'static str,
-    /// Proofs by what was said of them, in the order of [`SourceSeen::ANSWERS`].
+    /// Proofs by their results, in the order of [`SourceSeen::ANSWERS`].
     pub answers: [u64; SourceSeen::ANSWERS.len()],
     /// The times until there was an answer, or none any more, the wait for a turn included.
     pub seconds: Histogram,
@@ -168,8 +168,8 @@ pub enum Judgement {
         /// The local part that a token is good for; a password is good for the account that was
         /// named with it.
         username: Option<String>,
-        /// The time at which a session has to end that is begun with it, in seconds since 1970;
-        /// `None` if it may go on.
+        /// The time at which a session that begins with it has to end, in seconds since 1970;
+        /// `None` if it may continue.
         until_s: Option<u64>,
     },
     /// It isn't.

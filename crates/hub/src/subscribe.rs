@@ -50,7 +50,8 @@ impl World {
     fn subscription_sent(&mut self, packet: &Packet, owner: &Jid, contact: &Jid, changed: &Changed) {
         let has_no_place = match packet.type_() {
             StanzaType::Subscribe => changed.after.as_ref().is_none_or(|item| !item.visible()),
-            // A user who has asked and isn't accepted now would have become a contact.
+            // A user who has requested a subscription and isn't accepted now would have become a
+            // contact.
             StanzaType::Subscribed => changed.after.as_ref().is_some_and(|item| item.pending_in.is_some()),
             _ => false,
         };
@@ -101,7 +102,7 @@ impl World {
     fn subscription_received(&mut self, packet: &Packet, owner: &Jid, contact: &Jid, changed: &Changed) {
         let effects = Effects::of(Direction::In, packet.type_(), changed.before.as_ref(), changed.after.as_ref());
         if effects.pass {
-            // A request concerns everybody who is there (§3.1.3), an answer those who follow the
+            // A request concerns every online resource (§3.1.3), an answer those that follow the
             // roster (§3.1.6).
             let is_request = packet.type_() == StanzaType::Subscribe;
             for link in self.links_of(owner.as_ref()) {
@@ -191,8 +192,8 @@ fn stored(stanza: &[u8]) -> Option<Stanza<'_>> {
     Stanza::parse(stanza, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).ok()
 }
 
-/// Returns the part of a request that is kept until it is answered: its sender, and what that tells
-/// the owner. All else would only be a way to fill somebody's store and login.
+/// Returns the part of a request that is stored until it is answered: its sender, and its text for
+/// the owner. Everything else would only be a way to fill somebody's store and login.
 fn request(asked: Option<&Stanza<'_>>, contact: &Jid, owner: &Jid) -> Vec<u8> {
     let short = |value: Option<Cow<'_, str>>| value.filter(|value| value.len() <= SHORT).map(Cow::into_owned);
     let mut request = Writer::new("presence");
@@ -218,7 +219,7 @@ pub(crate) fn short_text(stanza: &Stanza<'_>, name: &str, ns: &str) -> Option<St
 
 /// Bytes that are kept of a status and of a nick.
 const STATUS: usize = 1024;
-/// Bytes of an id or a language that are kept: a longer one is none.
+/// Bytes of an id or a language that are kept: a longer one is ignored.
 const SHORT: usize = 256;
 /// Requests that are loaded at a time.
 const PORTION: usize = 16;

@@ -46,8 +46,8 @@ pub struct Effects {
 }
 
 /// Returns the change that `event` makes to the item of `contact`. A roster that is full by
-/// `limits` takes no more contacts; the requests of those who are none have a limit of their own,
-/// so that they take nobody else's place.
+/// `limits` accepts no more contacts; the requests of people who aren't contacts have a separate
+/// limit, so that they take nobody else's place.
 pub fn edit(
     event: &SubscriptionEvent,
     contact: &Jid,
@@ -112,8 +112,8 @@ pub fn edit(
     if item == Some(&new) { Edit::Keep } else { Edit::Put(new) }
 }
 
-/// Returns whether an event may make an item where there is none: asking, being asked, and
-/// approving beforehand may (§3.4).
+/// Returns whether an event may create an item: requesting, being requested, and pre-approving may
+/// (§3.4).
 fn may_create(event: &SubscriptionEvent) -> bool {
     matches!((event.direction, event.type_), (_, StanzaType::Subscribe) | (Direction::Out, StanzaType::Subscribed))
 }
@@ -137,8 +137,8 @@ impl Effects {
             (Direction::Out, StanzaType::Subscribe | StanzaType::Unsubscribe) => Self { pass: true, ..none },
             (Direction::Out, StanzaType::Subscribed) => Self { pass: pending, show: pending, ..none },
             (Direction::Out, StanzaType::Unsubscribed) => Self { pass: from || pending, hide: from, ..none },
-            // Who asks again may not see anybody, as where an earlier approval found no request:
-            // with the answer comes the presence (§3.1.5).
+            // A user who asks again may not see anybody, for example because an earlier approval
+            // found no request: with the answer comes the presence (§3.1.5).
             (Direction::In, StanzaType::Subscribe) if from || from_now => Self { approve: true, show: true, ..none },
             (Direction::In, StanzaType::Subscribe) => Self { pass: !pending && pending_now, ..none },
             (Direction::In, StanzaType::Unsubscribe) => Self { pass: from || pending, hide: from, ..none },
@@ -350,8 +350,8 @@ mod tests {
         }
     }
 
-    /// Nothing in a refusal says which request it is of: one that crosses a second request takes
-    /// back both, and the contact's answer to the second finds nobody who waits (§3.1.6).
+    /// Nothing in a refusal says which request it answers: one that crosses a second request takes
+    /// back both, and the contact's answer to the second finds no pending request (§3.1.6).
     #[test]
     fn a_refusal_that_crosses_a_second_request_is_of_both() {
         row(Direction::Out, Subscribe, "none out", "none out", true);

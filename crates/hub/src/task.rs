@@ -121,7 +121,7 @@ impl World {
         self.spawn(held.map(|()| session), pending, then, Some(Since::now()));
     }
 
-    /// Lets what a session sends from now on wait in its lane, until `World::lane_done`. `None` if
+    /// Makes a session's stanzas from now on wait in its lane, until `World::lane_done`. `None` if
     /// the session is gone.
     pub(crate) fn hold_lane(&mut self, session: SessionRef) -> Option<()> {
         self.session_mut(session).map(|session| session.rare().lane.waiting += 1)
@@ -144,8 +144,8 @@ impl World {
         entry.insert(Task { job: Box::new(job), waker, session, custody: self.waiting.custody.clone() });
     }
 
-    /// Looks at every task that was woken and runs the continuations of those that are done. `true`
-    /// if there was any.
+    /// Polls every task that was woken and runs the continuations of the finished ones. `true` if
+    /// there was any.
     pub fn run_tasks(&mut self) -> bool {
         let woken = self.waiting.wakeups.take();
         for &task in &woken {
@@ -164,9 +164,8 @@ impl World {
         !woken.is_empty()
     }
 
-    /// Returns whether anything is under way that the store, or another thread, has still to
-    /// answer. Something that goes on from another process and is to be tried again isn't, nor is
-    /// what only a login waits for.
+    /// Returns whether any work still waits for the store, or another thread. Parts of another
+    /// process that are to be tried again don't count, nor do waits of logins.
     pub fn is_at_work(&self) -> bool {
         self.tasks_waiting() > self.people.returning.watchers() + self.waiting.outside + self.journal_waits()
     }

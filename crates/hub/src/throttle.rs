@@ -38,7 +38,7 @@ impl World {
         let (is_busy, ending) = (found.is_busy(), found.ending);
         let Some(rare) = &mut found.rare else { return };
         rare.lane.throttled = false;
-        // If it waits for the store too, that lets it go on.
+        // If it also waits for the store, that lets it continue.
         if is_busy || !std::mem::take(&mut rare.lane.paused) {
             return;
         }

@@ -26,7 +26,7 @@ impl World {
     /// Lets a call not come. One that has come already is no error.
     pub fn cancel(&mut self, timer: Timer) {
         self.waiting.timers.calls.remove(&timer.0);
-        // Those that were cancelled must not pile up behind one that is far away.
+        // Cancelled ones must not accumulate after one that is far away.
         if self.waiting.timers.due.len() > 2 * self.waiting.timers.calls.len() + SLACK {
             let calls = &self.waiting.timers.calls;
             self.waiting.timers.due.retain(|Reverse((_, timer))| calls.contains_key(timer));
@@ -39,7 +39,7 @@ impl World {
         self.waiting.timers.due.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// Runs the calls that are due. Those that they ask for come in a later tick.
+    /// Runs the calls that are due. Those that they request run in a later tick.
     pub fn run_timers(&mut self) {
         let last = self.waiting.timers.last;
         while let Some(&Reverse((due, timer))) = self.waiting.timers.due.peek() {

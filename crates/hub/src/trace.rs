@@ -27,7 +27,7 @@ use rookery_observe::{Bound, Most, Per, Unit};
 /// The addresses whose stanzas a trace is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// An account, a room or a session: what comes from there and what goes there.
+    /// An account, a room or a session: its incoming and outgoing stanzas.
     Address(Jid),
     /// A domain, such as that of another server or of a component.
     Domain(String),
@@ -64,20 +64,20 @@ impl Subject {
     }
 }
 
-/// The kinds of what can be seen of a stanza.
+/// The kinds of sightings of a stanza.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// It came in: from a session, another server or a component.
     Received,
     /// It waits behind others, or for the store.
     Waits,
-    /// It goes on: to another shard, a service, another server.
+    /// It is forwarded: to another shard, a service, another server.
     Goes,
     /// A session gets it.
     Given,
     /// It is kept: in an archive, or until its user comes.
     Kept,
-    /// Something was found out, or done besides.
+    /// Something was found out, or done in addition.
     Noted,
     /// Its sender gets an error.
     Refused,
@@ -118,7 +118,7 @@ pub struct Sighting {
     pub shard: usize,
     /// The number of the stanza; `None` if it is about a session.
     pub stanza: Option<u32>,
-    /// The kind of what was seen.
+    /// The kind of the sighting.
     pub step: Step,
     /// The decision and its reason, in words.
     pub why: String,
@@ -168,8 +168,8 @@ struct WaitingSightings {
 }
 
 impl Trace {
-    /// Returns a trace that is about so many stanzas at most, until a time on the clock of the
-    /// shards, of which there are so many.
+    /// Returns a trace of at most this number of stanzas, until a time on the clock of the shards,
+    /// whose number is given.
     pub fn new(subject: Subject, has_contents: bool, most_stanzas: usize, until_ms: u64, shards: usize) -> Self {
         Self {
             subject,
@@ -183,7 +183,7 @@ impl Trace {
         }
     }
 
-    /// Returns what it is about.
+    /// Returns its subject.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -203,7 +203,7 @@ impl Trace {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Takes what was seen since the last call, in order, and the number of what had no place.
+    /// Takes the sightings since the last call, in order, and the number of those without room.
     pub fn take(&self) -> (Vec<Sighting>, u64) {
         let (mut taken, mut left_out) = (Vec::new(), 0);
         for seen in &self.seen {

@@ -17,17 +17,17 @@ use crate::mail::Parcel;
 use crate::session::SessionRef;
 use crate::wakeups::Wakeups;
 
-/// Holds what goes on later.
+/// Holds work that continues later.
 pub(crate) struct LaterWork {
     pub(crate) tasks: Slab<Task>,
-    /// Those of them that wait for somebody outside of this server.
+    /// Those of them that wait for somebody outside this server.
     pub(crate) outside: usize,
     pub(crate) timers: Timers,
     pub(crate) gatherings: Gatherings,
     pub(crate) asked: OpenRequests,
     pub(crate) logins: WaitingLogins,
     pub(crate) wakeups: Arc<Wakeups>,
-    /// Mail for what is on its way here from another node, and its bytes.
+    /// Mail for homes on their way here from another node, and its bytes.
     pub(crate) kept: (VecDeque<Parcel>, usize),
     /// In whose custody the world works at this moment.
     pub(crate) custody: Option<Custody>,
@@ -104,14 +104,14 @@ pub(crate) struct Timers {
     pub(crate) last: u64,
 }
 
-/// A request without an answer: to whom it went, and what goes on with the answer.
+/// An unanswered request: its recipient, and the continuation for its answer.
 pub(crate) type Inquiry = (Jid, Box<dyn FnOnce(&mut World, Option<&Packet>)>);
 
 /// Requests without an answer yet.
 #[derive(Default)]
 pub(crate) struct OpenRequests(pub(crate) Map<String, Inquiry>);
 
-/// Goes on with the answers of shards, encoded; `None` stands for one that didn't come.
+/// Continues with the answers of shards, encoded; `None` stands for a missing one.
 pub(crate) type OnGathered = Box<dyn FnOnce(&mut World, Vec<Option<Vec<u8>>>)>;
 
 /// Answers that are still to come.

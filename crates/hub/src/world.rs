@@ -134,8 +134,8 @@ impl World {
         self.clock.unix_ms
     }
 
-    /// Stops the server: modules do now what they have put off. Its sessions end after this, but
-    /// for those that go on in another process, if it hands them on.
+    /// Stops the server: modules do their deferred work now. Its sessions end after this, except
+    /// for those that continue in another process, if it hands them on.
     pub fn stop(&mut self, hands_on: bool) {
         self.clock.is_stopping = true;
         self.clock.hands_on = hands_on;
@@ -179,7 +179,7 @@ impl World {
     }
 
     /// Returns the shard of this process that stands for a text: its home, or, if that is on
-    /// another node, the shard where what came in here for it is kept together.
+    /// another node, the shard that handles everything that arrived here for it.
     pub fn stand_in_for(&self, text: &str) -> usize {
         self.here.view.own_hop(self.hash(text))
     }
@@ -216,7 +216,7 @@ impl World {
     }
 
     /// Returns the links of an account's sessions on this shard, if this is its home; newest last,
-    /// without those that are ending.
+    /// except those that are ending.
     pub fn links_of(&self, account: JidRef<'_>) -> Vec<Link> {
         let hash = self.hash(account.bare_str());
         let user = self.user_named(hash, account.bare_str()).and_then(|user| self.people.users.get(user as usize));
@@ -225,7 +225,7 @@ impl World {
     }
 
     /// Returns the links of an account's sessions that others have seen become available and not
-    /// go, if this is its home: also of those that are ending.
+    /// go, if this is its home: including those that are ending.
     pub fn links_shown(&self, account: JidRef<'_>) -> Vec<Link> {
         let hash = self.hash(account.bare_str());
         let user = self.user_named(hash, account.bare_str()).and_then(|user| self.people.users.get(user as usize));
@@ -234,8 +234,8 @@ impl World {
         links.iter().copied().filter(is_shown).collect()
     }
 
-    /// Returns the accounts of a domain that have sessions on this shard, with those sessions;
-    /// without those that are ending.
+    /// Returns the accounts of a domain that have sessions on this shard, with those sessions,
+    /// except those that are ending.
     pub fn present<'w>(&'w self, domain: &'w str) -> impl Iterator<Item = (&'w str, Vec<Link>)> {
         let named = self.people.users.iter().filter_map(|(_, user)| Some((self.people.names.get(user.name)?.1, user)));
         let of_domain = named.filter(move |(bare, _)| bare.split_once('@').is_some_and(|(_, found)| found == domain));
@@ -283,14 +283,14 @@ impl World {
         self.catalogue.states.get_mut().unwrap_or_else(|| undeclared::<T>())
     }
 
-    /// Returns a share in the custody of what is being worked on, for what is put off without
-    /// [`World::wait`]; `None` if nobody waits for that.
+    /// Returns a share in the custody of the current work, for work that is deferred without
+    /// [`World::wait`]; `None` if nobody waits for it.
     pub fn custody(&self) -> Option<Custody> {
         self.waiting.custody.clone()
     }
 
-    /// Works in the custody of something that was put off; with `None` in nobody's, for what is not
-    /// to delay an acknowledgement.
+    /// Works in the custody of deferred work; with `None` in nobody's, for work that isn't to
+    /// delay an acknowledgement.
     pub fn in_custody<T>(&mut self, custody: Option<Custody>, work: impl FnOnce(&mut Self) -> T) -> T {
         let (outer, pushed) = (std::mem::replace(&mut self.waiting.custody, custody), self.outboxes.noted_pushes());
         let done = work(self);
@@ -374,12 +374,12 @@ impl World {
         self.here.view.station(shard)
     }
 
-    /// Goes by other homes from now on. What has its home on another node now leaves when all go by
-    /// them, see [`World::begin_parting`].
+    /// Uses other homes from now on. Data whose home is on another node now leaves when all have
+    /// adopted them, see [`World::begin_parting`].
     pub fn set_view(&mut self, view: Arc<View>) {
         self.out.mail.resize_with(view.hops().max(self.out.mail.len()), Vec::new);
         let before = std::mem::replace(&mut self.here.view, view);
-        // Another home may have changed what is known here.
+        // Another home may have changed data that is cached here.
         self.people.absent.forget_loaded();
         self.change_homes(&before);
         self.attach_again();
@@ -399,7 +399,7 @@ impl World {
         self.at_mut(session.link).filter(|found| found.serial == session.serial)
     }
 
-    /// Returns the reference that tells the session of a link from those that the link has later.
+    /// Returns the reference that distinguishes the session of a link from later ones.
     pub fn reference(&self, link: Link) -> Option<SessionRef> {
         self.session_at(link).map(|session| SessionRef { link, serial: session.serial })
     }

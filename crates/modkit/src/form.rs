@@ -118,7 +118,7 @@ impl Form {
     /// Returns a yes or no (§3.3, `boolean`). `None` without the field or its value.
     ///
     /// # Errors
-    /// What is written there instead.
+    /// The content that is written there instead.
     pub fn boolean(&self, var: &str) -> Option<Result<bool, &str>> {
         self.value(var).map(|value| match value.trim() {
             "1" | "true" => Ok(true),

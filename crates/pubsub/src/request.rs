@@ -128,7 +128,7 @@ impl RequestAction {
     /// Reads the payload of a request.
     ///
     /// # Errors
-    /// What is missing, or not implemented.
+    /// A parameter that is missing, or not implemented.
     pub(crate) fn read(iq: &Iq) -> Result<Self, StanzaError> {
         let payload = &iq.payload;
         if payload.name() != "pubsub" {

@@ -24,8 +24,8 @@ impl<D: Driver> Shard<D> {
                 (account.as_str(), negotiation.machine.installation(), CountsAt::Everywhere)
             }
             LoginQuestion::Tokens(account, client) => (account.as_str(), Some(client.as_str()), CountsAt::Nowhere),
-            // Nobody guesses a signature, but it has to be checked. It is counted for whom it says,
-            // so that a place where an account has logged in is known.
+            // Nobody can guess a signature, but it has to be checked. It counts for the name in
+            // it, so that a place where an account has logged in is known.
             LoginQuestion::Bearer(_, host, wanted) => {
                 (wanted.as_ref().map_or(&**host, Jid::as_str), negotiation.machine.installation(), CountsAt::Address)
             }

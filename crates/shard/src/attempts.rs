@@ -8,8 +8,8 @@
 //! * *The account.* All places together have 100 attempts, and after that as many a day as the
 //!   operator allows, from any number of places. Half of them are for the first three attempts of
 //!   a place, so that an owner in a new place doesn't compete with those who guess all the time.
-//! * *The address.* Attempts at any accounts: 1000, and another every second. This is for those who
-//!   try one password everywhere.
+//! * *The address.* Attempts at any accounts: 1000, and another every second. This is against
+//!   those who try one password everywhere.
 //!
 //! If an account has recently logged in from a place, or with an installation of a client
 //! (XEP-0388 §2.3), none of these three applies to it there: it has a separate rate, so that
@@ -61,7 +61,7 @@ pub struct Whence<'a> {
 pub enum CountsAt {
     /// All of them.
     Everywhere,
-    /// Those of its address: what it brings can't be guessed, but has to be looked at.
+    /// Those of its address: its token can't be guessed, but has to be checked.
     Address,
     /// None: it brings something that can't be guessed, or comes from where the operator trusts
     /// everybody.

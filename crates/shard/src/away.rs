@@ -53,7 +53,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Passes on what a client has sent.
+    /// Passes on a client's input.
     pub(crate) fn send_home(&mut self, link: Link, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -62,7 +62,7 @@ impl<D: Driver> Shard<D> {
         let Some(away) = self.away(link).filter(|away| !away.is_over) else { return };
         away.memory.pass(bytes);
         if away.memory.awaits.is_some() {
-            // It goes to the next home, with what is kept.
+            // It goes to the next home, with the kept bytes.
             return;
         }
         away.sent += bytes.len();
@@ -83,7 +83,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Tells the home what the client has got, when the connection takes bytes again.
+    /// Tells the home how much the client has received, when the connection accepts bytes again.
     pub(crate) fn tell_written(&mut self, link: Link) {
         let key = self.key_of(link);
         let is_free = self.connections.get(link).is_some_and(|connection| connection.unsent.is_none());
@@ -100,8 +100,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Reads letters of a shard of another node. Frames of lines are in nobody's custody: what
-    /// they bring is in that of the client's session.
+    /// Reads letters of a shard of another node. Frames of lines are in nobody's custody: their
+    /// contents are in that of the client's session.
     pub(crate) fn letters_from_afar(
         &mut self,
         from: Station,
@@ -175,7 +175,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Writes what the home of a client has for it.
+    /// Writes data from the home of a client.
     fn write_away(&mut self, from: Station, key: u64, bytes: &[u8], mark: Option<LineMark>) {
         let Some(link) = self.line_of(from, key) else { return };
         let Some(away) = self.away(link) else { return };

@@ -138,10 +138,10 @@ impl<D: Driver> Shard<D> {
         self.watch(link);
     }
 
-    /// Gives the stream what is in the requests, as far as it takes it now.
+    /// Passes the content of the requests to the stream, as far as it accepts it now.
     pub(crate) fn read_requests(&mut self, link: Link) {
         let key = self.key_of(link);
-        // The machine may have something to go on with: an answer that it has just got.
+        // The machine may be able to continue with an answer that it has just got.
         self.negotiate(link, &[]);
         while self.connection_of(key).is_some() {
             let Some(connection) = self.connections.get_mut(link) else { return };
@@ -257,7 +257,7 @@ impl<D: Driver> Shard<D> {
         self.lost(link);
     }
 
-    /// Passes on what the machine of a stream says.
+    /// Passes on the output of a stream's machine.
     pub(crate) fn say(&mut self, link: Link, stream: &[u8]) {
         if let Some(session) = self.session(link) {
             session.say(stream);
@@ -265,8 +265,8 @@ impl<D: Driver> Shard<D> {
         self.bosh.answering.push(link);
     }
 
-    /// Notes that something waits in the outbox of a session of BOSH; returns `false` if it is
-    /// none.
+    /// Notes that something waits in the outbox of a BOSH session; returns `false` if it isn't
+    /// one.
     pub(crate) fn note_news(&mut self, link: Link) -> bool {
         let Some(session) = self.session(link) else { return false };
         session.has_news = true;
@@ -288,7 +288,7 @@ impl<D: Driver> Shard<D> {
         self.bosh.answering = answering;
     }
 
-    /// Sends what waits as an answer, if anything does.
+    /// Sends waiting stanzas as an answer, if there are any.
     fn answer(&mut self, link: Link) {
         let now = self.timing.now_ms;
         let Some(connection) = self.connections.get_mut(link) else { return };
@@ -318,7 +318,7 @@ impl<D: Driver> Shard<D> {
         self.world.outboxes.sent_and_unacknowledged(link).map_or(0, |(sent, _)| sent)
     }
 
-    /// Counts what a session is sent from here on, since it is bound now.
+    /// Counts the stanzas for a session from here on, since it is bound now.
     pub(crate) fn count_what_is_sent(&mut self, link: Link) {
         let bytes = u32::try_from(self.world.outboxes.limits().hard).unwrap_or(u32::MAX);
         self.world.outboxes.manage(link, UnackedBounds { stanzas: MOST_UNCONFIRMED, bytes }, true);
@@ -397,5 +397,5 @@ impl<D: Driver> Shard<D> {
 const MOST_STANZAS: usize = 64 * 1024;
 /// Stanzas that may wait, or have gone out without a sign that they have arrived.
 const MOST_UNCONFIRMED: u32 = 10_000;
-/// Bytes that a request may have besides its elements.
+/// Bytes of a request besides its elements.
 const ENVELOPE: usize = 4096;

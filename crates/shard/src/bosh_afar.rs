@@ -97,8 +97,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Takes note that a process of another node is gone: the sessions that it had are over, and
-    /// nobody waits for it any longer.
+    /// Notes that a process of another node is gone: its sessions have ended, and nobody waits for
+    /// it any longer.
     pub(crate) fn relays_departed(&mut self, node: u16, incarnation: u32) {
         self.common.post.askers.depart(node, incarnation);
         for waiter in self.bosh.relayed.take_all_at(node, incarnation) {

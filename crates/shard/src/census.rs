@@ -9,14 +9,14 @@ use rookery_observe::Counters;
 
 use crate::attempts::AttemptTally;
 
-/// The sums of what the shards count that have answered.
+/// The sums of the counts of all shards that have answered.
 #[derive(Debug, Clone, Default)]
 pub struct ShardCensus {
     /// The shards that these are the sums of.
     pub coverage: Coverage,
     /// True if each session is looked at.
     pub is_detailed: bool,
-    /// Attempts to log in, and those who vouch for them.
+    /// Attempts to log in, and the sources that vouch for them.
     pub logins: LoginCensus,
     /// The shards' counters since the start.
     pub counters: Counters,
@@ -26,8 +26,7 @@ pub struct ShardCensus {
     pub sessions: usize,
     /// The same by domain and by how they are connected.
     pub by_domain: BTreeMap<(String, Carrier), usize>,
-    /// Connections that there are, in whatever state; without details also those that sessions wait
-    /// for.
+    /// Connections in any state; without details also those that sessions wait for.
     pub connections: usize,
     /// Stanzas that sessions were given since the start.
     pub deliveries: u64,
@@ -62,7 +61,7 @@ pub struct Unread {
 pub struct Coverage {
     /// The number of shards that there are.
     pub shards: usize,
-    /// The number of those that have answered.
+    /// The number of shards that have answered.
     pub answered: usize,
     /// The time that counting has taken them.
     pub took: Duration,

@@ -20,7 +20,7 @@ use crate::gate::GateOpening;
 use crate::keeping::FrontMemory;
 use crate::lines::ClientSocket;
 
-/// A connection and where it stands.
+/// A connection and its state.
 pub struct ShardConnection<S> {
     /// `None` once it is closed; the entry lives on until the world has let go of the session. A
     /// session of BOSH has none: its requests come by letter.
@@ -76,8 +76,8 @@ pub(crate) enum ConnectionStage {
     Detached,
     /// A client whose session is on another node.
     Away(Box<AwayState>),
-    /// All is said; what the peer still sends is thrown away until it closes too, so that it gets
-    /// to read our last words.
+    /// All output has been written; further input is discarded until the peer closes too, so that
+    /// it gets to read the last output.
     Lingering,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct AwayState {
     pub sent: usize,
     /// Bytes that came for the client, of which its home has not been told that it has them.
     pub unwritten: usize,
-    /// The session has ended: what the client still sends is thrown away.
+    /// The session has ended: further input of the client is discarded.
     pub is_over: bool,
     /// The state that another home would need.
     pub memory: FrontMemory,
@@ -128,8 +128,8 @@ pub(crate) struct CarriedInput {
 pub(crate) struct UnsentBytes {
     pub bytes: Vec<u8>,
     pub at: usize,
-    /// Bytes of the outbox that they stand for: with TLS, what is removed from there once all of
-    /// them are gone.
+    /// Bytes of the outbox that they stand for: with TLS, the bytes that are removed from there
+    /// once all of them are gone.
     pub covers: usize,
 }
 
@@ -214,7 +214,7 @@ impl<S> std::fmt::Debug for ShardConnection<S> {
 pub(crate) enum LoginQuestion {
     Credentials(Jid),
     Verify(Jid, String),
-    /// A token of somebody who is trusted, the host, and the account that is wanted.
+    /// A token of a trusted issuer, the host, and the requested account.
     Bearer(String, Box<str>, Option<Jid>),
     Tokens(Jid, String),
 }

@@ -28,7 +28,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// Returns the gate that the shards ask, for those who check passwords elsewhere.
+    /// Returns the gate that the shards ask, for code that checks passwords elsewhere.
     pub fn gate(&self) -> &Gate {
         &self.gate
     }
@@ -65,7 +65,7 @@ impl Door {
         answer
     }
 
-    /// Returns whether nobody is let in any more, since the node leaves its cluster.
+    /// Returns whether no clients are admitted any more, because the node is leaving its cluster.
     pub fn is_shut(&self) -> bool {
         self.post.is_shut()
     }
@@ -112,7 +112,7 @@ impl Door {
         }
     }
 
-    /// Gives a shard what the journal of a process has that it has asked for.
+    /// Passes a shard the contents of a process's journal that it has asked for.
     pub fn recovered(&self, shard: usize, process: (u16, u32), fields: JournalFields) {
         self.post.send(shard, Envelope::Recovered(process, fields));
     }
@@ -160,8 +160,9 @@ impl Door {
         self.count(false)
     }
 
-    /// Returns the counts of each shard, without a look at each session and without what is counted
-    /// for all of them; `None` for one that doesn't answer within a second. Until then this blocks.
+    /// Returns the counts of each shard, without looking at each session and without the counts
+    /// common to all of them; `None` for one that doesn't answer within a second. Until then this
+    /// blocks.
     pub fn counts_of_each(&self) -> Vec<Option<ShardCensus>> {
         let alone = |_| Arc::new(Mutex::new(ShardCensus::default()));
         let counted: Vec<_> = (0..self.post.shards()).map(alone).collect();
@@ -190,7 +191,7 @@ impl Door {
         closing.closed.load(Ordering::Relaxed)
     }
 
-    /// Sends all shards a letter, and waits for at most a second until they have done what it says.
+    /// Sends all shards a letter, and waits for at most a second until they have processed it.
     fn ask_all(&self, letter: impl FnMut(SyncSender<()>) -> Envelope<TcpStream>) {
         self.ask_all_within(Duration::from_secs(1), letter);
     }

@@ -17,7 +17,7 @@ pub trait Driver {
     /// The error of the system at once.
     fn connect(&mut self, address: SocketAddr) -> io::Result<Self::Socket>;
 
-    /// Returns what has come of [`Driver::connect`], for a socket that is ready.
+    /// Returns the outcome of [`Driver::connect`], for a socket that is ready.
     ///
     /// # Errors
     /// Why it isn't connected.
@@ -29,7 +29,7 @@ pub trait Driver {
     /// The error of the system; the socket can't be used then.
     fn add(&mut self, socket: &Self::Socket, key: u32) -> io::Result<()>;
 
-    /// Changes what a socket is watched for.
+    /// Changes the events that a socket is watched for.
     fn interest(&mut self, socket: &Self::Socket, key: u32, read: bool, write: bool);
 
     /// Ends the watch; the socket itself is closed by dropping it.

@@ -21,7 +21,7 @@ use crate::shard::Shard;
 /// The answers of the shards of other nodes.
 #[derive(Debug)]
 pub struct AnswersElsewhere<T> {
-    /// Those that have come.
+    /// The answers so far.
     pub answers: Vec<T>,
     /// The number of shards that haven't answered in time.
     pub missing: usize,
@@ -178,7 +178,7 @@ impl<D: Driver> Shard<D> {
 }
 
 impl Door {
-    /// Counts what the shards of other nodes have, with a look at each session.
+    /// Counts for the shards of other nodes, including each session.
     pub fn census_elsewhere(&self) -> Awaited<AnswersElsewhere<CensusElsewhere>> {
         self.ask_elsewhere(DriverQuestion::Count)
     }
@@ -213,7 +213,7 @@ impl Door {
     }
 }
 
-/// The bounds of what is told.
+/// The bounds of the reports.
 pub const BOUNDS: &[Bound] = &[Bound::on(
     "streams with other servers that a shard reports to another node",
     Per::Shard,

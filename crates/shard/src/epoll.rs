@@ -74,8 +74,7 @@ impl Epoll {
         let _ = epoll::delete(&self.set, listener);
     }
 
-    /// Waits until something is ready or the time is over (`None`: for ever), and tells what it
-    /// was.
+    /// Waits until something is ready or the time is over (`None`: for ever), and reports it.
     pub fn wait(&mut self, timeout: Option<Duration>, news: &mut EpollNews) {
         news.ready.clear();
         news.listeners.clear();

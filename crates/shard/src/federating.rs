@@ -67,7 +67,7 @@ impl rookery_hub::Federation for WayOut {
 }
 
 impl<D: Driver> Shard<D> {
-    /// Goes by what a generation says of other servers.
+    /// Applies a generation's settings for other servers.
     pub(crate) fn apply_federation(&mut self, generation: &Generation) {
         match (&generation.federation, self.federating.take()) {
             (Some(terms), None) => {
@@ -151,8 +151,8 @@ impl<D: Driver> Shard<D> {
         self.federating = Some(federating);
     }
 
-    /// Works off what leaves for other servers, and what is due. `true` if something came of it for
-    /// the world.
+    /// Processes outgoing stanzas for other servers, and timed work. `true` if it resulted in
+    /// something for the world.
     pub(crate) fn federate(&mut self) -> bool {
         let Some(mut federating) = self.federating.take() else { return false };
         federating.servers.set_time(self.timing.now_ms);
@@ -215,8 +215,8 @@ impl<D: Driver> Shard<D> {
         self.federate();
     }
 
-    /// Carries out what the streams want, until they want no more. `true` if something came of it
-    /// for the world.
+    /// Carries out the actions of the streams, until there are no more. `true` if they resulted in
+    /// something for the world.
     fn perform(&mut self, federating: &mut Federating<D::Socket>) -> bool {
         let mut any = false;
         loop {
@@ -384,8 +384,7 @@ impl<D: Driver> Shard<D> {
                 federating.servers.shown(key, own);
             }
             federating.servers.secured(key, judged);
-            // Before what came behind the handshake is answered: a certificate that doesn't hold
-            // ends it here.
+            // Before data after the handshake is answered: an invalid certificate ends it here.
             self.perform(federating);
         }
         if !plain.is_empty() {
@@ -401,7 +400,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Writes what a stream says, encrypted if the connection is.
+    /// Writes the output of a stream, encrypted if the connection is.
     fn write_server(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey, bytes: &[u8]) {
         let Some(wire) = federating.get(key) else { return };
         let Some(tls) = &mut wire.tls else { return self.write_bytes(federating, key, bytes) };
@@ -415,7 +414,7 @@ impl<D: Driver> Shard<D> {
         self.buffers.cipher = cipher;
     }
 
-    /// Writes bytes behind those that wait.
+    /// Writes bytes after waiting ones.
     fn write_bytes(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey, bytes: &[u8]) {
         let Some(wire) = federating.get(key) else { return };
         if wire.unsent.is_empty() {
@@ -497,7 +496,7 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Bytes that may wait for a server that doesn't read, besides the stanzas of its queue.
+/// Bytes that may wait for a server that doesn't read, in addition to the stanzas of its queue.
 const MOST_UNSENT: usize = 1024 * 1024;
 /// The capacity that the buffer for encrypted output keeps, in bytes.
 const MOST_KEPT: usize = 256 * 1024;

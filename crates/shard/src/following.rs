@@ -24,8 +24,8 @@ use crate::lines::LineFrame;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Lets a client wait for another home of its session, or closes its connection if it can't go
-    /// on there.
+    /// Lets a client wait for another home of its session, or closes its connection if it can't
+    /// continue there.
     pub(crate) fn await_home_or_end(&mut self, link: Link) {
         if !self.await_home(link) {
             debug!(link = link.0, "a connection can't go on with another home and is closed");
@@ -33,7 +33,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Lets a client wait for another home of its session. Returns `false` if it can't go on there.
+    /// Lets a client wait for another home of its session. Returns `false` if it can't continue
+    /// there.
     fn await_home(&mut self, link: Link) -> bool {
         let now_ms = self.timing.now_ms;
         let Some(away) = self.away(link).filter(|away| !away.is_over) else { return false };
@@ -131,7 +132,7 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Finds the connection of a client for which a home was asked to go on.
+    /// Finds the connection of a client that a home was asked to continue.
     pub(crate) fn asked_line_of(&mut self, home: Station, key: u64) -> Option<Link> {
         let link = self.connection_of(key)?;
         let awaits = self.away(link)?.memory.awaits.as_ref()?;
@@ -159,7 +160,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Tells fronts what they need in case that this home is gone.
+    /// Tells fronts the data that they need in case this home is gone.
     pub(crate) fn mark_lines(&mut self) {
         for (at, link) in self.driver.news() {
             self.mark_line(at, Link(link), false);
@@ -167,8 +168,8 @@ impl<D: Driver> Shard<D> {
         self.driver.forget_news();
     }
 
-    /// Tells the front of a line where that stands. `is_last`: in any case. Returns whether it can
-    /// go on elsewhere from there.
+    /// Tells the front of a line its position. `is_last`: in any case. Returns whether it can
+    /// continue elsewhere from there.
     fn mark_line(&mut self, at: usize, link: Link, is_last: bool) -> bool {
         let Some(connection) = self.connections.get(link) else { return false };
         let ConnectionStage::Bound { since_s, until_s } = connection.stage else { return false };
@@ -223,8 +224,8 @@ impl<D: Driver> Shard<D> {
         self.mark_line(at, link, true).then_some(ConnectionGoingOn::Line(at))
     }
 
-    /// Returns the memory with which this node goes on as the front of a session that leaves;
-    /// `None` if it can't. Whatever the client was sent in part is on its way as a whole then.
+    /// Returns the memory with which this node continues as the front of a session that leaves;
+    /// `None` if it can't. Any partly sent stanza is completely on its way then.
     fn memory_as_front(&mut self, link: Link) -> Option<FrontMemory> {
         if !self.moves.stays || self.timing.stopping || self.timing.shut {
             return None;
@@ -293,7 +294,7 @@ pub(crate) enum ConnectionGoingOn {
 
 /// The longest time for which a client waits for another home.
 const PATIENCE_MS: u64 = 60_000;
-/// The bounds of what is kept.
+/// The bounds of this memory.
 pub const BOUNDS: &[Bound] = &[
     Bound::on(
         "what a client has sent to a session on another node and that isn't safe yet",

@@ -20,7 +20,7 @@ use crate::attempts::news::AttemptNews;
 use crate::attempts::{AttemptTally, CountsAt, DEFAULT_A_DAY, LoginAttempt, LoginAttempts, Refused, Whence};
 use crate::guesses::Guesses;
 
-/// Counts connections and attempts to log in, and says who has to wait.
+/// Counts connections and attempts to log in, and decides who has to wait.
 #[derive(Debug, Default)]
 pub struct Gate {
     /// Connections in all; 0 for no limit.
@@ -278,9 +278,9 @@ fn is_due(told: &mut Option<Instant>) -> bool {
 
 /// Milliseconds between two lines of the log about attempts that are refused.
 const BETWEEN_LINES_MS: u64 = 60_000;
-/// Returns the part of `limit` that one address may have when so many of all places are taken: less
-/// and less towards the end, so that those who take many don't take the last ones as well. 0 for
-/// any number, of the limit and of all places.
+/// Returns the part of `limit` that one address may have when this number of all places is taken:
+/// less and less towards the end, so that addresses with many don't take the last ones as well. 0
+/// for no limit, of the limit and of all places.
 fn share(limit: u32, taken: usize, most: usize) -> u32 {
     let is_over = |part: usize, of: usize| most > 0 && taken.saturating_mul(of) >= most.saturating_mul(part);
     let share = match limit {

@@ -20,8 +20,8 @@ use crate::gathered::GatheredCards;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Closes the connection of a session that another process goes on with. Returns `false` if the
-    /// session has to end.
+    /// Closes the connection of a session that continues in another process. Returns `false` if
+    /// the session has to end.
     pub(crate) fn leave_to_next(&mut self, link: Link) -> bool {
         let stage = self.connections.get(link).map(|connection| &connection.stage);
         let is_bound = matches!(stage, Some(ConnectionStage::Bound { .. }));
@@ -52,8 +52,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Returns whether a shard that stops has nothing left but sessions that another process goes
-    /// on with, and connections whose clients have still to close them.
+    /// Returns whether a stopping shard has nothing left but sessions that continue in another
+    /// process, and connections whose clients have yet to close them.
     pub fn is_resting(&self) -> bool {
         let is_alone = self.federating.as_ref().is_none_or(|federating| federating.is_empty());
         let is_over = |stage: &ConnectionStage| matches!(stage, ConnectionStage::Detached | ConnectionStage::Lingering);
@@ -63,16 +63,16 @@ impl<D: Driver> Shard<D> {
             && self.connections.iter().all(|(_, connection)| is_over(&connection.stage))
     }
 
-    /// Ends the sessions that another process can't go on with, while those that it can are still
-    /// here to hear of it. All cards of the shard have at most so many bytes.
+    /// Ends the sessions that can't continue in another process, while those that can are still
+    /// here to be notified. All cards of the shard have at most this number of bytes.
     pub(crate) fn end_others(&mut self, most_bytes: usize) {
         let peer_of = peers(&self.connections);
         self.world.end_others(most_bytes, peer_of);
     }
 
-    /// Gives away the cards of the sessions that another process goes on with, which have at most
-    /// so many bytes, and forgets these sessions. The others end, and all of them if nobody waits
-    /// for cards any more.
+    /// Gives away the cards of the sessions that continue in another process, within the limit of
+    /// bytes, and forgets these sessions. The others end, and all of them if nobody waits for
+    /// cards any more.
     pub(crate) fn hand_on(&mut self, most_bytes: usize, gathered: &GatheredCards) {
         let peer_of = peers(&self.connections);
         let cards = self.world.cards(most_bytes, peer_of);
@@ -113,12 +113,12 @@ pub(crate) fn peers<S>(connections: &ShardConnections<S>) -> impl Fn(Link) -> Op
     }
 }
 
-/// Bytes of all cards of a server; the sessions that have no place end as if they could not go on.
+/// Bytes of all cards of a server; sessions beyond that end as if they could not continue.
 pub const MOST_BYTES: usize = 256 << 20;
 
-/// Returns the bytes that cards may have on each of so many shards: those of sessions before the
-/// others end, and all of them then. The rest is for rooms, and for what the sessions that go on
-/// still get.
+/// Returns the bytes that cards may have on each of the shards: those of sessions before the
+/// others end, and all of them then. The rest is for rooms, and for stanzas that the continuing
+/// sessions still get.
 pub(crate) fn share(shards: usize) -> (usize, usize) {
     let share = MOST_BYTES / shards.max(1);
     (share / 4 * 3, share)

@@ -15,7 +15,7 @@ use rookery_fanout::Station;
 use rookery_jid::Jid;
 use serde::{Deserialize, Serialize};
 
-/// The session of a line, as its front needs it to go on at another home.
+/// The session of a line: the data that its front needs to continue it at another home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LineSession {
     /// Its full JID.
@@ -39,7 +39,7 @@ pub(crate) struct LineSession {
 /// The place up to which both directions of a line are done with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LineMark {
-    /// All that was written is whole stanzas, and these are so many of the session.
+    /// All written stanzas are whole, and the session has this number of them.
     pub sent: u32,
     /// So many bytes of the client are safe, and they end with its stanza of that number.
     pub safe: Option<(u64, u32)>,
@@ -67,7 +67,7 @@ pub(crate) struct Reattach {
 pub(crate) struct AwaitedHome {
     /// The end of its patience, on the shard's clock.
     pub until_ms: u64,
-    /// The shard that was asked to go on.
+    /// The shard that was asked to continue.
     pub asked: Option<Station>,
 }
 
@@ -98,12 +98,13 @@ pub(crate) struct FrontMemory {
 }
 
 impl FrontMemory {
-    /// Returns the memory of a line that has begun with so many bytes of the client.
+    /// Returns the memory of a line that has begun with this number of the client's bytes.
     pub(crate) fn new(passed: usize) -> Self {
         Self { passed: passed as u64, kept_from: passed as u64, ..Self::default() }
     }
 
-    /// Returns the memory of a connection that is to go on at another home from where it stands.
+    /// Returns the memory of a connection that is to continue at another home from its current
+    /// state.
     pub(crate) fn standing(session: LineSession, sent: u32, handled: u32, kept: Vec<u8>) -> Self {
         let mut memory = Self { passed: kept.len() as u64, kept, ..Self::default() };
         memory.note_session(session);
@@ -136,11 +137,11 @@ impl FrontMemory {
         self.sent = None;
     }
 
-    /// Takes note of what the home is done with.
+    /// Notes what the home has processed.
     pub(crate) fn mark(&mut self, mark: LineMark) {
         self.sent = Some(mark.sent);
         let Some((offset, handled)) = mark.safe else { return };
-        // What it says may be older than what it has forgotten.
+        // Its report may be older than data that has been forgotten.
         let Some(done) = offset.checked_sub(self.kept_from) else { return };
         match usize::try_from(done).ok().filter(|done| *done <= self.kept.len()) {
             None => self.forget_kept(),
@@ -154,12 +155,12 @@ impl FrontMemory {
         }
     }
 
-    /// Returns the session, if the line can go on at another home.
+    /// Returns the session, if the line can continue at another home.
     pub(crate) fn session(&self) -> Option<&LineSession> {
         self.session.as_deref().filter(|_| self.sent.is_some() && self.handled.is_some())
     }
 
-    /// Returns what a new home is told; `None` if the line can't go on.
+    /// Returns the message for a new home; `None` if the line can't continue.
     pub(crate) fn reattach(&self, peer: SocketAddr, is_websocket: bool) -> Option<Reattach> {
         let (session, sent, handled) = (self.session()?.clone(), self.sent?, self.handled?);
         Some(Reattach { peer, is_websocket, session, sent, handled, kept: self.kept.len() as u32 })
@@ -193,14 +194,14 @@ impl HomeMemory {
         Self { line, told: None, reached: VecDeque::new(), safe: None, safe_told: None }
     }
 
-    /// Returns the memory of a line that goes on: its front knows its session, and keeps what
-    /// follows the stanza of this number.
+    /// Returns the memory of a continued line: its front knows its session, and keeps the bytes
+    /// after the stanza with this number.
     pub(crate) fn again(session: &LineSession, handled: u32) -> Self {
         let told = Some((session.id, session.is_inactive));
         Self { told, safe: Some((0, handled)), safe_told: Some(0), ..Self::new(session.line) }
     }
 
-    /// Takes note that so many bytes were given to the world, and of the number of the last stanza.
+    /// Notes the number of bytes passed to the world, and of the last stanza.
     pub(crate) fn reach(&mut self, bytes: u64, handled: u32) {
         let last = self.reached.back().copied().or(self.safe);
         if last.is_some_and(|(last, _)| last >= bytes) {
@@ -213,7 +214,7 @@ impl HomeMemory {
         }
     }
 
-    /// Takes note that so many stanzas are safe.
+    /// Notes that this number of stanzas is safe.
     pub(crate) fn settle(&mut self, safe: u32) {
         let is_safe = |(_, handled): &mut (u64, u32)| safe.wrapping_sub(*handled) <= i32::MAX as u32;
         while let Some(reached) = self.reached.pop_front_if(is_safe) {
@@ -221,7 +222,8 @@ impl HomeMemory {
         }
     }
 
-    /// Returns what is safe, if the front doesn't know it. `is_urgent`: though it is little.
+    /// Returns the safe position, if the front doesn't know it. `is_urgent`: even if it has hardly
+    /// changed.
     pub(crate) fn news(&self, is_urgent: bool) -> Option<(u64, u32)> {
         let (bytes, handled) = self.safe?;
         let is_due = self.safe_told.is_none_or(|told| bytes > told && (is_urgent || bytes - told >= SAFE_SHARE));
@@ -236,14 +238,14 @@ impl HomeMemory {
     }
 }
 
-/// Milliseconds between two looks at those who wait for homes or sessions.
+/// Milliseconds between two checks of waits for homes or sessions.
 pub(crate) const LOOK_MS: u64 = 250;
-/// Bytes of a client that its front keeps until they are safe. With more, the line can't go on
+/// Bytes of a client that its front keeps until they are safe. With more, the line can't continue
 /// elsewhere before they are.
 pub(crate) const MOST_KEPT: usize = 32 * 1024;
-/// The same before the front knows whether there is a session that can go on.
+/// The same before the front knows whether there is a session that can continue.
 const MOST_KEPT_EARLY: usize = 4 * 1024;
-/// Bytes of the prefixes that the header of a stream has declared, if the line is to go on.
+/// Bytes of the prefixes that the header of a stream has declared, if the line is to continue.
 const MOST_PREFIXES: usize = 16 * 1024;
 /// Places that a home remembers.
 const MOST_REACHED: usize = 64;

@@ -35,13 +35,13 @@ pub(crate) enum LineFrame {
     Attach(u64, Box<Attach>),
     /// From the front: the client has sent this.
     Read(u64, ByteBuf),
-    /// From the front: so many bytes were written to the client.
+    /// From the front: this number of bytes was written to the client.
     Written(u64, u32),
     /// From the front: the client is gone.
     Lost(u64),
     /// To the front: this is for the client.
     Write(u64, ByteBuf),
-    /// To the front: so many bytes of the client were taken.
+    /// To the front: this number of the client's bytes was processed.
     Taken(u64, u32),
     /// To the front: nothing more is for the client, which may hear the end.
     Finish(u64),
@@ -50,17 +50,17 @@ pub(crate) enum LineFrame {
     /// About a session of BOSH, whose requests come one by one. Versions that don't know it drop
     /// it, and all that follow.
     Bosh(Box<RelayFrame>),
-    /// From the front: it goes on with another home if this one is gone.
+    /// From the front: it continues with another home if this one is gone.
     Follow(u64),
-    /// To a front that does: the session that the client has, or what is new of it.
+    /// To such a front: the client's session, or changes of it.
     Session(u64, Box<LineSession>),
     /// To it: this is for the client, and all is whole with it.
     Whole(u64, ByteBuf, LineMark),
-    /// To it: the session goes on at another home.
+    /// To it: the session continues at another home.
     HandedOn(u64),
     /// From the front, to a home that is new to it: the client's session is there.
     Reattach(u64, Box<Reattach>),
-    /// To the front: the session has the client again, which may go on.
+    /// To the front: the session has the client again, which may continue.
     Reattached(u64),
 }
 
@@ -121,16 +121,16 @@ struct ClientLine {
     unwritten: usize,
     /// The front has ended it.
     is_lost: bool,
-    /// The place of the last frame to the front among those that have still to leave.
+    /// The position of the last frame to the front among those that have yet to leave.
     last_write: Option<usize>,
-    /// Set if the front goes on with another home when this one is gone.
+    /// Set if the front continues with another home when this one is gone.
     memory: Option<Box<HomeMemory>>,
 }
 
 /// The direction of a line that comes from the client.
 #[derive(Default)]
 struct LineInput {
-    /// The bytes that it has sent and nobody has read.
+    /// The client's bytes that nobody has read.
     bytes: Vec<u8>,
     /// Bytes that were read and that the front has not been told of.
     taken: usize,
@@ -176,8 +176,8 @@ impl<D: Driver> LineNetwork<D> {
         }
     }
 
-    /// Opens the line of a client that has sent so many bytes already; `None` if the front has one
-    /// under this key.
+    /// Opens the line of a client that has already sent this number of bytes; `None` if the front
+    /// has one under this key.
     pub(crate) fn open(&mut self, front: Station, key: u64, read: usize) -> Option<ClientSocket<D::Socket>> {
         if self.by_front.contains_key(&(front, key)) {
             return None;
@@ -198,7 +198,7 @@ impl<D: Driver> LineNetwork<D> {
         Some(ClientSocket::Afar(Box::new(LineEnd { line, dropped: self.dropped.clone() })))
     }
 
-    /// Takes what a client has sent. Too much of it ends the line.
+    /// Takes a client's input. Too much of it ends the line.
     pub(crate) fn arrived(&mut self, front: Station, key: u64, bytes: &[u8]) {
         let Some(line) = self.by_front.get(&(front, key)).copied() else { return };
         let Some(found) = self.lines.get_mut(line) else { return };
@@ -211,7 +211,7 @@ impl<D: Driver> LineNetwork<D> {
         self.stirred.insert(line);
     }
 
-    /// Takes note that a client has got so many bytes.
+    /// Notes that a client has received this number of bytes.
     pub(crate) fn written(&mut self, front: Station, key: u64, bytes: usize) {
         let Some(line) = self.by_front.get(&(front, key)).copied() else { return };
         let Some(found) = self.lines.get_mut(line) else { return };
@@ -240,8 +240,8 @@ impl<D: Driver> LineNetwork<D> {
         }
     }
 
-    /// Lets a line go on with another home if this one is gone, as its front does. The number is
-    /// that of the connection.
+    /// Lets a line continue with another home if this one is gone, as its front does. The number
+    /// is that of the connection.
     pub(crate) fn follow(&mut self, front: Station, key: u64, number: u64) {
         let Some(at) = self.by_front.get(&(front, key)).copied() else { return };
         let Some(line) = self.lines.get_mut(at) else { return };
@@ -249,7 +249,7 @@ impl<D: Driver> LineNetwork<D> {
         self.news.insert(at);
     }
 
-    /// Gives a line that has been opened the memory of the one that it goes on with. `known`: bytes
+    /// Gives a line that has been opened the memory of the one that it continues. `known`: bytes
     /// that an earlier home may have known.
     pub(crate) fn remember(&mut self, front: Station, key: u64, memory: HomeMemory, known: usize) {
         let at = self.by_front.get(&(front, key));
@@ -310,8 +310,8 @@ impl<D: Driver> LineNetwork<D> {
         }
     }
 
-    /// Tells the front of a line that all is whole with what was written last. `is_alone`: also if
-    /// nothing was.
+    /// Tells the front of a line that everything is whole up to the last write. `is_alone`: even
+    /// if there was none.
     pub(crate) fn tell_whole(&mut self, at: usize, mark: LineMark, is_alone: bool) -> bool {
         let Some(line) = self.lines.get_mut(at) else { return false };
         let last = line.last_write.take().and_then(|at| self.frames.get_mut(at));
@@ -338,7 +338,7 @@ impl<D: Driver> LineNetwork<D> {
         true
     }
 
-    /// Tells the front of a line that its session goes on at another home: the line is over here.
+    /// Tells the front of a line that its session continues at another home: the line ends here.
     pub(crate) fn tell_handed_on(&mut self, at: usize) {
         if let Some(line) = self.lines.get_mut(at)
             && !std::mem::replace(&mut line.is_lost, true)
@@ -388,7 +388,7 @@ impl<D: Driver> LineNetwork<D> {
         }
     }
 
-    /// Changes what a connection is watched for.
+    /// Changes the events that a connection is watched for.
     pub(crate) fn interest(&mut self, socket: &ClientSocket<D::Socket>, key: u32, read: bool, write: bool) {
         match socket {
             ClientSocket::Here(socket) => self.system.interest(socket, key, read, write),

@@ -28,8 +28,8 @@ use crate::relays::RemoteAskers;
 use crate::sids::Sids;
 use crate::wires::{FederationTerms, Moving};
 
-/// One generation of what the operator decides. A reload makes a new one; connections that are
-/// there keep what they have agreed on.
+/// One generation of the operator's settings. A reload makes a new one; existing connections keep
+/// the terms that they have agreed on.
 #[derive(Clone)]
 pub struct Generation {
     /// For the world.
@@ -113,27 +113,27 @@ pub enum Envelope<S> {
     Silent(u16, u32),
     /// This process of another node is gone: the node, and the number of the process.
     Departed(u16, u32),
-    /// The journal has lost what it had: an era of this number begins.
+    /// The journal has lost its contents: an era with this number begins.
     RewriteJournal(u64),
-    /// The journal of this process has this, of what was asked for.
+    /// The requested contents of the journal of this process.
     Recovered((u16, u32), JournalFields),
     /// Work of another thread of the process.
     Errand(Errand, Posted),
     /// Use this from now on.
     Reload(Arc<Generation>),
-    /// Let nobody in any more: the node leaves its cluster.
+    /// Admit no more clients: the node is leaving its cluster.
     Shut,
     /// End all streams with `system-shutdown`. With `hands_on`, sessions whose clients may come
     /// back only lose their connections, and wait for [`Envelope::HandOn`].
     Stop {
-        /// True if another process goes on with these sessions.
+        /// True if another process continues these sessions.
         hands_on: bool,
     },
-    /// End the sessions that another process can't go on with, so that the cards of the others have
-    /// at most so many bytes.
+    /// End the sessions that can't continue in another process, so that the cards of the others
+    /// have at most this number of bytes.
     EndOthers(usize, SyncSender<()>),
-    /// Give up the sessions that another process goes on with: add their cards, of at most so many
-    /// bytes, to these.
+    /// Give up the sessions that continue in another process: add their cards, within this number
+    /// of bytes, to these.
     HandOn(usize, Arc<GatheredCards>, SyncSender<()>),
     /// Take up these parts of another process. All that this takes is in the custody.
     GoOn(Vec<Card>, Custody),
@@ -143,7 +143,7 @@ pub enum Envelope<S> {
     Servers(Arc<Mutex<Vec<StreamReport>>>, SyncSender<()>),
     /// End the streams with a domain, and add how many there were.
     CloseServers(Arc<Closing>, SyncSender<()>),
-    /// Add what there is to count to this.
+    /// Add the shard's counts to this.
     Count(Arc<Mutex<ShardCensus>>, SyncSender<()>),
 }
 
@@ -180,8 +180,7 @@ pub struct Handed<S> {
     /// True if a trusted proxy encrypts the way between the client and itself.
     pub is_encrypted_by_proxy: bool,
     /// Set if its address counts where clients may log in without TLS. It doesn't if somebody else
-    /// may speak from there: a proxy for clients that nobody knows, or a page of another site in a
-    /// browser.
+    /// may speak from there: a proxy for unknown clients, or a page of another site in a browser.
     pub is_local: bool,
     /// A WebSocket (RFC 7395), or TCP for a stream that was found by ALPN (XEP-0368). Requests of
     /// BOSH come one by one instead.
@@ -251,7 +250,7 @@ pub enum MailboxKind {
 pub struct NodeLetter {
     /// The shard.
     pub to: Station,
-    /// The kind of what it says.
+    /// The kind of its content.
     pub kind: MailboxKind,
     /// Its wire form.
     pub bytes: Vec<u8>,
@@ -305,7 +304,7 @@ pub struct Post<S> {
     boxes: Vec<Mailbox<S>>,
     /// The places of BOSH sessions.
     pub(crate) sids: Sids,
-    /// Those of other nodes who wait for answers over BOSH.
+    /// Waiters of other nodes for answers over BOSH.
     pub(crate) askers: Arc<RemoteAskers>,
     outlet: OnceLock<Arc<dyn Outlet>>,
     /// The shards that have come to rest while the server stops.
@@ -375,7 +374,7 @@ impl<S> Post<S> {
         }
     }
 
-    /// Returns the time for which what is for other nodes waits for more, in milliseconds.
+    /// Returns the time for which data for other nodes waits for more, in milliseconds.
     pub(crate) fn gather_ms(&self) -> u64 {
         self.outlet.get().map_or(0, |outlet| outlet.gather_ms())
     }
@@ -433,13 +432,13 @@ impl<S> Post<S> {
         }
     }
 
-    /// Lets nobody in any more.
+    /// Stops admitting clients.
     pub(crate) fn shut(&self) {
         self.is_shut.store(true, Ordering::SeqCst);
         (0..self.shards()).for_each(|shard| self.send(shard, Envelope::Shut));
     }
 
-    /// Returns whether nobody is let in any more.
+    /// Returns whether clients aren't admitted any more.
     pub(crate) fn is_shut(&self) -> bool {
         self.is_shut.load(Ordering::SeqCst)
     }

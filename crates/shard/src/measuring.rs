@@ -13,7 +13,7 @@ use crate::mailboxes::Posted;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Adds what this shard counts. It looks at each session once if details are asked for.
+    /// Adds the counts of this shard. It looks at each session once if details are requested.
     pub(crate) fn be_counted(&self, census: &mut ShardCensus) {
         census.coverage.answered += 1;
         census.counters += &self.world.counters;
@@ -43,7 +43,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Returns what the shard has done so far, for the tick that begins.
+    /// Returns the shard's counters so far, for the tick that begins.
     pub(crate) fn begin_work(&self, ready: usize) -> TickWork {
         let counters = &self.world.counters;
         TickWork {
@@ -57,8 +57,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Counts how long the copies of this tick took, which are written now: those of mail from when
-    /// the tick began that sent it. A tick that was long is noted with what it did.
+    /// Counts how long the copies of this tick took, which are written now: those of mail from the
+    /// beginning of the tick that sent it. A long tick is recorded with its work.
     pub(crate) fn measure(&mut self, work: &TickWork) {
         let lasted = work.since.elapsed();
         slow().note(Slow::Tick, lasted, || self.words_of(work));

@@ -105,7 +105,7 @@ impl<D: Driver> Shard<D> {
         any
     }
 
-    /// Writes down what others need when this process dies. Returns whether there was anything.
+    /// Records the data that others need when this process dies. Returns whether there was any.
     #[cold]
     pub(crate) fn journal(&mut self) -> bool {
         let connections = &self.connections;
@@ -151,7 +151,7 @@ impl<D: Driver> Shard<D> {
         self.world.departed(node, incarnation);
         self.moves.silent.retain(|(.., until_ms)| now_ms < *until_ms);
         self.moves.silent.push((node, incarnation, now_ms + SILENCE_MS));
-        // For those who wait longer than that.
+        // For waits longer than that.
         self.world.after(SILENCE_MS + 1, |_| {});
     }
 
@@ -172,8 +172,8 @@ impl<D: Driver> Shard<D> {
             .is_some_and(|at| silent.any(|(node, incarnation, _)| (*node, *incarnation) == (at.node, at.incarnation)))
     }
 
-    /// Returns whether a client has logged in whose account has still to come here, or is on a node
-    /// that has died, so that it has no home for a while.
+    /// Returns whether a client has logged in whose account has yet to arrive here, or is on a
+    /// node that has died, so that it has no home for a while.
     pub(crate) fn is_early(&mut self, link: Link) -> bool {
         if self.moves.coming.is_none() && self.moves.silent.is_empty() && !self.world.is_moving() {
             return false;

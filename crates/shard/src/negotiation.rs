@@ -23,7 +23,7 @@ use crate::visits::LoggedPeer;
 use crate::wires::handshake;
 
 impl<D: Driver> Shard<D> {
-    /// Gives the machine what came in, and deals with what it wants until it wants more input.
+    /// Passes input to the machine, and handles its requests until it wants more input.
     pub(crate) fn negotiate(&mut self, link: Link, bytes: &[u8]) {
         let mut input = match self.connections.get_mut(link).and_then(|connection| connection.carry.take()) {
             Some(mut carry) => {
@@ -82,8 +82,8 @@ impl<D: Driver> Shard<D> {
         self.keep(link, input);
     }
 
-    /// Keeps what the machine has not consumed. It is bounded: the machine consumes or fails when
-    /// an element grows over its limit.
+    /// Keeps input that the machine hasn't consumed. It is bounded: the machine consumes or fails
+    /// when an element grows over its limit.
     fn keep(&mut self, link: Link, input: Vec<u8>) {
         if input.is_empty() {
             return;
@@ -172,8 +172,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Lets somebody in who proves nothing, unless too many have come from there lately. The
-    /// machine goes on with its next reading.
+    /// Admits a client without a proof, unless too many have come from there lately. The machine
+    /// continues with its next reading.
     fn let_in_anonymously(&mut self, link: Link) {
         let Some(peer) = self.connections.get(link).map(|connection| connection.peer) else { return };
         self.tell_others();
@@ -301,7 +301,7 @@ impl<D: Driver> Shard<D> {
         self.input(link, &mut []);
     }
 
-    /// Ends the negotiation: what the session keeps of it is handed on, the rest is dropped.
+    /// Ends the negotiation: the session's part of it is handed on, the rest is dropped.
     /// `is_resumed`: the session was there before.
     pub(crate) fn is_bound(&mut self, link: Link, is_resumed: bool) {
         let session = self.world.address(link).cloned();
@@ -331,7 +331,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Tells who wants to know that a login has come to its end.
+    /// Reports the end of a login to those interested.
     fn note_login(&mut self, link: Link, who: Option<&Jid>, failure: Option<&'static str>) {
         let of_machine = |machine: &mut C2s| (machine.mechanism(), machine.host().map(|host| host.name.clone()));
         let Some((mechanism, host)) = self.with_machine(link, of_machine) else { return };
@@ -357,7 +357,7 @@ impl<D: Driver> Shard<D> {
         self.world.login_seen(&LoginSeen { who, domain, address, transport, mechanism, failure });
     }
 
-    /// Goes on when the machine has its answer: sends what it says to it, and reads what came in
+    /// Continues when the machine has its answer: sends its output, and reads input that arrived
     /// meanwhile.
     pub(crate) fn answered(&mut self, link: Link, out: &[u8]) {
         self.write_raw(link, out);

@@ -19,7 +19,7 @@ use crate::mailboxes::{MailboxKind, NodeLetter};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Ends a tick: writes to the clients, and lets out what is for others, if it is time.
+    /// Ends a tick: writes to the clients, and releases data for others, if it is time.
     pub(crate) fn let_out(&mut self) {
         let has_others = self.world.has_journal() || self.world.shards() > self.world.own_shards();
         let gather_ms = if has_others { self.gather_ms() } else { 0 };
@@ -29,7 +29,8 @@ impl<D: Driver> Shard<D> {
             self.number_lines();
         }
         let mut any = has_others && may_leave && self.journal();
-        // A client that has what the journal lacks would get it twice, if this process died now.
+        // A client that has something that the journal lacks would get it twice, if this process
+        // died now.
         let is_kept = has_others && !may_leave && self.world.has_to_journal();
         if !is_kept {
             self.flush();
@@ -66,7 +67,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Takes what the world and lines have for other nodes.
+    /// Takes the mail of the world and of lines for other nodes.
     fn gather(&mut self) {
         let own = self.world.own_shards();
         let before = self.timing.outgoing.letters.len();
@@ -100,8 +101,8 @@ impl<D: Driver> Shard<D> {
             self.timing.outgoing.letters.iter().skip(before).map(|letter| letter.bytes.len()).sum::<usize>();
     }
 
-    /// Hands over what is for other nodes to the thread that carries it there. Returns whether
-    /// there was anything.
+    /// Hands mail for other nodes to the thread that carries it there. Returns whether there was
+    /// any.
     fn post_afar(&mut self) -> bool {
         let letters = std::mem::take(&mut self.timing.outgoing.letters);
         self.timing.outgoing.bytes = 0;

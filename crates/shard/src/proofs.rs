@@ -14,8 +14,8 @@ use crate::driver::Driver;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Returns until when a session may go on that a connection has begun, in seconds since 1970,
-    /// and sees to it that somebody looks then.
+    /// Returns until when a session that a connection has begun may continue, in seconds since
+    /// 1970, and schedules the check.
     pub(crate) fn ends_with_its_proof(&mut self, link: Link) -> Option<NonZeroU32> {
         let until_s = self.with_machine(link, |machine| machine.holds_until()).flatten()?;
         let until_s = NonZeroU32::new(u32::try_from(until_s).ok()?)?;

@@ -19,20 +19,20 @@ pub(crate) enum Pass {
     Full,
     /// The client closed its stream.
     Closed,
-    /// The stream is over by our decision; what follows is not looked at.
+    /// The stream is over by our decision; further input is ignored.
     Over,
     /// The input is no stream.
     Fault(Fault),
 }
 
 impl<D: Driver> Shard<D> {
-    /// Reads a socket once and works off what came.
+    /// Reads a socket once and processes the input.
     pub(crate) fn readable(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(socket) = &connection.socket else { return };
         if connection.paused {
-            // It is not watched for input: what is reported is that it broke, and that again and
-            // again until it is closed.
+            // It isn't watched for input: a report means that it broke, and is repeated until it
+            // is closed.
             return self.lost(link);
         }
         let mut buffer = std::mem::take(&mut self.buffers.buffer);
@@ -83,7 +83,7 @@ impl<D: Driver> Shard<D> {
         self.buffers.plain = plain;
     }
 
-    /// Works off what the transport brought.
+    /// Processes input of the transport.
     pub(crate) fn input(&mut self, link: Link, bytes: &mut [u8]) {
         let Some(connection) = self.connections.get(link) else { return };
         match (&connection.wire, &connection.stage) {
@@ -97,7 +97,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Works off the stanzas in `bytes`, behind what was left of an unfinished one.
+    /// Processes the stanzas in `bytes`, after the rest of an unfinished one.
     fn stanzas(&mut self, link: Link, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let pass = match connection.carry.take() {
@@ -106,8 +106,8 @@ impl<D: Driver> Shard<D> {
                 let (pass, at) = self.pass(link, bytes, &mut scanner);
                 let rest = bytes.get(at..).unwrap_or_default();
                 if rest.is_empty() {
-                    // After a fault or the end of a stream it stands in the middle of something;
-                    // the next connection must not.
+                    // After a fault or the end of a stream the scanner is in the middle of
+                    // something; the next connection must not be.
                     scanner.reset();
                     self.buffers.scanner = Some(scanner);
                 } else {
@@ -128,7 +128,7 @@ impl<D: Driver> Shard<D> {
         self.passed(link, &pass);
     }
 
-    /// Does what a pass over the input has led to.
+    /// Carries out the results of a pass over the input.
     pub(crate) fn passed(&mut self, link: Link, pass: &Pass) {
         match *pass {
             Pass::More | Pass::Over => {}

@@ -49,7 +49,7 @@ pub(crate) struct RelayAttach {
     /// The bytes of the stream that were not looked at.
     #[serde(with = "serde_bytes")]
     pub carry: Vec<u8>,
-    /// Those who wait for an answer: the numbers of their requests, and their keys.
+    /// Waiters for an answer: the numbers of their requests, and their keys.
     pub waiting: Vec<(u64, u64)>,
 }
 
@@ -70,11 +70,11 @@ pub(crate) struct RelayedRequests {
     asked: Map<u64, RelayedRequest>,
     last_key: u64,
     bytes: usize,
-    /// The time of the next look for those that nobody answers.
+    /// The time of the next check for unanswered ones.
     look_ms: Option<u64>,
 }
 
-/// The keys of requests, the shards that they were sent to, and those who wait.
+/// The keys of requests, the shards that they were sent to, and the waiters.
 type TakenRequests = Vec<(u64, Station, Box<dyn Waiter>)>;
 
 struct RelayedRequest {
@@ -87,8 +87,7 @@ struct RelayedRequest {
 }
 
 impl RelayedRequests {
-    /// Keeps the one who waits for the answer to a request of so many bytes, and returns the key of
-    /// it.
+    /// Keeps the waiter for the answer to a request of this size, and returns its key.
     ///
     /// # Errors
     /// Too much is under way.
@@ -134,7 +133,7 @@ impl RelayedRequests {
         gone.into_iter().map(|(key, at, _)| (at, key)).collect()
     }
 
-    /// Takes those whom nobody has answered in time.
+    /// Takes those that weren't answered in time.
     pub fn take_late(&mut self, now_ms: u64) -> Vec<Box<dyn Waiter>> {
         if self.look_ms.is_none_or(|look_ms| now_ms < look_ms) {
             return Vec::new();
@@ -161,12 +160,12 @@ impl RelayedRequests {
     }
 }
 
-/// Those of other nodes who wait for answers of this process.
+/// Waiters of other nodes for answers of this process.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteAskers(Mutex<Map<RelayAsker, Arc<AtomicBool>>>);
 
 impl RemoteAskers {
-    /// Takes note of one who waits; what is returned says whether its connection broke.
+    /// Notes a waiter; the result says whether its connection broke.
     pub fn meet(&self, asker: RelayAsker) -> Arc<AtomicBool> {
         lock(&self.0).entry(asker).or_default().clone()
     }
@@ -194,7 +193,7 @@ impl RemoteAskers {
 
 /// Bytes of requests that a shard has passed on, and that are not answered.
 const MOST_BYTES: usize = 16 << 20;
-/// The bounds of what is on its way.
+/// The bounds of requests on their way.
 pub const BOUNDS: &[Bound] = &[Bound::on(
     "requests of BOSH that came in for sessions of other nodes, and that those have not answered",
     Per::Shard,
@@ -202,7 +201,7 @@ pub const BOUNDS: &[Bound] = &[Bound::on(
     Unit::Bytes,
 )
 .or("the session of one more ends with `remote-connection-failed`")];
-/// The time between two looks for requests that nobody answers.
+/// The time between two checks for unanswered requests.
 const LOOK_MS: u64 = 10_000;
 
 #[cfg(test)]

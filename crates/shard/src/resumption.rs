@@ -57,7 +57,7 @@ impl<D: Driver> Shard<D> {
         self.world.resumable(&account.ok_or_else(unknown)?, previd)
     }
 
-    /// Gives a session to a connection that is to carry on with it. What the connection has read
+    /// Gives a session to a connection that is to continue it. Input that the connection has read
     /// ahead is kept with it.
     pub(crate) fn resume(&mut self, link: Link, session: Link, h: u32) {
         if let Err(error) = self.world.acknowledge_back(session, h) {
@@ -102,7 +102,7 @@ impl<D: Driver> Shard<D> {
             self.driver.remove(socket);
         }
         debug_assert!(link != session, "a connection moves to another link");
-        // What the older connection had still to say again, this one doesn't.
+        // This one doesn't repeat the rest of the older connection's output.
         self.moves.known.remove(&session);
         new.in_world = true;
         new.wants_write = false;

@@ -56,7 +56,7 @@ pub struct Shard<D: Driver> {
     pub(crate) federating: Option<Box<Federating<D::Socket>>>,
 }
 
-/// Holds what all shards of the process have in common.
+/// Holds the data that all shards of the process share.
 pub(crate) struct ShardCommon<S> {
     /// The decisions of the operator.
     pub(crate) generation: Arc<Generation>,
@@ -72,11 +72,11 @@ pub(crate) struct ShardCommon<S> {
 pub(crate) struct ShardRequests {
     /// Sessions that may owe an answer at the end of the tick.
     pub(crate) answering: Vec<Link>,
-    /// Those that other nodes answer.
+    /// Requests that other nodes answer.
     pub(crate) relayed: RelayedRequests,
 }
 
-/// Holds what a shard does by the clock.
+/// Holds a shard's timed work.
 #[derive(Default)]
 pub(crate) struct Timing {
     pub(crate) now_ms: u64,
@@ -86,9 +86,9 @@ pub(crate) struct Timing {
     pub(crate) proofs_until_s: Option<NonZeroU32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, Link, u32, ShardTimer)>>,
     pub(crate) stopping: bool,
-    /// Nobody is let in any more.
+    /// No more clients are admitted.
     pub(crate) shut: bool,
-    /// The shard stops, and has sessions yet that another process goes on with.
+    /// The shard stops, and still has sessions that continue in another process.
     pub(crate) hands_on: bool,
     /// Connections that end when their sessions are settled: the shard stops.
     pub(crate) leaving: Vec<Link>,
@@ -96,7 +96,7 @@ pub(crate) struct Timing {
     pub(crate) outgoing: OutgoingLetters,
 }
 
-/// Holds what waits for homes that move, and who was sent to this one.
+/// Holds everything that waits for homes that move, and clients sent to this one.
 #[derive(Default)]
 pub(crate) struct ShardMoves {
     /// The homes that the shard goes by when sessions have come to rest that leave by that.
@@ -138,7 +138,7 @@ pub(crate) struct Buffers {
     pub(crate) scanner: Option<Box<Scanner>>,
 }
 
-/// Counts what the world's counters do not.
+/// Counts events outside the world's counters.
 #[derive(Default)]
 pub(crate) struct ShardMeasured {
     /// Copies of this tick that mail of other shards has brought, with the moment when the tick
@@ -172,7 +172,7 @@ pub(crate) enum ShardTimer {
     Login,
     /// The peer has had time enough to close.
     Linger,
-    /// The next login attempt may go on.
+    /// The next login attempt may continue.
     Attempt,
     /// The shard stops, and has waited for the store long enough.
     Leave,
@@ -250,7 +250,7 @@ impl<D: Driver> Shard<D> {
         self.give_up_relayed();
         self.world.run_timers();
         self.settle();
-        // What can't leave comes back to sessions, whose modules may have more to say.
+        // Stanzas that can't leave come back to sessions, whose modules may react.
         while self.federate() {
             self.settle();
         }
@@ -284,7 +284,7 @@ impl<D: Driver> Shard<D> {
         self.timing.stopping
     }
 
-    /// Returns whether nobody is let in any more.
+    /// Returns whether clients aren't admitted any more.
     pub fn is_shut(&self) -> bool {
         self.timing.shut
     }
@@ -492,7 +492,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Closes the socket, and forgets what was on its way in and out.
+    /// Closes the socket, and forgets unprocessed input and output.
     pub(crate) fn disconnect(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         if let Some(socket) = connection.socket.take() {
@@ -593,7 +593,7 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Bytes that one `recv` may bring; also what one connection may bring per tick.
+/// Bytes that one `recv` may return; also the most that one connection may bring per tick.
 const BUFFER: usize = 64 * 1024;
 /// The time that a peer may take to close after we have.
 const LINGER_MS: u64 = 5_000;

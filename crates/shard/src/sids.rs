@@ -80,7 +80,7 @@ impl Sids {
         self.lock().get(&sid).copied()
     }
 
-    /// Returns which of so many shards takes a request; `None` if there is no such session.
+    /// Returns which of the shards handles a request; `None` if there is no such session.
     pub fn shard_for(&self, sid: u128, shards: usize) -> Option<usize> {
         let elsewhere = || self.node_of(sid).map(|_| shard_of(sid, shards));
         self.find(sid).map(|place| place.shard).or_else(elsewhere)
@@ -123,7 +123,7 @@ impl Sids {
     }
 }
 
-/// Returns the shard, of so many, that stands for a session of which nothing is known on its node.
+/// Returns the shard that stands for a session of which nothing is known on its node.
 pub(crate) fn shard_of(sid: u128, shards: usize) -> usize {
     sid as usize % shards.max(1)
 }

@@ -51,7 +51,7 @@ pub struct Start {
     pub addresses: AddressHash,
     /// Carries letters to other nodes, if there are any.
     pub outlet: Option<Arc<dyn Outlet>>,
-    /// Keys chosen at random, of texts that nobody can guess.
+    /// Keys chosen at random, for texts that nobody can guess.
     pub secrets: [u64; 4],
 }
 
@@ -82,7 +82,8 @@ pub struct RunningShards {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Starts the shards, which go on with these parts of an earlier process before anybody is let in.
+/// Starts the shards, which continue these parts of an earlier process before any client is
+/// admitted.
 ///
 /// # Errors
 /// The error of the system when it gives no descriptor or no thread.
@@ -90,7 +91,7 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
     let shards = start.shards.max(1);
     let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;
     let post = Post::new(drivers.iter().map(Epoll::waker).collect());
-    // What is for other nodes leaves only when this one is let go on.
+    // Mail for other nodes only leaves when this one is allowed to continue.
     let patience = if start.outlet.is_some() { GO_ON_AS_NODE } else { GO_ON };
     if let Some(outlet) = start.outlet {
         post.connect(outlet);
@@ -121,14 +122,14 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
     if !go_on(&post, cards, &start.addresses, &start.view, patience) && patience == GO_ON {
         warn!("the store is slow; some earlier sessions are restored only after new clients have connected");
     }
-    // A shard that has ended lets nobody in.
+    // A shard that has ended admits nobody.
     let _ = ports.send(start.listeners);
     post.wake(0);
     Ok(RunningShards { post, gate, epoch, threads })
 }
 
-/// Gives the shards the parts of an earlier process, each at its home, and waits until they go on
-/// with them. Returns `false` if that takes too long; they go on then all the same.
+/// Gives the shards the parts of an earlier process, each at its home, and waits until they have
+/// continued. Returns `false` if that takes too long; they continue all the same.
 fn go_on(post: &Post<TcpStream>, cards: Vec<Card>, addresses: &AddressHash, view: &View, patience: Duration) -> bool {
     if cards.is_empty() {
         return true;
@@ -148,7 +149,7 @@ fn go_on(post: &Post<TcpStream>, cards: Vec<Card>, addresses: &AddressHash, view
         post.send(shard, Envelope::GoOn(cards, custody.clone()));
     }
     drop(custody);
-    // What comes of them finds all others there.
+    // The consequences of each find all others there.
     (0..post.shards()).for_each(|shard| post.send(shard, Envelope::Proceed));
     let waker = Waker::from(Arc::new(Waking(woken)));
     let deadline = Instant::now() + patience;
@@ -171,7 +172,7 @@ impl Wake for Waking {
 }
 
 impl RunningShards {
-    /// Replaces what the operator decides, in all shards.
+    /// Replaces the operator's settings, in all shards.
     pub fn reload(&self, generation: &Arc<Generation>) {
         for shard in 0..self.post.shards() {
             self.post.send(shard, Envelope::Reload(generation.clone()));
@@ -186,7 +187,7 @@ impl RunningShards {
         }
     }
 
-    /// Lets nobody in any more: the node leaves its cluster.
+    /// Stops admitting clients: the node is leaving its cluster.
     pub fn shut(&self) {
         self.post.shut();
     }
@@ -202,9 +203,9 @@ impl RunningShards {
         self.post.is_at_rest()
     }
 
-    /// Takes what another process is to go on with, in the wire form of cards. Those that have no
-    /// place end before, while the others are there to hear of it. Shards that don't answer within
-    /// some seconds keep theirs; until then this blocks.
+    /// Takes everything that is to continue in another process, in the wire format of cards.
+    /// Sessions without room end before, while the others are there to be notified. Shards that
+    /// don't answer within a few seconds keep theirs; until then this blocks.
     pub fn hand_on(&self) -> Vec<Vec<u8>> {
         let (until_others_ended, most_bytes) = handover::share(self.post.shards());
         self.door().ask_all_within(HAND_ON, |done| Envelope::EndOthers(until_others_ended, done));
@@ -249,7 +250,7 @@ struct ShardThread {
     background: Background,
     registry: Arc<dyn Fn() -> Registry + Send + Sync>,
     ids: Arc<dyn Fn() -> u128 + Send + Sync>,
-    /// Gets the ports when the first of them may be opened; `None` but for the first shard.
+    /// Gets the ports when the first of them may be opened; `None` except for the first shard.
     ports: Option<Receiver<Vec<ShardListener>>>,
 }
 
@@ -331,8 +332,8 @@ impl Accepting {
         }
     }
 
-    /// Begins to listen when the shard is given its ports. A shard that stops lets nobody in any
-    /// more: who comes now waits for the next process, if that gets the same sockets.
+    /// Begins to listen when the shard is given its ports. A stopping shard admits no more
+    /// clients: new connections wait for the next process, if that gets the same sockets.
     fn follow(&mut self, shard: &mut Shard<Epoll>) {
         if shard.is_stopping() || shard.is_shut() {
             for listener in std::mem::take(&mut self.listeners) {
@@ -411,8 +412,8 @@ mod tests {
         Post::new((0..shards).map(|_| Box::new(|| {}) as Box<dyn Fn() + Send + Sync>).collect())
     }
 
-    /// A store that hangs keeps nobody out for ever; and no shard begins before all have what is
-    /// theirs.
+    /// A store that hangs keeps nobody out for ever; and no shard begins before all have their
+    /// parts.
     #[test]
     fn a_start_waits_for_sessions_so_long_and_no_longer() {
         let (post, view) = (post(2), View::alone(2));
@@ -428,7 +429,7 @@ mod tests {
         let is_over = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
             scope.spawn(|| {
-                // What is in an envelope is done when that is gone.
+                // An envelope counts as processed when it is dropped.
                 while !is_over.load(Ordering::Relaxed) {
                     drop((post.take(0), post.take(1)));
                     std::thread::yield_now();

@@ -48,7 +48,7 @@ pub(crate) fn can_follow(transport: Transport, is_secure: bool) -> bool {
 const TURN_MS: u64 = 60_000;
 /// Accounts that are remembered.
 const MOST_ACCOUNTS: usize = 20_000;
-/// The bounds of what is remembered.
+/// The bounds of this memory.
 pub const BOUNDS: &[Bound] = &[Bound::on(
     "accounts whose clients were told within the last minute to log in at their home node",
     Per::Shard,

@@ -26,8 +26,8 @@ impl<D: Driver> Shard<D> {
 
     /// Ends the streams of some sessions in order, or lets those sessions wait for another process.
     pub(crate) fn leave(&mut self, links: Vec<Link>) {
-        // What waits for the clients goes before the end of their streams, and what they need not
-        // send again.
+        // Data waiting for the clients goes before the end of their streams, and the counts that
+        // keep them from sending again.
         links.iter().for_each(|&link| self.world.say_handled(link));
         self.settle();
         self.flush();
@@ -43,8 +43,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Ends the streams of a shard that stops, except where the client is still to hear that the
-    /// store has what it sent. `true` if any ended.
+    /// Ends the streams of a stopping shard, except if the client has yet to be told that the
+    /// store has its stanzas. `true` if any ended.
     pub(crate) fn dismiss_settled(&mut self) -> bool {
         if self.timing.leaving.is_empty() {
             return false;
@@ -75,6 +75,6 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// The longest time that a stream outlives the order to stop: its client is still to hear that the
-/// store has what it sent.
+/// The longest time that a stream outlives the order to stop: its client has yet to be told that
+/// the store has its stanzas.
 const LAST_ANSWER_MS: u64 = 5_000;

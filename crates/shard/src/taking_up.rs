@@ -46,7 +46,7 @@ impl<D: Driver> Shard<D> {
         self.moves.reattaching.0.extend(waiting.map(|waiting| ((front, key), waiting)));
     }
 
-    /// Looks after those who wait for their sessions, if it is time. `true` if any waits no longer.
+    /// Checks waits for sessions, if it is time. `true` if any waits no longer.
     pub(crate) fn look_for_sessions(&mut self) -> bool {
         let now_ms = self.timing.now_ms;
         let (waiting, due_ms) = &mut self.moves.reattaching;
@@ -105,7 +105,7 @@ impl<D: Driver> Shard<D> {
         if !self.world.is_detached(link) {
             let socket = self.connections.get(link).and_then(|connection| connection.socket.as_ref());
             match socket.zip(by) {
-                // This home was silent for a while, and has the line still.
+                // This home was silent for a while, and still has the line.
                 Some((socket, (front, key))) if self.driver.is_line(socket, front, key) => {
                     self.driver.lost(front, key);
                     self.lost(link);
@@ -122,8 +122,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Lets a session go on with a connection. Returns how many of the stanzas that follow on that
-    /// were handled already; `None`, and nothing is done, if the two don't fit.
+    /// Lets a session continue with a connection. Returns how many of the stanzas that follow on
+    /// that were handled already; `None`, and nothing is done, if the two don't match.
     fn take_up(&mut self, session: Link, reattach: &Reattach) -> Option<u32> {
         let handled = self.world.followed(session)?.handled;
         let known = handled.wrapping_sub(reattach.handled);
@@ -189,7 +189,7 @@ impl<D: Driver> Shard<D> {
         false
     }
 
-    /// Puts a connection in the place of a session, which goes on.
+    /// Puts a connection in place of a session, which continues.
     fn put_up(&mut self, session: Link, mut connection: ShardConnection<D::Socket>, reattach: &Reattach, known: u32) {
         let (since_s, until_s) = (reattach.session.since_s, reattach.session.until_s);
         connection.stage = ConnectionStage::Bound { since_s, until_s };
@@ -258,7 +258,7 @@ impl<D: Driver> Shard<D> {
 const PATIENCE_MS: u64 = 30_000;
 /// Clients that wait for their sessions.
 const MOST_WAITING: usize = 20_000;
-/// The bounds of what waits.
+/// The bounds of these waits.
 pub const BOUNDS: &[Bound] = &[Bound::on(
     "connections of other nodes that wait for their sessions to come here",
     Per::Shard,

@@ -22,7 +22,7 @@ impl fmt::Display for LoggedPeer {
 }
 
 impl<D: Driver> Shard<D> {
-    /// Tells that a session has begun, or goes on over this connection.
+    /// Logs that a session has begun, or continues over this connection.
     pub(crate) fn tell_begun(&self, link: Link, mechanism: Option<&'static str>, is_resumed: bool) {
         let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
         let (account, resource) = parts(jid);
@@ -48,7 +48,7 @@ impl<D: Driver> Shard<D> {
         info!(account, resource, %peer, "a session has lost its connection and waits for its client");
     }
 
-    /// Tells that a session loses its connection because the server stops, and goes on after the
+    /// Logs that a session loses its connection because the server stops, and continues after the
     /// next start, or because its home moves.
     pub(crate) fn tell_handed_on(&self, link: Link) {
         let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };

@@ -18,14 +18,14 @@ use crate::reading::{Pass, STREAM_END};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Works off frames until a resource is bound. They are kept with the connection first: it may
-    /// move, with what is left of them.
+    /// Processes frames until a resource is bound. They are kept with the connection first: it may
+    /// move, with the rest of them.
     pub(crate) fn frames_before(&mut self, link: Link, bytes: &[u8]) {
         let key = self.key_of(link);
         if let Some(frames) = self.websocket(link) {
             frames.keep(bytes);
         }
-        // The machine may have something to go on with: an answer that it has just got.
+        // The machine may be able to continue with an answer that it has just got.
         self.negotiate(link, &[]);
         let limits = self.common.generation.policy.limits_before;
         while self.connection_of(key).is_some() && self.listens(link) {

@@ -80,7 +80,7 @@ pub struct ServerWire<S> {
     /// We have ended our direction, or are about to.
     pub(crate) ending: bool,
     pub(crate) wants_write: bool,
-    /// It has sent too fast, and is not read from for a while.
+    /// It has sent too fast, and isn't read for a while.
     pub(crate) paused: bool,
     /// The number that tells it from others that had the same key.
     pub(crate) serial: u32,
@@ -140,7 +140,7 @@ impl WireTls {
         }
     }
 
-    /// Returns whether an earlier session of TLS goes on.
+    /// Returns whether an earlier TLS session continues.
     pub(crate) fn is_resumed(&self) -> bool {
         match self {
             Self::Accepted(tls) => tls.resumed(),
@@ -225,8 +225,7 @@ impl<S> ServerWire<S> {
     }
 }
 
-/// The bit that the keys of these connections have in what the system reports, and links never
-/// have.
+/// The bit that the keys of these connections have in the system's reports, and links never have.
 pub(crate) const SERVERS: u32 = 1 << 31;
 
 /// Returns the word of metrics for a handshake of TLS.

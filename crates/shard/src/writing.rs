@@ -31,7 +31,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Writes what waits for one connection, as much as it takes.
+    /// Writes waiting data of one connection, as much as it accepts.
     pub(crate) fn flush_link(&mut self, link: Link) {
         self.write_waiting(link);
         self.world.outboxes.ask(link, false);
@@ -68,7 +68,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Writes rendered stanzas without TLS: what the system doesn't take stays in the outbox.
+    /// Writes rendered stanzas without TLS: bytes that the system doesn't accept stay in the
+    /// outbox.
     fn write_plain(&mut self, link: Link, rendered: &[u8]) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(socket) = &connection.socket else { return };
@@ -90,7 +91,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Writes what the machine of a stream says, as the transport wants it.
+    /// Writes the output of a stream's machine, in the form of the transport.
     pub(crate) fn write_raw(&mut self, link: Link, bytes: &[u8]) {
         match self.connections.get(link).map(|connection| &connection.wire) {
             Some(ConnectionWire::WebSocket(_)) => {
@@ -126,7 +127,7 @@ impl<D: Driver> Shard<D> {
         self.buffers.cipher = cipher;
     }
 
-    /// Writes bytes as they are, behind those that wait; keeps what the system doesn't take.
+    /// Writes bytes unchanged, after waiting ones; keeps those that the system doesn't accept.
     /// `covers`: bytes of the outbox that they stand for.
     pub(crate) fn write_wire(&mut self, link: Link, bytes: &[u8], covers: usize) {
         if bytes.is_empty() {
@@ -160,7 +161,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Brings what the socket is watched for up to date.
+    /// Updates the events that the socket is watched for.
     pub(crate) fn write_interest(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let wants = connection.unsent.is_some();
@@ -219,7 +220,7 @@ impl<D: Driver> Shard<D> {
         self.part(link);
     }
 
-    /// Ends TLS and the sending side of a connection behind what was written, and waits for the
+    /// Ends TLS and the sending side of a connection after the last write, and waits for the
     /// client's end.
     fn part(&mut self, link: Link) {
         let mut farewell = Vec::new();
@@ -261,7 +262,7 @@ impl<D: Driver> Shard<D> {
             // One that ends already may wait for the store still.
             Some(ConnectionStage::Detached) if self.world.is_gone(link) => return,
             Some(ConnectionStage::Detached) => return self.world.closed(link),
-            // Where its stream stands is known on the other node alone.
+            // The state of its stream is only known on the other node.
             Some(ConnectionStage::Away(_)) => return self.lost(link),
             _ => return,
         }
@@ -305,5 +306,5 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Bytes per write: also what is encrypted into one run of TLS records.
+/// Bytes per write: also the size of one run of TLS records.
 const WRITE: usize = 64 * 1024;

@@ -36,7 +36,7 @@ pub enum Exported {
     /// Each document is an element of private XML storage (XEP-0227 §4.6), named by that element's
     /// name and namespace.
     Private,
-    /// Only this server knows what it means: its bytes are exported.
+    /// Only this server understands it: its bytes are exported.
     Bytes,
 }
 
@@ -57,7 +57,7 @@ impl DocumentName {
         }
     }
 
-    /// Returns the name in the store, or what the names begin with.
+    /// Returns the name in the store, or the prefix of the names.
     pub fn stored(&self) -> String {
         match self {
             Self::One(name) | Self::Several(name) => (*name).to_owned(),

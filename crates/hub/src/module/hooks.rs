@@ -92,7 +92,7 @@ impl Hooks<'_> {
         self.registry.requests.before_login.insert(namespace, call);
     }
 
-    /// Serves a host of its own below each domain: the module's option `host`, in which `@` stands
+    /// Serves a separate host below each domain: the module's option `host`, in which `@` stands
     /// for the domain. Service discovery lists it with the option `name`. One service per module.
     pub fn service(&mut self, call: fn(&mut World, &Packet, JidRef<'_>, &Domain)) {
         let call = self.call(Phase::Act, call as CallServe);
@@ -121,10 +121,10 @@ impl Hooks<'_> {
         self.registry.passing.to_domain.add(call);
     }
 
-    /// Sees what a local session sends to an address, stamped with its full JID, before it is
-    /// routed. A message without `to` counts as one to the sender's bare JID. A subscription stanza
-    /// can be taken, but no other form of it counts. Not seen: broadcasts of presence, IQs to the
-    /// server or the sender's own account, and what modules send.
+    /// Sees stanzas that a local session sends to an address, stamped with its full JID, before
+    /// they are routed. A message without `to` counts as one to the sender's bare JID. A
+    /// subscription stanza can be taken, but another form of it is ignored. Not seen: broadcasts
+    /// of presence, IQs to the server or the sender's own account, and stanzas of modules.
     pub fn before_route(
         &mut self,
         phase: Phase,
@@ -135,11 +135,11 @@ impl Hooks<'_> {
         self.registry.passing.before_route.add(wish);
     }
 
-    /// Sees what comes for an account of this server, bare or full JID, at the home of the account
-    /// and before the rules of RFC 6121 §8 are applied, whether the account exists or has a session
-    /// there or not. The recipient's domain decides whether the module is on. Not seen: replies to
-    /// a session from its own account or server, and presence that the account's own resources show
-    /// each other.
+    /// Sees stanzas for an account of this server, bare or full JID, at the home of the account
+    /// and before the rules of RFC 6121 §8 are applied, whether the account exists or has a
+    /// session there or not. The recipient's domain decides whether the module is on. Not seen:
+    /// replies to a session from its own account or server, and presence that the account's own
+    /// resources show each other.
     pub fn before_delivery(
         &mut self,
         phase: Phase,
@@ -150,8 +150,8 @@ impl Hooks<'_> {
         self.registry.passing.before_delivery.add(wish);
     }
 
-    /// Sees what comes for a service of a domain, or for anything on its host, before the service
-    /// does; again on the shard that the service hands it to.
+    /// Sees stanzas for a service of a domain, or for anything on its host, before the service
+    /// does; again on the shard that the service hands them to.
     pub fn before_service(
         &mut self,
         phase: Phase,
@@ -172,18 +172,18 @@ impl Hooks<'_> {
 
 /// Other servers.
 impl Hooks<'_> {
-    /// Hears of a stanza of another server, or of a component, for an account or a domain of this
-    /// one that has the module, before it goes on. The call comes at the home of the sender's
-    /// domain, where the stanzas of that domain keep their order. Of what is wanted, kinds, types
-    /// and namespaces count.
+    /// Is called for a stanza of another server, or of a component, for an account or a domain of
+    /// this one that has the module, before it continues. The call is made at the home of the
+    /// sender's domain, where the stanzas of that domain keep their order. Of the declared wishes,
+    /// kinds, types and namespaces count.
     pub fn heard(&mut self, wanted: impl Into<Wanted>, call: fn(&mut World, &Packet, JidRef<'_>)) {
         let wish = self.call(Phase::Record, PassageWish { wanted: wanted.into(), call: call as Heard });
         self.registry.passing.heard.add(wish);
     }
 
-    /// Sees what an account of this server sends to other servers and to components, at the home of
-    /// the account. The sender's domain decides whether the module is on. Of what is wanted, kinds
-    /// and types count.
+    /// Sees stanzas that an account of this server sends to other servers and to components, at
+    /// the home of the account. The sender's domain decides whether the module is on. Of the
+    /// declared wishes, kinds and types count.
     pub fn abroad(&mut self, wanted: impl Into<Wanted>, call: fn(&mut World, Passage<'_>) -> Delivery) {
         let wish = self.call(Phase::Guard, PassageWish { wanted: wanted.into(), call: call as Filter });
         self.registry.passing.abroad.add(wish);
@@ -212,8 +212,8 @@ impl Hooks<'_> {
         self.registry.sessions.reachable.add(call);
     }
 
-    /// Hears when the presence of a session has changed: it has become available, says something
-    /// new while it is, or is available no more, be it only to those whom it has told so by
+    /// Is called when the presence of a session has changed: it has become available, announces
+    /// something new while it is, or is available no more, even if only to those who got its
     /// directed presence. The call comes after the broadcast;
     /// [`Session::presence`](crate::Session::presence) is the state then.
     pub fn presence(&mut self, call: fn(&mut World, Link)) {
@@ -241,10 +241,10 @@ impl Hooks<'_> {
         self.registry.sessions.ended.add(call);
     }
 
-    /// Takes along what the module knows of a session that goes on in another process: `save` says
-    /// what that is when the server stops, and `restore` takes it up at the next start, without a
-    /// word to anybody; with `None` if there was nothing. A session whose module says
-    /// [`Carry::Impossible`] ends with its process.
+    /// Takes along the module's data about a session that continues in another process: `save`
+    /// returns it when the server stops, and `restore` takes it up at the next start, silently;
+    /// with `None` if there was none. A session whose module returns [`Carry::Impossible`] ends
+    /// with its process.
     pub fn session_carried(&mut self, save: fn(&World, Link) -> Carry, restore: fn(&mut World, Link, Option<&[u8]>)) {
         let call = self.call(Phase::Act, (save, restore) as Carrying);
         self.registry.sessions.carried.add(call);
@@ -272,38 +272,38 @@ impl Hooks<'_> {
         self.registry.rounds.starting.add(call);
     }
 
-    /// Runs each time that so many milliseconds have passed: for sweeps, in small steps.
+    /// Runs periodically, with this number of milliseconds in between: for sweeps, in small steps.
     pub fn every(&mut self, period_ms: u64, call: fn(&mut World)) {
         self.registry.rounds.every.push((period_ms, call));
     }
 
-    /// Hears that the server stops, before its sessions end: what was put off has to be done now,
-    /// and nothing put off any more ([`World::is_stopping`]).
+    /// Is called when the server stops, before its sessions end: deferred work has to be done now,
+    /// and nothing may be deferred any more ([`World::is_stopping`]).
     pub fn stopping(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.stopping.add(call);
     }
 
-    /// Runs when the sessions of the shard that go on in another process are known and nothing else
-    /// is under way: the module hands over what goes on with them, see [`World::hand_on`]. Between
-    /// nodes that is only what the shard [parts with](World::parts_with), and the module forgets
-    /// it.
+    /// Runs when it is known which sessions of the shard continue in another process, and nothing
+    /// else is under way: the module hands over the data that continues with them, see
+    /// [`World::hand_on`]. Between nodes that is only the data that the shard [parts
+    /// with](World::parts_with), and the module forgets it.
     pub fn handing_on(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.handing_on.add(call);
     }
 
-    /// Runs when it is to be written down what the module would hand on at the home of a text,
-    /// which it has [noted](World::note_home), should the process die: see [`World::hand_on`].
-    /// Nothing of it is forgotten.
+    /// Runs when the data that the module would hand on at the home of a text, which it has
+    /// [noted](World::note_home), is to be recorded in case the process dies: see
+    /// [`World::hand_on`]. None of it is forgotten.
     pub fn on_journal(&mut self, call: fn(&mut World, &str)) {
         let call = self.call(Phase::Act, call as AtHome);
         self.registry.rounds.journal.add(call);
     }
 
-    /// Calls back when the homes of addresses are others. What lives at a home that has moved to
-    /// another node stays, and is served, until it leaves ([`Hooks::handing_on`]); of what the
-    /// store has and is only in memory here the module has to let go.
+    /// Calls back when the homes of addresses have changed. Data at a home that has moved to
+    /// another node stays, and is served, until it leaves ([`Hooks::handing_on`]); the module has
+    /// to drop cached data that is in the store.
     pub fn moved(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.moved.add(call);
@@ -319,7 +319,8 @@ impl Hooks<'_> {
         self.registry.rounds.resting.add(call);
     }
 
-    /// Runs when all has come, or begins to go on, that had its home on another node before.
+    /// Runs when everything that had its home on another node before has arrived, or begins to
+    /// continue.
     pub fn arrived(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.arrived.add(call);

@@ -202,8 +202,8 @@ impl World {
         self.with_session(hook, link, |world, call| call(world, link));
     }
 
-    /// Returns what modules take along of a session to another process, by their names; `None` if
-    /// it can't go on there.
+    /// Returns the data that modules take along for a session to another process, by their names;
+    /// `None` if it can't continue there.
     pub(crate) fn luggage(&self, link: Link) -> Option<Vec<(String, ByteBuf)>> {
         let domain = self.domain(self.address(link)?.domain())?;
         let mut luggage = Vec::new();
@@ -220,7 +220,7 @@ impl World {
         Some(luggage)
     }
 
-    /// Gives modules back what they had taken along of a session.
+    /// Returns to modules the data that they had taken along for a session.
     pub(crate) fn unpack(&mut self, link: Link, luggage: &[(String, ByteBuf)]) {
         let mut at = 0;
         while let Some(ModuleCall { module, call: (_, restore), .. }) = self.registry().sessions.carried.get(at) {
@@ -298,7 +298,7 @@ impl World {
 impl World {
     /// Makes the calls of a hook whose modules are on in a domain, until one of them breaks off.
     ///
-    /// The domain is looked up for each call again: a call may change what is on.
+    /// The domain is looked up again for each call: a call may change which modules are on.
     pub(crate) fn call_each<F: Copy + 'static>(
         &mut self,
         hook: fn(&Registry) -> &Hook<F>,
@@ -315,7 +315,7 @@ impl World {
         ControlFlow::Continue(())
     }
 
-    /// Lets modules hand on what they have at the home of a text.
+    /// Lets modules hand on their data at the home of a text.
     pub(crate) fn call_home(&mut self, home: &str) {
         let mut at = 0;
         while let Some(ModuleCall { call, module, .. }) = self.registry().rounds.journal.get(at) {

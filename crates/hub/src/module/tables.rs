@@ -1,4 +1,4 @@
-//! The tables of modules: who is called on which occasion.
+//! The tables of modules: the calls of each occasion.
 
 use rookery_base::Map;
 use rookery_observe::Bound;
@@ -50,8 +50,8 @@ pub trait Module {
         &[]
     }
 
-    /// Returns the documents that it keeps for accounts, besides those that are in memory
-    /// ([`Hooks::document`]). One that isn't declared may not be written.
+    /// Returns the documents that it keeps for accounts, in addition to those in memory
+    /// ([`Hooks::document`]). An undeclared one may not be written.
     fn documents(&self) -> &'static [DocumentSpec] {
         &[]
     }
@@ -60,8 +60,8 @@ pub trait Module {
     fn install(&self, hooks: &mut Hooks<'_>);
 }
 
-/// Takes what a module declares, see [`Module::install`](crate::Module::install). A call is a plain
-/// function: it finds what it needs to know in the world, see [`Hooks::state`].
+/// Takes the declarations of a module, see [`Module::install`](crate::Module::install). A call is
+/// a plain function: it finds everything that it needs in the world, see [`Hooks::state`].
 pub struct Hooks<'a> {
     pub(crate) module: &'static str,
     pub(crate) registry: &'a mut Registry,
@@ -88,7 +88,7 @@ pub struct Registry {
     pub(crate) states: States,
 }
 
-/// Lists who is asked, and who serves.
+/// Lists the modules that answer and serve.
 #[derive(Default)]
 pub(crate) struct RequestHooks {
     pub(crate) iqs: Map<Target, Map<&'static str, Hook<IqHandler>>>,
@@ -111,7 +111,7 @@ pub(crate) struct PassingHooks {
     pub(crate) lost: Hook<Lost>,
 }
 
-/// Lists what is kept for accounts, and the calls that hear of them.
+/// Lists the data kept for accounts, and the calls about them.
 #[derive(Default)]
 pub(crate) struct AccountHooks {
     pub(crate) documents: Map<&'static str, ReadDocument>,
@@ -141,9 +141,9 @@ pub(crate) struct SessionHooks {
 pub(crate) struct RoundHooks {
     pub(crate) starting: Hook<Everywhere>,
     pub(crate) stopping: Hook<Everywhere>,
-    /// Sessions go on in another process.
+    /// Sessions continue in another process.
     pub(crate) handing_on: Hook<Everywhere>,
-    /// It is written down what would go on in another process.
+    /// The data that would continue in another process is recorded.
     pub(crate) journal: Hook<AtHome>,
     /// Homes have moved.
     pub(crate) moved: Hook<Everywhere>,

@@ -19,7 +19,7 @@ pub enum Phase {
     Guard,
     /// May act on it or take it: the feature itself.
     Act,
-    /// Looks, and may add what it has noted: archives, copies, counters.
+    /// Only looks, and may add notes: archives, copies, counters.
     Record,
 }
 
@@ -28,18 +28,18 @@ pub enum Phase {
 pub enum Verdict {
     /// Go on.
     Pass,
-    /// The module has dealt with the stanza: nobody else sees it.
+    /// The module has handled the stanza: nobody else sees it.
     Taken,
 }
 
 /// The part of a session that a module takes along to another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Carry {
-    /// There is none.
+    /// There is nothing to carry.
     Nothing,
     /// The state that [`Hooks::session_carried`](crate::Hooks::session_carried) gives back there.
     State(Vec<u8>),
-    /// The session can't go on elsewhere: it ends with its process.
+    /// The session can't continue elsewhere: it ends with its process.
     Impossible,
 }
 
@@ -68,6 +68,6 @@ pub struct Guest {
     pub connection: u64,
     /// The address that it comes from.
     pub address: std::net::IpAddr,
-    /// Set if what it says can't be read on the way.
+    /// Set if the content can't be read on the way.
     pub secure: bool,
 }

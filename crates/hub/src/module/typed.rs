@@ -18,7 +18,7 @@ pub trait Document: Sized + 'static {
     /// The name of the document in the store, which no other has.
     const NAME: &'static str;
 
-    /// Reads the bytes of a document; `None` if they are not what the module writes.
+    /// Reads the bytes of a document; `None` if the module didn't write them.
     fn read(bytes: &[u8]) -> Option<Self>;
 
     /// Its form in a file of XEP-0227.

@@ -146,7 +146,7 @@ fn many_at_once_gain_nothing_and_those_that_succeed_cost_nothing() {
         assert_eq!(log_in(&mut attempts, whence("192.0.2.1", &account), number), Ok(0));
     }
     assert!(attempts.pairs.0.is_empty() && attempts.accounts.0.is_empty() && attempts.addresses.0.is_empty());
-    // Nor do those that come to nothing.
+    // Nor do unfinished ones.
     for _ in 0..1000 {
         let (attempt, wait) = attempts.begin(whence("192.0.2.7", "romeo@a.example"), DEFAULT_A_DAY, 0).unwrap();
         assert_eq!(wait, 0);

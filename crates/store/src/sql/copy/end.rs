@@ -51,7 +51,7 @@ impl EndAddress {
     ///
     /// # Errors
     ///
-    /// What is expected instead.
+    /// The expected forms.
     pub fn parse(text: &str) -> Result<EndAddress, String> {
         match text.split_once(':') {
             Some(("sqlite", file)) if !file.is_empty() => Ok(EndAddress::Sqlite(file.into())),

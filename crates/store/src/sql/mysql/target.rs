@@ -83,7 +83,7 @@ impl MysqlAddress {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, for the operator.
+    /// The fault in it, for the operator.
     pub fn parse(text: &str) -> Result<MysqlAddress, String> {
         let rest = text.strip_prefix("mysql://").or_else(|| text.strip_prefix("mariadb://"));
         let Some(rest) = rest else { return Err(format!("it isn't the address of a database; {EXPECTED}")) };

@@ -81,7 +81,7 @@ impl PostgresAddress {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, for the operator.
+    /// The fault in it, for the operator.
     pub fn parse(text: &str) -> Result<PostgresAddress, String> {
         let mut config: Config = text.parse().map_err(|error: Error| match error.into_source() {
             Some(source) => source.to_string(),

@@ -51,8 +51,7 @@ impl<C: Transactions> Worker<C> {
         self.connection.remote().is_some().then(|| jitter(QUIET))
     }
 
-    /// Returns whether the connection is to a host that couldn't be written to when it was made.
-    /// What is read there may be old.
+    /// Data read there may be old.
     fn is_read_only(&mut self) -> bool {
         self.connection.remote().is_some_and(|remote| remote.is_read_only())
     }
