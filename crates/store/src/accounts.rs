@@ -92,13 +92,13 @@ pub enum Only {
     /// All.
     #[default]
     All,
-    /// Those that are kept from logging in.
+    /// Accounts that can't log in.
     Disabled,
-    /// Those that have no [last presence](crate::LastPresence).
+    /// Accounts without a [last presence](crate::LastPresence).
     NeverSeen,
 }
 
-/// An order of accounts. Those that are alike in it are ordered by the bytes of their localparts.
+/// An order of accounts. Equal ones are ordered by the bytes of their localparts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// By the bytes of their localparts.
@@ -108,7 +108,7 @@ pub enum Order {
     Newest,
     /// Those never seen first, the last seen ones last.
     Oldest,
-    /// Those that were made last first.
+    /// The newest first.
     Youngest,
     /// Those with the most bytes first.
     Largest,

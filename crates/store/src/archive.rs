@@ -14,10 +14,10 @@ pub trait Archive: Send + Sync {
     /// Adds messages. One whose owner isn't there, or whose id its owner has already, is left out.
     ///
     /// An archive that takes more than [`ArchivedMessage::most`] then loses as many bytes of its
-    /// oldest messages as were added: those of the same conversation if that takes an eighth of the
-    /// archive, else those of the conversation that takes most. So nobody who writes a lot
-    /// displaces conversations with others, and an archive that was larger when the bound was set
-    /// doesn't lose it at once.
+    /// oldest messages as were added: those of the same conversation if that takes an eighth of
+    /// the archive, else those of the conversation that takes most. So one busy correspondent
+    /// doesn't displace conversations with others, and an archive that was larger when the bound
+    /// was set doesn't lose it at once.
     fn append(&self, messages: Arc<[ArchivedMessage]>) -> Pending<()>;
 
     /// Returns a page of an archive. `None` if one of the ids that the query refers to isn't there;
@@ -38,18 +38,18 @@ pub trait Archive: Send + Sync {
     /// removed. `false`: there are no more.
     fn clear(&self, limit: usize) -> Pending<bool>;
 
-    /// Removes some of what may go. A small step: it looks at a hundred archives, and takes at most
-    /// `limit` messages out of a few of them. `after`: where the step before ended, 0 at first.
+    /// Removes some of the messages that may go. This is a small step: it looks at a hundred
+    /// archives and takes at most `limit` messages out of a few of them. `after`: where the
+    /// previous step ended, 0 at first.
     fn sweep(&self, after: u64, retention: Retention, limit: usize) -> Pending<Swept>;
 
     /// Removes up to `limit` of an owner's messages below an id, the oldest first. Returns how many
     /// were removed.
     fn expire(&self, owner: JidRef<'_>, before: u64, limit: usize) -> Pending<u64>;
 
-    /// Looks after the months that a database may have its archives divided into: makes those to
-    /// come, and removes those that may go as a whole, since the retention of no owner keeps
-    /// anything in them. Returns how many were removed. It does nothing where archives aren't
-    /// divided.
+    /// Looks after the months into which a database may divide its archives: creates those to
+    /// come, and drops those that no owner's retention keeps any more. Returns how many were
+    /// dropped. It does nothing where archives aren't divided.
     ///
     /// The upper bits of ids are the time for this, in units of 2⁻²¹ milliseconds.
     fn months(&self, retention: Retention) -> Pending<u64>;
@@ -65,7 +65,7 @@ pub(crate) const MOST_TERMS: usize = 4096;
 /// The owner of an archive: an account or a room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArchiveOf {
-    /// An account's: it goes when the account is removed, and there is none without one.
+    /// An account's archive: it is removed with the account, and exists only with one.
     Account,
     /// A room's: it is made by its first message.
     Room,
@@ -98,8 +98,8 @@ impl ArchivedMessage {
     }
 }
 
-/// The bytes that a message of an archive counts as besides its stanza: about what a database keeps
-/// with it.
+/// The bytes that a message of an archive counts for in addition to its stanza: about the space a
+/// database needs for it.
 pub const BYTES_PER_MESSAGE: u64 = 128;
 
 /// The part of an archive that one conversation may take before it loses its own oldest messages
@@ -119,16 +119,16 @@ pub struct ArchiveQuery {
     pub ids: Option<Vec<u64>>,
     /// Ids that must be there.
     pub known: Vec<u64>,
-    /// True if the page is the end of what is asked for rather than its beginning.
+    /// True if the page is the end of the result rather than its beginning.
     pub last: bool,
     /// Messages on the page at most.
     pub limit: usize,
     /// Bytes of stanzas on the page at most, but always one message.
     pub max_bytes: usize,
     /// Only messages that have all of these terms ([`TermsOf`]), as far as the store has an index
-    /// of them: it may leave out those that don't, and the caller looks into the rest.
+    /// of them: it may leave out the others, and the caller searches the rest.
     pub terms: Vec<u32>,
-    /// Count what is asked for up to this many, without the limits of the page; 0: don't count.
+    /// Count the result up to this number, ignoring the limits of the page; 0: don't count.
     pub count_to: usize,
 }
 
@@ -137,8 +137,7 @@ pub struct ArchiveQuery {
 pub struct ArchivePage {
     /// Ids and stanzas, oldest first.
     pub messages: Vec<(u64, Vec<u8>)>,
-    /// True if there is more of what is asked for: behind the page, or before it where the end was
-    /// asked for.
+    /// True if the result continues: behind the page, or before it where the end was requested.
     pub more: bool,
     /// The number of messages that were asked for, if they were counted and are not more than that.
     /// A store may leave it out where counting is much work, and may count contacts together whose
@@ -146,7 +145,7 @@ pub struct ArchivePage {
     pub count: Option<usize>,
 }
 
-/// Tells how long messages are kept. Of what a domain and a room say, the shorter time counts.
+/// How long messages are kept. Where a domain and a room both set a time, the shorter one counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Retention {
     /// Of owners in these domains; those of others stay.
@@ -160,8 +159,8 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Returns the id below which messages of an owner in this domain may go, 0 if none may;
-    /// `days`: what a room says itself.
+    /// Returns the id below which messages of an owner in this domain may be removed, 0 if none
+    /// may; `days`: the room's own setting.
     pub(crate) fn before(&self, domain: &str, days: Option<u64>) -> u64 {
         let of_domain = self.domains.iter().find(|expiry| expiry.domain == domain).map_or(0, |expiry| expiry.before);
         let of_room = |days: u64| self.now.saturating_sub(self.day.saturating_mul(days));
@@ -183,7 +182,7 @@ pub struct Expiry {
 pub struct Swept {
     /// Messages that were removed.
     pub removed: u64,
-    /// The place where the next step goes on; `None`: all archives have been seen.
+    /// Where the next step continues; `None`: all archives have been seen.
     pub next: Option<u64>,
 }
 
@@ -237,6 +236,6 @@ impl<'q> GatheredPage<'q> {
 /// Archives that one step of a sweep looks at.
 pub(crate) const ARCHIVES_PER_SWEEP: usize = 100;
 
-/// Archives that one step of a sweep takes messages out of: each is half a dozen statements, for
-/// which what is to be written waits.
+/// Archives that one step of a sweep takes messages out of. Each takes half a dozen statements,
+/// and writes wait for them.
 pub(crate) const SWEPT_AT_ONCE: usize = 16;

@@ -49,7 +49,7 @@ impl BackgroundDesk {
         next.map(|work| work()).is_some()
     }
 
-    /// Forgets what waits, as a process does that dies.
+    /// Forgets all waiting work, as a process does when it dies.
     pub fn clear(&self) {
         while self.0.waiting().take().is_some() {}
     }
@@ -163,7 +163,7 @@ impl Background {
     }
 }
 
-/// Threads that share what waits.
+/// Threads that share the waiting work.
 #[derive(Debug)]
 struct Crew {
     turns: Arc<Turns>,
@@ -186,14 +186,14 @@ impl Crew {
 }
 
 impl Drop for Crew {
-    /// Lets the threads end when they have done what waits.
+    /// Lets the threads end when they have finished the waiting work.
     fn drop(&mut self) {
         self.turns.waiting().is_closed = true;
         self.turns.wake.notify_all();
     }
 }
 
-/// Keeps what waits for a crew.
+/// Keeps the waiting work of a crew.
 #[derive(Default)]
 struct Turns {
     waiting: Mutex<Waiting>,

@@ -30,8 +30,8 @@ pub trait Documents: Send + Sync {
     /// names. Nothing for an owner that isn't an account.
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<StoredDocument>>;
 
-    /// Returns the document of that name of each of these owners who has one, in the order of
-    /// `owners`.
+    /// Returns the document of that name of each of these owners, where one exists, in the order
+    /// of `owners`.
     fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 

@@ -14,7 +14,7 @@ pub enum StoreError {
     Busy,
     /// The store was shut down.
     Closed,
-    /// The caller's code, or ours, panicked in the operation; the store goes on.
+    /// The caller's code, or ours, panicked in the operation; the store continues.
     Panicked(String),
     /// No room: the disk, a quota or the configured size limit.
     Full(EngineWords),
@@ -55,8 +55,8 @@ pub enum StoreError {
     Unfinished(String),
     /// The database is another program's.
     Foreign(PathBuf),
-    /// The database can't keep what this store promises: its settings, its version or its schema
-    /// are in the way.
+    /// The database can't keep the promises of this store because of its settings, its version or
+    /// its schema.
     Unfit(EngineWords),
     /// The directory of the database is missing or can't be written.
     Directory {
@@ -92,9 +92,8 @@ impl StoreError {
         matches!(self, StoreError::Conflict(_))
     }
 
-    /// Tells whether the store was only away: nothing is wrong with the operation, nor with what it
-    /// has written, and the same one should be tried again in a while. Everything else is a
-    /// refusal.
+    /// Returns whether the store was only away: nothing is wrong with the operation or with its
+    /// data, and the same one should be tried again later. Everything else is a refusal.
     pub fn is_outage(&self) -> bool {
         matches!(
             self,
@@ -105,7 +104,7 @@ impl StoreError {
                 | StoreError::Io(_)
                 // As while one host takes over from another.
                 | StoreError::ReadOnly(_)
-                // Those who have taken over can do it.
+                // The nodes that have taken over can do it.
                 | StoreError::Fenced(_)
         )
     }

@@ -37,20 +37,20 @@ pub trait Forward: Send + Sync {
     ) -> Pending<T>;
 }
 
-/// Those by whom an operation is ordered: it takes effect behind those that were called before it
-/// and share an owner with it.
+/// The owners by which an operation is ordered: it takes effect after earlier operations that
+/// share an owner with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owners {
     /// Accounts, rooms, hosts of nodes, tokens and names of settings, in order.
     These(Vec<String>),
-    /// The archives of these: only what is about archives waits for it.
+    /// The archives of these: only operations on archives wait for it.
     Archives(Vec<String>),
     /// Everybody: it changes what many have.
     All,
 }
 
 impl Owners {
-    /// Nobody: a list or a count, which is of the moment when it is made.
+    /// No owners: a list or a count, which shows the moment when it is made.
     pub const NONE: Owners = Owners::These(Vec::new());
 
     /// Returns a bare JID, or another name.

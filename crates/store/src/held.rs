@@ -1,8 +1,8 @@
 //! A store that is slow or broken on demand: for tests of code that must cope with one.
 //!
 //! [`HeldStores`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
-//! operation reaches those when it is called, as always; only its completion is held back. So a
-//! test sees the same as with a slow disk: the order is fixed, the answer is late.
+//! operation reaches them when it is called, as always; only its completion is held back. So a
+//! test sees what a slow disk does: the order is fixed, the answer is late.
 
 use crate::forward::{Forward, Owners};
 use crate::pending::{StoreCompleter, pending, ready};
@@ -71,7 +71,7 @@ impl HeldStores {
         self.state().fault = fault;
     }
 
-    /// Lets only so many logins be under way at a time.
+    /// Limits the logins that run at the same time.
     pub fn set_logins_at_once(&self, most: usize) {
         self.state().most_logins = Some(most);
     }

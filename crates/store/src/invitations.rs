@@ -6,29 +6,29 @@ use rookery_jid::{Jid, JidRef};
 
 /// The invitations of all domains.
 pub trait Invitations: Send + Sync {
-    /// Keeps an invitation, unless its owner has `limit` already that are good. Those that expired
-    /// a day ago are removed first. `now_ms`: milliseconds since 1970. Answers
-    /// [`NoAccount`](crate::StoreError::NoAccount) if it has an owner and that isn't an account.
+    /// Keeps an invitation, unless its owner already has `limit` valid ones. Those that expired a
+    /// day ago are removed first. `now_ms`: milliseconds since 1970. Answers
+    /// [`NoAccount`](crate::StoreError::NoAccount) if its owner isn't an account.
     fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool>;
 
     /// Returns the invitation with this token, unless it has expired.
     fn get(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>>;
 
-    /// Takes the invitation: nobody else can use it.
+    /// Takes the invitation, so that it can't be used again.
     fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>>;
 
-    /// Returns the invitations for a domain that haven't expired, up to `limit`, those that expire
-    /// first in front. For operators.
+    /// Returns the invitations for a domain that haven't expired, up to `limit`, ordered by their
+    /// expiry. For operators.
     fn open(&self, domain: &str, now_ms: u64, limit: usize) -> Pending<Vec<Invitation>>;
 
     /// Returns whether an invitation, which hasn't expired, is for an account of this very name.
     fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool>;
 }
 
-/// A token and what it is good for.
+/// A token and its purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// The secret that only those who are invited know.
+    /// The secret, known only to the invited person.
     pub token: String,
     /// The domain that it is for.
     pub domain: String,

@@ -22,7 +22,7 @@
 //! 4. A failed operation has changed nothing. The one exception is [`StoreError::Lost`]: the
 //!    database was lost during the commit, and stayed unreachable.
 //! 5. Nothing waits without bound: a store with too much queued answers [`StoreError::Busy`] at
-//!    once, and one whose database is unreachable does so after a while.
+//!    once, and one whose database is unreachable does so after some time.
 //!
 //! # Layout
 //!

@@ -28,26 +28,26 @@ pub trait Meta: Send + Sync {
     /// Removes an entry from a list; `false` if there was none of that name.
     fn remove_entry(&self, list: &str, name: &str) -> Pending<bool>;
 
-    /// Replaces an entry of these bytes, or removes it; `false`, and nothing is changed, if there
-    /// is none of that name with these bytes.
+    /// Replaces an entry that has these bytes, or removes it; returns `false` and changes nothing
+    /// if no entry of that name has them.
     fn replace_entry(&self, list: &str, name: &str, before: Vec<u8>, after: Option<Vec<u8>>) -> Pending<bool>;
 
     /// Replaces all entries of a list.
     fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()>;
 
-    /// Lets the engine look at what there is now, so that it finds the best ways to rows that have
-    /// just been written in great number. Engines that look by themselves have nothing to do.
+    /// Lets the engine analyse the data, so that it finds the best plans for many rows that have
+    /// just been written. Engines that do so by themselves do nothing.
     fn look_over(&self) -> Pending<()> {
         ready(Ok(()))
     }
 
-    /// Returns what has kept the store from writing lately, if nothing could be written since. It
-    /// still reads then, as far as it can.
+    /// Returns the reason why the store can't write at present, if writes have failed. It still
+    /// reads then, as far as it can.
     fn trouble(&self) -> Option<StoreError> {
         None
     }
 
-    /// Returns what the store has done since it was opened, for the metrics.
+    /// Returns the store's counts since it was opened, for the metrics.
     fn activity(&self) -> Activity {
         Activity::default()
     }
@@ -59,7 +59,7 @@ pub trait Meta: Send + Sync {
     }
 }
 
-/// Counts of what a store did, and the time that the oldest operation waits.
+/// Counts of a store's operations, and the time that the oldest one waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// The time that the oldest unfinished operation has waited.

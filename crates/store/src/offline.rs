@@ -10,8 +10,8 @@ pub trait Offline: Send + Sync {
     /// Keeps a stanza for later, unless there is no room for it. `unix_ms`: when it came,
     /// milliseconds since 1970.
     ///
-    /// Nobody has more of the room than is still free: a sender of much leaves as much for others,
-    /// and there is always some for one more.
+    /// No sender takes more room than is still free: one who sends a lot leaves as much for
+    /// others, and there is always some for one more.
     fn push(
         &self,
         to: JidRef<'_>,
@@ -40,7 +40,7 @@ pub trait Offline: Send + Sync {
 /// for.
 pub const MOST_LOADED: usize = 200;
 
-/// Bounds what may wait for one account.
+/// Bounds the messages that may wait for one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfflineRoom {
     /// Messages.
@@ -53,18 +53,18 @@ impl OfflineRoom {
     /// Allows any number of messages of any size.
     pub const UNBOUNDED: Self = Self { messages: u64::MAX, bytes: u64::MAX };
 
-    /// Allows any size, but so many messages.
+    /// Allows any size, but only this number of messages.
     pub const fn of(messages: u64) -> Self {
         Self { messages, ..Self::UNBOUNDED }
     }
 
-    /// Returns the room with so much more in it. `None` if that is too much.
+    /// Returns the room with this much more in it, `None` if that is too much.
     pub(crate) fn take(self, messages: u64, bytes: u64) -> Option<Self> {
         Some(Self { messages: self.messages.checked_sub(messages)?, bytes: self.bytes.checked_sub(bytes)? })
     }
 
-    /// Returns whether a sender that has so much may have another message of this size, where so
-    /// much is free.
+    /// Returns whether a sender with this much waiting may add another message of this size, given
+    /// the free room.
     pub(crate) fn is_fair(self, own: (u64, u64), bytes: u64) -> bool {
         own.0 < self.messages && own.1.saturating_add(bytes) <= self.bytes
     }

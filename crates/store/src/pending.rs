@@ -35,8 +35,8 @@ impl<T> StoreCompleter<T> {
     }
 }
 
-/// Runs code that a caller gave, so that its panic is an error. The store undoes what it left half
-/// done.
+/// Runs the caller's code and turns a panic into an error. The store then undoes the unfinished
+/// work.
 pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(StoreError::Panicked(words(panic.as_ref()))))
 }

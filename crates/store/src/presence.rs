@@ -9,7 +9,7 @@ pub trait LastPresence: Send + Sync {
     /// [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
     fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()>;
 
-    /// Returns the last presence of an account, without asking who may see it: for the server
+    /// Returns the last presence of an account without checking who may see it: for the server
     /// itself and for operators.
     fn last(&self, owner: JidRef<'_>) -> Pending<Option<LastSeen>>;
 

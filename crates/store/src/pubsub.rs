@@ -59,17 +59,15 @@ pub trait Pubsub: Send + Sync {
         most: usize,
     ) -> Pending<SetOutcome>;
 
-    /// Keeps an item as the newest one, in the place of one of the same id, and removes items that
-    /// are too many or too old then. An item that leaves the node larger than before needs room for
-    /// its bytes.
+    /// Keeps an item as the newest one, replacing one with the same id, and removes items that are
+    /// then too many or too old. An item that enlarges the node needs room for its bytes.
     fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: ItemsKept, room: NodeRoom) -> Pending<Published>;
 
-    /// Returns some items of a node, without those that are too old; `None` if there is no such
-    /// node.
+    /// Returns some items of a node, without those that are too old; `None` if the node doesn't
+    /// exist.
     fn items(&self, host: JidRef<'_>, node: &str, wanted: WantedItems, since_ms: u64) -> Pending<Option<Items>>;
 
-    /// Removes items by their ids. Answers with the ids of those that were there, in the order
-    /// asked.
+    /// Removes items by their ids. Answers with the ids that existed, in the order asked.
     fn retract(&self, host: JidRef<'_>, node: &str, ids: Vec<String>) -> Pending<Vec<String>>;
 
     /// Removes all items; how many that were.
@@ -120,7 +118,7 @@ pub struct NodeListed {
     pub node: String,
     /// Its configuration, as it was given.
     pub config: Vec<u8>,
-    /// The affiliation of who asks.
+    /// The affiliation of the asker.
     pub affiliation: Option<NodeAffiliation>,
 }
 
@@ -306,8 +304,8 @@ pub struct News {
     pub item: Item,
 }
 
-/// Bytes for which an item or an affiliation counts beside its texts: about what it takes to keep
-/// it.
+/// Bytes that an item or an affiliation counts for in addition to its texts: about the space it
+/// needs.
 pub const OVERHEAD: u64 = 100;
 
 /// Bytes of items ([`Item::bytes`]) that one answer of [`Pubsub::items`] holds at most, unless a

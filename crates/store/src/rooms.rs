@@ -68,8 +68,8 @@ pub struct ListedRoom {
     pub creator: Option<Jid>,
 }
 
-/// The part of a room that is kept besides its affiliations. The documents are the caller's; the
-/// store doesn't read them.
+/// The data of a room apart from its affiliations. The documents are the caller's; the store
+/// doesn't read them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RoomDocument {
     /// Its name for people.

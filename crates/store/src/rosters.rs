@@ -17,7 +17,7 @@ pub trait Rosters: Send + Sync {
     /// clients must not see.
     fn get(&self, owner: JidRef<'_>) -> Pending<Roster>;
 
-    /// Returns what a client that has `version` must hear (RFC 6121 §2.6.3). `None`: send it the
+    /// Returns the changes for a client that has `version` (RFC 6121 §2.6.3). `None`: send it the
     /// whole roster.
     fn since(&self, owner: JidRef<'_>, version: u64) -> Pending<Option<Changes>>;
 
@@ -64,7 +64,7 @@ pub type SizeOf<'a> = &'a mut dyn FnMut() -> RosterSize;
 pub struct RosterSize {
     /// Items that clients see.
     pub items: usize,
-    /// Items that clients don't see: requests of those who aren't contacts.
+    /// Items hidden from clients: requests from people who aren't contacts.
     pub requests: usize,
     /// Bytes of the items that clients see: see [`RosterItem::bytes`].
     pub bytes: usize,
@@ -97,7 +97,7 @@ pub struct Changed {
 pub struct Roster {
     /// Its version.
     pub version: u64,
-    /// Its items; clients may see those that are [visible](RosterItem::visible).
+    /// Its items; clients may see the [visible](RosterItem::visible) ones.
     pub items: Vec<RosterItem>,
 }
 
@@ -270,7 +270,7 @@ impl Effect {
     }
 }
 
-/// Returns what the step from one state of an item to another means to clients.
+/// Returns what clients must be told when an item changes from one state to another.
 pub(crate) fn effect(before: Option<&RosterItem>, after: Option<&RosterItem>) -> Effect {
     if before == after {
         return Effect::None;
@@ -288,8 +288,7 @@ pub(crate) fn last_of_each(items: Vec<RosterItem>) -> BTreeMap<String, RosterIte
     items.into_iter().map(|item| (item.jid.as_str().to_owned(), item)).collect()
 }
 
-/// Returns what stands in the place of an item when another is written over it by
-/// [`Rosters::put_many`].
+/// Returns the item that replaces another one when [`Rosters::put_many`] writes over it.
 pub(crate) fn replacing(before: Option<&RosterItem>, item: RosterItem) -> RosterItem {
     RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item }
 }

@@ -2,9 +2,8 @@
 //! must not rely on more.
 //!
 //! [`Shuffled`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
-//! operation reaches those only when the test lets one run, drawn from a seed among those without
-//! an earlier one of the same owner. So a test sees any order that several connections to a
-//! database may produce.
+//! operation reaches them only when the test lets one run, chosen by a seed among the first ones
+//! of each owner. So a test sees any order that several connections to a database may produce.
 
 use crate::forward::{Forward, Owners};
 use crate::pending::pending;
@@ -31,7 +30,8 @@ pub struct ShuffledWaiting<T> {
 }
 
 impl Shuffled {
-    /// Shuffles what goes to these stores; the same calls with the same seed give the same order.
+    /// Shuffles the operations on these stores; the same calls with the same seed give the same
+    /// order.
     pub fn new(inner: Stores, seed: u64) -> Arc<Shuffled> {
         Arc::new(Shuffled { inner, waiting: Mutex::new(ShuffledWaiting::new(seed)) })
     }
@@ -77,7 +77,7 @@ impl<T> ShuffledWaiting<T> {
         self.operations.push((owners, operation));
     }
 
-    /// Takes one of those that may be next; `None` if there is none.
+    /// Takes one of the operations that may be next, `None` if no operation waits.
     pub fn take_next(&mut self) -> Option<T> {
         let is_next = |at: &usize| {
             let (before, rest) = self.operations.split_at(*at);

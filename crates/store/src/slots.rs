@@ -27,7 +27,7 @@ pub trait Slots: Send + Sync {
 /// A place for one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// The part of its address that nobody can guess.
+    /// The unguessable part of its address.
     pub token: String,
     /// Its owner, a bare JID. Expired from the moment on when that account is removed.
     pub owner: Jid,
@@ -37,8 +37,8 @@ pub struct Slot {
     pub size: u64,
     /// Its type, if the owner has said one.
     pub content_type: Option<String>,
-    /// Until when its stage may last, milliseconds since 1970: an upload that has not begun by then
-    /// is too late, one that goes on too long is broken off, and a file is removed.
+    /// When its stage ends, milliseconds since 1970: an upload that hasn't begun by then is
+    /// refused, one that takes too long is broken off, and a file is removed.
     pub expires_ms: u64,
     /// The milliseconds that its file is kept.
     pub keep_ms: u64,
@@ -64,8 +64,8 @@ pub enum Reserved {
     Done,
     /// Its owner has too many, or too large ones.
     Full {
-        /// The time when so many of them will have expired that it fits, milliseconds since 1970;
-        /// `None` if it never does.
+        /// The time when enough of them will have expired for it to fit, milliseconds since 1970;
+        /// `None` if it never fits.
         again_ms: Option<u64>,
     },
 }
@@ -79,8 +79,8 @@ pub(crate) struct Taken {
 }
 
 impl SlotQuota {
-    /// Says when one more slot of some size fits beside those that there are, the first to expire
-    /// first: `Some(0)` for at once.
+    /// Returns when one more slot of some size fits beside the existing ones, ordered by their
+    /// expiry: `Some(0)` for at once.
     pub(crate) fn fits_from(&self, size: u64, taken: &[Taken]) -> Option<u64> {
         let mut bytes = taken.iter().fold(size, |sum, slot| sum.saturating_add(slot.size));
         let mut files = 1 + taken.len() as u64;

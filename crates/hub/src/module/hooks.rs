@@ -172,10 +172,10 @@ impl Hooks<'_> {
 
 /// Other servers.
 impl Hooks<'_> {
-    /// Is called for a stanza of another server, or of a component, for an account or a domain of
-    /// this one that has the module, before it continues. The call is made at the home of the
-    /// sender's domain, where the stanzas of that domain keep their order. Of the declared wishes,
-    /// kinds, types and namespaces count.
+    /// Hears a stanza of another server, or of a component, for an account or a domain of this one
+    /// that has the module, before it continues. The call is made at the home of the sender's
+    /// domain, where the stanzas of that domain keep their order. Of the declared wishes, kinds,
+    /// types and namespaces count.
     pub fn heard(&mut self, wanted: impl Into<Wanted>, call: fn(&mut World, &Packet, JidRef<'_>)) {
         let wish = self.call(Phase::Record, PassageWish { wanted: wanted.into(), call: call as Heard });
         self.registry.passing.heard.add(wish);
@@ -212,7 +212,7 @@ impl Hooks<'_> {
         self.registry.sessions.reachable.add(call);
     }
 
-    /// Is called when the presence of a session has changed: it has become available, announces
+    /// Hears when the presence of a session has changed: it has become available, announces
     /// something new while it is, or is available no more, even if only to those who got its
     /// directed presence. The call comes after the broadcast;
     /// [`Session::presence`](crate::Session::presence) is the state then.
@@ -277,8 +277,8 @@ impl Hooks<'_> {
         self.registry.rounds.every.push((period_ms, call));
     }
 
-    /// Is called when the server stops, before its sessions end: deferred work has to be done now,
-    /// and nothing may be deferred any more ([`World::is_stopping`]).
+    /// Hears when the server stops, before its sessions end: deferred work has to be done now, and
+    /// nothing may be deferred any more ([`World::is_stopping`]).
     pub fn stopping(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.stopping.add(call);

@@ -23,8 +23,8 @@ pub(super) struct MemoryNode {
 }
 
 impl NodesByHost {
-    /// Removes what belongs to an account: its nodes, those of services that it alone owned, and
-    /// its part in those of others.
+    /// Removes an account's data: its nodes, those of services that it alone owned, and its part
+    /// in those of others.
     pub(super) fn forget(&mut self, account: JidRef<'_>) {
         self.nodes.retain(|(host, _), row| {
             let owners = row.affiliations.iter().filter(|(_, affiliation)| **affiliation == NodeAffiliation::Owner);

@@ -36,7 +36,7 @@ impl AllRooms {
         })
     }
 
-    /// Returns the days for which a room keeps what is said.
+    /// Returns the days for which a room keeps its messages.
     pub(super) fn archive_days(&self, key: &(String, String)) -> Option<u64> {
         Some(self.0.get(key)?.document.archive_days)
     }

@@ -13,7 +13,7 @@ use rookery_sasl::Credentials;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Holds what all accounts have, and what belongs to none.
+/// Holds the data of all accounts, and the data without an account.
 pub(super) struct MemoryWorld {
     /// By domain and localpart, which is the order that lists have.
     pub(super) accounts: BTreeMap<(String, String), Account>,
@@ -47,7 +47,7 @@ impl Default for MemoryWorld {
     }
 }
 
-/// An account with what goes when it is removed.
+/// An account with the data that is removed with it.
 pub(super) struct Account {
     pub(super) jid: Jid,
     pub(super) credentials: Credentials,

@@ -44,7 +44,7 @@ pub(crate) fn append(c: &mut dyn SqlConnection, messages: &[ArchivedMessage]) ->
         let key = contact_key(message.with.bare_str());
         let Some(place) = c.known_archives().place(message.owner.as_ref(), message.id, key) else { continue };
         let MessagePlace { archive, is_newest, is_noted } = place;
-        // What is known of older stretches may have been removed.
+        // Cached data about older stretches may have been removed.
         if notes_stretches && !(is_noted && is_newest) {
             notes.push([SqlValue::Integer(archive), SqlValue::Integer(key), SqlValue::number(stretch(message.id))]);
         }

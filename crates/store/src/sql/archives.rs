@@ -1,10 +1,9 @@
 //! Cached knowledge of the archives that are written to often: their ids, their newest messages,
 //! and the conversations in them.
 //!
-//! Looking these up takes a statement or two for each message; so a connection remembers what it
-//! has seen. The cache is valid until the transaction is rolled back, an archive is removed or
-//! swept, or somebody else has written to the database: the code that does or notices that
-//! invalidates it.
+//! Looking these up takes a statement or two for each message; so a connection caches them. The
+//! cache is valid until the transaction is rolled back, an archive is removed or swept, or another
+//! process has written to the database: the code that does or notices that invalidates it.
 //!
 //! The bytes that an archive takes are counted here and written from time to time: writing them
 //! for each message would cost as much as the message. The database records up to which id it has
@@ -34,7 +33,7 @@ const STRETCH_BITS: u32 = 43;
 #[derive(Debug, Default)]
 pub(crate) struct KnownArchives {
     archives: HashMap<Box<str>, ArchiveNoted>,
-    /// Set if what others know doesn't hold any more once the transaction is committed.
+    /// Set if other connections' caches become invalid when the transaction is committed.
     has_changed: bool,
 }
 
@@ -112,8 +111,8 @@ impl KnownArchives {
         })
     }
 
-    /// Makes room for the archives of a group of messages. Those who write now will be known again
-    /// after a look-up.
+    /// Makes room for the archives of a group of messages. Archives that are in use are looked up
+    /// again.
     pub(crate) fn make_room(&mut self) {
         if self.archives.len() >= MOST_ARCHIVES {
             self.archives.clear();
@@ -224,8 +223,8 @@ impl ArchiveNoted {
         self.conversation(contact_key).grown += bytes;
     }
 
-    /// Returns what is known of a conversation. It may be there twice if an archive has grown by
-    /// many within a transaction, since only the last ones are looked at then; both count.
+    /// Returns the cached data of a conversation. It may exist twice if an archive has grown a lot
+    /// within a transaction, since only the last ones are looked at then; both count.
     fn conversation(&mut self, key: i64) -> &mut Conversation {
         let older = self.conversations.len().saturating_sub(2 * MOST_CONVERSATIONS);
         let known = self.conversations[older..].iter().position(|conversation| conversation.key == key);
@@ -249,8 +248,8 @@ struct Conversation {
     noted: u64,
 }
 
-/// Messages of an archive that are not counted in the database: so many are read when an archive is
-/// learnt, and the count is written once for as many.
+/// Messages of an archive that aren't counted in the database yet: this many are read when an
+/// archive is loaded, and the count is written once for as many.
 const MOST_UNCOUNTED: u32 = 64;
 /// Bytes by which a conversation has grown when that is written down.
 const SHARE_BYTES: u64 = 16 << 10;

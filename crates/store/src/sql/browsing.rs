@@ -32,7 +32,7 @@ fn read(row: &dyn Row, domain: &str) -> Result<Browse, StoreError> {
     let local = row.text(0)?;
     let jid = Jid::new(Some(local), domain, None);
     let jid = jid.map_err(|error| row.corrupt(format!("the localpart {local:?}: {error}")))?;
-    // Nobody was last seen in the first millisecond of 1970.
+    // A time of 0 can't be real: it would be the first millisecond of 1970.
     let time = |unix_ms| Some(unix_ms).filter(|unix_ms| *unix_ms != 0);
     let (last_seen_ms, created_ms) = (time(row.number(2)?), time(row.number(3)?));
     Ok(Browse { jid, is_disabled: row.integer(1)? != 0, last_seen_ms, created_ms, bytes: row.number(4)? })
@@ -44,8 +44,7 @@ fn pattern(contains: &str) -> String {
     format!("%{escaped}%")
 }
 
-/// Names the accounts whose domain and localpart fit, with what is known of them. Values: domain,
-/// pattern.
+/// Names the accounts whose domain and localpart match, with their data. Values: domain, pattern.
 macro_rules! from {
     () => {
         " FROM accounts a LEFT JOIN disabled_accounts d ON d.account = a.id \

@@ -3,25 +3,25 @@
 use super::remote::RemoteConnection;
 use crate::StoreError;
 
-/// A connection, with what an engine says of itself in its own way.
+/// A connection, with the checks that differ between engines.
 pub(crate) trait Checked: RemoteConnection {
     /// The reasons why no host can be written to.
     const READ_ONLY: &'static str;
 
-    /// Returns the reasons why a store can't keep in this database what it promises, each with its
+    /// Returns the reasons why a store can't keep its promises in this database, each with its
     /// remedy.
     fn unfit(&mut self, trusts_durability: bool) -> Result<Vec<String>, StoreError>;
 
     /// Returns the name of the product, with its version.
     fn product(&mut self) -> Result<String, StoreError>;
 
-    /// Returns the value of a setting of the server, empty if there is none of the name.
+    /// Returns the value of a setting of the server, empty if it doesn't exist.
     fn setting(&mut self, name: &str) -> Result<String, StoreError>;
 
     /// Returns the settings that operators want to know, each with its value.
     fn settings(&mut self) -> Result<Vec<String>, StoreError>;
 
-    /// Returns what keeps sessions from being what this server sets them to.
+    /// Returns the reasons why sessions don't get the settings of this server.
     fn ill_set(&mut self) -> Result<Option<String>, StoreError> {
         Ok(None)
     }

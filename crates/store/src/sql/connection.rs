@@ -21,9 +21,8 @@ pub(crate) trait SqlConnection {
     /// Returns the error for rows that this server can't have written.
     fn corrupt(&self, what: String) -> StoreError;
 
-    /// Looks once more, in a transaction, whether others have taken something out of archives, and
-    /// forgets what is known of them if so. Nobody does so meanwhile with an archive whose row is
-    /// locked.
+    /// Checks again, in a transaction, whether others have taken something out of archives, and
+    /// empties the cache if so. An archive whose row is locked can't be changed meanwhile.
     fn renew_archives(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -37,7 +36,7 @@ pub(crate) trait SqlConnection {
     }
 }
 
-/// Takes a row and says whether to go on.
+/// Takes a row and returns whether to continue.
 pub(crate) type EachRow<'a> = dyn FnMut(&dyn Row) -> Result<ControlFlow<()>, StoreError> + 'a;
 
 /// A row of a query. Columns count from 0.

@@ -54,8 +54,8 @@ use rows::{count, page, total};
 ///
 /// # Errors
 ///
-/// [`CopyError::NotEmpty`] if there is something else; what either engine says, of which one that
-/// is away says so after ten minutes. What was copied stays, and the copy can be run again.
+/// [`CopyError::NotEmpty`] if it has other data, otherwise the error of either engine; one that is
+/// away reports that after ten minutes. Copied data stays, and the copy can be run again.
 pub fn copy(
     from: &mut CopyEnd,
     to: &mut CopyEnd,
@@ -76,7 +76,7 @@ pub fn clear(database: &mut CopyEnd) -> Result<(), StoreError> {
             database.execute(&table.texts.clear, &[])?;
         }
         database.clear_derived()?;
-        // What a new database begins with.
+        // The content of a new database.
         database.execute(FIRST_VERSION, &[])?;
         database.commit()
     })
@@ -119,12 +119,12 @@ pub fn uploads(database: &mut CopyEnd, each: &mut dyn FnMut(&str)) -> Result<(),
     Ok(())
 }
 
-/// Compares two databases that nobody is writing to, table by table. If a connection is lost, the
+/// Compares two databases that have no writers, table by table. If a connection is lost, the
 /// comparison continues over a new one.
 ///
 /// # Errors
 ///
-/// Those of either engine. One that is away is waited for during ten minutes.
+/// The errors of either engine. If one is away, the comparison waits for it up to ten minutes.
 pub fn compare(
     from: &mut CopyEnd,
     to: &mut CopyEnd,

@@ -8,7 +8,7 @@ use crate::archive::TermsOf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A connection with a count of what it was asked. What begins and ends transactions goes past it.
+/// A connection that counts its statements, except those that begin and end transactions.
 pub(crate) struct CountedConnection<'a, C> {
     pub(crate) connection: &'a mut C,
     pub(crate) statements: &'a AtomicU64,

@@ -88,8 +88,9 @@ pub(crate) fn numbered(sql: &str) -> String {
     text
 }
 
-/// Makes a query of one row that stays locked until the transaction ends: the first statement of an
-/// operation that writes what it has read, or counts. In SQLite nobody else writes meanwhile.
+/// Makes a query of one row that stays locked until the transaction ends: the first statement of
+/// an operation that writes what it has read, or counts. In SQLite there is only one writer
+/// anyway.
 macro_rules! locking {
     ($sql:expr) => {
         $crate::sql::dialect::DialectText {
@@ -100,14 +101,13 @@ macro_rules! locking {
     };
 }
 
-/// Makes a statement with a condition that a column is equal to a value, where the column's texts
-/// can be longer than what PostgreSQL and MariaDB take into an index: there the column has a digest
-/// beside it.
+/// Makes a statement with a condition that a column equals a value, where the column's texts can
+/// be too long for an index of PostgreSQL or MariaDB: there a digest of the text is indexed.
 macro_rules! by_digest {
     ($before:expr, $column:literal, $after:expr) => {
         by_digest!($before, $column, $after, "")
     };
-    // With what is said to engines that have other connections: a lock.
+    // With the clause for engines that have other connections: a lock.
     ($before:expr, $column:literal, $after:expr, $lock:literal) => {
         $crate::sql::dialect::DialectText {
             sqlite: concat!($before, $column, " = ?", $after),

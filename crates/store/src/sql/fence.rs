@@ -21,12 +21,12 @@ use std::sync::{Mutex, OnceLock};
 
 /// A connection that gives processes their rows, and marks them.
 pub(crate) trait FencingConnection {
-    /// Gives the rows of connections the number of a process, and makes those that are missing.
+    /// Gives the rows of connections the number of a process, and creates the missing ones.
     fn enlist(&mut self, own: ProcessWriter, lanes: &[i64]) -> Result<(), StoreError>;
 
     /// Marks the rows of another process, in a transaction that holds a row of this one, if it has
-    /// any. Returns `false` if there is none to be marked. What is left open when it fails ends
-    /// with the connection.
+    /// any. Returns `false` if it finds no rows to mark. If it fails, the rest ends with the
+    /// connection.
     fn fence(&mut self, other: ProcessWriter, own: Option<i64>) -> Result<bool, StoreError>;
 }
 

@@ -21,7 +21,8 @@ pub enum Severity {
     Note,
     /// The server starts, but something wants attention.
     Warning,
-    /// The server wouldn't start now. What is in the way may go, and then it does.
+    /// The server wouldn't start now. It will when the obstacle is gone, which may happen by
+    /// itself.
     Blocked,
     /// The server wouldn't start, however often it is tried.
     Fault,
@@ -70,8 +71,8 @@ mod remote {
         Finding { severity, text }
     }
 
-    /// Says of how many parts archives are, and what is to be done if they should be divided and
-    /// aren't.
+    /// Tells how many partitions archives have, and how to divide them if that is wanted and
+    /// hasn't happened.
     pub(crate) fn divided(parts: usize, is_wanted: bool) -> Option<Finding> {
         let (severity, text) = match (parts, is_wanted) {
             (0, false) => return None,
@@ -83,8 +84,8 @@ mod remote {
         Some(Finding { severity, text })
     }
 
-    /// Says whether a database takes the connections that a server makes, of which so many are for
-    /// owners.
+    /// Tells whether a database accepts the connections that a server makes; this many of them are
+    /// for owners.
     pub(crate) fn connections(most: usize, owners: usize) -> Finding {
         let wanted = owners + BESIDES;
         finding(most >= wanted + RESERVED, format!("max_connections {most}; each server makes {wanted}"))
@@ -108,7 +109,7 @@ mod remote {
     ///
     /// # Errors
     ///
-    /// Those of a round trip.
+    /// The times of a round trip.
     pub(crate) fn distance(
         owners: usize,
         mut trip: impl FnMut() -> Result<(), StoreError>,
@@ -123,7 +124,7 @@ mod remote {
         Ok(finding(true, told(&trips, owners)))
     }
 
-    /// Tells the times of round trips in their order, and what that means for logins.
+    /// Tells the times of round trips in their order, and how they affect logins.
     pub(super) fn told(trips: &[Duration], owners: usize) -> String {
         let at = |percent: usize| trips.get(trips.len() * percent / 100).copied().unwrap_or_default();
         let ms = |trip: Duration| trip.as_secs_f64() * 1000.0;
@@ -146,7 +147,7 @@ mod remote {
     /// The number of round trips that are measured.
     const TRIPS: usize = 200;
 
-    /// The connections of a server besides those for owners.
+    /// The connections of a server apart from those for owners.
     const BESIDES: usize = 2;
 
     /// Connections that others need: the administrator and backups.

@@ -158,8 +158,8 @@ impl<'a> ForeignKey<'a> {
     }
 }
 
-/// Returns the text of a column. Bytes come as `\x` and hexadecimal digits: those that are a text
-/// are given as that.
+/// Returns the text of a column. Bytes come as `\x` and hexadecimal digits, and are decoded if
+/// they are a text.
 fn shown(text: &str) -> String {
     let decoded = text.strip_prefix("\\x").and_then(|digits| {
         let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
@@ -194,7 +194,7 @@ fn text(wanted: &WantedRows<'_>, dialect: Dialect) -> String {
     }
     if let Some(order) = wanted.order {
         match wanted.distinct {
-            // Rows that are the same can only be ordered by what is read of them.
+            // Equal rows can only be ordered by the data that is read of them.
             true => text.push_str(" ORDER BY 1"),
             false => text.push_str(&format!(" ORDER BY {}", quoted(order))),
         }

@@ -10,7 +10,7 @@ pub(crate) fn of_account(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Resu
     one(c, ACCOUNT.unlocked(), &account_values(account), |row| row.integer(0))
 }
 
-/// Returns the key of an account's row, which nobody else changes until the transaction ends.
+/// Returns the key of an account's row and locks the row until the transaction ends.
 pub(crate) fn of_locked(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
     let account_row = ACCOUNT.on(c.dialect());
     one(c, account_row, &account_values(account), |row| row.integer(0))

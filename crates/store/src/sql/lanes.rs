@@ -21,11 +21,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(crate) struct LaneRoute {
     /// The lane that carries it out.
     pub(crate) on: usize,
-    /// Lanes of which it waits for what is queued.
+    /// Lanes whose queued operations it waits for.
     pub(crate) behind: LaneSet,
-    /// Lanes in which what is queued later waits for it.
+    /// Lanes whose later operations wait for it.
     pub(crate) holds: LaneSet,
-    /// Set if a login can't go on without it.
+    /// Set if a login waits for it.
     pub(crate) is_login: bool,
     /// The owners, as hashes, for whom it counts as the last of its lane.
     pub(crate) last_of: Vec<u64>,
@@ -61,7 +61,7 @@ impl LaneSet {
 /// The lanes of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lanes {
-    /// The number of those that owners share; they come first.
+    /// The number of lanes that owners share; they come first.
     owners: usize,
     /// The one that archives are written on.
     archive: usize,
@@ -84,13 +84,13 @@ impl Lanes {
         self.owners.max(self.archive + 1).max(self.reads + 1)
     }
 
-    /// Returns for what belongs to an owner: an account, a room, a host of nodes, a token, a name
-    /// of a setting.
+    /// Returns the lane of an owner: an account, a room, a host of nodes, a token, a name of a
+    /// setting.
     pub(crate) fn owner(self, owner: &str) -> LaneRoute {
         LaneRoute { on: self.of(owner), ..LaneRoute::default() }
     }
 
-    /// Returns for what a login waits for.
+    /// Returns the lane for operations of a login.
     pub(crate) fn login(self, account: &str) -> LaneRoute {
         LaneRoute { is_login: true, ..self.owner(account) }
     }
@@ -108,7 +108,7 @@ impl Lanes {
         LaneRoute { on: self.archive, behind: all, holds: all, ..LaneRoute::default() }
     }
 
-    /// Returns for what is written to archives.
+    /// Returns the lanes for writing to archives.
     pub(crate) fn archive<'o>(self, owners: impl Iterator<Item = &'o str> + Clone) -> LaneRoute {
         // Where all have one lane, a page comes behind whatever waits there.
         let is_needed = self.reads != self.archive && self.archive >= self.owners;
@@ -118,7 +118,7 @@ impl Lanes {
         LaneRoute { on: self.archive, behind: self.all_of(owners), last_of, ..LaneRoute::default() }
     }
 
-    /// Returns for what is read of an archive.
+    /// Returns the lane for reading an archive.
     pub(crate) fn page(self, owner: &str) -> LaneRoute {
         let (behind, after) = (LaneSet::one(self.of(owner)), Some((self.archive, hash(owner))));
         LaneRoute { behind, after, ..self.list() }

@@ -194,8 +194,8 @@ mod tests {
             match path.is_dir() {
                 true if ["sqlite", "postgres", "mysql", "tests"].contains(&name) => Vec::new(),
                 true => sources_in(&path),
-                // Those of other programs follow from what is asked, and those of copies from the
-                // catalogue.
+                // Statements for other programs' databases depend on the request, and those of
+                // copies on the catalogue.
                 false
                     if ["tests.rs", "listed.rs", "foreign.rs", "rows.rs", "catalogue.rs", "remote.rs"]
                         .contains(&name) =>

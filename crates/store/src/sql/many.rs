@@ -21,7 +21,7 @@ pub(crate) struct Among {
 }
 
 impl Among {
-    /// Returns a statement whose list stands between the two texts.
+    /// Returns a statement whose list is between the two texts.
     pub(crate) const fn new(before: &'static str, after: &'static str) -> Among {
         Among::differing(DialectText::same(before), after)
     }
@@ -70,7 +70,7 @@ impl Among {
 }
 
 /// A query of those rows of an owner that have one of many texts. Engines other than SQLite have
-/// digests beside texts that may be too long for an index: see
+/// digests of texts that may be too long for an index: see
 /// [`by_digest!`](super::dialect::by_digest).
 pub(crate) struct ByTexts {
     /// For SQLite with the texts, for MariaDB with their digests.

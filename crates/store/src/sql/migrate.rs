@@ -66,14 +66,14 @@ impl Change {
         Change { index: Some(index), ..self }
     }
 
-    /// Returns what the statements are known by.
+    /// Returns the texts by which statements are known.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn checksum(&self) -> String {
         hex::encode(Sha256::digest(self.sql))
     }
 }
 
-/// Begins and ends what a schema changes in.
+/// Begins and ends the changes of a schema.
 pub(crate) trait Migrating: Transactions {
     /// Returns all steps, oldest first.
     fn changes(&self) -> &'static [Change];
@@ -90,21 +90,21 @@ pub(crate) trait Migrating: Transactions {
     /// Returns where the database is, for operators.
     fn place(&self) -> String;
 
-    /// Waits until nobody else migrates, and keeps others from it.
+    /// Waits until no other process migrates, and keeps others from it.
     fn lock_schema(&mut self) -> Result<(), StoreError>;
 
-    /// Runs a step and the note of its number. `is_new`: nobody uses the database yet.
+    /// Runs a step and records its number. `is_new`: the database has no users yet.
     fn run_step(&mut self, number: i64, change: &Change, is_new: bool) -> Result<(), StoreError>;
 
     /// Returns the statements that note that a step was run, and which servers can use the result.
     fn note_of(&self, number: i64, change: &Change) -> String;
 
-    /// Returns the statements of a step with its note, and with those of a transaction where it can
-    /// be in one, for those who run them themselves.
+    /// Returns the statements of a step with the record of it, and with those of a transaction
+    /// where possible, for operators who run them by hand.
     fn by_hand(&self, number: i64, change: &Change, is_new: bool) -> String;
 
-    /// Keeps what was done, or undoes as much of it as the engine can if it failed, and lets others
-    /// migrate.
+    /// Keeps the changes, or undoes as many of them as the engine can if it failed, and lets
+    /// others migrate.
     fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError>;
 }
 
@@ -144,7 +144,7 @@ pub struct MigrationPlan {
     pub index: IndexPlan,
 }
 
-/// Tells what is to be done about the index of searches.
+/// Tells how the index of searches should change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IndexPlan {
     /// It is as it should be.
@@ -177,8 +177,8 @@ pub(crate) fn version(database: &mut dyn Migrating) -> Result<i64, StoreError> {
     }
 }
 
-/// Refuses a database with a schema that this server can use but doesn't know whole: a copy would
-/// lack what is new in it.
+/// Refuses a database whose schema this server can use but doesn't know completely: a copy would
+/// lack its new data.
 ///
 /// # Errors
 ///
@@ -222,8 +222,8 @@ pub(crate) fn compare(applied: &[(i64, String)], changes: &[Change]) -> Result<i
 ///
 /// # Errors
 ///
-/// [`StoreError::Foreign`] if the database is another program's, [`StoreError::Unfit`] if something
-/// else has made its schema, otherwise what the engine says.
+/// [`StoreError::Foreign`] if the database is another program's, [`StoreError::Unfit`] if its
+/// schema was made by another tool, otherwise the engine's error.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn noted_version<D: RemoteConnection + Migrating>(
     database: &mut D,
@@ -316,8 +316,8 @@ fn run(database: &mut dyn Migrating) -> Result<usize, StoreError> {
     Ok(steps.len())
 }
 
-/// Tries again and again what others get in the way of, a short time each: who comes meanwhile
-/// waits behind it.
+/// Tries an operation that others block again and again, each time briefly: new requests wait
+/// behind it.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn persistently<T>(mut attempt: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
     let (until, mut is_told) = (Instant::now() + PATIENCE, false);

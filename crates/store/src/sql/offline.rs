@@ -22,8 +22,8 @@ pub(crate) fn push(
     if free.take(1, bytes).is_none() {
         return Ok(Pushed::Full);
     }
-    // All that waits may be the sender's, which needs no counting as long as it isn't half of what
-    // may.
+    // The sender may have sent everything that waits; that needs no counting as long as it isn't
+    // half of the room.
     if !free.is_fair((waiting.messages, waiting.bytes), bytes) {
         let own = one(c, OFFLINE_OF, &[SqlValue::Integer(waiting.owner), sender], |row| {
             Ok((row.number(0)?, row.number(1)?))

@@ -18,7 +18,7 @@ use crate::fencing::ProcessWriter;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A connection, with what an engine does in its own way when a database is opened.
+/// A connection, with the parts of opening that differ between engines.
 pub(crate) trait Openable: Checked + FencingConnection + Searches + Copying + Send + Sized + 'static {
     /// The place of a database.
     type Target: Send + Sync + 'static;
@@ -120,7 +120,7 @@ macro_rules! functions {
 
 pub(crate) use functions;
 
-/// Says how a database is opened, besides where it is.
+/// Tells how a database is opened, apart from its location.
 #[derive(Clone, Copy)]
 pub(crate) struct WantedOpening {
     pub(crate) connections: usize,
@@ -265,7 +265,7 @@ pub(crate) fn destination<E: Openable>(
     if wanted.months {
         division::prepare(&mut *look_after::<E>(target)?, true)?;
     }
-    // What is copied isn't put into an index: that comes when all is there.
+    // Copied rows aren't put into an index: it is created when all are there.
     if driver.has_index()? {
         driver.drop_index()?;
     }
@@ -298,7 +298,7 @@ impl<E: Openable> FenceRows for Fenced<E> {
     fn fence(&self, other: ProcessWriter) -> Result<bool, StoreError> {
         let own = self.fence.own();
         for _ in 1..ATTEMPTS {
-            // What is left open ends with the connection.
+            // Anything left open ends with the connection.
             match E::connect(&self.target, self.limit)?.fence(other, own) {
                 Err(error) if error.is_conflict() => {}
                 outcome => return outcome.inspect_err(|error| self.note(error)),
@@ -323,15 +323,14 @@ impl<E: Openable> Fenced<E> {
 /// The time that an answer may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(6);
 
-/// The time that an answer may take to a question that nobody else waits for, such as a search in
-/// an archive.
+/// The time that an answer may take if only one user waits for it, such as a search in an archive.
 const LONG_ANSWER: Duration = Duration::from_secs(60);
 
 /// The time that an answer to a question of a check may take.
 const CHECK_ANSWER: Duration = Duration::from_secs(30);
 
-/// The time that an answer may take that a copy waits for, which may be because the other database
-/// stands still.
+/// The time that an answer may take if a copy waits for it, perhaps because the other database
+/// stalls.
 const COPY_ANSWER: Duration = Duration::from_secs(10 * 60);
 
 /// The number of times that a process is fenced off while its transactions get in the way.

@@ -9,11 +9,11 @@ use crate::StoreError;
 use crate::pending::{Pending, StoreCompleter, caught, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Says what an operation needs of a transaction.
+/// Tells which kind of transaction an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreAccess {
-    /// Nothing: it reads by one statement, or by several that may see the database at different
-    /// moments. Where the engine is another process, there is none then to be begun and ended.
+    /// None: it reads by one statement, or by several that may see the database at different
+    /// moments. Where the engine is another process, this saves beginning and ending one.
     Glance,
     /// All that it reads is of one moment.
     Read,
@@ -23,7 +23,7 @@ pub(crate) enum StoreAccess {
 
 /// An operation whose caller waits.
 pub(crate) trait Operation: Send {
-    /// Returns what it needs of a transaction.
+    /// Returns which kind of transaction it needs.
     fn access(&self) -> StoreAccess;
 
     /// Returns whether it needs a transaction that writes.
@@ -31,8 +31,8 @@ pub(crate) trait Operation: Send {
         self.access() == StoreAccess::Write
     }
 
-    /// Carries it out and keeps the answer, in place of the one of an earlier run. An error means
-    /// that what it wrote must be undone.
+    /// Runs it and keeps the answer, replacing that of an earlier run. An error means that its
+    /// changes must be undone.
     fn run(&mut self, connection: &mut dyn SqlConnection) -> Result<(), StoreError>;
 
     /// Tells the caller: the kept answer, or `failure` in place of a good one.

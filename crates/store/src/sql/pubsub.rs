@@ -189,8 +189,8 @@ pub(crate) fn publish(
     Ok(Published::Kept)
 }
 
-/// Returns the bytes that go, beside those of an item of the same id, when an item is published:
-/// those of items that are too many or too old then.
+/// Returns the bytes freed when an item is published, apart from those of an item with the same
+/// id: those of items that are then too many or too old.
 fn freed(
     c: &mut dyn SqlConnection,
     head: &NodeHead,
@@ -358,7 +358,7 @@ struct Lack {
 }
 
 impl NodeHead {
-    /// Returns the room that the node lacks to grow by so many bytes, if any.
+    /// Returns the room that the node lacks for growing by this number of bytes, if any.
     fn lacks(
         &self,
         c: &mut dyn SqlConnection,
@@ -398,7 +398,7 @@ fn head(c: &mut dyn SqlConnection, host: JidRef<'_>, node: &str) -> Result<Optio
     read_head(c, query, host, node)
 }
 
-/// Reads a node's row, which nobody else changes until the transaction ends.
+/// Reads a node's row and locks it until the transaction ends.
 fn locked(c: &mut dyn SqlConnection, host: JidRef<'_>, node: &str) -> Result<Option<NodeHead>, StoreError> {
     let query = LOCKED_NODE.on(c.dialect());
     read_head(c, query, host, node)
@@ -421,7 +421,7 @@ fn read_head(
     })
 }
 
-/// Removes items of a node that are too many or too old, and counts those that are left.
+/// Removes items of a node that are too many or too old, and counts the others.
 fn trim(c: &mut dyn SqlConnection, node: i64, mut held: ItemsHeld, kept: ItemsKept) -> Result<(), StoreError> {
     let id = SqlValue::Integer(node);
     if kept.since_ms > 0 {

@@ -30,8 +30,8 @@ use rookery_base::lock::lock;
 pub struct QueueBounds {
     /// Operations that may wait; further ones answer [`StoreError::Busy`] at once.
     pub operations: usize,
-    /// Bytes that the waiting operations may carry together; those that write what they carry are
-    /// half of the operations at most. An operation that comes when nothing waits is always taken.
+    /// Bytes that the waiting operations may hold together; writes may hold half of them at most.
+    /// An operation is always accepted if the queue is empty.
     pub bytes: usize,
 }
 
@@ -55,7 +55,7 @@ pub const BOUNDS: &[Bound] = &[
 /// The times for which a database that is another process is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// The time that work without which a login can't go on waits for a database that is away.
+    /// The time that operations of a login wait for a database that is away.
     pub login: Duration,
     /// All other operations wait so long.
     pub other: Duration,
@@ -117,14 +117,14 @@ struct Lane {
 struct Fill {
     operations: usize,
     bytes: usize,
-    /// The number of those that write something that they carry.
+    /// The number of operations that write data they hold.
     load: usize,
 }
 
 struct QueuedOperation {
     number: u64,
     gate: LaneGate,
-    /// It may go before those that have to wait.
+    /// It may overtake the ones that have to wait.
     overtakes: bool,
     /// None in a mark.
     queued: Option<Queued>,
@@ -162,7 +162,7 @@ impl Queues {
         Queues { bounds, patience, state: Mutex::new(state), wakes, closing: Condvar::new() }
     }
 
-    /// Appends an operation that carries so many bytes, or gives it back with the reason.
+    /// Appends an operation with this many bytes, or returns it with the reason.
     pub(crate) fn push(
         &self,
         route: LaneRoute,
@@ -191,7 +191,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Returns what one of so many lanes may have of the bounds.
+    /// Returns one lane's share of the bounds.
     fn share(&self, lanes: usize) -> QueueBounds {
         let share = |all: usize| (all / lanes).saturating_mul(SHARES).clamp(all.min(1), all);
         QueueBounds { operations: share(self.bounds.operations), bytes: share(self.bounds.bytes) }
@@ -227,15 +227,15 @@ impl Queues {
         }
     }
 
-    /// Takes no more operations; those that wait are still carried out.
+    /// Accepts no more operations; waiting ones are still carried out.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.wakes.iter().for_each(Condvar::notify_one);
         self.closing.notify_all();
     }
 
-    /// Gives up a lane that nobody serves any longer, and with it the store: an operation that is
-    /// dropped answers [`StoreError::Closed`].
+    /// Gives up a lane that isn't served any longer, and the store with it: a dropped operation
+    /// answers [`StoreError::Closed`].
     pub(crate) fn abandon(&self, lane: usize) {
         let mut state = self.state();
         state.closed = true;
@@ -306,7 +306,7 @@ impl Queues {
         !state.closed || state.lanes.iter().any(|lane| lane.running.is_some() || !lane.waiting.is_empty())
     }
 
-    /// Wakes those lanes that one which went on may have held up.
+    /// Wakes the lanes that a lane may have held up before it continued.
     fn wake_others(&self, state: &QueueState, lane: usize) {
         for (other, wake) in self.wakes.iter().enumerate().filter(|(other, _)| *other != lane) {
             if state.next(other).is_some_and(|at| state.lanes[other].waiting[at].gate.is_some()) {
@@ -323,7 +323,7 @@ impl Queues {
 }
 
 impl QueueState {
-    /// Gives an operation its places. Returns whether its lane may go on with it.
+    /// Gives an operation its places. Returns whether its lane may run it.
     fn push(&mut self, route: &LaneRoute, queued: Queued) -> bool {
         let is_load = queued.bytes > 0 && queued.operation.writes();
         let (gate, overtakes) = (self.gate(route), route.overtakes);
@@ -344,7 +344,7 @@ impl QueueState {
         is_next
     }
 
-    /// Returns what must be done before an operation that comes now.
+    /// Returns the operations that a new one must wait for.
     fn gate(&self, route: &LaneRoute) -> LaneGate {
         let behind = route.behind.iter().map(|lane| (lane, self.lanes[lane].queued));
         let after = route.after.and_then(|(lane, owner)| Some((lane, *self.last.of.get(&owner)?)));
@@ -357,7 +357,8 @@ impl QueueState {
         gate.iter().flatten().all(|(lane, number)| self.lanes[*lane].done >= *number)
     }
 
-    /// Returns the place of what a lane may go on with: the first, or one that overtakes it.
+    /// Returns the place of the operation that a lane may run: the first, or one that overtakes
+    /// it.
     fn next(&self, lane: usize) -> Option<usize> {
         let waiting = &self.lanes[lane].waiting;
         let first = waiting.front()?;
@@ -396,8 +397,8 @@ impl QueueState {
         self.lanes[lane].fill.remove(queued.bytes, is_load);
     }
 
-    /// Notes that all is done that a lane has taken, and passes marks that hold it up no longer.
-    /// Returns whether others may go on for that.
+    /// Records that a lane has finished all operations it took, and passes marks that no longer
+    /// hold it up. Returns whether other lanes may continue because of that.
     fn settle(&mut self, lane: usize) -> bool {
         while self.lanes[lane].waiting.front().is_some_and(|first| first.queued.is_none() && self.is_open(&first.gate))
         {
@@ -432,8 +433,8 @@ impl Fill {
     }
 }
 
-/// The last operation of each owner in a lane where that counts, by the owner's hash. What is done
-/// is forgotten now and then.
+/// The last operation of each owner in a lane where that counts, by the owner's hash. Finished
+/// ones are removed from time to time.
 #[derive(Default)]
 struct LastOf {
     of: HashMap<u64, u64>,

@@ -42,7 +42,7 @@ pub(crate) enum Transaction {
     Open(Option<u64>),
     /// None, while statements read that need none.
     Glance,
-    /// Over, but for a rollback.
+    /// Ended, but still to be rolled back.
     Failed(StoreError),
 }
 
@@ -82,7 +82,7 @@ impl ConnectionState {
         self.archives.forget_all();
     }
 
-    /// Notes what an error means for the transaction.
+    /// Records how an error affects the transaction.
     pub(crate) fn fail(&mut self, error: &StoreError) {
         if matches!(error, StoreError::Lost(_)) {
             self.transaction = Transaction::None;
@@ -120,7 +120,7 @@ pub(crate) trait RemoteConnection: Remote {
 
     fn state_mut(&mut self) -> &mut ConnectionState;
 
-    /// Returns what the database said, with its name.
+    /// Returns the database's message, with its name.
     fn engine(&self, message: String) -> EngineWords;
 
     fn has_session(&self) -> bool;
@@ -144,7 +144,7 @@ pub(crate) trait RemoteConnection: Remote {
     /// has.
     fn commit_writes(&mut self, is_new_epoch: bool) -> Result<Option<i64>, StoreError>;
 
-    /// Sends the end of a transaction, whose answer nobody waits for.
+    /// Sends the end of a transaction, without waiting for the answer.
     fn send(&mut self, end: &'static str);
 
     /// Runs statements that belong to no operation, such as those of the schema and of settings.
@@ -179,7 +179,7 @@ pub(crate) trait RemoteConnection: Remote {
         self.fail(StoreError::Fenced(self.engine("its row in rookery_lanes is marked".to_owned())))
     }
 
-    /// Notes what an error means for the session and its transaction.
+    /// Records how an error affects the session and its transaction.
     fn fail(&mut self, error: StoreError) -> StoreError {
         if matches!(error, StoreError::Lost(_)) {
             self.leave_session();
@@ -188,14 +188,14 @@ pub(crate) trait RemoteConnection: Remote {
         error
     }
 
-    /// Forgets what is known of archives if others have taken something out of them since.
+    /// Empties the cache of archives if others have taken something out of them since.
     fn look_again(&mut self) -> Result<(), StoreError> {
         let epoch = self.read_epoch()?;
         self.state_mut().note_epoch(epoch);
         Ok(())
     }
 
-    /// Returns what is known of archives, unless others have taken something out of them since.
+    /// Returns the cache of archives, unless others have taken something out of them since.
     fn archives(&mut self) -> &mut KnownArchives {
         if self.state().is_open() && !self.state().is_epoch_seen {
             match self.read_epoch() {
@@ -329,8 +329,8 @@ pub(crate) fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<
     runtime.block_on(async { timeout(limit, answer).await.ok() })
 }
 
-/// Returns how long a transaction may be open without a statement before the server ends it: nobody
-/// lets one wait as long, unless the machine stands still, and its locks hold up others.
+/// Returns how long a transaction may be open without a statement before the server ends it: that
+/// only happens if the machine stalls, and its locks hold up others.
 pub(crate) fn idle(limit: Duration) -> Duration {
     limit.max(IDLE)
 }
@@ -346,17 +346,16 @@ const IDLE: Duration = Duration::from_secs(10);
 /// After this time without a transaction a connection has ended.
 const MONTH_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
-/// Returns true if an answer has more bytes than any can have: a server that gives so many isn't
-/// what it should be.
+/// Returns true if an answer has more bytes than a valid one can have: the server is broken then.
 pub(crate) fn is_too_much(bytes: usize) -> bool {
     bytes > MOST_BYTES
 }
 
-/// Says why a server isn't what it should be.
+/// Tells what is wrong with such a server.
 pub(crate) const TOO_MUCH: &str = "it gives more than was asked for";
 
 /// The bytes of an answer: a thousand rows that are copied may have a mebibyte each.
 const MOST_BYTES: usize = 1 << 30;
 
-/// The rows of an answer that is kept as a whole: a server that gives more isn't what it should be.
+/// The rows of an answer that is kept completely: a server that sends more is broken.
 pub(crate) const MOST_ROWS: usize = 10_000;

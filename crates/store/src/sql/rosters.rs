@@ -72,8 +72,8 @@ pub(crate) fn pending_in(
     of_owner(c, REQUESTS, &values, |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))
 }
 
-/// Returns all rows of a query that gives an owner who has nothing one row, with a first column of
-/// NULL.
+/// Returns all rows of a query that returns one row with a NULL in the first column for an owner
+/// without data.
 fn of_owner<T>(
     c: &mut dyn SqlConnection,
     sql: &'static str,
@@ -422,7 +422,7 @@ mod tests {
         }
     }
 
-    /// A roster of tens of thousands comes in portions: what is there already isn't read for each.
+    /// A roster of tens of thousands comes in portions: existing items aren't read again for each.
     #[test]
     fn a_portion_of_contacts_reads_none_but_its_own() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -449,7 +449,7 @@ mod tests {
         assert!(counting.rows <= PORTION + 2, "{} rows were read for those of a portion", counting.rows);
     }
 
-    /// No matter what it knows of the table: a roster of tens of thousands isn't read for each
+    /// Whatever it knows about the table: a roster of tens of thousands isn't read for each
     /// portion.
     #[cfg(feature = "postgres")]
     #[test]

@@ -91,8 +91,8 @@ impl<'m> Sizes<'m> {
         }
     }
 
-    /// Writes down what has become large enough, and makes room in archives that are full. The
-    /// messages are written.
+    /// Writes the sizes that have grown enough, and makes room in full archives. The messages are
+    /// written already.
     pub(super) fn settle(self, c: &mut dyn SqlConnection) -> Result<(), StoreError> {
         for owner in self.due {
             settle(c, owner)?;
@@ -136,7 +136,7 @@ pub(super) fn learn<'j>(
 
 /// Takes messages that go, or are replaced, out of the counts of their archive.
 pub(super) fn uncount(c: &mut dyn SqlConnection, archive: i64, removed: &[Removed]) -> Result<(), StoreError> {
-    // What is left of it is learnt from the database.
+    // The rest is read from the database.
     c.known_archives().forget_archive(archive);
     let locked = COUNTED.on(c.dialect());
     let Some(counted) = one(c, locked, &[SqlValue::Integer(archive)], |row| row.number(0))? else { return Ok(()) };

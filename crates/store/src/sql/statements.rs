@@ -65,7 +65,7 @@ pub(crate) const REMOVE_KEYS: &str = "DELETE FROM scram_keys WHERE account = ?";
 pub(crate) const ROSTER: DialectText =
     locking!("SELECT id, roster_version, roster_items FROM accounts WHERE domain = ? AND localpart = ?");
 
-/// The items behind a version, with the roster's head; one row without an item if there is none.
+/// The items behind a version, with the roster's head; one row without an item if none exists.
 /// Values: version, domain, localpart.
 pub(crate) const ROSTER_ITEMS: &str = "\
     SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in, \
@@ -120,12 +120,12 @@ pub(crate) const REMOVE_ROSTER_ITEM: DialectText =
 /// Values: version, items, owner.
 pub(crate) const UPDATE_ROSTER: &str = "UPDATE accounts SET roster_version = ?, roster_items = ? WHERE id = ?";
 
-/// One row without a contact if there is none. Values: domain, localpart.
+/// One row without a contact if none exists. Values: domain, localpart.
 pub(crate) const CONTACTS: &str = "\
     SELECT i.contact, i.subscription FROM accounts a LEFT JOIN roster_items i ON i.owner = a.id AND i.subscription > 0 \
     WHERE a.domain = ? AND a.localpart = ? ORDER BY i.contact";
 
-/// One row without a contact if there is none. Values: contact, domain, localpart, number.
+/// One row without a contact if none exists. Values: contact, domain, localpart, number.
 pub(crate) const REQUESTS: &str = "\
     SELECT i.contact, i.pending_in FROM accounts a \
     LEFT JOIN roster_items i ON i.owner = a.id AND i.contact > ? AND i.pending_in IS NOT NULL \

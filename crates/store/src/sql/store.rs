@@ -48,11 +48,11 @@ pub struct SqlStore {
 
 /// The connections of a store.
 pub(crate) struct StoreConnections<C> {
-    /// For what belongs to one owner each; at least one.
+    /// For the data of one owner each; at least one.
     pub(crate) owners: Vec<C>,
-    /// For what is written to archives, besides those.
+    /// For writes to archives.
     pub(crate) archive: Option<C>,
-    /// For reads that may take long, besides those.
+    /// For long reads.
     pub(crate) reads: Option<C>,
 }
 
@@ -122,8 +122,8 @@ impl SqlStore {
         Ok(store)
     }
 
-    /// Looks after the months that archives may be divided into. Where tables may not be changed,
-    /// only what others have left behind is told.
+    /// Looks after the months into which archives may be divided. Where tables may not be changed,
+    /// only unfinished work of others is reported.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn with_months(mut self, open: Arc<OpenMonths>, migrations: Migrations) -> SqlStore {
         self.months = Some((open, migrations));
@@ -177,8 +177,8 @@ impl SqlStore {
         ready(Ok(0))
     }
 
-    /// Carries out what is queued, closes the database and returns when that is done: for shutdown.
-    /// Operations queued later answer [`StoreError::Closed`].
+    /// Carries out the queued operations, closes the database and returns when that is done: for
+    /// shutdown. Operations queued later answer [`StoreError::Closed`].
     pub fn close(&self) {
         self.shared.queues.close();
         let threads = std::mem::take(&mut *self.threads());
@@ -189,8 +189,8 @@ impl SqlStore {
         }
     }
 
-    /// Returns the number of statements that operations have been made of so far, without those
-    /// that begin and end transactions.
+    /// Returns the number of statements that operations have run so far, without those that begin
+    /// and end transactions.
     pub fn statements(&self) -> u64 {
         self.shared.counts.statements.load(Ordering::Relaxed)
     }
@@ -222,7 +222,7 @@ impl SqlStore {
         self.queued(route, bytes, operation(StoreAccess::Read, run))
     }
 
-    /// Reads what needs no transaction: see [`StoreAccess::Glance`].
+    /// Runs reads that need no transaction: see [`StoreAccess::Glance`].
     fn glance<T: Send + 'static>(
         &self,
         route: LaneRoute,
@@ -277,9 +277,9 @@ impl<C> From<C> for StoreConnections<C> {
     }
 }
 
-/// Refuses what waits for too long, also while all workers wait for the database, and asks the
-/// database something now and again: the operator must learn that it is away,
-/// also if nobody else asks for anything.
+/// Refuses operations that wait too long, also while all workers wait for the database, and
+/// queries the database from time to time: the operator must learn that it is away even if the
+/// server is idle.
 fn watch(shared: &LanesShared, ping: &LaneRoute) {
     let mut asked = Instant::now();
     while shared.queues.pause(WATCH) {
@@ -297,7 +297,7 @@ fn watch(shared: &LanesShared, ping: &LaneRoute) {
             let (asked_for, _) = operation(StoreAccess::Glance, |c| meta::get(c, "ping"));
             drop(shared.queues.push(ping.clone(), 0, asked_for));
             if shared.trouble.is_unwritable() {
-                // A supervisor may send nobody who would write.
+                // A supervisor may direct all writers elsewhere.
                 let (operation, _) = operation(StoreAccess::Write, |c| meta::put(c, "ping", &[]));
                 drop(shared.queues.push(LaneRoute::default(), 0, operation));
             }
@@ -315,7 +315,7 @@ impl Drop for SqlStore {
 mod fencing;
 mod traits;
 
-/// The time between two looks of the watch for what waits for too long.
+/// The time between two checks for operations that wait too long.
 const WATCH: Duration = Duration::from_millis(250);
 
 /// The time between two questions of the watch to the database.

@@ -4,7 +4,7 @@
 use super::connection::SqlConnection;
 use crate::StoreError;
 
-/// Begins and ends what a [`SqlConnection`] works in.
+/// Begins and ends the transactions of a [`SqlConnection`].
 ///
 /// # Invariants
 ///
@@ -13,7 +13,7 @@ use crate::StoreError;
 /// - [`StoreError::Conflict`] says that others got in the way (a deadlock, a lock wait, a
 ///   serialization failure): the same may well succeed at once when it is run again.
 pub(crate) trait Transactions: SqlConnection {
-    /// Begins a transaction that only reads and locks nobody out.
+    /// Begins a transaction that only reads and takes no locks.
     fn begin_read(&mut self) -> Result<(), StoreError>;
 
     /// Lets statements read that need no transaction, until [`commit`](Transactions::commit) or
@@ -27,7 +27,7 @@ pub(crate) trait Transactions: SqlConnection {
     /// batch, which no other transaction of this connection has: see [`Remote::has_committed`].
     fn begin_write(&mut self, batch: u64) -> Result<(), StoreError>;
 
-    /// Ends the transaction; what it wrote is durable.
+    /// Ends the transaction; its changes are durable.
     ///
     /// # Errors
     ///
@@ -59,9 +59,9 @@ pub(crate) trait Transactions: SqlConnection {
 pub(crate) trait Savepoints {
     /// Marks the point that [`rollback_operation`](Savepoints::rollback_operation) goes back to.
     fn begin_operation(&mut self) -> Result<(), StoreError>;
-    /// Keeps what was written since the mark.
+    /// Keeps the changes since the mark.
     fn keep_operation(&mut self) -> Result<(), StoreError>;
-    /// Undoes what was written since the mark.
+    /// Undoes the changes since the mark.
     fn rollback_operation(&mut self) -> Result<(), StoreError>;
 }
 
@@ -74,10 +74,10 @@ pub(crate) trait Savepoints {
 /// knows then.
 #[allow(dead_code, reason = "for the engines that are other processes")]
 pub(crate) trait Remote {
-    /// Tries once to connect again, in place of what there was: to the first of the hosts that can
-    /// be written to, else to one that can be read. Forgets what the connection knew, such as
-    /// archives and prepared statements, and ends what is left of the session before, whose locks
-    /// would hold up this one.
+    /// Tries once to replace the connection by a new one: to the first of the hosts that can be
+    /// written to, else to one that can be read. Empties the caches, such as those of archives and
+    /// prepared statements, and ends the rest of the previous session, whose locks would hold up
+    /// this one.
     ///
     /// # Errors
     ///

@@ -97,7 +97,7 @@ impl Trouble {
 }
 
 impl TroubleState {
-    /// Returns whether the log has had nothing of this kind for a while.
+    /// Returns whether nothing of this kind was logged recently.
     fn is_to_be_told(&mut self, error: &StoreError) -> bool {
         let (kind, now) = (std::mem::discriminant(error), Instant::now());
         let is_new = self.told.get(&kind).is_none_or(|told| now.duration_since(*told) >= PERIOD);

@@ -77,8 +77,7 @@ pub(crate) fn run<C: Transactions>(connection: C, lane: usize, shared: &Arc<Lane
         shared: shared.clone(),
     };
     loop {
-        // Those who look after the server must learn that the database is away, or back, also if
-        // nobody asks for anything.
+        // Operators must learn that the database is away, or back, even if the server is idle.
         match shared.queues.wait(lane, worker.until_next()) {
             Next::Operation(first) => worker.run_batch(first),
             Next::Nothing => worker.look(),
@@ -94,7 +93,7 @@ struct Served {
 }
 
 impl Drop for Served {
-    /// Lets nobody wait for the worker any longer, however it ends.
+    /// Releases all waiters of the worker, however it ends.
     fn drop(&mut self) {
         self.shared.queues.abandon(self.lane);
     }
@@ -104,7 +103,7 @@ struct Worker<C> {
     connection: C,
     lane: usize,
     batch: Batch,
-    /// The number of transactions that write so far: what they are marked with.
+    /// The number of writing transactions so far, which is their mark.
     batches: u64,
     /// To be run again before anything else, in order.
     again: VecDeque<Portion>,
@@ -117,7 +116,7 @@ struct Portion {
     operations: Vec<Queued>,
     /// The number of times that they were run before.
     runs: usize,
-    /// The error that those that write get, instead of being run.
+    /// The error that writes get without being run.
     refused: Option<StoreError>,
 }
 
@@ -180,7 +179,7 @@ impl<C: Transactions> Worker<C> {
     fn read(&mut self, mut queued: Queued) {
         let access = queued.operation.access();
         let is_of_the_past = match self.batch.transaction {
-            // An engine may have begun a transaction for it, which sees what was there then.
+            // An engine may have begun a transaction for it, which sees the data of that moment.
             Some(StoreAccess::Glance) => queued.is_fresh || access == StoreAccess::Read,
             Some(StoreAccess::Read) => queued.is_fresh,
             Some(StoreAccess::Write) | None => false,
@@ -421,8 +420,8 @@ impl<C: Transactions> Worker<C> {
 #[cfg(test)]
 mod tests;
 
-/// The time that a batch may gather: the longest wait of an operation for those in front of it,
-/// besides the disk.
+/// The time that a batch may collect: the longest wait of an operation for those before it, apart
+/// from the disk.
 const BATCH_TIME: Duration = Duration::from_millis(4);
 
 /// The most times that an operation is run while others get in its way.

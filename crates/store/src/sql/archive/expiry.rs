@@ -12,8 +12,8 @@ use crate::sql::sizes::{self, Removed};
 use crate::{Retention, StoreError, Swept};
 use rookery_jid::JidRef;
 
-/// Lets go of an owner's archive: nobody finds it any more, the next owner of the name begins
-/// another one, and its messages are for [`clear`].
+/// Lets go of an owner's archive: it can't be found any more, the next owner of the name begins
+/// another one, and its messages are left to [`clear`].
 pub(crate) fn purge(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<(), StoreError> {
     c.known_archives().forget(owner);
     let Some(archive) = locked(c, owner)? else { return Ok(()) };
@@ -99,7 +99,7 @@ fn remove_below(c: &mut dyn SqlConnection, archive: u64, before: u64, limit: u64
     search::forget_up_to(c, archive, last)?;
     sizes::uncount(c, i64::try_from(archive).unwrap_or_default(), &expired)?;
     let rest = one(c, OLDEST, &[SqlValue::number(archive)], |row| row.number(0))?.map_or(u64::MAX, stretch);
-    // Of an archive that nobody has any more they go by themselves.
+    // An archive without an owner is removed by the sweep anyway.
     if before < u64::MAX && stretch(first) < rest {
         remove_notes(c, archive, rest)?;
         c.known_archives().forget_conversations();
@@ -115,8 +115,8 @@ fn remove_notes(c: &mut dyn SqlConnection, archive: u64, stretch: u64) -> Result
     Ok(())
 }
 
-/// No domain is empty: what is there is nobody's, and waits to be removed. Values: new localpart,
-/// archive.
+/// An empty domain marks an archive without an owner, which waits to be removed. Values: new
+/// localpart, archive.
 const LET_GO: &str = "UPDATE archives SET domain = '', localpart = ?, account = NULL WHERE id = ?";
 
 const NEXT_GONE: &str = "SELECT id FROM archives WHERE domain = '' ORDER BY localpart LIMIT 1";

@@ -37,14 +37,14 @@ pub(crate) trait Months: Transactions {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unfit`] if somebody else has divided them, otherwise what the engine says.
+    /// [`StoreError::Unfit`] if they were divided by other means, otherwise the engine's error.
     fn parts(&mut self) -> Result<Vec<ArchivePart>, StoreError>;
 
     /// Returns false if another connection looks after the months; otherwise none does as long as
     /// this one lasts.
     fn is_alone(&mut self) -> Result<bool, StoreError>;
 
-    /// Returns what is wrong with the database, with its name.
+    /// Returns the problem of the database, with its name.
     fn fault(&self, what: &str) -> EngineWords;
 
     /// Returns the highest id of all messages, 0 if there is none.
@@ -58,7 +58,7 @@ pub(crate) trait Months: Transactions {
     fn divide(&mut self, below: u64) -> Result<(), StoreError>;
 
     /// Returns the statements that divide archives into months, the first of which ends with this
-    /// id, for those who run them themselves.
+    /// id, for operators who run them by hand.
     fn division(below: u64) -> String
     where
         Self: Sized;
@@ -67,7 +67,7 @@ pub(crate) trait Months: Transactions {
     /// somebody's way one day.
     fn is_untidy(&mut self) -> Result<bool, StoreError>;
 
-    /// Removes what it has left, or takes it over.
+    /// Removes its leftovers, or takes them over.
     fn tidy(&mut self) -> Result<(), StoreError>;
 
     /// Divides the first part, in which nothing is: it ends with the first of these ids, and others
@@ -85,7 +85,7 @@ pub(crate) trait Months: Transactions {
     /// Returns true if a part was taken out and not dropped.
     fn has_taken_out(&mut self) -> Result<bool, StoreError>;
 
-    /// Drops what was taken out.
+    /// Drops the tables that were taken out.
     fn drop_taken_out(&mut self) -> Result<(), StoreError>;
 }
 
@@ -155,7 +155,7 @@ fn end_behind(newest: u64) -> u64 {
 ///
 /// # Errors
 ///
-/// [`StoreError::Locked`] if somebody else does so, otherwise what the engine says. It can be run
+/// [`StoreError::Locked`] if another process does so, otherwise the engine's error. It can be run
 /// again.
 pub(crate) fn divide(months: &mut dyn Months) -> Result<bool, StoreError> {
     if !is_alone(months)? {
@@ -198,8 +198,8 @@ pub(crate) fn prepare(months: &mut dyn Months, is_wanted: bool) -> Result<(), St
     Ok(())
 }
 
-/// Makes the months of messages that are to come into archives in which nothing is, as from a copy:
-/// the first part ends with the month of this id. What is there stays where it is.
+/// Creates the months of future messages in empty archives, as after a copy: the first part ends
+/// with the month of this id. Existing messages stay where they are.
 ///
 /// # Errors
 ///
@@ -220,7 +220,7 @@ pub(crate) fn make_behind(months: &mut dyn Months, oldest: u64) -> Result<(), St
 ///
 /// # Errors
 ///
-/// [`StoreError::Unfit`] if it was, otherwise what the engine says.
+/// [`StoreError::Unfit`] if it was, otherwise the engine's error.
 pub(crate) fn refuse_untidy(months: &mut dyn Months) -> Result<(), StoreError> {
     // One that is under way tidies up itself.
     if !months.is_untidy()? || !is_alone(months)? {
@@ -232,7 +232,7 @@ pub(crate) fn refuse_untidy(months: &mut dyn Months) -> Result<(), StoreError> {
     )))
 }
 
-/// Waits for a moment until nobody else looks after the months: a connection that has just ended
+/// Waits briefly until no other process looks after the months: a connection that has just ended
 /// counts until the server notices.
 pub(super) fn is_alone(months: &mut dyn Months) -> Result<bool, StoreError> {
     for _ in 1..ATTEMPTS {
@@ -279,7 +279,7 @@ fn tell(error: &StoreError) {
 ///
 /// # Errors
 ///
-/// The error of the engine. The next call goes on with what was begun.
+/// The error of the engine. The next call continues the unfinished work.
 pub(crate) fn keep(
     months: &mut dyn Months,
     retention: &Retention,
@@ -335,7 +335,7 @@ fn kept_from(months: &mut dyn Months, retention: &Retention) -> Result<u64, Stor
 }
 
 fn lowest(c: &mut dyn SqlConnection, retention: &Retention) -> Result<u64, StoreError> {
-    // What was let go of has no domain.
+    // Archives without an owner have no domain.
     let (mut domain, mut lowest) = (String::new(), None);
     while let Some(next) = one(c, NEXT_DOMAIN, &[SqlValue::Text(&domain)], |row| row.text(0).map(str::to_owned))? {
         let before = retention.before(&next, None);
@@ -430,7 +430,7 @@ const COUNT: DialectText = DialectText {
     )
 };
 
-/// The marks of the owners of what was taken out.
+/// The marks of the owners of messages that were taken out.
 const MARK: DialectText = locking!("SELECT owner FROM rookery_months WHERE id = 1");
 
 /// Values: owner.
@@ -474,7 +474,7 @@ const DAY: u64 = 24 * 60 * 60 * 1000 * IDS_PER_MS;
 /// The days that the first part has left at least when archives are divided.
 const MARGIN: u64 = 7 * DAY;
 
-/// The months that are made behind at most: what is older shares the first part.
+/// The months that are created for the past at most: older messages share the first part.
 const MOST_BEHIND: usize = 240;
 
 /// The time for which months are made ahead.

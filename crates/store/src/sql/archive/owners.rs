@@ -10,7 +10,7 @@ pub(super) fn archive(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<Op
     one(c, ARCHIVE.unlocked(), &account_values(owner), |row| row.integer(0))
 }
 
-/// Returns the key of an archive's row, which nobody else changes until the transaction ends.
+/// Returns the key of an archive's row and locks the row until the transaction ends.
 pub(super) fn locked(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
     let archive = ARCHIVE.on(c.dialect());
     one(c, archive, &account_values(owner), |row| row.integer(0))

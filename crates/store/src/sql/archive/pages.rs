@@ -108,7 +108,7 @@ impl<'q> PageScan<'q> {
         Ok(page)
     }
 
-    /// Counts what is asked for, up to one more than is wanted.
+    /// Counts the result, up to one more than is wanted.
     fn count(&self, c: &mut dyn SqlConnection) -> Result<usize, StoreError> {
         let (mut count, limit) = (0, self.query.count_to.saturating_add(1) as u64);
         let read: &mut EachRow<'_> = &mut |row| {
@@ -125,9 +125,9 @@ impl<'q> PageScan<'q> {
         Ok(count)
     }
 
-    /// Returns true if to count what is asked for is little work. A conversation is found in all of
-    /// its stretches, of which there may be thousands; by an index it is counted without a look at
-    /// its messages, but for those with one resource.
+    /// Returns true if counting the result is little work. A conversation is found in all of its
+    /// stretches, of which there may be thousands; an index counts it without reading its
+    /// messages, except those with one resource.
     fn is_countable(&self, c: &mut dyn SqlConnection) -> Result<bool, StoreError> {
         let Some(with) = &self.query.with else { return Ok(true) };
         let (key, limit) = (SqlValue::Integer(contact_key(with.bare_str())), SqlValue::number(MOST_COUNTED + 1));
@@ -142,7 +142,7 @@ impl<'q> PageScan<'q> {
         Ok(found.len() as u64 <= MOST_COUNTED)
     }
 
-    /// Returns the first and the last stretch of what is asked for.
+    /// Returns the first and the last stretch of the result.
     fn stretches(&self) -> (SqlValue<'static>, SqlValue<'static>) {
         (SqlValue::number(stretch(self.query.after)), SqlValue::number(stretch(before_id(self.query))))
     }
@@ -170,7 +170,7 @@ impl<'q> PageScan<'q> {
     }
 }
 
-/// Returns the bound of the ids, beyond all of them if there is none.
+/// Returns the bound of the ids, beyond all of them if it has no end.
 fn before_id(query: &ArchiveQuery) -> u64 {
     if query.before == 0 { u64::MAX } else { query.before }
 }

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-/// A connection that remembers what it was asked, each text with the values that it had first.
+/// A connection that remembers its statements, each text with the first values it had.
 struct Listening<'c> {
     connection: &'c mut dyn Copying,
     heard: BTreeMap<&'static str, Vec<String>>,
@@ -36,7 +36,7 @@ impl Listening<'_> {
             SqlValue::Text(text) => format!("'{}'", text.replace('\'', "''")),
             SqlValue::Bytes(_) => "''".to_owned(),
         };
-        // What is written without a condition has no plan.
+        // A write without a condition has no plan.
         if sql.contains(" WHERE ") {
             self.heard.entry(sql).or_insert_with(|| values.iter().map(literal).collect());
         }
@@ -102,7 +102,7 @@ fn fill(c: &mut dyn SqlConnection) {
     MAKE_FOR_ROOMS.insert(c, &rows).expect("written");
 }
 
-/// Asks for pages of all kinds, and does what goes on beside.
+/// Requests pages of all kinds, and does the background work.
 fn ask(c: &mut dyn SqlConnection) {
     let with = |jid: &str| Some(Jid::parse(jid).expect("an address"));
     for with in [None, with("contact3@b.example"), with("contact3@b.example/phone")] {
@@ -182,7 +182,7 @@ fn sqlite_finds_messages_by_their_keys() {
         };
         connection.query(explain, &[], each).expect("a plan");
         let is_scan = |line: &String| {
-            // What was found is counted.
+            // All rows found are counted.
             line.starts_with("SCAN ") && !line.starts_with("SCAN CONSTANT") && line != "SCAN counted"
         };
         let is_sort = |line: &String| line.contains("TEMP B-TREE");

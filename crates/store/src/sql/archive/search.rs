@@ -117,7 +117,7 @@ pub(super) fn page(
     Ok(Some(page.page()))
 }
 
-/// Returns what the index is asked for if it has an archive: the terms of a query, in the engine's
+/// Returns the query for the index if the index covers this archive: the terms in the engine's
 /// words.
 fn wanted(c: &mut dyn SqlConnection, archive: i64, query: &ArchiveQuery) -> Result<Option<String>, StoreError> {
     if query.terms.is_empty() || c.terms_of().is_none() || filled(c)? < archive {
@@ -143,7 +143,7 @@ fn mixed(archive: i64, terms: &[u32]) -> impl Iterator<Item = u32> {
         let mut mixed = archive ^ u64::from(*term);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        // Neither the sign nor 0, which stands for any.
+        // Neither the sign nor 0, which means any.
         ((mixed >> 34) as u32).max(1)
     })
 }
@@ -202,8 +202,8 @@ const FORGET_GONE: DialectText = DialectText {
     )
 };
 
-/// Makes a page of what the index finds. Messages whose terms are still there are left out by the
-/// join; those that are left are sorted by their ids alone.
+/// Makes a page of the index's results. The join leaves out messages whose terms are still there
+/// but which are gone; the others are sorted by their ids alone.
 ///
 /// PostgreSQL shall find terms by their index and nothing else, also in archives of which it knows
 /// little: the owner isn't compared in a way that an index helps with.

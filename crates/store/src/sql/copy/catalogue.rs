@@ -19,7 +19,7 @@ pub(crate) struct Table {
     pub(super) key: usize,
     /// Set if the engine numbers its rows in the first column.
     pub(crate) is_numbered: bool,
-    /// The places of the columns that, besides the number, no two rows have alike.
+    /// The places of the columns that, apart from the number, are unique to a row.
     unique: Range<usize>,
     /// Its statements.
     pub(super) texts: TableTexts,

@@ -16,7 +16,7 @@ pub(super) enum ColumnKind {
     OptionalBytes,
 }
 
-/// A value of a row. Those of one column are in the order that they have in every engine.
+/// A value of a row. Values of one column have the same order in every engine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cell {
     Null,
@@ -51,7 +51,7 @@ impl Cell {
         }
     }
 
-    /// Returns the number that it is, 0 if it is none.
+    /// Returns its number, 0 if it isn't one.
     pub(crate) fn integer(&self) -> i64 {
         match self {
             Cell::Integer(integer) => *integer,

@@ -14,7 +14,7 @@ use crate::StoreError;
 /// A database whose rows are read in the order of their keys, in one transaction.
 pub(super) struct RowReader<'a> {
     connection: &'a mut dyn Copying,
-    /// Gets the connection back and goes on; `None` where another transaction would be of another
+    /// Restores the connection and continues; `None` where another transaction would show another
     /// moment.
     back: Option<Reconnecting>,
 }
@@ -25,7 +25,7 @@ impl<'a> RowReader<'a> {
         RowReader { connection, back: None }
     }
 
-    /// Reads what nobody changes meanwhile.
+    /// Reads data that doesn't change meanwhile.
     pub(super) fn at_rest(connection: &'a mut dyn Copying) -> Result<RowReader<'a>, StoreError> {
         let mut back = Reconnecting::to_read();
         back.persist(connection, |c| c.begin_read())?;

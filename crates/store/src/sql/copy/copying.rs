@@ -13,10 +13,10 @@ pub(crate) trait Copying: Migrating {
     /// doesn't remember that.
     fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError>;
 
-    /// Lets the engine go on above a number.
+    /// Lets the engine continue above a number.
     fn go_on_above(&mut self, table: &'static Table, number: i64) -> Result<(), StoreError>;
 
-    /// Derives what the engine keeps besides, from rows that were just inserted.
+    /// Derives the engine's additional data from rows that were just inserted.
     fn derive(&mut self, table: &'static Table, rows: &[RowCells]) -> Result<(), StoreError>;
 
     /// Makes rows that the engine has derived, too, go with all others.
@@ -28,12 +28,12 @@ pub(crate) trait Copying: Migrating {
         None
     }
 
-    /// Lets an engine that plans by what it knows of the rows look at them, when all are there.
+    /// Lets an engine that plans by statistics update them when all rows are there.
     fn look_over(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
-/// Transactions of a copy have no numbers: one whose end isn't known is looked for by its rows when
-/// the copy goes on.
+/// Transactions of a copy have no numbers: if it isn't known how one ended, its rows are looked
+/// for when the copy continues.
 pub(super) const UNNUMBERED: u64 = 0;

@@ -100,7 +100,7 @@ impl<'a> Course<'a> {
         Ok(Some(both))
     }
 
-    /// Makes sure that the copy can go on after an error.
+    /// Makes sure that the copy can continue after an error.
     fn come_back(&mut self, error: CopyError) -> Result<(), CopyError> {
         self.to.rollback();
         match error {

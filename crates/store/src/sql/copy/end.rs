@@ -69,8 +69,8 @@ impl EndAddress {
         }
     }
 
-    /// Opens the database for a server and brings its schema up to date if that may be; makes a
-    /// file if there is none.
+    /// Opens the database for a server and brings its schema up to date if that is allowed;
+    /// creates the file if it is missing.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl EndAddress {
         }
     }
 
-    /// Lets what is done with the database wait so long for it, if it is another process.
+    /// Sets how long operations wait for the database, if it is another process.
     #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(unused_variables, reason = "a file is there"))]
     #[must_use]
     pub fn with_patience(mut self, patience: Patience) -> EndAddress {
@@ -114,8 +114,8 @@ impl EndAddress {
         }
     }
 
-    /// Brings the schema of the database up to date, making a file if there is none. Returns the
-    /// number of steps that it took.
+    /// Brings the schema of the database up to date, creating the file if it is missing. Returns
+    /// the number of steps that it took.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl CopyEnd {
     /// # Errors
     ///
     /// [`StoreError::OldSchema`] if it has to be brought up to date first,
-    /// [`StoreError::Unfinished`] if a copy to it was not ended, otherwise what the engine says.
+    /// [`StoreError::Unfinished`] if a copy to it was not ended, otherwise the engine's error.
     pub fn source(address: &EndAddress) -> Result<CopyEnd, StoreError> {
         let connection = match address {
             EndAddress::Sqlite(file) => sqlite::source(file)?,

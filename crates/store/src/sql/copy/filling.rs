@@ -11,8 +11,8 @@ use crate::sql::archive::months::make_behind;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::sql::connection::one;
 
-/// Copies the rows of some tables that the destination doesn't have: those behind the last one of
-/// each. The source has so many rows in all tables.
+/// Copies the rows of some tables that the destination lacks: those behind the last one of each.
+/// The source has this many rows in all tables.
 pub(super) fn fill(
     tables: &'static [Table],
     from: &mut dyn Copying,

@@ -8,7 +8,7 @@ pub(crate) fn is_unfinished(c: &mut dyn SqlConnection) -> Result<bool, StoreErro
     Ok(one(c, MARKED, &[SqlValue::Text(MARK)], |_| Ok(()))?.is_some())
 }
 
-/// The name under which the mark stands.
+/// The name of the mark.
 pub(super) const MARK: &str = "copying";
 
 /// Value: the name.

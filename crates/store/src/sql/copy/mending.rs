@@ -17,7 +17,7 @@ use crate::StoreError;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// Mends tables, which come behind those that they refer to. The source has so many rows in all
+/// Mends tables, each after the tables that it refers to. The source has this many rows in all
 /// tables.
 pub(super) fn mend(
     tables: &'static [Table],
@@ -54,7 +54,7 @@ fn remove(to: &mut dyn Copying, table: &'static Table, found: &Differences) -> R
     to.commit()
 }
 
-/// Inserts the rows that aren't there, and changes those that are there and differ.
+/// Inserts missing rows, and changes rows that differ.
 fn bring(to: &mut dyn Copying, table: &'static Table, found: &Differences) -> Result<(), StoreError> {
     if !found.changed.is_empty() {
         to.begin_write(UNNUMBERED)?;

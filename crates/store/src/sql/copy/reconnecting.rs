@@ -90,8 +90,8 @@ impl Reconnecting {
         match self.use_of_it {
             UseOfIt::Reads => c.begin_read(),
             UseOfIt::Writes if remote.is_read_only() => Err(before.clone()),
-            // Waits for a transaction that is still being committed. What is there says how far it
-            // has come.
+            // Waits for a transaction that is still being committed. The rows show how far it has
+            // come.
             UseOfIt::Writes => remote.has_committed(UNNUMBERED).map(drop),
         }
     }
@@ -102,5 +102,5 @@ fn passes(error: &StoreError) -> bool {
     matches!(error, StoreError::Lost(_) | StoreError::ReadOnly(_) | StoreError::Locked(_) | StoreError::Conflict(_))
 }
 
-/// A connection that was brought back so many times in a row without any use is no help.
+/// After this many reconnections in a row without progress, another one is no help.
 const MOST_FRUITLESS: u32 = 20;

@@ -22,7 +22,7 @@ pub struct Progress {
 pub enum CopyPhase {
     /// They are copied.
     Copying,
-    /// Those that have changed in the source since they were copied are brought up to date.
+    /// Rows that have changed in the source since they were copied are brought up to date.
     Mending,
     /// Both sides are compared.
     Comparing,

@@ -31,8 +31,8 @@ pub(super) fn page(
     let Some(key) = behind else {
         return ask(&table.texts.first, &[]).map(|_| rows);
     };
-    // First the rows that differ in the last column of the key alone, then those that differ in the
-    // one before, too: each is a range of the key.
+    // First the rows that differ in the last column of the key alone, then those that differ in
+    // the one before as well: each is a range of the key.
     for (equal, text) in table.texts.behind.iter().enumerate().rev() {
         let values: Vec<_> = key.iter().take(equal + 1).map(Cell::value).collect();
         if ask(text, &values)? {

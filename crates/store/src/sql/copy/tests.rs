@@ -157,8 +157,8 @@ fn numbers_go_on() {
     assert!(ids[0] > 2, "{ids:?}");
 }
 
-/// From a file to PostgreSQL, interrupted again and again, and back to another file: all three have
-/// the same, and numbers go on.
+/// From a file to PostgreSQL, interrupted again and again, and back to another file: all three
+/// have the same data, and numbers continue.
 #[test]
 fn a_copy_goes_to_postgresql_and_back() {
     if rookery_needs::skips("store.a_copy_goes_to_postgresql_and_back") {
@@ -232,7 +232,7 @@ impl CopyFolder {
         (from, CopyEnd::destination(&self.address("b.db")).expect("a destination"))
     }
 
-    /// Makes the file `a.db` with what is hard to copy.
+    /// Makes the file `a.db` with data that is hard to copy.
     fn filled() -> CopyFolder {
         let place = CopyFolder::new();
         let store = sqlite::open(&place.file("a.db"), &sqlite::SqliteOptions::default()).expect("a database");
@@ -280,7 +280,7 @@ impl CopyFolder {
         place
     }
 
-    /// Checks what a server sees of a copy.
+    /// Checks a server's view of a copy.
     fn is_what_was_filled_in(&self, name: &str) {
         let store = sqlite::open(&self.file(name), &sqlite::SqliteOptions::default()).expect("opened");
         assert!(wait(store.credentials(long().as_ref())).expect("read").expect("keys").verify("pencil"));

@@ -61,8 +61,8 @@ impl Checked for MysqlDriver {
         Ok(settings)
     }
 
-    /// Reads what is left of the server's settings, which this server overrides, in its own
-    /// sessions.
+    /// Reads the server's settings that still differ although this server overrides them in its
+    /// own sessions.
     fn ill_set(&mut self) -> Result<Option<String>, StoreError> {
         let session = self.run("SELECT @@session.sql_mode, @@session.character_set_client")?.concat();
         let is_as_set =
@@ -78,14 +78,13 @@ fn numbers(version: &str) -> (u32, u32) {
     (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
 }
 
-/// The settings without which what was acknowledged may be lost: name, value, and what becomes of
-/// it otherwise.
+/// The settings that protect acknowledged data: name, value, and the consequence of another value.
 const DURABLE: &[(&str, &str, &str)] = &[
     ("innodb_flush_log_at_trx_commit", "1", "what it acknowledges doesn't survive a power cut"),
     ("sync_binlog", "1", "its replicas and backups may lack what it has acknowledged before a power cut"),
 ];
 
-/// Settings that are told, because those who look for the cause of something want to know them.
+/// Settings that are shown because they help to find the cause of a problem.
 const SHOWN: [&str; 3] = ["max_allowed_packet", "sql_mode", "character_set_server"];
 
 /// A group of messages for archives has eight mebibytes at most, and packets have other things in

@@ -2,7 +2,7 @@
 //!
 //! Each connection has its own runtime, which runs on the connection's thread and only while that
 //! waits for an answer: to the rest of the store it is a blocking connection. Reads by one
-//! statement have no transaction; nobody waits for the end of one that wrote nothing.
+//! statement have no transaction, and the end of one that wrote nothing isn't waited for.
 //!
 //! # Invariants
 //!
@@ -108,7 +108,7 @@ impl MysqlDriver {
             self.expect_session()?;
         }
         if integer(&self.run(&lock(LOCK_S))?) != Some(1) {
-            // Without it nobody could end this session.
+            // Without it this session couldn't be ended.
             return Err(self.lost("another session has the lock of this connection"));
         }
         Ok(())
@@ -126,8 +126,7 @@ impl MysqlDriver {
         Ok(before)
     }
 
-    /// Returns what lets the server give up before we do, and end what it hears nothing of any
-    /// more.
+    /// Returns the settings that let the server give up before we do, and end silent sessions.
     fn limits(&self) -> String {
         let answer = self.limit.saturating_sub(Duration::from_secs(1));
         let (idle, (_, is_mariadb)) = (idle(self.limit).as_secs(), self.version());
@@ -135,7 +134,7 @@ impl MysqlDriver {
             true => {
                 format!("SET SESSION max_statement_time = {}, idle_transaction_timeout = {idle}", answer.as_secs())
             }
-            // What it has counted in tables is to be of this moment.
+            // Its counts of tables must be current.
             false => {
                 format!("SET SESSION max_execution_time = {}, information_schema_stats_expiry = 0", answer.as_millis())
             }
@@ -160,7 +159,7 @@ impl MysqlDriver {
         self.fail(error)
     }
 
-    /// Takes the connection away to use it, when what was sent before is answered.
+    /// Takes the connection for use when the previous request is answered.
     fn take(&mut self) -> Result<Conn, StoreError> {
         let Some(session) = &mut self.session else { return Err(self.lost("not connected")) };
         match std::mem::replace(&mut session.link, MysqlLink::Taken) {
@@ -196,7 +195,7 @@ impl MysqlDriver {
         }
     }
 
-    /// Runs statements without values and waits for what they give.
+    /// Runs statements without values and waits for their results.
     fn simple(&mut self, statements: &str) -> Result<Vec<Vec<String>>, StoreError> {
         self.with(async |conn| answers(conn, statements).await)
     }
@@ -215,8 +214,8 @@ impl MysqlDriver {
         Ok(prepared)
     }
 
-    /// Refuses values that are too large: the server would end the connection, and with it what
-    /// others have written.
+    /// Refuses values that are too large: the server would end the connection, and other
+    /// operations' changes with it.
     fn expect_room(&mut self, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
         let size = |value: &SqlValue<'_>| match value {
             SqlValue::Null | SqlValue::Integer(_) => LARGEST_HEAD,
@@ -400,8 +399,8 @@ impl Remote for MysqlDriver {
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         let lane = self.state.lane;
-        // Changes something, so that it is acknowledged, and with it what it looks for, by the
-        // replicas that are waited for.
+        // Changes something, so that the replicas that are waited for acknowledge it together with
+        // the changes it looks for.
         let found = self.run(&format!(
             "UPDATE rookery_lanes SET since_ms = since_ms + 1 WHERE lane = {lane} AND batch = {batch}; SELECT ROW_COUNT()"
         ))?;
@@ -430,7 +429,7 @@ const EPOCH: &str = "SELECT value FROM rookery_epoch WHERE id = 1";
 const COMMIT_NEW_EPOCH: &str = "\
     UPDATE rookery_epoch SET value = value + 1 WHERE id = 1; SELECT value FROM rookery_epoch WHERE id = 1; COMMIT";
 
-/// The most bytes that a value, or a statement, takes besides its own.
+/// The most bytes that a value, or a statement, takes in addition to its own.
 const LARGEST_HEAD: usize = 16;
 
 /// The time of the database, whatever that of this machine is.

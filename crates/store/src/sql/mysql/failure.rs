@@ -23,8 +23,7 @@ pub(super) fn failure(database: &str, error: &Error) -> StoreError {
             | DriverError::MysqlOldPasswordDisabled,
         )
         | Error::Io(_) => StoreError::Unfit(engine(error.to_string())),
-        // Packets out of order, or such as nobody knows: whatever is there, it doesn't speak as it
-        // should.
+        // Packets out of order, or unknown ones: the other end doesn't speak the protocol.
         Error::Driver(DriverError::PacketOutOfOrder | DriverError::UnexpectedPacket { .. }) => {
             StoreError::Lost(engine(error.to_string()))
         }
@@ -48,7 +47,7 @@ pub(super) fn unconnected(database: &str, error: &Error) -> StoreError {
 fn is_nonsense(error: &Error) -> bool {
     match error {
         Error::Driver(DriverError::PacketOutOfOrder | DriverError::UnexpectedPacket { .. }) | Error::Other(_) => true,
-        // What the library can't read; a connection that ends has this kind, too.
+        // Data that the library can't read; a connection that ends has this kind as well.
         Error::Io(IoError::Io(error)) => match error.kind() {
             ErrorKind::InvalidData | ErrorKind::InvalidInput => true,
             ErrorKind::UnexpectedEof => error.to_string().contains("parse"),
@@ -93,8 +92,7 @@ pub(super) fn takes_statements(error: &Error) -> bool {
     matches!(error, Error::Server(error) if matches!(error.code, PREPARE_AGAIN | UNKNOWN_STATEMENT))
 }
 
-/// Returns true if the server has closed the connection, or what is on its way in it makes no sense
-/// any more.
+/// Returns true if the server has closed the connection, or the data on it no longer makes sense.
 pub(super) fn ends_connection(error: &Error) -> bool {
     match error {
         Error::Server(error) => error.code == PACKET_TOO_LARGE,
@@ -129,7 +127,7 @@ const USER_LIMIT: u16 = 1226;
 const UNKNOWN_STATEMENT: u16 = 1243;
 const READ_ONLY_OPTION: u16 = 1290;
 const INTERRUPTED: u16 = 1317;
-/// Since what the transaction sees was there.
+/// The transaction can still see the data.
 const TABLE_CHANGED: u16 = 1412;
 const HAS_CHILDREN: u16 = 1451;
 const NO_PARENT: u16 = 1452;

@@ -173,12 +173,12 @@ const KEEP_OUT: &str = "SET SESSION lock_wait_timeout = 60; LOCK TABLES rookery_
 const SWAP: &str = "\
     RENAME TABLE archive_messages TO archive_messages_plain, archive_messages_months TO archive_messages";
 
-/// Takes over what came between the exchange and the new name, if a server was told to stop just
-/// then.
+/// Takes over the messages between the exchange and the new name, if a server was told to stop
+/// just then.
 const TIDY: &str = "\
     INSERT IGNORE INTO archive_messages SELECT * FROM archive_messages_plain;\nDROP TABLE archive_messages_plain";
 
-/// Gives up soon where somebody uses the table: what comes meanwhile waits behind.
+/// Gives up soon if the table is in use: new requests wait behind it.
 const BRIEFLY: &str = "SET SESSION lock_wait_timeout = 2";
 
 /// The name of the lock of who looks after the months: locks are the server's, so that the database

@@ -25,16 +25,16 @@ pub struct MysqlOptions {
     /// The certificates that the servers' certificates must be signed by, or be; `None` sends all
     /// in the clear. Nothing is encrypted in a Unix socket.
     pub roots: Option<Vec<CertificateDer<'static>>>,
-    /// The number of connections for what belongs to one owner each; two more are for archives and
+    /// The number of connections for the data of one owner each; two more are for archives and
     /// long reads.
     pub connections: usize,
-    /// Trusts the database to keep what it has acknowledged, whatever its settings say.
+    /// Trusts the database to keep acknowledged data, whatever its settings say.
     pub trusts_durability: bool,
     /// Set if archives are to be divided into months.
     pub months: bool,
     /// Tells the terms of messages, if searches are to have an index.
     pub terms_of: Option<TermsOf>,
-    /// Bounds what may wait.
+    /// Bounds the queue.
     pub bounds: crate::sql::QueueBounds,
     /// Says how long is waited for the database.
     pub patience: crate::sql::Patience,
@@ -105,8 +105,8 @@ impl MysqlAddress {
         }
     }
 
-    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: nobody on
-    /// the way could listen.
+    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: the
+    /// traffic can't be overheard.
     pub fn is_local(&self) -> bool {
         self.hosts.iter().all(|host| match host {
             MysqlHost::Socket(_) => true,
@@ -178,7 +178,7 @@ pub(super) struct MysqlTarget {
     pub(super) fence: Arc<Fence>,
 }
 
-/// A connection, and what it is connected to.
+/// A connection and the server at its other end.
 pub(super) struct MysqlConnected {
     pub(super) conn: Conn,
     /// The server's version in words, such as `10.11.6-MariaDB`.
@@ -243,7 +243,7 @@ impl MysqlTarget {
         StoreError::Lost(self.engine(why.to_owned()))
     }
 
-    /// Returns what the database said, with its name.
+    /// Returns the database's message, with its name.
     pub(super) fn engine(&self, message: String) -> EngineWords {
         EngineWords { database: self.name.clone(), message }
     }

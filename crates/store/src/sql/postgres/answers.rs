@@ -14,7 +14,7 @@ pub(super) enum StatementFailed {
     Row(StoreError),
 }
 
-/// Runs statements without values. Returns what they give.
+/// Runs statements without values. Returns their results.
 pub(super) async fn answers(client: &Client, statements: &str) -> Result<Vec<SimpleQueryMessage>, StatementFailed> {
     let mut answers = pin!(client.simple_query_raw(statements).await.map_err(StatementFailed::Database)?);
     let (mut messages, mut bytes) = (Vec::new(), 0);

@@ -15,10 +15,10 @@ pub(super) struct Bounded<S> {
     messages: Messages,
 }
 
-/// Tells who could read what is sent on a stream.
+/// Tells who could read the data on a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum StreamWay {
-    /// Nobody else: it is encrypted, or a Unix socket.
+    /// Only the server: it is encrypted, or a Unix socket.
     #[default]
     Closed,
     /// Those on the way, and a server that only says it is the one.

@@ -54,5 +54,5 @@ impl Checked for PostgresDriver {
 /// PostgreSQL 13.
 const OLDEST: u32 = 130_000;
 
-/// The settings without which what was acknowledged may be lost.
+/// The settings that protect acknowledged data.
 const DURABLE: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];

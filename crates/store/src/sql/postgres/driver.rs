@@ -2,8 +2,8 @@
 //!
 //! Each connection has its own runtime, which runs on the connection's thread and only while that
 //! waits for an answer: to the rest of the store it is a blocking connection. The beginning of a
-//! transaction is sent together with its first statement, and nobody waits for the end of one that
-//! only reads.
+//! transaction is sent together with its first statement, and the end of one that only reads isn't
+//! waited for.
 //!
 //! # Invariants
 //!
@@ -74,8 +74,7 @@ impl PostgresDriver {
         Ok(before)
     }
 
-    /// Returns what lets the server give up before we do, and end what it hears nothing of any
-    /// more.
+    /// Returns the settings that let the server give up before we do, and end silent sessions.
     fn limits(&self) -> String {
         let answer = self.limit.saturating_sub(Duration::from_secs(1)).as_millis();
         let idle = idle(self.limit).as_millis();
@@ -154,7 +153,7 @@ impl PostgresDriver {
         self.fail(error)
     }
 
-    /// Runs statements without values and waits for what they give.
+    /// Runs statements without values and waits for their results.
     fn simple(&mut self, statements: &str) -> Result<Vec<SimpleQueryMessage>, StoreError> {
         let Some(session) = &self.session else { return Err(self.lost("not connected")) };
         match within(&self.runtime, self.limit, answers(&session.client, statements)) {
@@ -401,8 +400,8 @@ impl Remote for PostgresDriver {
     }
 }
 
-/// Ends sessions that hold locks or a snapshot. One that waits for replicas is left alone: it is
-/// done, even if nobody hears of it.
+/// Ends sessions that hold locks or a snapshot. One that waits for replicas is left alone: its
+/// work is done, even if the result isn't received.
 pub(super) const END_SESSIONS: &str = "\
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid() \
     AND state <> 'idle' AND wait_event IS DISTINCT FROM 'SyncRep'";

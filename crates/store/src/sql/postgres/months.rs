@@ -56,7 +56,7 @@ impl Months for PostgresDriver {
         format!("{prepare};\n{look};\nBEGIN;\n{swap};\nCOMMIT;\n")
     }
 
-    /// Removes the condition, which would refuse what comes once its month is over.
+    /// Removes the condition, which would refuse new messages once its month is over.
     fn is_untidy(&mut self) -> Result<bool, StoreError> {
         Ok(!self.run(CHECKED)?.is_empty())
     }
@@ -90,7 +90,7 @@ impl Months for PostgresDriver {
             let create = of_table(&name, &format!("FROM ({from}) TO ({until})"));
             format!("{create}; ALTER TABLE archive_messages ATTACH PARTITION {rest}")
         } else {
-            // What has come too early stays where it is.
+            // Messages that came too early stay where they are.
             let create = of_table("archive_messages_rest", &format!("FROM ({until}) TO (MAXVALUE)"));
             format!(
                 "ALTER TABLE archive_messages_rest RENAME TO {name}; \
@@ -129,8 +129,8 @@ impl PostgresDriver {
         outcome.and_then(|rows| restored.map(|_| rows))
     }
 
-    /// Runs statements as one step that has to wait until nobody uses the table, again and again
-    /// for a short time each: what comes meanwhile waits behind it.
+    /// Runs statements as one step that has to wait until the table isn't in use, again and again,
+    /// each time briefly: new requests wait behind it.
     fn persistently(&mut self, statements: &str) -> Result<(), StoreError> {
         for _ in 1..ATTEMPTS {
             match self.run(statements) {
@@ -142,8 +142,8 @@ impl PostgresDriver {
     }
 }
 
-/// Returns what makes the table one part that ends with an id: a condition that holds for what
-/// comes, a look at what is there, and the exchange of the names.
+/// Returns the statements that make the table one part that ends with an id: a condition for new
+/// rows, a check of the existing ones, and the exchange of the names.
 fn steps(below: u64) -> [String; 3] {
     let prepare = format!(
         "CREATE TABLE IF NOT EXISTS rookery_months (id SMALLINT PRIMARY KEY, owner BIGINT NOT NULL);\n\
@@ -195,7 +195,7 @@ const CHECKED: &str = "\
 
 const UNCHECK: &str = "ALTER TABLE archive_messages DROP CONSTRAINT IF EXISTS archive_messages_first";
 
-/// Gives those who have rights in the table the same in the one that has its name now.
+/// Gives everyone who has rights in the table the same rights in the one that has its name now.
 const RIGHTS: &str = "\
 DO $$ DECLARE given record; BEGIN
     FOR given IN SELECT privilege_type AS what, grantee::regrole AS role FROM pg_class, aclexplode(relacl)

@@ -81,10 +81,10 @@ impl Migrating for PostgresDriver {
 }
 
 impl PostgresDriver {
-    /// Makes an index while others write to its table. What is left of one whose making was ended
-    /// goes before.
+    /// Creates an index while others write to its table. The rest of an interrupted attempt is
+    /// removed first.
     fn make_index(&mut self, index: &str, sql: &str) -> Result<(), StoreError> {
-        // It waits for those who began before, and nobody waits for it.
+        // It waits for transactions that began before, and must not be waited for by them.
         self.run("SET lock_timeout = 0")?;
         tracing::info!(
             database = self.database(),

@@ -31,10 +31,10 @@ pub struct PostgresOptions {
     pub password: Option<String>,
     /// The settings of TLS; `None` sends all in the clear.
     pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// The number of connections for what belongs to one owner each; two more are for archives and
+    /// The number of connections for the data of one owner each; two more are for archives and
     /// long reads.
     pub connections: usize,
-    /// Trusts the database to keep what it has acknowledged, whatever its settings say.
+    /// Trusts the database to keep acknowledged data, whatever its settings say.
     pub trusts_durability: bool,
     /// Says whether the schema may be changed.
     pub migrations: Migrations,
@@ -42,7 +42,7 @@ pub struct PostgresOptions {
     pub months: bool,
     /// Tells the terms of messages, if searches are to have an index.
     pub terms_of: Option<TermsOf>,
-    /// Bounds what may wait.
+    /// Bounds the queue.
     pub bounds: crate::sql::QueueBounds,
     /// Says how long is waited for the database.
     pub patience: crate::sql::Patience,
@@ -102,8 +102,8 @@ impl PostgresAddress {
         Ok(PostgresAddress { config, shown })
     }
 
-    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: nobody on
-    /// the way could listen.
+    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: the
+    /// traffic can't be overheard.
     pub fn is_local(&self) -> bool {
         self.config.get_hosts().iter().all(|host| match host {
             Host::Unix(_) => true,
@@ -141,7 +141,7 @@ impl fmt::Debug for PostgresAddress {
     }
 }
 
-/// A connection, and what it is connected to.
+/// A connection and the server at its other end.
 pub(super) struct PostgresConnected {
     pub(super) client: Client,
     pub(super) end: ConnectionEnd,
@@ -284,7 +284,7 @@ impl PostgresTarget {
         }
     }
 
-    /// Returns what the database said, with its name.
+    /// Returns the database's message, with its name.
     pub(super) fn engine(&self, message: String) -> EngineWords {
         EngineWords { database: self.name.clone(), message }
     }
@@ -342,7 +342,7 @@ async fn dial(config: &Config, at: usize) -> io::Result<HostStream> {
     Err(failed)
 }
 
-/// Lets the system notice when nobody is at the other end any more.
+/// Lets the system notice when the other end is gone.
 fn watch(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
@@ -364,7 +364,7 @@ fn described(error: &Error) -> String {
     }
 }
 
-/// Returns true if what came is no message of a PostgreSQL, or no answer to what was asked, or an
+/// Returns true if the message isn't one of PostgreSQL, not an answer to the request, or an
 /// encryption that can't be trusted.
 fn is_nonsense(error: &Error) -> bool {
     // The library tells kinds by these words alone.
@@ -379,7 +379,7 @@ fn is_nonsense(error: &Error) -> bool {
 
 const NO_POSTGRES: &str = "it doesn't speak PostgreSQL's protocol";
 
-/// The time that what was sent may go without any sign from the other end.
+/// The time that sent data may go without any sign from the other end.
 const UNANSWERED: Duration = Duration::from_secs(10);
 
 /// The time that a connection is idle before the other end is asked whether it is there.

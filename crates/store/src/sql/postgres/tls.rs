@@ -39,8 +39,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secure<S> {
-    /// Binds the login to the certificate, so that nobody in between can pass it on (RFC 5929
-    /// §4.1).
+    /// Binds the login to the certificate, so that it can't be passed on by a third party (RFC
+    /// 5929 §4.1).
     fn channel_binding(&self) -> ChannelBinding {
         let certificate = self.0.stream().get_ref().1.peer_certificates().and_then(|chain| chain.first());
         certificate.and_then(end_point).map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)

@@ -213,8 +213,8 @@ pub(super) static NEWEST_ITEMS: Among = Among::new(
     "",
 );
 
-/// The nodes that hold an item, with what the asker is to them and to their account. Values: asker,
-/// asker, hosts, nodes.
+/// The nodes that hold an item, with the asker's relation to them and to their account. Values:
+/// asker, asker, hosts, nodes.
 macro_rules! news {
     ($hosts:literal) => {
         Among::differing(

@@ -78,7 +78,7 @@ impl SqliteDriver {
         self.set_bounds(options).map_err(|error| self.failure(error))
     }
 
-    /// Makes the connection fit for reads beside a store's connection, which has made the file fit.
+    /// Prepares the connection for reads beside a store's connection, which has prepared the file.
     pub(super) fn set_up_to_read(&mut self) -> Result<(), StoreError> {
         self.keep_statements();
         let set = || {
@@ -334,7 +334,7 @@ const MAIN: &str = "main";
 /// The time that a lock is left alone before it is asked for again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// Memory for pages that long reads share. What they read is rarely read again soon.
+/// Memory for pages that long reads share. Such pages are rarely read again soon.
 const READER_CACHE_BYTES: usize = 4 << 20;
 
 /// All statements of this crate fit.
@@ -369,8 +369,8 @@ mod tests {
         assert_eq!(patient.join().expect("no panic"), Ok(()));
     }
 
-    /// Permissions don't bind the administrator, so a connection that may only read stands for a
-    /// file that may only be read.
+    /// Permissions don't bind the administrator, so a read-only connection replaces a read-only
+    /// file.
     #[test]
     fn a_database_that_may_only_be_read_says_so_and_is_read() {
         let directory = tempfile::tempdir().expect("a temporary directory");

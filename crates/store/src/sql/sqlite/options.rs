@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Says how a database is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// Bounds what may wait.
+    /// Bounds the queue.
     pub bounds: QueueBounds,
     /// The time that an operation waits for another process that holds the database. Everybody
     /// behind it waits as long. The ten minutes of a command are the most; an operator hears of

@@ -11,12 +11,12 @@ pub(super) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes sure that SQLite can create its log beside the database: it would report that only as
-/// "unable to open".
+/// Makes sure that SQLite can create its log beside the database: it would report only "unable to
+/// open".
 pub(super) fn prepare_directory(path: &Path) -> Result<(), StoreError> {
     let directory = directory(path);
     let refused = |error: io::Error| StoreError::Directory { path: directory.into(), reason: error.to_string() };
-    // The database holds what a password can be guessed from, so nobody else may look.
+    // The database holds data from which passwords can be guessed, so only this user may read it.
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(refused)?;
     probe(directory).map_err(refused)
 }

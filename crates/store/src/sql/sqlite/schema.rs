@@ -60,8 +60,7 @@ impl Migrating for SqliteDriver {
 fn version(driver: &SqliteDriver) -> Result<i64, StoreError> {
     let version = driver.setting("user_version")?;
     let application = driver.setting("application_id")?;
-    // Every schema change of SQLite counts schema_version up: 0 is a file in which nobody created
-    // anything.
+    // Every schema change of SQLite counts schema_version up: 0 is an empty file.
     let untouched = application == 0 && version == 0 && driver.setting("schema_version")? == 0;
     if application != APPLICATION && !untouched {
         return Err(StoreError::Foreign(driver.database().into()));
@@ -123,7 +122,7 @@ mod tests {
             "lists",
             "meta",
             "rookery_schema",
-            // Rooms outlive those who made them.
+            // Rooms outlive their creators.
             "rooms",
             // Without their owner until their files are gone.
             "slots",
@@ -153,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Schema 12 counts what is there: the bounds hold from the first message on.
+    /// Schema 12 counts the existing messages: the bounds hold from the first message on.
     #[test]
     fn what_an_older_file_has_is_counted() {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -193,8 +192,8 @@ mod tests {
         INSERT INTO archive_messages (owner, id, stretch, contact, resource, stanza) VALUES \
         (7, 2, 0, 'b.example', '', x'01'), (7, 1 << 52, 2, 'jüliet.of.the.house.of.capulet@b.example', 'x', x'02')";
 
-    /// Schema 14 counts what nodes of an older file take, in SQL: it must be what the operations
-    /// count.
+    /// Schema 14 counts the size of an older file's nodes in SQL: it must equal the count of the
+    /// operations.
     #[test]
     fn nodes_of_an_older_file_are_counted() {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -268,7 +267,7 @@ mod tests {
         INSERT INTO pubsub_affiliations VALUES (7, 'b@a.example', 1), (7, 'a@a.example', 1); \
         INSERT INTO pubsub_items VALUES (7, 'ü', 1, 'a@a.example', 1, x'3C702F3E')";
 
-    /// The tables whose rows don't go with those that they refer to.
+    /// The tables whose rows aren't removed with those that they refer to.
     const WITHOUT_CASCADE: &str = "\
         SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND NOT EXISTS \
         (SELECT 1 FROM pragma_foreign_key_list(sqlite_master.name) WHERE on_delete = 'CASCADE') ORDER BY name";

@@ -20,7 +20,7 @@ pub(super) fn tell() {
     }
 }
 
-/// Waits a while, after so many times that didn't help. Returns whether to try again.
+/// Waits before another attempt, longer after more failed ones. Returns whether to try again.
 pub(super) fn wait_once_more(times: i32) -> bool {
     let waited = PAUSE * times.unsigned_abs();
     if waited == LONG {

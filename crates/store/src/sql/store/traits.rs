@@ -125,8 +125,7 @@ impl Rosters for SqlStore {
 
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, mut edit: EditRoster) -> Pending<Changed> {
         let (owner, contact) = (owner.bare().to_jid(), contact.to_jid());
-        // What the closure carries is unknown; a whole request stanza is the most that it usually
-        // does.
+        // The size of the closure's data is unknown; usually it is a whole request stanza at most.
         self.write(self.of(owner.as_ref()), BYTES_PER_EDIT, move |c| {
             rosters::change(c, owner.as_ref(), contact.as_ref(), &mut edit)
         })
@@ -229,8 +228,8 @@ impl Archive for SqlStore {
     fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>> {
         let owner = owner.bare().to_jid();
         let route = self.lanes.page(owner.as_str());
-        // What is asked for by its id is looked for first, and must not go meanwhile; an index is
-        // looked into with settings of a transaction.
+        // An id in the request is looked for first, and must not be removed meanwhile; an index is
+        // searched with settings of a transaction.
         match query.ids.is_none() && query.terms.is_empty() {
             true => self.glance(route, 0, move |c| archive::page(c, owner.as_ref(), &query)),
             false => self.read(route, 0, move |c| archive::page(c, owner.as_ref(), &query)),
@@ -573,6 +572,6 @@ const BYTES_PER_ACCOUNT: usize = 768;
 /// The bytes that a roster edit is taken to carry.
 const BYTES_PER_EDIT: usize = 1024;
 
-/// The bytes that an archived message takes in the queue besides its stanza: two addresses and a
-/// struct.
+/// The bytes that an archived message takes in the queue in addition to its stanza: two addresses
+/// and a struct.
 const BYTES_PER_MESSAGE: usize = 256;

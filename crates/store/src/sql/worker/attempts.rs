@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 /// Attempts to get a connection back.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// Those that failed in a row.
+    /// Attempts that failed in a row.
     pub(super) failures: u32,
     /// The reason why nothing can be written, since that was refused first.
     read_only: Option<StoreError>,
-    /// Nobody waits any longer for a host that can be written to.
+    /// All callers have given up waiting for a host that can be written to.
     is_hopeless: bool,
     /// The time of the last attempt that was made because the host can't be written to.
     looked: Option<Instant>,
@@ -54,7 +54,7 @@ impl Attempts {
     }
 }
 
-/// Returns how long to wait after so many attempts that failed in a row.
+/// Returns how long to wait after this many failed attempts in a row.
 pub(in crate::sql) fn delay_after(failures: u32) -> Duration {
     let Some(before) = failures.checked_sub(1) else { return Duration::ZERO };
     jitter((FIRST_DELAY * 2u32.saturating_pow(before.min(16))).min(MOST_DELAY))

@@ -51,7 +51,7 @@ impl<C: Transactions> Worker<C> {
         self.connection.remote().is_some().then(|| jitter(QUIET))
     }
 
-    /// Data read there may be old.
+    /// Returns whether the host can only be read; its data may be old.
     fn is_read_only(&mut self) -> bool {
         self.connection.remote().is_some_and(|remote| remote.is_read_only())
     }
@@ -64,8 +64,8 @@ impl<C: Transactions> Worker<C> {
         }
     }
 
-    /// Looks whether the database is there although nobody waits for it, and makes an attempt if it
-    /// isn't.
+    /// Checks whether the database is there although no operation waits for it, and makes an
+    /// attempt if it isn't.
     pub(super) fn look(&mut self) {
         let is_fine = self.attempts.failures == 0 && !self.is_read_only();
         if !(is_fine && self.connection.remote().is_none_or(|remote| remote.ping().is_ok())) {
@@ -101,8 +101,8 @@ impl<C: Transactions> Worker<C> {
         self.connection.remote().map_or(Ok(()), |remote| remote.reopen())
     }
 
-    /// Tells those who have waited for too long, and returns the others. Whether they were
-    /// committed is known, unless there is an error that says so.
+    /// Answers the callers that have waited too long, and returns the others. Unless the error
+    /// says otherwise, it is known whether they were committed.
     pub(super) fn give_up(&mut self, operations: Vec<Queued>, unknown: Option<&StoreError>) -> Vec<Queued> {
         if operations.iter().all(|queued| queued.until.is_none()) {
             return operations;

@@ -178,7 +178,7 @@ impl QueueRig {
         QueueRig { shared: Arc::new(shared), engine: Arc::default() }
     }
 
-    /// Runs what is queued, on this thread.
+    /// Runs the queued operations on this thread.
     fn run(&self) {
         self.shared.queues.close();
         super::run(Handle(self.engine.clone(), KnownArchives::default()), 0, &self.shared);

@@ -30,8 +30,8 @@ pub(crate) trait Searches: Months {
 ///
 /// # Errors
 ///
-/// [`StoreError::Unfit`] if it is wanted, not there, and may not be made; otherwise what the engine
-/// says.
+/// [`StoreError::Unfit`] if it is wanted, missing, and may not be created; otherwise the engine's
+/// error.
 pub(crate) fn open(
     searches: &mut dyn Searches,
     terms_of: Option<TermsOf>,
@@ -93,7 +93,7 @@ pub(crate) fn is_due(searches: &mut dyn Searches) -> Result<bool, StoreError> {
 ///
 /// # Errors
 ///
-/// [`StoreError::Locked`] if somebody else does so, otherwise what the engine says. It goes on
+/// [`StoreError::Locked`] if another process does so, otherwise the engine's error. It continues
 /// where it was when it is run again.
 pub(crate) fn migrate(searches: &mut dyn Searches, terms_of: Option<TermsOf>) -> Result<(), StoreError> {
     let has_index = searches.has_index()?;

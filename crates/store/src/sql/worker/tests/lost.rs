@@ -341,7 +341,7 @@ impl NumbersClient {
         };
         if cut.is_some() {
             server.is_away = server.stays_away;
-            // The server rolls back what it hasn't committed.
+            // The server rolls back uncommitted changes.
             (self.is_open, self.transaction) = (false, None);
             return Err(gone());
         }
