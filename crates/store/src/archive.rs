@@ -145,7 +145,8 @@ pub struct ArchivePage {
     pub count: Option<usize>,
 }
 
-/// How long messages are kept. Where a domain and a room both set a time, the shorter one counts.
+/// The time for which messages are kept. If a domain and a room both set one, the shorter one
+/// counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Retention {
     /// Of owners in these domains; those of others stay.
@@ -182,7 +183,7 @@ pub struct Expiry {
 pub struct Swept {
     /// Messages that were removed.
     pub removed: u64,
-    /// Where the next step continues; `None`: all archives have been seen.
+    /// The place where the next step continues; `None`: all archives have been seen.
     pub next: Option<u64>,
 }
 

@@ -37,7 +37,7 @@ pub struct Slot {
     pub size: u64,
     /// Its type, if the owner has said one.
     pub content_type: Option<String>,
-    /// When its stage ends, milliseconds since 1970: an upload that hasn't begun by then is
+    /// The end of its stage, milliseconds since 1970: an upload that hasn't begun by then is
     /// refused, one that takes too long is broken off, and a file is removed.
     pub expires_ms: u64,
     /// The milliseconds that its file is kept.

@@ -24,7 +24,7 @@ fn rosters_are_shown() {
         );
         assert_eq!(
             noted(&scene.run("get-user-roster", &[("accountjids", &["a@other.example"])])),
-            "a@other.example is no account of example.org"
+            "a@other.example is not an account of example.org"
         );
     }
 }

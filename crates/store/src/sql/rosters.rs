@@ -449,8 +449,8 @@ mod tests {
         assert!(counting.rows <= PORTION + 2, "{} rows were read for those of a portion", counting.rows);
     }
 
-    /// Whatever it knows about the table: a roster of tens of thousands isn't read for each
-    /// portion.
+    /// A roster of tens of thousands isn't read for each portion, even if the statistics of the
+    /// table are missing or wrong.
     #[cfg(feature = "postgres")]
     #[test]
     fn postgres_finds_contacts_by_their_keys() {

@@ -102,7 +102,7 @@ fn fill(c: &mut dyn SqlConnection) {
     MAKE_FOR_ROOMS.insert(c, &rows).expect("written");
 }
 
-/// Requests pages of all kinds, and does the background work.
+/// Asks for pages of all kinds, and does the background work.
 fn ask(c: &mut dyn SqlConnection) {
     let with = |jid: &str| Some(Jid::parse(jid).expect("an address"));
     for with in [None, with("contact3@b.example"), with("contact3@b.example/phone")] {
