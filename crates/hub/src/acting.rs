@@ -59,6 +59,15 @@ pub(crate) enum PartingStage {
     Sending,
 }
 
+/// The cards that are on their way.
+#[derive(Debug, Default)]
+pub(crate) struct SendingCards {
+    /// True while there are any.
+    pub(crate) is_under_way: bool,
+    /// The number of times that some were sent: nothing waits for earlier ones any more.
+    pub(crate) number: u64,
+}
+
 /// The homes of a shard that move, or may.
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
@@ -79,10 +88,7 @@ pub(crate) struct Moves {
     pub(crate) parting: Option<(PartingStage, u64)>,
     /// The cards that have still to go, by the hashes of their homes.
     pub(crate) leaving: VecDeque<(u64, Vec<u8>)>,
-    /// True while some of them are on their way.
-    pub(crate) is_sending: bool,
-    /// The number of times that some were sent: who waits for earlier ones waits no more.
-    pub(crate) sendings: u64,
+    pub(crate) sending: SendingCards,
     /// The number of times that somebody went on without what others had not done in time.
     pub(crate) lateness: u64,
     /// The cards that have come.

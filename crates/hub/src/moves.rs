@@ -10,8 +10,8 @@
 //!
 //! * At most one shard acts for a slot, as long as those who are late aren't later than the times
 //!   below.
-//! * Nobody goes by a new view before sessions that leave by it have come to rest: what answers them
-//!   would wait at their new homes, and they for its being handled.
+//! * Nobody goes by a new view before sessions that leave by it have come to rest: answers to them
+//!   would wait at their new homes, and they for the answers.
 //! * Mail between two accounts keeps its order through a move: the old home packs when all others
 //!   have adopted the new view and have said so after their last mail by the old one, and the new
 //!   home processes nothing of its own before the old one has said, after its last card, that this
@@ -166,8 +166,8 @@ impl World {
         self.people.moves.is_some() && any && all_live
     }
 
-    /// Returns whether on all other shards those sessions have come to rest that leave by a view that
-    /// is to come, as far as these shards say anything.
+    /// Returns whether on all other shards those sessions have come to rest that leave by a view
+    /// that is to come, as far as these shards say anything.
     pub fn do_all_rest(&self, coming: &View) -> bool {
         let Some(moves) = &self.people.moves else { return true };
         let names = [Some(name_of_rest(coming)), Some(coming.name())];
@@ -219,8 +219,8 @@ impl World {
         }
     }
 
-    /// Returns the number of times that this shard went on without what others had not done in time:
-    /// what they have may have been lost, or come twice.
+    /// Returns the number of times that this shard went on without what others had not done in
+    /// time: what they have may have been lost, or come twice.
     pub fn lateness(&self) -> u64 {
         self.people.moves.as_ref().map_or(0, |moves| moves.lateness)
     }
@@ -238,7 +238,8 @@ impl World {
             let has_homes = !moves.acting.is_empty() || !moves.awaited.is_empty();
             !has_homes && moves.leaving.is_empty() && moves.journals.is_empty()
         };
-        !self.is_moving() && self.people.moves.as_ref().is_some_and(|moves| is_out(moves) && !moves.is_sending)
+        !self.is_moving()
+            && self.people.moves.as_ref().is_some_and(|moves| is_out(moves) && !moves.sending.is_under_way)
     }
 
     /// Returns whether all other shards go by the view of this one, or are known to say nothing

@@ -204,7 +204,7 @@ impl World {
     /// Sends some of the cards that leave to their homes, and the next when these were taken.
     pub(crate) fn send_leaving(&mut self) {
         let Some(moves) = &mut self.people.moves else { return };
-        if std::mem::replace(&mut moves.is_sending, true) {
+        if std::mem::replace(&mut moves.sending.is_under_way, true) {
             return;
         }
         self.send_some_leaving();
@@ -237,9 +237,9 @@ impl World {
             drop(custody);
         }
         let Some(moves) = &mut self.people.moves else { return };
-        moves.is_sending = bytes > 0;
-        moves.sendings += 1;
-        let sending = moves.sendings;
+        moves.sending.is_under_way = bytes > 0;
+        moves.sending.number += 1;
+        let sending = moves.sending.number;
         if moves.leaving.is_empty() && matches!(moves.parting, Some((PartingStage::Sending, _))) {
             moves.parting = None;
             self.say_sent();
@@ -254,7 +254,7 @@ impl World {
 
     /// Goes on sending when others have what was sent last, or have had time enough.
     fn sent_some_leaving(&mut self, sending: u64) {
-        let is_last = |moves: &Moves| moves.is_sending && moves.sendings == sending;
+        let is_last = |moves: &Moves| moves.sending.is_under_way && moves.sending.number == sending;
         if self.people.moves.as_ref().is_some_and(|moves| is_last(moves)) {
             self.send_some_leaving();
         }

@@ -101,8 +101,8 @@ pub(crate) struct Timing {
 pub(crate) struct ShardMoves {
     /// The homes that the shard goes by when sessions have come to rest that leave by that.
     pub(crate) coming: Option<Arc<View>>,
-    /// The time until which it waits for sessions of other shards to come to rest, too; 0 if it need
-    /// not.
+    /// The time until which it waits for sessions of other shards to come to rest, too; 0 if it
+    /// needn't.
     pub(crate) rests_until_ms: u64,
     /// True once others know that those of this shard have.
     pub(crate) told_rest: bool,

@@ -100,8 +100,8 @@ pub struct UserDevice {
     token: Option<TokenKey>,
     /// The node that gave it that.
     token_node: usize,
-    /// The nodes at which its logins broke off before it knew what came of them: what they do to its
-    /// tokens may be done behind what another node has done.
+    /// The nodes at which its logins broke off before it knew their outcome: these may change its
+    /// tokens after another node has.
     broken_off: BTreeSet<usize>,
     /// True if its account is gone, and it creates it again before it logs in.
     registers: bool,

@@ -238,9 +238,9 @@ impl SimulatedRun {
         true
     }
 
-    /// Lets time pass, timer by timer, and in [`STRIDES`] steps at most: those who wait for long
-    /// may be called a little late. Homes that move have as many steps more: a letter that waits for
-    /// a moment would be as late as those who wait for its answer.
+    /// Lets time pass, timer by timer, and in [`STRIDES`] steps at most: what waits for long may be
+    /// called a little late. Homes that move have as many steps more: a letter that waits for a
+    /// moment would be as late as whatever waits for its answer.
     pub(crate) fn pass(&mut self, ms: u64) {
         let until = self.nodes.now() + ms;
         self.settle();
@@ -461,8 +461,8 @@ impl SimulatedRun {
         }
     }
 
-    /// Takes down that what isn't done in time is given up while homes move: as at a death. Nobody is
-    /// late whom nothing hinders, and who has one thing to do at a time.
+    /// Takes down that what isn't done in time is given up while homes move: as at a death. A shard
+    /// isn't late that nothing hinders and that has one thing to do at a time.
     fn note_lateness(&mut self) {
         let lateness = self.nodes.inspect(World::lateness).into_iter().sum();
         let was_late = lateness > std::mem::replace(&mut self.lateness, lateness);

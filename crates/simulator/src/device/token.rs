@@ -41,8 +41,8 @@ impl UserDevice {
         let condition = answer.children().next().map(Element::name).unwrap_or_default();
         if condition != "temporary-auth-failure" {
             self.token = None;
-            // The account may be gone, or the token too old by the time of day, or replaced by a login
-            // that was given up at another node.
+            // The account may be gone, or the token too old by the time of day, or replaced by a
+            // login that was given up at another node.
             let may_be_replaced = self.broken_off.iter().any(|node| *node != self.token_node || book.node_deaths > 0);
             let may_be_void =
                 may_be_replaced || book.removed.contains(&self.plan.account) || book.store_failed || book.jumped;
