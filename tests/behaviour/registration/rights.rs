@@ -86,8 +86,8 @@ fn names_with_rights_are_given_by_operators_only() {
     show(&mut guest, &token);
     assert_eq!(outcome(&fill_in(&mut guest, "helper", "long enough")), "");
     // So are commands, which tell of it.
-    assert!(xml(&add_user(&mut bard, "bill")).contains("was given rights before"));
-    assert!(!xml(&add_user(&mut bard, "will")).contains("was given rights before"));
+    assert!(xml(&add_user(&mut bard, "bill")).contains("had been given rights before"));
+    assert!(!xml(&add_user(&mut bard, "will")).contains("had been given rights before"));
 }
 
 #[test]
