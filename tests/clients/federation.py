@@ -408,7 +408,7 @@ async def operators_see_what_happens():
             reached = await asyncio.to_thread(one.command, "s2s", "two.example")
             for words in ("SRV: 0 0", "tries     127.0.0.1:", "offered   starttls", "it is for the domain", "EXTERNAL: it accepts", "proven by TLS, certificate"):
                 assert words in reached, reached
-            for nowhere, cause in (("nowhere.example", "DNS lists no server"), ("10.0.0.1", "an address is no domain")):
+            for nowhere, cause in (("nowhere.example", "DNS lists no server"), ("10.0.0.1", "an IP address isn't a domain")):
                 ended = await asyncio.to_thread(
                     subprocess.run, [BINARY, "--config", "rookery.toml", "s2s", nowhere], cwd=one.folder, text=True, capture_output=True
                 )

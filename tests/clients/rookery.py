@@ -116,7 +116,7 @@ class Rookery:
     async def reload(self):
         at = self.log.stat().st_size
         self.send(signal.SIGHUP)
-        await self.says("were read again", at)
+        await self.says("reloaded (configuration and )?certificates", at)
 
     async def stop(self, number=signal.SIGTERM):
         """Ends the server and returns its exit code."""
