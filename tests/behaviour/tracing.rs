@@ -136,7 +136,7 @@ fn offline_messages_are_kept_full_or_for_nobody() {
     trace.expect(&[(Step::Noted, "there is no such account"), (Step::Refused, "<service-unavailable/>")]);
     juliet.send("<message to='romeo@example.org' type='chat' id='s'><active xmlns='http://jabber.org/protocol/chatstates'/></message>");
     juliet.pump();
-    trace.expect(&[(Step::Stopped, "it means nothing later")]);
+    trace.expect(&[(Step::Stopped, "it is only meaningful now")]);
 }
 
 /// RFC 6121 §8.5.3.2.1: types that are for one session alone.
@@ -149,7 +149,7 @@ fn types_for_one_session_go_to_nobody_else() {
     romeo.pump();
     trace.expect(&[
         (Step::Noted, "no session has bound this resource"),
-        (Step::Noted, "for nobody else"),
+        (Step::Noted, "not for other resources"),
         (Step::Refused, "<service-unavailable/>"),
     ]);
     romeo.send("<message to='juliet@example.org/gone' type='headline' id='h'><body>1</body></message>");
@@ -172,7 +172,7 @@ fn archives_and_copies_are_told() {
     say(&mut romeo, "juliet@example.org/balcony", "1");
     trace.expect(&[
         (Step::Kept, "in the archive of romeo@example.org"),
-        (Step::Noted, "juliet@example.org wants nothing of romeo@example.org/orchard in its archive"),
+        (Step::Noted, "juliet@example.org archives nothing from romeo@example.org/orchard"),
         (Step::Noted, "1 other sessions of juliet@example.org get a copy"),
         (Step::Given, "to the session that it is addressed to"),
     ]);
@@ -267,10 +267,10 @@ fn what_waits_for_an_acknowledgement_or_a_client_is_told() {
     trace.expect(&[(Step::Given, "kept until it is acknowledged")]);
     romeo.send("<a xmlns='urn:xmpp:sm:3' h='1'/>");
     romeo.pump();
-    trace.expect(&[(Step::Session, "has acknowledged 1 stanzas in all; 0 are not")]);
+    trace.expect(&[(Step::Session, "has acknowledged 1 stanzas in all; 0 are unacknowledged")]);
     romeo.vanish();
     server.settle();
-    trace.expect(&[(Step::Session, "its connection is gone; it waits for its client")]);
+    trace.expect(&[(Step::Session, "its connection was lost; it waits")]);
     say(&mut juliet, "romeo@example.org", "2");
     trace.expect(&[(Step::Given, "without a connection")]);
     server.advance(3_600_000);
@@ -286,11 +286,11 @@ fn presence_is_stopped_for_those_who_are_not_subscribed() {
     romeo.send("<presence type='probe' to='juliet@example.org'/>");
     romeo.pump();
     let probed = trace.seen();
-    let is_told = |sighting: &Sighting| is(sighting, &(Step::Stopped, "the asker is not subscribed"));
+    let is_told = |sighting: &Sighting| is(sighting, &(Step::Stopped, "the asker has no subscription"));
     assert!(probed.iter().any(is_told), "{:?}", probed.iter().map(line).collect::<Vec<_>>());
     romeo.send("<presence type='subscribed' to='juliet@example.org' id='s'/>");
     romeo.pump();
-    trace.expect(&[(Step::Stopped, "it changes nothing")]);
+    trace.expect(&[(Step::Stopped, "it doesn't change")]);
     befriend(&mut romeo, &mut juliet);
     trace.seen();
     romeo.send("<presence id='away'><show>away</show></presence>");
@@ -311,7 +311,7 @@ fn what_is_wrong_by_itself_is_refused_at_once() {
     romeo.pump();
     trace.expect(&[
         (Step::Answered, "by the server"),
-        (Step::Noted, "no module that is on here"),
+        (Step::Noted, "no active module"),
         (Step::Refused, "<service-unavailable/>"),
     ]);
     romeo.send("<message from='other@example.org' to='juliet@example.org'/>");
