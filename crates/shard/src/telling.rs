@@ -1,7 +1,7 @@
 //! Tells other nodes what the gate of this one has counted, see [`crate::attempts::news`].
 //!
-//! What is counted is told after a moment, together with everything that comes meanwhile. A server
-//! without other nodes does nothing of this.
+//! Changes of the counts go out after a moment, together with all others that come meanwhile. A
+//! server without other nodes does nothing of this.
 
 use std::net::IpAddr;
 use std::sync::Arc;
