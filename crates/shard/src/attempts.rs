@@ -27,7 +27,7 @@
 //!   many failures stays until most of the table has as many. Places where an account has logged in
 //!   are kept apart, where only logins make entries, and one account makes sixteen at most.
 //! * Only hashes under a secret key are kept: nobody chooses which entries collide. The nodes of a
-//!   cluster have the same key, and tell each other what they count ([`news`]).
+//!   cluster have the same key, and tell each other what they count (`news`).
 
 pub(crate) mod news;
 mod rates;

@@ -25,7 +25,7 @@ pub struct Refused {
 }
 
 impl AttemptCause {
-    /// All causes, in the order of [`AttemptTally`].
+    /// All causes, in the order of [`AttemptTally`](super::AttemptTally).
     pub const ALL: [Self; 3] = [Self::Pair, Self::Account, Self::Address];
 
     /// Returns a word for it, for labels and the log.
