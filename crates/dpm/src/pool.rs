@@ -17,6 +17,7 @@ mod fronts;
 mod keys;
 mod readers;
 mod topics;
+mod values;
 
 pub(crate) use channels::{LARGEST_ANSWER, MOST_CIRCUITS};
 pub use entry::EntryGlance;

@@ -35,6 +35,7 @@ use slab::Slab;
 use super::front_end::FrontEnd;
 use super::keys::EntryKey;
 use super::readers::{Deliver, PoolCounters, PoolReaders};
+use super::values::event_of_wish;
 use crate::database::{DeviceNode, FrontRequest, PropertyPlace};
 use crate::link::{Came, Goes};
 use crate::stages::Begun;
@@ -176,13 +177,7 @@ impl FrontEnd for Channels {
 
     fn told(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status> {
         let is_known = self.nodes.get(wanted.node).is_some_and(Option::is_some);
-        match &wish.when {
-            _ if !is_known => Err(Status::NO_NODE),
-            When::Every(millis) if wish.on_change => Ok(When::Changed(*millis)),
-            when @ (When::Every(_) | When::Changed(_) | When::Once) => Ok(when.clone()),
-            When::Clock { .. } => Err(Status::NO_TCLK),
-            When::State { .. } => Err(Status::BAD_EVENT),
-        }
+        event_of_wish(is_known, wish)
     }
 
     fn event(&self, _: usize, _: When) -> Option<usize> {
@@ -218,21 +213,21 @@ impl FrontEnd for Channels {
                 self.fresh.push((entry, serial));
             }
         }
-        self.asked.insert(entry, ChannelEntry { channel: cid, serial, when, wanted, given_at: None, timed_at: None });
+        self.asked.insert(entry, ChannelEntry::new(cid, serial, when, wanted));
     }
 
     fn end(&mut self, entry: EntryKey) {
         let Some(asked) = self.asked.remove(&entry) else { return };
-        let Some(channel) = self.channels.get_mut(&asked.channel) else { return };
+        let Some(channel) = self.channels.get_mut(&asked.source) else { return };
         channel.entries.swap_remove(&entry);
         channel.reads.retain(|(read, _)| *read != entry);
-        self.unsettle(asked.channel);
+        self.unsettle(asked.source);
     }
 
     fn can_join(&self, entry: EntryKey) -> bool {
         self.asked.get(&entry).is_some_and(|asked| {
             let waits = |channel: &PoolChannel| channel.reads.iter().any(|(read, _)| *read == entry);
-            asked.when != When::Once || self.channels.get(&asked.channel).is_some_and(waits)
+            asked.when != When::Once || self.channels.get(&asked.source).is_some_and(waits)
         })
     }
 

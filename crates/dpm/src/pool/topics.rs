@@ -34,6 +34,7 @@ use slab::Slab;
 use super::front_end::FrontEnd;
 use super::keys::EntryKey;
 use super::readers::{Deliver, PoolCounters, PoolReaders};
+use super::values::event_of_wish;
 use crate::database::{DeviceNode, FrontRequest, PropertyPlace, TopicPlace};
 use crate::link::{Came, Goes};
 use crate::stages::Begun;
@@ -133,13 +134,7 @@ impl FrontEnd for Topics {
 
     fn told(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status> {
         let is_known = self.nodes.get(wanted.node).is_some_and(Option::is_some);
-        match &wish.when {
-            _ if !is_known => Err(Status::NO_NODE),
-            When::Every(millis) if wish.on_change => Ok(When::Changed(*millis)),
-            when @ (When::Every(_) | When::Changed(_) | When::Once) => Ok(when.clone()),
-            When::Clock { .. } => Err(Status::NO_TCLK),
-            When::State { .. } => Err(Status::BAD_EVENT),
-        }
+        event_of_wish(is_known, wish)
     }
 
     fn event(&self, _: usize, _: When) -> Option<usize> {
@@ -179,17 +174,17 @@ impl FrontEnd for Topics {
             // The broker gives what it keeps to a subscriber, even if it is one already.
             topic.is_subscribed = false;
         }
-        let asked = TopicEntry { topic: key, view: number, serial, when, wanted, given_at: None, timed_at: None };
-        self.asked.insert(entry, asked);
+        self.asked.insert(entry, TopicEntry::new((key, number), serial, when, wanted));
     }
 
     fn end(&mut self, entry: EntryKey) {
         let Some(asked) = self.asked.remove(&entry) else { return };
-        let Some(topic) = self.topics.get_mut(asked.topic) else { return };
-        if let Some((_, view)) = topic.views.get_index_mut(asked.view) {
+        let (key, view) = asked.source;
+        let Some(topic) = self.topics.get_mut(key) else { return };
+        if let Some((_, view)) = topic.views.get_index_mut(view) {
             view.entries.swap_remove(&entry);
         }
-        self.unsettle(asked.topic);
+        self.unsettle(key);
     }
 
     /// Returns true: a message is never older than its topic's last.

@@ -1,12 +1,12 @@
 //! Giving values to the entries that want them.
 
-use super::state::{ChannelEntry, ChannelQuestion, ChannelState, ChannelTimer, Channels, Cid, Serial};
-use crate::pool::readers::{Deliver, PoolReaders, Turn};
+use super::state::{ChannelQuestion, ChannelState, ChannelTimer, Channels, Cid, Serial};
+use crate::pool::readers::{Deliver, PoolReaders};
+use crate::pool::values::without_value;
 use crate::show::Sample;
 use crate::stages::Begun;
 use crate::status::Status;
 use crate::time::Moment;
-use crate::when::When;
 
 impl Channels {
     /// Gives the newest value to an entry that came when there was one already.
@@ -20,9 +20,9 @@ impl Channels {
         if asked.given_at.is_some() {
             return;
         }
-        if let Some(latest) = self.channels.get(&asked.channel).and_then(|channel| channel.latest.as_ref()) {
+        if let Some(latest) = self.channels.get(&asked.source).and_then(|channel| channel.latest.as_ref()) {
             let begun = readers.entries.stages.begin();
-            let _ = give(asked, entry, latest, now, begun, readers);
+            let _ = asked.give(entry, latest, now, begun, readers);
         }
         self.time(entry, now);
     }
@@ -40,17 +40,11 @@ impl Channels {
         channel.searches = 0;
         for entry in &channel.entries {
             let Some(asked) = self.asked.get_mut(entry) else { continue };
-            let is_due = match asked.when {
-                When::Changed(pause) => asked.given_at.is_none_or(|at| at + pause <= now.millis),
-                _ => asked.given_at.is_none(),
-            };
+            let is_due = asked.is_due(now);
             if is_due {
-                begun = give(asked, *entry, &sample, now, begun, readers);
+                (begun, _) = asked.give(*entry, &sample, now, begun, readers);
             }
-            if asked.timed_at.is_none()
-                && let Some(due) = asked.next(now, is_due)
-            {
-                asked.timed_at = Some(due);
+            if let Some(due) = asked.time(now, is_due) {
                 self.timers.insert((due, ChannelTimer::Entry(*entry, asked.serial)));
             }
         }
@@ -67,9 +61,9 @@ impl Channels {
     ) {
         let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.serial == serial) else { return };
         let was_due = asked.timed_at.take();
-        if let Some(latest) = self.channels.get(&asked.channel).and_then(|channel| channel.latest.as_ref()) {
+        if let Some(latest) = self.channels.get(&asked.source).and_then(|channel| channel.latest.as_ref()) {
             let begun = readers.entries.stages.begin();
-            let _ = give(asked, entry, latest, now, begun, readers);
+            let _ = asked.give(entry, latest, now, begun, readers);
             // Periods don't grow by what each of them is late.
             asked.given_at = was_due.or(asked.given_at);
         }
@@ -78,9 +72,8 @@ impl Channels {
 
     /// Sets the timer of an entry that is read again and again.
     fn time(&mut self, entry: usize, now: Moment) {
-        let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.timed_at.is_none()) else { return };
-        if let Some(due) = asked.next(now, true) {
-            asked.timed_at = Some(due);
+        let Some(asked) = self.asked.get_mut(&entry) else { return };
+        if let Some(due) = asked.time(now, true) {
             self.timers.insert((due, ChannelTimer::Entry(entry, asked.serial)));
         }
     }
@@ -95,25 +88,23 @@ impl Channels {
     ) {
         let mut begun = readers.entries.stages.begin();
         for (entry, serial) in entries {
-            let is_it = self.asked.get(&entry).is_some_and(|asked| asked.serial == serial);
-            if let Some(asked) = self.asked.get(&entry).filter(|_| is_it) {
-                let turn = Turn { fresh_for: 0, is_last: true, now };
-                begun = readers.take((entry, serial), &asked.part(sample), turn, begun);
-                self.unsettle(asked.channel);
-                self.asked.remove(&entry);
-                readers.entries.forget(entry);
-            }
+            let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.serial == serial) else { continue };
+            let cid = asked.source;
+            (begun, _) = asked.give(entry, sample, now, begun, readers);
+            self.unsettle(cid);
+            self.asked.remove(&entry);
+            readers.entries.forget(entry);
         }
     }
 
     /// Tells the readers of a channel that it has no value.
     fn tell(&mut self, cid: Cid, status: Status, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
-        let sample = Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
+        let sample = without_value(status, now);
         let mut begun = readers.entries.stages.begin();
         for entry in &channel.entries {
             if let Some(asked) = self.asked.get_mut(entry) {
-                begun = give(asked, *entry, &sample, now, begun, readers);
+                (begun, _) = asked.give(*entry, &sample, now, begun, readers);
                 // The next value is news.
                 asked.given_at = None;
             }
@@ -147,7 +138,7 @@ impl Channels {
         channel.is_late = true;
         self.timers.insert((now.millis + AGAIN, ChannelTimer::Late(cid)));
         self.tell(cid, Status::UTIME, now, readers);
-        let sample = Sample { status: Status::UTIME, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
+        let sample = without_value(Status::UTIME, now);
         self.give_last(reads, &sample, now, readers);
     }
 
@@ -158,8 +149,7 @@ impl Channels {
         self.counters.timeouts += 1;
         match exchange.question {
             ChannelQuestion::Read(entries) => {
-                let sample =
-                    Sample { status: Status::UTIME, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
+                let sample = without_value(Status::UTIME, now);
                 self.give_last(entries, &sample, now, readers);
             }
             ChannelQuestion::Bounds => {
@@ -169,38 +159,6 @@ impl Channels {
             }
             ChannelQuestion::Put(put) => self.finish(put, Status::UTIME),
         }
-    }
-}
-
-impl ChannelEntry {
-    /// Returns the time at which it gets the newest value without being told of a change, if there
-    /// is such a time: the next of its period, or the end of its pause if something came within it.
-    fn next(&self, now: Moment, is_given: bool) -> Option<u64> {
-        let given = self.given_at.unwrap_or(now.millis);
-        match self.when {
-            When::Every(period) => Some((given + period).max(now.millis + period / 2)),
-            When::Changed(pause) if !is_given => Some(given + pause),
-            _ => None,
-        }
-    }
-}
-
-/// Gives an entry its part of a sample.
-fn give(
-    asked: &mut ChannelEntry,
-    entry: usize,
-    sample: &Sample,
-    now: Moment,
-    begun: Begun,
-    readers: &mut PoolReaders<'_, impl Deliver>,
-) -> Begun {
-    asked.given_at = Some(now.millis);
-    let turn = Turn { fresh_for: u64::MAX, is_last: false, now };
-    let is_whole = asked.wanted.offset == 0 && sample.bytes.len() == asked.wanted.length as usize;
-    if is_whole {
-        readers.take((entry, asked.serial), sample, turn, begun)
-    } else {
-        readers.take((entry, asked.serial), &asked.part(sample), turn, begun)
     }
 }
 

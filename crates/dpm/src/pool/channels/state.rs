@@ -9,14 +9,13 @@ use slab::Slab;
 
 use crate::acnet::DeviceItem;
 use crate::channel_access::data::Native;
-use crate::database::{ChannelSearch, FrontRequest};
+use crate::database::ChannelSearch;
 use crate::link::{Goes, LinkNumber};
 use crate::pool::keys::EntryKey;
 use crate::pool::readers::PoolCounters;
+use crate::pool::values::ValueEntry;
 use crate::setting::{SettingOutcome, SettingTicket};
 use crate::show::Sample;
-use crate::status::Status;
-use crate::when::When;
 
 /// The client's number of a channel; none is given twice while the other is in use.
 pub(super) type Cid = u32;
@@ -60,17 +59,7 @@ pub(crate) struct Channels {
 pub(super) type Variable = (usize, Arc<str>, bool);
 
 /// An entry as it is asked for.
-#[derive(Debug)]
-pub(super) struct ChannelEntry {
-    pub(super) channel: Cid,
-    pub(super) serial: u64,
-    pub(super) when: When,
-    pub(super) wanted: FrontRequest,
-    /// The time when it got something, in milliseconds.
-    pub(super) given_at: Option<u64>,
-    /// The time at which a timer gives it something, in milliseconds, if one is set.
-    pub(super) timed_at: Option<u64>,
-}
+pub(super) type ChannelEntry = ValueEntry<Cid>;
 
 /// A variable that is read or set.
 #[derive(Debug)]
@@ -260,20 +249,6 @@ impl PoolChannel {
         match &mut self.state {
             ChannelState::Open(open) => Some(open),
             _ => None,
-        }
-    }
-}
-
-impl ChannelEntry {
-    /// Returns its part of a sample of all elements.
-    pub(super) fn part(&self, sample: &Sample) -> Sample {
-        let (from, length) = (self.wanted.offset as usize, self.wanted.length as usize);
-        let to = from.saturating_add(length).min(sample.bytes.len());
-        let Sample { status, timestamp, cycle, .. } = *sample;
-        match sample.bytes.get(from..to).filter(|bytes| !bytes.is_empty()) {
-            _ if status.is_fatal() => Sample { bytes: Box::default(), ..sample.clone() },
-            Some(bytes) => Sample { status, bytes: bytes.into(), timestamp, cycle },
-            None => Sample { status: Status::OUT_OF_BOUNDS, bytes: Box::default(), timestamp, cycle },
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use super::payload;
 use super::state::{TopicEntry, TopicKey, TopicSerial, TopicTimer, Topics};
-use crate::pool::readers::{Deliver, PoolReaders, Turn};
+use crate::pool::readers::{Deliver, PoolReaders};
+use crate::pool::values::without_value;
 use crate::show::Sample;
 use crate::stages::Begun;
 use crate::status::Status;
 use crate::time::Moment;
-use crate::when::When;
 
 impl Topics {
     /// Gives the newest value to an entry that came when there was one already.
@@ -33,17 +33,14 @@ impl Topics {
         for (view, state) in &mut topic.views {
             let sample = match message {
                 Ok(message) => payload::sample(view, message, now),
-                Err(status) => Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 },
+                Err(status) => without_value(status, now),
             };
             due.extend(state.entries.iter().map(|entry| (*entry, sample.clone())));
             state.latest = Some(sample);
         }
         for (entry, sample) in due {
             let Some(asked) = self.asked.get(&entry) else { continue };
-            let is_due = match asked.when {
-                When::Changed(pause) => asked.given_at.is_none_or(|at| at + pause <= now.millis),
-                _ => asked.given_at.is_none(),
-            };
+            let is_due = asked.is_due(now);
             if is_due {
                 begun = self.give(entry, &sample, now, begun, readers);
             }
@@ -73,7 +70,8 @@ impl Topics {
     }
 
     fn latest(&self, asked: &TopicEntry) -> Option<Sample> {
-        self.topics.get(asked.topic)?.views.get_index(asked.view)?.1.latest.clone()
+        let (key, view) = asked.source;
+        self.topics.get(key)?.views.get_index(view)?.1.latest.clone()
     }
 
     fn time(&mut self, entry: usize, now: Moment) {
@@ -82,9 +80,8 @@ impl Topics {
 
     /// Sets the timer of an entry that is read again and again.
     fn time_after(&mut self, entry: usize, now: Moment, is_given: bool) {
-        let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.timed_at.is_none()) else { return };
-        if let Some(due) = asked.next(now, is_given) {
-            asked.timed_at = Some(due);
+        let Some(asked) = self.asked.get_mut(&entry) else { return };
+        if let Some(due) = asked.time(now, is_given) {
             self.timers.insert((due, TopicTimer::Entry(entry, asked.serial)));
         }
     }
@@ -99,11 +96,8 @@ impl Topics {
         readers: &mut PoolReaders<'_, impl Deliver>,
     ) -> Begun {
         let Some(asked) = self.asked.get_mut(&entry) else { return begun };
-        asked.given_at = Some(now.millis);
-        let is_last = asked.when == When::Once;
-        let turn = Turn { fresh_for: if is_last { 0 } else { u64::MAX }, is_last, now };
-        let (serial, topic, view) = (asked.serial, asked.topic, asked.view);
-        let begun = readers.take((entry, serial), &asked.part(sample), turn, begun);
+        let (topic, view) = asked.source;
+        let (begun, is_last) = asked.give(entry, sample, now, begun, readers);
         if is_last {
             self.asked.remove(&entry);
             readers.entries.forget(entry);
@@ -124,7 +118,7 @@ impl Topics {
         readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
         let entries = self.topics.get(key).map(|topic| topic.entries(is_late)).unwrap_or_default();
-        let sample = Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
+        let sample = without_value(status, now);
         for entry in entries {
             let begun = readers.entries.stages.begin();
             let _ = self.give(entry, &sample, now, begun, readers);
@@ -152,19 +146,6 @@ impl Topics {
         self.counters.timeouts += 1;
         self.timers.insert((now.millis + AGAIN, TopicTimer::Late(key, serial)));
         self.tell((key, true), Status::UTIME, now, readers);
-    }
-}
-
-impl TopicEntry {
-    /// Returns the time at which it gets the newest value without being told of a change, if there
-    /// is such a time: the next of its period, or the end of its pause if something came within it.
-    fn next(&self, now: Moment, is_given: bool) -> Option<u64> {
-        let given = self.given_at.unwrap_or(now.millis);
-        match self.when {
-            When::Every(period) => Some((given + period).max(now.millis + period / 2)),
-            When::Changed(pause) if !is_given => Some(given + pause),
-            _ => None,
-        }
     }
 }
 

@@ -7,14 +7,13 @@ use indexmap::{IndexMap, IndexSet};
 use slab::Slab;
 
 use crate::acnet::DeviceItem;
-use crate::database::{Broker, FrontRequest, PropertyPlace, TopicPlace};
+use crate::database::{Broker, PropertyPlace, TopicPlace};
 use crate::link::Goes;
 use crate::pool::keys::EntryKey;
 use crate::pool::readers::PoolCounters;
+use crate::pool::values::ValueEntry;
 use crate::setting::{SettingOutcome, SettingTicket};
 use crate::show::Sample;
-use crate::status::Status;
-use crate::when::When;
 
 /// The number of a topic.
 pub(super) type TopicKey = usize;
@@ -47,20 +46,8 @@ pub(crate) struct Topics {
     pub(super) done: Vec<SettingOutcome>,
 }
 
-/// An entry as it is asked for.
-#[derive(Debug)]
-pub(super) struct TopicEntry {
-    pub(super) topic: TopicKey,
-    /// The number of its view of the topic.
-    pub(super) view: usize,
-    pub(super) serial: u64,
-    pub(super) when: When,
-    pub(super) wanted: FrontRequest,
-    /// The time when it got something, in milliseconds.
-    pub(super) given_at: Option<u64>,
-    /// The time at which a timer gives it something, in milliseconds, if one is set.
-    pub(super) timed_at: Option<u64>,
-}
+/// An entry as it is asked for: its topic, and the number of its view of that.
+pub(super) type TopicEntry = ValueEntry<(TopicKey, usize)>;
 
 /// A topic that is read.
 #[derive(Debug)]
@@ -245,20 +232,6 @@ impl BrokerSession {
             if !self.puts.contains_key(&self.next_id) && !self.granting.contains_key(&self.next_id) {
                 return self.next_id;
             }
-        }
-    }
-}
-
-impl TopicEntry {
-    /// Returns its part of a sample of all elements.
-    pub(super) fn part(&self, sample: &Sample) -> Sample {
-        let (from, length) = (self.wanted.offset as usize, self.wanted.length as usize);
-        let to = from.saturating_add(length).min(sample.bytes.len());
-        let Sample { status, timestamp, cycle, .. } = *sample;
-        match sample.bytes.get(from..to).filter(|bytes| !bytes.is_empty()) {
-            _ if status.is_fatal() => Sample { bytes: Box::default(), ..sample.clone() },
-            Some(bytes) => Sample { status, bytes: bytes.into(), timestamp, cycle },
-            None => Sample { status: Status::OUT_OF_BOUNDS, bytes: Box::default(), timestamp, cycle },
         }
     }
 }
