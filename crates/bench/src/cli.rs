@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 use crate::cluster::ClusterBench;
 use crate::federation::FederationBench;
 use crate::multicast_test::MulticastTest;
+use crate::watch::WatchBench;
 use crate::{peers, report, scenario};
 
 /// Measure this server, or any other that speaks XMPP.
@@ -39,6 +40,9 @@ enum BenchCommand {
     /// Find out what a cluster of any server loses while its nodes die: messages and sessions
     #[command(after_help = CLUSTER_EXAMPLES)]
     Cluster(ClusterBench),
+    /// Measure what it costs a server to be watched: by `top`, `profile` and `trace`
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch(WatchBench),
     /// Run a scenario against a server
     #[command(after_help = RUN_EXAMPLES)]
     Run {
@@ -78,6 +82,7 @@ impl Bench {
             BenchCommand::MulticastTest(test) => return test.run(),
             BenchCommand::Federation(federation) => federation.run(),
             BenchCommand::Cluster(cluster) => cluster.run(),
+            BenchCommand::Watch(watch) => watch.run(),
             BenchCommand::Run { scenario } => return run::run(&scenario),
             BenchCommand::Compare { files, html, markdown } => {
                 report::compare::run(&files, html.as_deref(), markdown.as_deref())
@@ -110,6 +115,13 @@ Examples:
 Exit codes:
   0    what was acknowledged has come, once and in its order, or is in an archive
   1    something was lost, came twice with different ids, or came out of order; or nobody could log in";
+
+const WATCH_EXAMPLES: &str = "\
+Examples:
+  rookery bench watch
+  rookery bench watch --pairs 10 --seconds 1 --rounds 1
+
+The server is this program, in a temporary folder on loopback.";
 
 const PEERS_EXAMPLES: &str = "\
 Examples:

@@ -27,7 +27,8 @@ use crate::pairs::{Cost, Pairs};
 use crate::process::{Cpu, median_and_min, private_bytes};
 use crate::rookery::MeasuredServer;
 use crate::{BenchOutcome, chat};
-use servers::{Two, running, target};
+pub(crate) use servers::target;
+use servers::{Two, running};
 
 /// `rookery bench federation`.
 #[derive(Debug, Clone, Args)]

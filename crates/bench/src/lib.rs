@@ -10,7 +10,7 @@
 //!   [`engine`]: threads, clients, counters. [`result`]: the measurements of a run. [`report`]:
 //!   their presentation. [`peers`]: the same loads on several servers. [`federation`]: one load on
 //!   two servers that talk to each other. [`cluster`]: losses of several hosts of one domain while
-//!   they die.
+//!   they die. [`watch`]: the cost of looking into a running server.
 //! * [`multicast_test`]: the experiments of 2007, in process.
 //! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account
 //!   exists. For benchmarks too large for sockets, such as a million sessions.
@@ -49,6 +49,7 @@ pub mod report;
 pub mod result;
 pub mod rookery;
 pub mod scenario;
+pub mod watch;
 
 /// Everything that a benchmark can fail with ends the benchmark: the text is for the person who
 /// runs it.

@@ -3,6 +3,18 @@
 use super::rig::{CliRig, FREE_PORTS};
 
 #[test]
+fn what_watching_costs_is_measured_for_every_instrument() {
+    let rig = CliRig::new();
+    let said = rig.run(&["bench", "watch", "--pairs", "2", "--window", "1", "--seconds", "1", "--rounds", "1"]).fine();
+    for instrument in
+        ["top", "top --by stages", "top --by sessions", "top --by modules", "profile", "trace (of another)"]
+    {
+        let line = said.lines().find(|line| line.strip_prefix(instrument).is_some_and(|rest| rest.starts_with("  ")));
+        assert!(line.is_some_and(|line| line.ends_with('%')), "{instrument}: {said}");
+    }
+}
+
+#[test]
 fn accounts_of_a_load_are_made_and_removed_with_all_they_left() {
     let rig = CliRig::new();
     let tables = "[modules.register]\nenabled = true\nmin_password = 1\n";
