@@ -28,6 +28,7 @@ mod nearest;
 mod ports;
 mod read;
 pub mod size;
+mod traces;
 mod uploads;
 mod web;
 
@@ -51,6 +52,7 @@ pub use example::{example, short as short_example};
 pub use federation::{Exception, FederationConfig, FederationRule, OwnFederation};
 pub use limits::ClientLimits;
 pub use login::{DirectoryGroups, DomainLogin};
+pub use traces::TracesConfig;
 pub use uploads::UploadsConfig;
 pub use web::{Acme, WebConfig, WebTls};
 
@@ -91,6 +93,8 @@ pub struct ServerConfig {
     pub limits: ClientLimits,
     /// The settings of what helps to find out why something is slow.
     pub instruments: Instruments,
+    /// The collector of traces.
+    pub traces: TracesConfig,
     /// The settings of the log.
     pub log: LogConfig,
     /// The modules of domains that say nothing of their own.
@@ -409,6 +413,7 @@ impl ServerConfig {
             dpm: DpmConfig::default(),
             limits: ClientLimits::default(),
             instruments: Instruments { slow_ms: rookery_observe::slow::LIMIT_MS },
+            traces: TracesConfig::default(),
             log: LogConfig { level: "info".into(), format: LogFormat::Text },
             modules,
         }
@@ -514,6 +519,8 @@ impl ServerConfig {
             &mut self.uploads.trusted,
             &mut self.events.secret_file,
             &mut self.events.trusted,
+            &mut self.traces.header_file,
+            &mut self.traces.trusted,
         ]
         .into_iter()
         .chain(of_dpm)

@@ -178,12 +178,13 @@ fn needs_restart(new: &ServerConfig, started: &ServerConfig) -> Vec<ChangedKey> 
 
 /// Keys and tables that stay as they were at the start, each with whether two configurations differ
 /// there.
-const FIXED: [(&str, Differs); 11] = [
+const FIXED: [(&str, Differs); 12] = [
     ("[listen]", |new, started| new.listen != started.listen),
     ("shards", |new, started| new.shards != started.shards),
     ("web.connections", |new, started| new.web.connections != started.web.connections),
     ("[uploads]", |new, started| new.uploads != started.uploads),
     ("[events]", |new, started| new.events != started.events),
+    ("[traces]", |new, started| new.traces != started.traces),
     ("[store]", |new, started| new.store != started.store),
     ("[cluster]", |new, started| new.cluster != started.cluster),
     ("federation.enabled", |new, started| new.federates() != started.federates()),

@@ -24,7 +24,8 @@
 //!   through [`control`], by which other commands also report their actions; [`columns`] prints
 //!   lists.
 //! - [`top`] shows the running server's activity, [`profile`] where its time goes, [`trace`] the
-//!   way of stanzas, [`slow`] slow events; [`doctor`] says what is wrong with it.
+//!   way of stanzas, [`slow`] slow events; [`doctor`] says what is wrong with it; [`traces`] reads
+//!   who collects traces.
 //! - [`check`] checks all of that without changing it; [`user`], [`admin`] and [`token`] change
 //!   accounts, administrators and tokens, [`s2s`] shows other servers; [`store`] changes the
 //!   database as a whole, [`backup`] saves all data of a server, [`install`] downloads files for
@@ -79,6 +80,7 @@ mod supervisor;
 mod token;
 mod top;
 mod trace;
+mod traces;
 mod uploads;
 mod user;
 mod watch;

@@ -303,6 +303,7 @@ fn start_web(
         readings: start.dpm.as_ref().map(|opened| opened.readings()),
         events: start.shared.events.clone(),
         posts: crate::events::posted(&start.loaded.config, folder)?,
+        traces: crate::traces::collector(&start.loaded.config)?,
         control: control::bind(folder),
     };
     let front = rookery_web::start(listeners, web_settings(&start.loaded), reach);

@@ -46,6 +46,8 @@ enum By {
     Modules,
     /// Other servers and components, by what waits for them
     Servers,
+    /// The stages on the path of all stanzas, in their order: where the time of the shards goes
+    Stages,
 }
 
 impl By {
@@ -57,6 +59,7 @@ impl By {
             By::Rooms => "rooms",
             By::Modules => "modules",
             By::Servers => "servers",
+            By::Stages => "stages",
         }
     }
 }

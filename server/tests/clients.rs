@@ -310,6 +310,7 @@ scenarios! {
         a_stop_is_announced
         what_was_acknowledged_survives_a_kill
         new_accounts_need_no_restart
+        a_collector_of_traces_gets_spans_of_stanzas
     }
     certificates {
         certificates_are_issued_and_renewed

@@ -1,8 +1,16 @@
 """What users notice of what operators do."""
 
+import json
 import os
+import re
 import signal
 import subprocess
+import threading
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from person import Person, Refused, befriend
 from rookery import Rookery
@@ -119,6 +127,68 @@ async def new_accounts_need_no_restart():
         server.command("user", "add", "carol@localhost", "--password-stdin", said="secret\n")
         async with Person(server, "carol@localhost"):
             pass
+
+
+async def a_collector_of_traces_gets_spans_of_stanzas():
+    requests = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            requests.append((self.path, self.headers["Authorization"], body))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    collector = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{collector.server_port}/v1/traces"
+    # Slow events would name who has waited.
+    tables = f'[instruments]\nslow_ms = 0\n[traces]\nurl = "{url}"\nheader_file = "header"\nticks_per_minute = 6000'
+    server = Rookery("alice", "bob", tables=tables)
+    (server.folder / "header").write_text("Authorization: Bearer secret\n")
+    try:
+        async with server, Person(server, "alice@localhost") as alice, Person(server, "bob@localhost") as bob:
+            spans = await _spans_of_a_message(requests, alice, bob)
+            for path, authorization, body in requests:
+                assert (path, authorization) == ("/v1/traces", "Bearer secret")
+                assert b"never to be seen" not in body and b"alice" not in body
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.web_port}/metrics") as metrics:
+                page = metrics.read().decode()
+            told = re.search(r"^rookery_trace_spans_total (\d+)$", page, re.MULTILINE)
+            assert int(told[1]) >= len(spans), page
+            shown = json.loads(server.command("top", "--by", "stages", "--once", "--json"))
+            rows = {row["name"]: row for row in shown["rows"]}
+            assert rows["route"]["totals"]["calls"] > 0 and rows["write"]["totals"]["seconds"] > 0, shown
+    finally:
+        collector.shutdown()
+
+
+async def _spans_of_a_message(requests, alice, bob):
+    """Writes messages until one of them is in a span, and returns all spans, read by OpenTelemetry's own messages."""
+    for _ in range(60):
+        for _ in range(100):
+            alice.write(bob.bare, "never to be seen")
+            await bob.reads("never to be seen", of=alice.bare)
+        spans = {}
+        for _, _, body in requests:
+            request = ParseDict(json.loads(body), ExportTraceServiceRequest())
+            (resource,) = request.resource_spans
+            names = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}
+            assert names["service.name"] == "rookery", names
+            spans.update((span.span_id, span) for span in resource.scope_spans[0].spans)
+        for message in spans.values():
+            below = {span.name for span in spans.values() if span.parent_span_id == message.span_id}
+            if message.name == "message" and {"stamp", "route"} <= below:
+                tick = spans[message.parent_span_id]
+                assert tick.name == "tick" and not tick.parent_span_id, tick
+                assert tick.start_time_unix_nano <= message.start_time_unix_nano <= message.end_time_unix_nano
+                assert message.end_time_unix_nano <= tick.end_time_unix_nano and tick.trace_id == message.trace_id
+                return spans
+    raise AssertionError(f"no message in {len(requests)} requests")
 
 
 def _make_certificate(folder):

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rookery_fanout::{Addresses, Audience, Packet, StanzaType};
 use rookery_jid::{Jid, JidRef};
+use rookery_observe::StanzaStage;
 
 use crate::World;
 use crate::filter::DELIVERY;
@@ -76,13 +77,14 @@ impl World {
 
     /// Delivers a packet to addresses whose home this is.
     pub(crate) fn deliver_copies(&mut self, packet: &Packet, to: &Addresses) {
-        if self.people.moves.is_some() {
-            let others = |to| Mail::Copies { to: Arc::new(to), packet: packet.clone() };
-            if let Some(here) = self.sift(to, (packet.bytes().len(), false), others) {
-                return self.deliver_copies_here(packet, &here);
-            }
-        }
-        self.deliver_copies_here(packet, to);
+        let outer = self.counters.path.enter(StanzaStage::Deliver);
+        let others = |to| Mail::Copies { to: Arc::new(to), packet: packet.clone() };
+        let here = match self.people.moves {
+            Some(_) => self.sift(to, (packet.bytes().len(), false), others),
+            None => None,
+        };
+        self.deliver_copies_here(packet, here.as_ref().unwrap_or(to));
+        self.counters.path.back(outer);
     }
 
     fn deliver_copies_here(&mut self, packet: &Packet, to: &Addresses) {

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_jid::{Jid, JidRef, prepare};
+use rookery_observe::StanzaStage;
 use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Kind, Stanza, ns};
 
@@ -32,8 +33,10 @@ pub enum Intake {
 impl World {
     /// Takes a stanza from a bound session.
     pub fn stanza(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
+        let outer = self.counters.path.enter_stanza(|| (name_of(stanza.kind()), stanza.bytes().len()));
         let too_fast = self.charge(link, stanza.bytes().len());
         let intake = self.take_in(link, stanza);
+        self.counters.path.end_stanza(outer);
         self.assert_whole(link);
         match too_fast.map(|wait_ms| self.throttle(link, wait_ms)) {
             Some(Intake::Full) => Intake::Full,
@@ -176,8 +179,12 @@ impl World {
     }
 
     /// Returns the canonical form of a session's stanza, with its full JID as sender.
-    pub(crate) fn stamp(&self, link: Link, stanza: Stanza<'_>, type_: StanzaType) -> Option<Packet> {
-        self.stamp_as(link, stanza, type_, self.outboxes.address(link)?.as_ref())
+    pub(crate) fn stamp(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType) -> Option<Packet> {
+        let outer = self.counters.path.enter(StanzaStage::Stamp);
+        let address = self.outboxes.address(link);
+        let packet = address.and_then(|address| self.stamp_as(link, stanza, type_, address.as_ref()));
+        self.counters.path.back(outer);
+        packet
     }
 
     pub(crate) fn stamp_as(
@@ -246,6 +253,16 @@ impl World {
         if let Ok(packet) = Packet::built(&reply.finish()) {
             self.push(link, &packet, rookery_fanout::To::Full);
         }
+    }
+}
+
+/// Returns the name under which the time of a stanza is recorded.
+fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Message => "message",
+        Kind::Presence => "presence",
+        Kind::Iq => "iq",
+        Kind::Other => "element",
     }
 }
 

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use rookery_fanout::{Link, Packet, PushOutcome, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
+use rookery_observe::StanzaStage;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Namespaces, Writer, ns};
 
@@ -35,7 +36,9 @@ impl World {
         let hash = self.hash(to.bare_str());
         let shard = self.hop(hash);
         if shard == self.shard() {
+            let outer = self.counters.path.enter(StanzaStage::Deliver);
             self.deliver(hash, packet, to, Notes::default());
+            self.counters.path.back(outer);
         } else {
             self.sight(packet, to, Step::Goes, || self.place_of_hop(shard, "the home of the account"));
             self.post(shard, Mail::Route { to: to.to_jid(), packet: packet.clone() });

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use rookery_observe::{SAMPLED_CALLS, Since};
+use rookery_observe::{SAMPLED_CALLS, Since, StanzaStage};
 
 use crate::World;
 
@@ -22,7 +22,13 @@ impl World {
     /// Makes a call of a module.
     #[inline]
     pub(crate) fn tallied<T>(&mut self, module: &'static str, call: impl FnOnce(&mut World) -> T) -> T {
-        if self.clock.now_ms >= self.tally.until_ms { call(self) } else { self.tally_call(module, call) }
+        if self.clock.now_ms >= self.tally.until_ms && !self.counters.path.is_measured() {
+            return call(self);
+        }
+        let outer = self.counters.path.enter(StanzaStage::Modules);
+        let done = if self.clock.now_ms >= self.tally.until_ms { call(self) } else { self.tally_call(module, call) };
+        self.counters.path.back(outer);
+        done
     }
 
     #[inline(never)]

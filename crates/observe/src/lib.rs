@@ -7,16 +7,20 @@
 //! Here: the counters. [`histogram`]: distributions. [`stages`], [`multicast`]: where the time of
 //! a multicast goes. [`wait`]: durations. [`bound`]: limits, for operators. [`lines`]: the newest
 //! lines of the log. [`modules`]: the work of modules. [`cluster`]: other nodes.
-//! [`slow`](mod@slow): slow events. [`vital`](mod@vital): threads without which the process must
-//! end.
+//! [`slow`](mod@slow): slow events. [`path`], [`clock`]: the stages on the path of every stanza.
+//! [`spans`]: ticks for collectors of traces. [`vital`](mod@vital): threads without which the
+//! process must end.
 
 pub mod bound;
+pub mod clock;
 pub mod cluster;
 pub mod histogram;
 pub mod lines;
 pub mod modules;
 pub mod multicast;
+pub mod path;
 pub mod slow;
+pub mod spans;
 pub mod stages;
 pub mod vital;
 pub mod wait;
@@ -25,9 +29,11 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 pub use bound::{Bound, Most, Per, Unit};
+pub use clock::StanzaPath;
 pub use histogram::{Histogram, NamedHistograms};
 pub use modules::{CallsOfModule, ModuleCalls, SAMPLED_CALLS};
 pub use multicast::{MulticastStage, MulticastStages};
+pub use path::StanzaStage;
 pub use slow::{Slow, SlowEvent, slow};
 pub use vital::vital;
 pub use wait::Since;
@@ -59,6 +65,8 @@ pub struct Counters {
     pub bound: u64,
     /// The times that the stages of multicasts take, if they are measured.
     pub stages: MulticastStages,
+    /// The times that the stages on the path of stanzas take, in some ticks.
+    pub path: StanzaPath,
     /// From the beginning of the tick that read a stanza until its copies were written, on whatever
     /// shard, in nanoseconds: each copy once. What waits for the store, or for a slow reader,
     /// counts from when it goes on.
@@ -122,6 +130,7 @@ impl AddAssign<&Counters> for Counters {
         self.remote_out += other.remote_out;
         self.bound += other.bound;
         self.stages += &other.stages;
+        self.path += &other.path;
         self.delivery += &other.delivery;
         self.mailbox += &other.mailbox;
         self.store_waits += &other.store_waits;

@@ -82,7 +82,14 @@ pub struct SlowRing {
     /// Milliseconds from which on something is slow.
     limit_ms: AtomicU64,
     counts: [AtomicU64; Slow::ALL.len()],
-    newest: Mutex<VecDeque<SlowEvent>>,
+    newest: Mutex<NewestSlow>,
+}
+
+/// The newest events, oldest first, and the number of all that there were.
+#[derive(Debug)]
+struct NewestSlow {
+    events: VecDeque<SlowEvent>,
+    total: u64,
 }
 
 impl Default for SlowRing {
@@ -97,7 +104,7 @@ impl SlowRing {
         Self {
             limit_ms: AtomicU64::new(LIMIT_MS),
             counts: [const { AtomicU64::new(0) }; Slow::ALL.len()],
-            newest: Mutex::new(VecDeque::new()),
+            newest: Mutex::new(NewestSlow { events: VecDeque::new(), total: 0 }),
         }
     }
 
@@ -134,16 +141,27 @@ impl SlowRing {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let [what, whose, why] = [what, whose, why].map(cut);
+        let event = SlowEvent { unix_ms, kind, lasted, what, whose, why };
         let mut newest = self.lock();
-        if newest.len() >= MOST_EVENTS {
-            newest.pop_front();
+        if newest.events.len() >= MOST_EVENTS {
+            newest.events.pop_front();
         }
-        newest.push_back(SlowEvent { unix_ms, kind, lasted, what, whose, why });
+        newest.events.push_back(event);
+        newest.total += 1;
     }
 
     /// Returns the newest events, oldest first.
     pub fn newest(&self) -> Vec<SlowEvent> {
-        self.lock().iter().cloned().collect()
+        self.lock().events.iter().cloned().collect()
+    }
+
+    /// Returns the events after the first `seen` ones, oldest first, as far as they are still kept,
+    /// and the number of all that there were.
+    pub fn since(&self, seen: u64) -> (Vec<SlowEvent>, u64) {
+        let newest = self.lock();
+        let kept = newest.events.len();
+        let new = usize::try_from(newest.total.saturating_sub(seen)).unwrap_or(kept).min(kept);
+        (newest.events.iter().skip(kept - new).cloned().collect(), newest.total)
     }
 
     /// Returns how many events there were since the start, by kind.
@@ -152,7 +170,7 @@ impl SlowRing {
     }
 
     /// Locks the list. Nothing that is done under the lock can panic halfway.
-    fn lock(&self) -> MutexGuard<'_, VecDeque<SlowEvent>> {
+    fn lock(&self) -> MutexGuard<'_, NewestSlow> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -210,6 +228,10 @@ mod tests {
         (0..MOST_EVENTS as u64 + 5).for_each(|at| note(&ring, Slow::Store, 1000 + at));
         let newest = ring.newest();
         assert_eq!((newest.len(), newest[0].whose.as_str()), (MOST_EVENTS, "1005"));
+        let total = MOST_EVENTS as u64 + 5;
+        let whose = |seen| ring.since(seen).0.first().map(|event| event.whose.clone());
+        assert_eq!((whose(total), whose(total - 1), whose(0)), (None, Some("1260".into()), Some("1005".into())));
+        assert_eq!(ring.since(total).1, total);
         ring.set_limit_ms(0);
         note(&ring, Slow::Store, u64::MAX);
         assert_eq!(ring.newest(), newest);

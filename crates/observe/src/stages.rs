@@ -75,13 +75,18 @@ impl<S: Stage> Stages<S> {
     pub fn end(&mut self, stage: S, begun: Begun) -> Begun {
         let Some(begun) = begun.0 else { return Begun(None) };
         let now = Instant::now();
+        self.add(stage, now - begun);
+        Begun(Some(now))
+    }
+
+    /// Adds a call that took so long.
+    pub(crate) fn add(&mut self, stage: S, lasted: Duration) {
         let place = S::ALL.iter().position(|other| *other == stage);
         if let Some(measured) = place.and_then(|place| self.measured.get_mut(place)) {
             measured.taken.calls += 1;
-            measured.taken.time += now - begun;
-            measured.calls.record_time(now - begun);
+            measured.taken.time += lasted;
+            measured.calls.record_time(lasted);
         }
-        Begun(Some(now))
     }
 
     /// Returns the time that a stage has taken.

@@ -44,7 +44,8 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Returns the shard's counters so far, for the tick that begins.
-    pub(crate) fn begin_work(&self, ready: usize) -> TickWork {
+    pub(crate) fn begin_work(&mut self, ready: usize) -> TickWork {
+        self.world.counters.path.begin_tick(self.index());
         let counters = &self.world.counters;
         TickWork {
             since: Since::now(),
@@ -60,6 +61,7 @@ impl<D: Driver> Shard<D> {
     /// Counts how long the copies of this tick took, which are written now: those of mail from the
     /// beginning of the tick that sent it. A long tick is recorded with its work.
     pub(crate) fn measure(&mut self, work: &TickWork) {
+        self.world.counters.path.end_tick();
         let lasted = work.since.elapsed();
         slow().note(Slow::Tick, lasted, || self.words_of(work));
         let mut own = self.world.outboxes.pushed_total() - work.copies;

@@ -2,6 +2,7 @@
 
 use rookery_fanout::Link;
 use rookery_hub::Intake;
+use rookery_observe::StanzaStage;
 use rookery_stream::error::StreamError;
 use rookery_xml::{Fault, Limits, Scan, Scanner, Stanza, ns, slow};
 use tracing::debug;
@@ -36,7 +37,10 @@ impl<D: Driver> Shard<D> {
             return self.lost(link);
         }
         let mut buffer = std::mem::take(&mut self.buffers.buffer);
-        match self.driver.recv(socket, &mut buffer) {
+        let outer = self.world.counters.path.enter(StanzaStage::Read);
+        let read = self.driver.recv(socket, &mut buffer);
+        self.world.counters.path.back(outer);
+        match read {
             Ok(0) => self.lost(link),
             Ok(len) => {
                 self.received(link, buffer.get_mut(..len).unwrap_or_default());
@@ -59,7 +63,9 @@ impl<D: Driver> Shard<D> {
         let Some(tls) = &mut connection.tls else { return self.input(link, bytes) };
         let mut plain = std::mem::take(&mut self.buffers.plain);
         let mut out = Vec::new();
+        let outer = self.world.counters.path.enter(StanzaStage::Decrypt);
         let progress = tls.read(bytes, &mut plain, &mut out);
+        self.world.counters.path.back(outer);
         self.write_wire(link, &out, 0);
         match progress {
             Ok(progress) => {
@@ -85,6 +91,13 @@ impl<D: Driver> Shard<D> {
 
     /// Processes input of the transport.
     pub(crate) fn input(&mut self, link: Link, bytes: &mut [u8]) {
+        let outer = self.world.counters.path.enter(StanzaStage::Scan);
+        self.input_of_stage(link, bytes);
+        self.world.counters.path.back(outer);
+    }
+
+    #[inline]
+    fn input_of_stage(&mut self, link: Link, bytes: &mut [u8]) {
         let Some(connection) = self.connections.get(link) else { return };
         match (&connection.wire, &connection.stage) {
             (_, ConnectionStage::Away(_)) => self.send_home(link, bytes),

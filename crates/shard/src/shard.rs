@@ -19,7 +19,7 @@ use rookery_base::Map;
 use rookery_base::lock::lock;
 use rookery_fanout::{Link, Station, View};
 use rookery_hub::{Event, World};
-use rookery_observe::Since;
+use rookery_observe::{Since, StanzaStage};
 use rookery_stream::bosh::AnswerCondition;
 use rookery_stream::error::StreamError;
 use rookery_stream::websocket::Frames;
@@ -242,9 +242,11 @@ impl<D: Driver> Shard<D> {
         }
         let envelopes = self.common.post.take(self.index);
         work.envelopes = envelopes.len();
+        let outer = self.world.counters.path.enter(StanzaStage::Letters);
         for letter in envelopes {
             self.open(letter);
         }
+        self.world.counters.path.back(outer);
         self.timers();
         self.end_with_proofs();
         self.give_up_relayed();

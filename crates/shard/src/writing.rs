@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use rookery_fanout::{Link, begin_message};
-use rookery_observe::SAMPLED;
+use rookery_observe::{SAMPLED, StanzaStage};
 use rookery_stream::error::StreamError;
 use rookery_stream::websocket::framing;
 use tracing::debug;
@@ -53,7 +53,9 @@ impl<D: Driver> Shard<D> {
             }
             let mut rendered = std::mem::take(&mut self.buffers.rendered);
             rendered.clear();
+            let outer = self.world.counters.path.enter(StanzaStage::Render);
             self.world.outboxes.render(link, WRITE, &mut rendered);
+            self.world.counters.path.back(outer);
             self.measured.writes = self.measured.writes.wrapping_add(1);
             if self.measured.writes.is_multiple_of(SAMPLED) {
                 self.world.counters.writes.of(connection.wire.transport().label()).record(rendered.len() as u64);
@@ -73,7 +75,10 @@ impl<D: Driver> Shard<D> {
     fn write_plain(&mut self, link: Link, rendered: &[u8]) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(socket) = &connection.socket else { return };
-        let sent = match self.driver.send(socket, rendered) {
+        let outer = self.world.counters.path.enter(StanzaStage::Write);
+        let sent = self.driver.send(socket, rendered);
+        self.world.counters.path.back(outer);
+        let sent = match sent {
             Ok(sent) => sent,
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             Err(error) => {
@@ -117,7 +122,10 @@ impl<D: Driver> Shard<D> {
         let Some(tls) = &mut connection.tls else { return self.write_wire(link, bytes, covers) };
         let mut cipher = std::mem::take(&mut self.buffers.cipher);
         cipher.clear();
-        if let Err(error) = tls.write(bytes, &mut cipher) {
+        let outer = self.world.counters.path.enter(StanzaStage::Encrypt);
+        let encrypted = tls.write(bytes, &mut cipher);
+        self.world.counters.path.back(outer);
+        if let Err(error) = encrypted {
             debug!(%error, "TLS can't write");
             self.lost(link);
         } else {
@@ -141,7 +149,10 @@ impl<D: Driver> Shard<D> {
             let covers = unsent.covers;
             return self.world.outboxes.commit(link, covers);
         }
-        match self.driver.send(socket, bytes) {
+        let outer = self.world.counters.path.enter(StanzaStage::Write);
+        let sent = self.driver.send(socket, bytes);
+        self.world.counters.path.back(outer);
+        match sent {
             Ok(sent) if sent >= bytes.len() => self.world.outboxes.sent(link, covers),
             Ok(sent) => self.keep_unsent(link, bytes.get(sent..).unwrap_or_default(), covers),
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.keep_unsent(link, bytes, covers),

@@ -4,14 +4,15 @@ use std::error::Error as StdError;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::client::conn::http1;
-use hyper::header::{HOST, HeaderValue};
+use hyper::header::{HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::http::response::Parts;
 use hyper::http::uri::Scheme;
-use hyper::{Request, Uri};
+use hyper::{Method, Request, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -19,6 +20,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// The reason why a request has no answer.
@@ -63,6 +65,37 @@ where
     let (parts, body) = sender.send_request(request).await?.into_parts();
     Ok((parts, Limited::new(body, most_bytes).collect().await?.to_bytes()))
 }
+
+/// Posts a body to an address, with these headers, on a connection of its own. Returns why it wasn't
+/// accepted within the time.
+pub(crate) async fn post(
+    tls: &TlsConnector,
+    url: &Uri,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Bytes,
+    patience: Duration,
+) -> Result<(), String> {
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    let host = url.authority().map_or("", |authority| authority.as_str());
+    let mut request =
+        Request::builder().method(Method::POST).uri(path).header(HOST, host).header(USER_AGENT, "Rookery");
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
+    let sending = async {
+        let mut sender = open(tls, url).await.map_err(|error| error.to_string())?;
+        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let status = response.status();
+        // It is read to its end, so that the other side may say all that it wants to.
+        let _ = Limited::new(response.into_body(), MOST_ANSWERED).collect().await;
+        if status.is_success() { Ok(()) } else { Err(format!("the answer is {status}")) }
+    };
+    timeout(patience, sending).await.unwrap_or_else(|_| Err("there is no answer".to_owned()))
+}
+
+/// The bytes of an answer to a post that are read.
+const MOST_ANSWERED: usize = 64 * 1024;
 
 /// Opens a connection to the host of an address, encrypted unless that says `http:`. The time is
 /// the caller's to bound.

@@ -33,7 +33,8 @@
 //! the admin page are drawn from, [`history`] their past; [`bounds`] is what strangers can take of
 //! all that. [`comparison`] is what differs between the server and its configuration, [`records`]
 //! what DNS says of its domains, `doctor` what is wrong with the server; `https` asks others.
-//! [`events`] tells other programs what happens. [`readings`] is how devices are read for the API.
+//! [`events`] tells other programs what happens, [`traces`] tells a collector where the time goes.
+//! [`readings`] is how devices are read for the API.
 
 mod accept;
 mod access;
@@ -79,6 +80,7 @@ mod route;
 pub mod samples;
 pub mod site;
 mod storage;
+pub mod traces;
 pub mod upload;
 pub mod websocket;
 mod words;
@@ -239,6 +241,8 @@ pub(crate) struct WebShared {
     /// The events for other programs, and the counts of what was posted.
     pub events: EventLog,
     pub posted: Arc<events::post::PostCounts>,
+    /// The counts of the spans that were posted.
+    pub traced: Arc<traces::TraceCounts>,
     /// Requests of BOSH that wait for their answers.
     pub waiting: AtomicUsize,
     pub encoder: coding::Encoder,
@@ -271,6 +275,8 @@ pub struct Reach {
     pub events: EventLog,
     /// The address that they are posted to, if there is one.
     pub posts: Option<events::post::PostSettings>,
+    /// The collector of traces, if there is one.
+    pub traces: Option<traces::TraceSettings>,
     /// The control socket, bound already; `None` if there is none.
     pub control: Option<UnixListener>,
 }
@@ -300,6 +306,7 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         readings,
         events,
         posts,
+        traces,
         control,
     } = reach;
     let settings = RwLock::new(Arc::new(settings));
@@ -329,6 +336,7 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         feeds: readings::OpenFeeds::default(),
         events,
         posted: Arc::default(),
+        traced: Arc::default(),
         waiting: AtomicUsize::new(0),
         encoder: coding::Encoder::default(),
     });
@@ -338,6 +346,9 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         runtime.block_on(async move {
             if let Some(posts) = posts {
                 tokio::spawn(events::post::run(served.events.clone(), posts, served.posted.clone()));
+            }
+            if let Some(settings) = traces {
+                tokio::spawn(traces::run(settings, served.traced.clone()));
             }
             accept::serve(listeners, control, served, stopped).await;
         })

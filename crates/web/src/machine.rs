@@ -30,6 +30,8 @@ pub struct MachineReadings {
     pub bucket_failures: u64,
     /// The counts of the events that were posted.
     pub posted: std::sync::Arc<crate::events::post::PostCounts>,
+    /// The counts of the spans that were posted.
+    pub traced: std::sync::Arc<crate::traces::TraceCounts>,
 }
 
 /// Readings of a process, as those of every other that Prometheus watches.

@@ -3,11 +3,12 @@
 //! Shards count for themselves, in plain numbers; a scrape asks each for a copy. Names and units
 //! follow the conventions: `rookery_` in front, the unit in the name, `_total` at the end of
 //! counters. `page` writes the format, `known` has the counters that exist before the first event,
-//! and `cluster` those of a node.
+//! `stages` those of where the time goes, and `cluster` those of a node.
 
 mod cluster;
 mod known;
 mod page;
+mod stages;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,6 +66,7 @@ pub(crate) async fn answer(shared: Arc<WebShared>) -> Response<Body> {
             certificates: asked.settings().certificates.clone(),
             bucket_failures: asked.files.failures().map_or(0, |(failures, _)| failures),
             posted: asked.posted.clone(),
+            traced: asked.traced.clone(),
         };
         (asked.door.census(), machine)
     };
@@ -117,7 +119,9 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
     logins(&mut page, census);
     stanzas(&mut page, census);
     servers(&mut page, census);
-    stages(&mut page, census);
+    stages::stanzas(&mut page, census);
+    stages::multicasts(&mut page, census);
+    stages::traces(&mut page, &machine.traced);
     times(&mut page, census, counts);
     slow_events(&mut page);
     if let Some(seen) = rookery_observe::cluster::seen() {
@@ -398,20 +402,6 @@ fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
     }
 }
 
-/// Writes where the time of stanzas with many recipients goes; nothing while `profile` is off.
-fn stages(page: &mut MetricPage, census: &ShardCensus) {
-    let taken = |stage: MulticastStage| (label(stage.name()), census.counters.stages.of(stage));
-    let (calls, seconds) = ("rookery_multicast_stage_calls_total", "rookery_multicast_stage_seconds_total");
-    page.head(calls, COUNTER, "Number of times that a stage of a multicast was measured.");
-    for (name, taken) in MulticastStage::ALL.map(taken) {
-        page.line(calls, &format!("{{stage=\"{name}\"}}"), taken.calls);
-    }
-    page.head(seconds, COUNTER, "Time that the stages of multicasts took in all.");
-    for (name, taken) in MulticastStage::ALL.map(taken) {
-        page.line(seconds, &format!("{{stage=\"{name}\"}}"), taken.time.as_secs_f64());
-    }
-}
-
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(test)]
@@ -517,6 +507,7 @@ mod tests {
             certificates: vec![crate::ServedCertificate { file: "a.pem".into(), names, not_after: 1 }],
             bucket_failures: 0,
             posted: Arc::default(),
+            traced: Arc::default(),
         };
         let mut seen = SourceSeen { name: "ldap", ..SourceSeen::default() };
         seen.seconds.record(1000);

@@ -21,6 +21,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("federation", rookery_shard::elsewhere::BOUNDS))
         .chain(of("web", trace::BOUNDS))
         .chain(of("web", rookery_observe::slow::BOUNDS))
+        .chain(of("web", rookery_observe::spans::BOUNDS))
         .chain(of("federation", bridged::BOUNDS))
         .chain(of("federation", elsewhere::BOUNDS))
         .chain(of("logins", attempts::BOUNDS))

@@ -20,6 +20,7 @@ mod instruments;
 mod limits;
 mod login;
 mod store;
+mod traces;
 mod uploads;
 mod web;
 
@@ -52,7 +53,7 @@ pub enum ShownValue {
 }
 
 /// The tables with what they are about, in the order of the example.
-pub const TABLES: [(&str, &str); 15] = [
+pub const TABLES: [(&str, &str); 16] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
     ("web", "The services over HTTP: WebSocket and BOSH for browsers and their discovery, health and metrics."),
@@ -71,6 +72,7 @@ pub const TABLES: [(&str, &str); 15] = [
     ("dpm", dpm::ABOUT),
     ("limits", "The limits of one client. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
     ("instruments", "Instruments that show why something is slow."),
+    ("traces", traces::ABOUT),
     ("log", "The log goes to standard error."),
 ];
 
@@ -87,6 +89,7 @@ pub fn all() -> impl Iterator<Item = &'static ConfigKey> + Clone {
         .chain(dpm::KEYS)
         .chain(limits::KEYS)
         .chain(instruments::KEYS)
+        .chain(traces::KEYS)
 }
 
 const KEYS: &[ConfigKey] = &[

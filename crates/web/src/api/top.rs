@@ -8,7 +8,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rookery_base::date;
-use rookery_observe::SAMPLED_CALLS;
+use rookery_observe::{SAMPLED_CALLS, StanzaStage};
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, rooms, sessions};
 use rookery_shard::{ShardCensus, StreamReport};
@@ -80,6 +80,7 @@ pub(super) async fn top(call: ApiCall) -> Result<ApiReply, Problem> {
             (modules(&counted.sum), false)
         }
         "servers" => (servers(&counted.servers), false),
+        "stages" => (stages(&counted.sum), false),
         _ => (busiest(&counted.threads).map(|(name, cpu)| thread(name, cpu)).collect::<Vec<_>>(), false),
     };
     let whole = whole(&counted);
@@ -227,6 +228,36 @@ fn modules(census: &ShardCensus) -> Vec<TopRow> {
     names.into_iter().map(row).collect()
 }
 
+/// Returns the stages on the path of stanzas, in their order, with their share of the shards' time,
+/// and what was waited for beside it.
+fn stages(census: &ShardCensus) -> Vec<TopRow> {
+    let path = &census.counters.path;
+    let whole: f64 = StanzaStage::ALL.iter().map(|stage| path.times().of(*stage).time.as_secs_f64()).sum();
+    let row = |stage: StanzaStage| {
+        let taken = path.estimate(stage);
+        let own = path.times().of(stage).time.as_secs_f64();
+        let p99 = path.times().calls(stage).and_then(|calls| calls.quantile(0.99));
+        TopRow::new(stage.name())
+            .count("calls", taken.calls)
+            .count("seconds", taken.time.as_secs_f64())
+            .value("percent", if whole > 0.0 { 100.0 * own / whole } else { 0.0 })
+            .value("us_per_call", 1e6 * taken.time.as_secs_f64() / taken.calls.max(1) as f64)
+            .value("p99_us", p99.map_or(0.0, |ns| ns as f64 / 1000.0))
+    };
+    // Waits take no CPU: they have no share.
+    let wait = |name: &str, waits: &rookery_observe::Histogram| {
+        TopRow::new(name)
+            .count("calls", waits.count())
+            .count("seconds", seconds(waits.sum()))
+            .value("percent", Value::Null)
+            .value("us_per_call", waits.sum() as f64 / 1000.0 / waits.count().max(1) as f64)
+            .value("p99_us", waits.quantile(0.99).map_or(0.0, |ns| ns as f64 / 1000.0))
+    };
+    let waits =
+        [wait("wait: store", &census.counters.store_waits.total()), wait("wait: mailbox", &census.counters.mailbox)];
+    StanzaStage::ALL.into_iter().map(row).chain(waits).collect()
+}
+
 /// Lets the shards tally the calls of modules until nobody asks any more.
 fn watch_modules(shared: &WebShared) {
     for shard in 0..shared.door.shards() {
@@ -289,9 +320,9 @@ fn read_stat(stat: &str) -> Option<(&str, u64)> {
 pub(super) const FIELDS: &[ApiField] = &[
     ApiField {
         name: "by",
-        kind: ApiFieldKind::Choice(&["threads", "shards", "sessions", "rooms", "modules", "servers"]),
+        kind: ApiFieldKind::Choice(&["threads", "shards", "sessions", "rooms", "modules", "servers", "stages"]),
         is_required: false,
-        doc: "The list: threads by CPU, shards, sessions by unread bytes, rooms by their number of sessions, modules by CPU (measured while somebody watches) and by waits for the store, other servers by waiting stanzas; threads by default.",
+        doc: "The list: threads by CPU, shards, sessions by unread bytes, rooms by their number of sessions, modules by CPU (measured while somebody watches) and by waits for the store, other servers by waiting stanzas, stages on the path of stanzas in their order; threads by default.",
     },
     ApiField {
         name: "limit",

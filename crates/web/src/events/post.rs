@@ -10,15 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
-use http_body_util::{BodyExt, Full, Limited};
+use hyper::Uri;
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
-use hyper::{Method, Request, Uri};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use rookery_base::hex;
 use rookery_operations::events::EventLog;
 use sha2::Sha256;
 use tokio::task::spawn_blocking;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
 
@@ -200,28 +199,11 @@ impl Poster {
     }
 
     async fn send(&self, next: &NextLines) -> Result<(), String> {
-        let url = &self.settings.url;
         let body = Bytes::from(next.lines.clone());
-        let host = url.authority().map_or("", |authority| authority.as_str());
-        let path = url.path_and_query().map_or("/", |path| path.as_str());
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri(path)
-            .header(HOST, host)
-            .header(USER_AGENT, "Rookery")
-            .header(CONTENT_TYPE, "application/x-ndjson")
-            .header(SIGNATURE, signature(&self.settings.secret, now_ms() / 1000, &body))
-            .body(Full::new(body))
-            .map_err(|error| error.to_string())?;
-        let sending = async {
-            let mut sender = https::open(&self.tls, url).await.map_err(|error| error.to_string())?;
-            let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
-            let status = response.status();
-            // It is read to its end, so that the other side may say all that it wants to.
-            let _ = Limited::new(response.into_body(), MOST_ANSWERED).collect().await;
-            if status.is_success() { Ok(()) } else { Err(format!("the answer is {status}")) }
-        };
-        timeout(PATIENCE, sending).await.unwrap_or_else(|_| Err("there is no answer".to_owned()))
+        let signed = signature(&self.settings.secret, now_ms() / 1000, &body);
+        let signed = HeaderValue::from_str(&signed).map_err(|error| error.to_string())?;
+        let headers = vec![(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson")), (SIGNATURE, signed)];
+        https::post(&self.tls, &self.settings.url, headers, body, PATIENCE).await
     }
 
     /// Does something with the spool, off this thread.
@@ -255,7 +237,7 @@ pub fn folder(data: &Path) -> PathBuf {
     data.join("events")
 }
 
-const SIGNATURE: &str = "rookery-signature";
+const SIGNATURE: HeaderName = HeaderName::from_static("rookery-signature");
 /// The time in which events are gathered before they are written and posted.
 const GATHERING: Duration = Duration::from_millis(200);
 /// Events that are written to the spool at a time.
@@ -265,7 +247,6 @@ pub(crate) const BATCH: usize = 100;
 const BATCH_BYTES: usize = 256 * 1024;
 /// The time for a batch.
 const PATIENCE: Duration = Duration::from_secs(20);
-const MOST_ANSWERED: usize = 64 * 1024;
 /// The time until a batch that wasn't taken is posted again: at first, and at most.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);

@@ -1,0 +1,60 @@
+//! Metrics of where the time goes: the stages of stanzas and of multicasts, and what was told a
+//! collector of traces.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rookery_observe::{MulticastStage, StanzaStage};
+use rookery_shard::ShardCensus;
+
+use super::page::{COUNTER, MetricPage, label};
+use crate::traces::TraceCounts;
+
+/// Writes where the time of all stanzas goes.
+pub(super) fn stanzas(page: &mut MetricPage, census: &ShardCensus) {
+    let taken = |stage: StanzaStage| (label(stage.name()), census.counters.path.estimate(stage));
+    let (calls, seconds) = ("rookery_stage_calls_total", "rookery_stage_seconds_total");
+    page.head(
+        calls,
+        COUNTER,
+        "Number of times that a stage on the path of stanzas was entered, estimated from one tick of 61.",
+    );
+    for (name, taken) in StanzaStage::ALL.map(taken) {
+        page.line(calls, &format!("{{stage=\"{name}\"}}"), taken.calls);
+    }
+    page.head(
+        seconds,
+        COUNTER,
+        "Time that the stages on the path of stanzas took on the shards, estimated from one tick of 61.",
+    );
+    for (name, taken) in StanzaStage::ALL.map(taken) {
+        page.line(seconds, &format!("{{stage=\"{name}\"}}"), taken.time.as_secs_f64());
+    }
+}
+
+/// Writes where the time of stanzas with many recipients goes; nothing while `profile` is off.
+pub(super) fn multicasts(page: &mut MetricPage, census: &ShardCensus) {
+    let taken = |stage: MulticastStage| (label(stage.name()), census.counters.stages.of(stage));
+    let (calls, seconds) = ("rookery_multicast_stage_calls_total", "rookery_multicast_stage_seconds_total");
+    page.head(calls, COUNTER, "Number of times that a stage of a multicast was measured.");
+    for (name, taken) in MulticastStage::ALL.map(taken) {
+        page.line(calls, &format!("{{stage=\"{name}\"}}"), taken.calls);
+    }
+    page.head(seconds, COUNTER, "Time that the stages of multicasts took in all.");
+    for (name, taken) in MulticastStage::ALL.map(taken) {
+        page.line(seconds, &format!("{{stage=\"{name}\"}}"), taken.time.as_secs_f64());
+    }
+}
+
+/// Writes what was told a collector of traces.
+pub(super) fn traces(page: &mut MetricPage, counts: &TraceCounts) {
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    page.one(
+        "rookery_trace_spans_total",
+        COUNTER,
+        "Spans that the collector of [traces] has accepted.",
+        "",
+        of(&counts.sent),
+    );
+    let help = "Spans that it hasn't accepted, and slow events that nobody could tell it of.";
+    page.one("rookery_trace_spans_lost_total", COUNTER, help, "", of(&counts.lost));
+}

@@ -1,0 +1,48 @@
+//! The keys of `[traces]`.
+
+use super::{ConfigKey, ShownValue, file, path, plain, put, quote};
+
+/// The purpose of the table.
+pub(super) const ABOUT: &str = "A collector of OpenTelemetry that gets samples of where the time goes, and what is slow. A change needs a restart.";
+
+/// All of them.
+pub(super) const KEYS: &[ConfigKey] = &[
+    ConfigKey {
+        table: "traces",
+        name: "url",
+        doc: "The address to which spans are posted (OTLP over HTTP, in JSON); http: only on this machine.",
+        set: |config, given| {
+            let url = given.parsed("an address such as \"http://127.0.0.1:4318/v1/traces\"", |text| {
+                rookery_web::events::post::is_address(text).then(|| text.to_owned())
+            });
+            put(&mut config.traces.url, url.map(Some))
+        },
+        show: |config| match &config.traces.url {
+            Some(url) => ShownValue::Value(quote(url)),
+            None => ShownValue::Unset("\"http://127.0.0.1:4318/v1/traces\""),
+        },
+    },
+    ConfigKey {
+        table: "traces",
+        name: "ticks_per_minute",
+        doc: "Turns of a shard that are posted in a minute, each with its stanzas and their stages. Slow ones are posted\n\
+              besides, and every event that `rookery slow` lists.",
+        set: |config, given| put(&mut config.traces.ticks_per_minute, given.number(1..=6000)),
+        show: |config| plain(config.traces.ticks_per_minute),
+    },
+    ConfigKey {
+        table: "traces",
+        name: "header_file",
+        doc: "A file with a header for each request, such as \"Authorization: Bearer SECRET\". By default,\n\
+              \"traces-header\" in the folder named by CREDENTIALS_DIRECTORY, if it exists.",
+        set: |config, given| put(&mut config.traces.header_file, file(given)),
+        show: |config| path(&config.traces.header_file, "\"/etc/rookery/traces.header\""),
+    },
+    ConfigKey {
+        table: "traces",
+        name: "trusted",
+        doc: "A file with certificates to trust for that address, in addition to those that this machine trusts.",
+        set: |config, given| put(&mut config.traces.trusted, file(given)),
+        show: |config| path(&config.traces.trusted, "\"/etc/rookery/collector-authority.pem\""),
+    },
+];

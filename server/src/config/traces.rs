@@ -1,0 +1,22 @@
+//! The values of `[traces]`: the collector of OpenTelemetry.
+
+use std::path::PathBuf;
+
+/// The collector that gets spans, and how many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracesConfig {
+    /// Its address; without one nothing is recorded.
+    pub url: Option<String>,
+    /// Ticks that it gets in a minute, besides slow ones.
+    pub ticks_per_minute: u32,
+    /// The file that has the header of each request.
+    pub header_file: Option<PathBuf>,
+    /// PEM file of certificates to trust besides those of the machine.
+    pub trusted: Option<PathBuf>,
+}
+
+impl Default for TracesConfig {
+    fn default() -> Self {
+        Self { url: None, ticks_per_minute: 60, header_file: None, trusted: None }
+    }
+}
