@@ -270,6 +270,7 @@ scenarios! {
         a_forgotten_password_is_set_on_a_page
         tokens_are_not_guessed
         links_lead_nowhere_without_the_module
+        people_get_their_data_and_leave
         somebody_joins_in_a_browser
         the_chat_page_is_the_servers
     }

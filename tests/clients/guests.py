@@ -7,7 +7,7 @@ from pathlib import Path
 
 from browser import Browser
 from chromium import Chromium
-from person import Person, is_refused
+from person import Person, befriend, is_refused
 from rookery import Rookery
 from registration import _link, _redeem
 
@@ -153,6 +153,45 @@ async def links_lead_nowhere_without_the_module():
         server.configure()
         await server.reload()
         assert Browser(server, tls=True).get(link).status == 404
+
+
+async def people_get_their_data_and_leave():
+    async with Rookery("alice", "bob") as server:
+        page = Browser(server, tls=True)
+        assert 'href="/account"' in page.get("/").text
+        form = page.get("/account")
+        assert form.status == 200 and 'value="remove"' not in form.text, "nobody may remove an account here"
+        wrong = page.post("/account", {"name": "alice@localhost", "password": "wrong", "act": "download"})
+        assert wrong.status == 401 and "is wrong" in wrong.text and "secret" not in wrong.text, wrong
+        async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost") as bob:
+            await befriend(alice, bob)
+            alice.write(bob.bare, "mine and yours")
+            await bob.reads("mine and yours", of=alice.bare)
+            own = {"name": "alice", "password": "secret", "act": "download"}
+            for _ in range(3):
+                file = page.post("/account", own)
+                assert (file.status, file.headers["content-type"]) == (200, "application/xml"), file
+                assert "attachment" in file.headers["content-disposition"], file
+            assert "bob@localhost" in file.text and "mine and yours" in file.text, file.text
+            assert page.post("/account", own).status == 429, "three an hour are enough"
+            gone = {"name": "alice@localhost", "password": "secret", "act": "remove", "sure": "yes"}
+            assert page.post("/account", gone).status == 403
+            await alice.quiet()
+            server.configure(tables=CLOSED)
+            await server.reload()
+            assert 'value="remove"' in page.get("/account").text
+            unsure = {name: given for name, given in gone.items() if name != "sure"}
+            answer = page.post("/account", unsure)
+            assert answer.status == 422 and "Nothing has been done yet" in answer.text, answer
+            answer = page.post("/account", {**gone, "password": "wrong"})
+            assert answer.status == 401, answer
+            answer = page.post("/account", gone)
+            assert answer.status == 200 and "Your account is deleted" in answer.text, answer
+            await alice.until(lambda: alice.seen["disconnected"])
+        await is_refused(server, "alice@localhost", "secret", "not-authorized")
+        assert server.command("user", "list") == "bob@localhost\n"
+        elsewhere = page.post("/account", own, {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"})
+        assert elsewhere.status == 403, elsewhere
 
 
 async def somebody_joins_in_a_browser():

@@ -205,7 +205,8 @@ impl Visit {
     }
 }
 
-fn entry(who: &str, origin: Origin, domain: &str, act: String) -> Entry {
+/// Returns the note of an act on a page.
+pub(crate) fn entry(who: &str, origin: Origin, domain: &str, act: String) -> Entry {
     let by = format!("page from {}", origin.address.ip().to_canonical());
     Entry { unix_ms: now_ms(), who: who.to_owned(), by, act, domain: domain.to_owned() }
 }

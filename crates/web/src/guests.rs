@@ -1,5 +1,5 @@
-//! The pages for people who have no account yet, or can't log in: the first page, `/`, and the
-//! pages that links open, `/invite/TOKEN` and `/reset/TOKEN`.
+//! The pages for people who have no client open: the first page, `/`, the pages that links open,
+//! `/invite/TOKEN` and `/reset/TOKEN`, and `/account`, for data and removal of an account.
 //!
 //! # Invariants
 //!
@@ -14,8 +14,9 @@
 //!
 //! `guest` is somebody who asks, `words` what the pages say in all languages. `frame` is what they
 //! have in common, `apps` and `qr` are parts of them, `logo` is the picture of the server. `home`,
-//! `link`, `ready` are the pages.
+//! `link`, `ready`, `account` are the pages.
 
+mod account;
 mod apps;
 mod frame;
 mod guest;
@@ -40,14 +41,15 @@ use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
 use crate::site::RequestHost;
 use crate::{access, form, site};
+pub use account::{BOUNDS, FilesOfLate};
 use apps::AppDevice;
-use guest::{HOME, READY, WebGuest, lead};
+use guest::{ACCOUNT, HOME, READY, WebGuest, lead};
 use link::GuestPurpose;
 pub use logo::picture_type;
 
 /// Returns whether one of these pages, or a file of theirs, has this path.
 pub fn is_path(path: &str) -> bool {
-    matches!(path, HOME | READY | STYLE | SCRIPT | LOGO | ICON) || GuestPurpose::of_path(path).is_some()
+    matches!(path, HOME | READY | ACCOUNT | STYLE | SCRIPT | LOGO | ICON) || GuestPurpose::of_path(path).is_some()
 }
 
 /// Answers a request for one of the pages.
@@ -61,7 +63,7 @@ pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: A
 async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared: Arc<WebShared>) -> Response<Body> {
     let is_post = match *request.method() {
         Method::GET | Method::HEAD => false,
-        Method::POST if GuestPurpose::of_path(path).is_some() => true,
+        Method::POST if takes_forms(path) => true,
         _ => return not_allowed(path),
     };
     match path {
@@ -100,9 +102,7 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
     }
     let query = request.uri().query().unwrap_or_default().to_owned();
     match GuestPurpose::of_path(path) {
-        None if path == READY => ready::page(&guest, &form::pairs(&query).unwrap_or_default()).await,
-        None => home::page(&guest).await,
-        Some((purpose, token)) if is_post => {
+        _ if is_post => {
             if access::is_cross_site(request.headers()) {
                 return guest.say(StatusCode::FORBIDDEN, guest.words().foreign, "");
             }
@@ -112,12 +112,23 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
                 Err(form::UnreadForm::Broken) => return text(StatusCode::BAD_REQUEST, "the form did not come"),
             };
             match std::str::from_utf8(&bytes).ok().and_then(form::pairs) {
-                Some(given) => link::take(&guest, purpose, token, &given).await,
+                Some(given) => match GuestPurpose::of_path(path) {
+                    Some((purpose, token)) => link::take(&guest, purpose, token, &given).await,
+                    None => account::take(&guest, &given).await,
+                },
                 None => text(StatusCode::BAD_REQUEST, "the form can't be read"),
             }
         }
+        None if path == READY => ready::page(&guest, &form::pairs(&query).unwrap_or_default()).await,
+        None if path == ACCOUNT => account::page(&guest),
+        None => home::page(&guest).await,
         Some((purpose, token)) => link::page(&guest, purpose, token).await,
     }
+}
+
+/// Returns whether a page has a form that is sent to it.
+fn takes_forms(path: &str) -> bool {
+    path == ACCOUNT || GuestPurpose::of_path(path).is_some()
 }
 
 /// Adds the headers that tell browsers how to treat the pages.
@@ -132,7 +143,7 @@ fn protect(headers: &mut HeaderMap, path: &str) {
 
 fn not_allowed(path: &str) -> Response<Body> {
     let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this can be got, and some forms be posted");
-    let allowed = if GuestPurpose::of_path(path).is_some() { "GET, HEAD, POST" } else { "GET, HEAD" };
+    let allowed = if takes_forms(path) { "GET, HEAD, POST" } else { "GET, HEAD" };
     refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     refused
 }

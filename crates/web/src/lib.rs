@@ -22,7 +22,7 @@
 //! requests read and waits with those that wait, `exit` is the way out of that; `client` is who is
 //! at the other end; `route` finds who answers: [`websocket`], [`bosh`], [`discovery`],
 //! [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`], [`guests`],
-//! `devices`. `address` is where browsers find pages, [`html`] escapes what they show, `language`
+//! `devices`; `proof` checks passwords that are written there. `address` is where browsers find pages, [`html`] escapes what they show, `language`
 //! is the reader's, `words` are the texts for administrators. [`control`] is the API for commands
 //! on this machine. `access` says who may come to what is for operators, [`site`] whose pages may
 //! send requests, `ask` puts questions to the shards, `form` reads what requests say, `coding`
@@ -71,6 +71,7 @@ mod machine;
 pub mod metrics;
 mod own_files;
 mod places;
+mod proof;
 pub mod proxy;
 pub mod range;
 pub mod readings;
@@ -243,6 +244,8 @@ pub(crate) struct WebShared {
     pub posted: Arc<events::post::PostCounts>,
     /// The counts of the spans that were posted.
     pub traced: Arc<traces::TraceCounts>,
+    /// The files of their own data that users have had.
+    pub files_of_late: guests::FilesOfLate,
     /// Requests of BOSH that wait for their answers.
     pub waiting: AtomicUsize,
     pub encoder: coding::Encoder,
@@ -337,6 +340,7 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         events,
         posted: Arc::default(),
         traced: Arc::default(),
+        files_of_late: guests::FilesOfLate::default(),
         waiting: AtomicUsize::new(0),
         encoder: coding::Encoder::default(),
     });

@@ -31,6 +31,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("logins", rookery_logins::groups::BOUNDS))
         .chain(of("streams", gate::BOUNDS))
         .chain(of("web", rookery_web::bounds::BOUNDS))
+        .chain(of("web", rookery_web::guests::BOUNDS))
         .chain(of("bytestreams", rookery_relay::BOUNDS))
         .chain(of("federation", rookery_federation::bounds::BOUNDS))
         .chain(of("federation", rookery_resolver::BOUNDS))

@@ -1,19 +1,8 @@
 //! Signing in and out.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
-
 use hyper::header::{COOKIE, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
 use hyper::{Response, StatusCode};
-use rookery_hub::fast::password_mark;
-use rookery_hub::{Judgement, LoginBy, Proof, Source};
 use rookery_jid::Jid;
-use rookery_operations::{Outcome, Refusal, administrators};
-use rookery_sasl::saslprep;
-use rookery_shard::{CountsAt, Refused, Whence};
-use tokio::task::spawn_blocking;
-use tracing::info;
 
 use super::frame::AdminFrame;
 use super::visits::Notice;
@@ -23,6 +12,7 @@ use crate::ask::now_ms;
 use crate::form::value;
 use crate::html::Html;
 use crate::language::Language;
+use crate::proof::{ProofOutcome, ProofTried, WrittenProof};
 use crate::proxy::Origin;
 use crate::reply::Body;
 
@@ -75,54 +65,26 @@ pub async fn sign_in(
 ) -> Response<Body> {
     let words = language.of_administrators();
     let name = value(given, "name").trim();
-    let settings = shared.settings();
-    // Without a domain it is the first one.
-    let full = match (name.contains('@'), settings.domains.first()) {
-        (false, Some(domain)) => format!("{name}@{domain}"),
-        _ => name.to_owned(),
-    };
-    let account = Jid::parse(&full).ok().filter(|jid| jid.local().is_some() && jid.resource().is_none());
-    let known = account.as_ref().map(Jid::to_string);
-    let counted = account.as_ref().map_or_else(|| full.clone(), Jid::to_string);
-    // Guesses count together with those of clients: the page is no second way to as many.
-    let gate = shared.door.gate();
-    let whence = Whence { address: origin.address.ip(), account: &counted, client: None, counts: CountsAt::Everywhere };
-    let attempt = match gate.begin(whence, &settings.logins, shared.door.now_ms()) {
-        Ok((attempt, wait_ms)) => {
-            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-            attempt
+    let proof = WrittenProof { name, password: value(given, "password"), origin, administers: true };
+    let ProofTried { named, domain, outcome } = shared.try_proof(proof).await;
+    let note = |act: &str| shared.journal.note(entry(&named, origin, &domain, act.to_owned()));
+    let proven = match outcome {
+        ProofOutcome::Right(proven) => proven,
+        ProofOutcome::Wrong => {
+            note("failed to sign in");
+            return page(language, StatusCode::UNAUTHORIZED, name, Some(words.wrong_login), &[]);
         }
-        Err(Refused { retry_ms, .. }) => {
+        ProofOutcome::TooMany { retry_ms } => {
             let mut response = page(language, StatusCode::TOO_MANY_REQUESTS, name, Some(words.too_many_attempts), &[]);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_ms.div_ceil(1000)));
             return response;
         }
+        ProofOutcome::Failed(refusal) => return failed(language, &refusal),
     };
-    let domain = account.as_ref().map(|account| own_domain(shared, account)).unwrap_or_default();
-    let note = |act: &str| shared.journal.note(entry(&counted, origin, &domain, act.to_owned()));
-    let password = match verify(shared, account.clone(), value(given, "password").to_owned()).await {
-        Ok(password) => password,
-        Err(refusal) => {
-            gate.take_back(&attempt, shared.door.now_ms());
-            shared.door.tell_others();
-            return failed(language, &refusal);
-        }
-    };
-    let Some((account, password)) = account.zip(password) else {
-        gate.failed(attempt);
-        shared.door.tell_others();
-        // The line of clients, for programs to find. What is no address may be a password.
-        let peer = SocketAddr::new(origin.address.ip().to_canonical(), origin.address.port());
-        let named = known.as_deref().unwrap_or("unknown");
-        info!(%peer, account = named, reason = "not-authorized", "a login failed");
-        note("failed to sign in");
-        return page(language, StatusCode::UNAUTHORIZED, name, Some(words.wrong_login), &[]);
-    };
-    let Some(cookie) = shared.admin.visits.begin(&account, password, now_ms()) else {
+    let Some(cookie) = shared.admin.visits.begin(&proven.account, proven.mark.clone(), now_ms()) else {
         return page(language, StatusCode::SERVICE_UNAVAILABLE, name, Some(words.no_random), &[]);
     };
-    gate.succeeded(&attempt, shared.door.now_ms());
-    shared.door.tell_others();
+    shared.proof_was_used(&proven);
     note("signed in");
     let mut response = see_other("");
     set_cookie(&mut response, origin, &cookie, "");
@@ -149,59 +111,6 @@ pub fn cookie(headers: &HeaderMap, origin: Origin) -> Option<String> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     cookies.find(|(name, _)| *name == cookie_name(origin)).map(|(_, value)| value.to_owned())
-}
-
-/// Returns what stands for a password if it is that of an account that is there and administers a
-/// domain. All is asked for in any case, so that the time tells nothing.
-async fn verify(shared: &WebShared, account: Option<Jid>, password: String) -> Outcome<Option<String>> {
-    let decoy = shared.settings().decoy.clone();
-    let name = account.as_ref().and_then(Jid::local).unwrap_or_default().to_owned();
-    let mut source = None;
-    let (credentials, domains) = match account.clone() {
-        Some(account) => {
-            let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
-            let domain = account.domain().to_owned();
-            source = source_of(shared, &domain);
-            let domains = shared.ask(move |world, answer| {
-                administrators::domains_of(world, account, |_, found| answer.complete(Ok(found)));
-            });
-            (credentials, domains.await?)
-        }
-        None => (None, Vec::new()),
-    };
-    if let Some((source, account)) = source.zip(account) {
-        let is_right = judged(&*source, account, &password).await?;
-        let mark = credentials.as_ref().map(password_mark);
-        return Ok(mark.filter(|_| is_right && !domains.is_empty()));
-    }
-    // It hashes some thousand times.
-    let verify =
-        move || (decoy.verify(credentials.as_ref(), &name, &password), credentials.as_ref().map(password_mark));
-    let (is_right, mark) = spawn_blocking(verify).await.unwrap_or_default();
-    Ok(mark.filter(|_| is_right && !domains.is_empty()))
-}
-
-/// Returns who vouches for the logins of a domain, if that isn't the store.
-pub(super) fn source_of(shared: &WebShared, domain: &str) -> Option<Arc<dyn Source>> {
-    let settings = shared.settings();
-    let domain = settings.hub.domains.iter().find(|known| known.name == domain)?;
-    match &domain.login {
-        LoginBy::Source(source) => Some(source.clone()),
-        LoginBy::Own | LoginBy::Anonymous => None,
-    }
-}
-
-/// Asks the source that vouches for a domain to judge a password.
-async fn judged(source: &dyn Source, account: Jid, password: &str) -> Outcome<bool> {
-    if !source.takes().passwords {
-        return Ok(false);
-    }
-    let Some(password) = saslprep(password) else { return Ok(false) };
-    match source.judge(Proof::Password { account, password: password.into_owned() }).await {
-        Judgement::Good { .. } => Ok(true),
-        Judgement::Bad { .. } => Ok(false),
-        Judgement::Away => Err(Refusal::Failed("who knows the passwords of this domain")),
-    }
 }
 
 pub(super) fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, more: &str) {

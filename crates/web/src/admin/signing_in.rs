@@ -66,7 +66,7 @@ impl OnTheirWay {
 pub fn domains(shared: &WebShared) -> Vec<String> {
     let settings = shared.settings();
     let names = settings.hub.domains.iter().map(|domain| domain.name.as_str());
-    let signs_in = |name: &&str| login::source_of(shared, name).is_some_and(|source| source.signs_in());
+    let signs_in = |name: &&str| shared.source_of(name).is_some_and(|source| source.signs_in());
     names.filter(signs_in).map(str::to_owned).collect()
 }
 
@@ -84,7 +84,7 @@ pub async fn leave(
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let scheme = if origin.encrypted { "https" } else { "http" };
     let back = format!("{scheme}://{host}{PREFIX}{BACK}");
-    let source = login::source_of(shared, domain).filter(|source| source.signs_in());
+    let source = shared.source_of(domain).filter(|source| source.signs_in());
     let (Some(source), Some(visit)) = (source, visit(back)) else { return refused(words.no_such_way) };
     let Some(place) = source.entrance(visit.clone()).await else {
         return refused(words.issuer_away);
@@ -117,7 +117,7 @@ pub async fn come_back(
         return refused(words.took_too_long);
     };
     let Traveller { domain, visit, .. } = traveller;
-    let Some(source) = login::source_of(shared, &domain) else { return refused(words.no_such_way) };
+    let Some(source) = shared.source_of(&domain) else { return refused(words.no_such_way) };
     let judgement = match value(given, "code") {
         "" => Judgement::Bad { why: String::new() },
         code => source.redeem(code.to_owned(), visit).await,

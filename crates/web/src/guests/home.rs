@@ -3,7 +3,7 @@
 use hyper::{Response, StatusCode};
 
 use super::apps;
-use super::guest::WebGuest;
+use super::guest::{ACCOUNT, WebGuest};
 use crate::html::Html;
 use crate::reply::Body;
 
@@ -15,6 +15,7 @@ pub async fn page(guest: &WebGuest) -> Response<Body> {
     main.add(words.home_title, &[&frame.server]);
     main.add("</h1><p>{}</p><p>{}</p><p class=\"acts\">", &[&words.home_text, &words.home_account]);
     main.push(&chat_button(guest).await);
+    main.add("<a class=\"button quiet\" href=\"{}\">{}</a>", &[&ACCOUNT, &words.account]);
     if guest.may_administer {
         main.add("<a class=\"button quiet\" href=\"/admin\">{}</a>", &[&words.administration]);
     }

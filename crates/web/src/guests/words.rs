@@ -137,6 +137,48 @@ words! {
         "Melde dich auf deinen Geräten damit neu an.",
         "Reconnectez-vous avec lui sur vos appareils.",
         "Vuelve a entrar con ella en tus dispositivos.";
+    address: "Address", "Adresse", "Adresse", "Dirección";
+    account: "Your data and your account", "Deine Daten und dein Konto", "Vos données et votre compte", "Tus datos y tu cuenta";
+    account_text:
+        "Log in to get a copy of everything that this server keeps for you, or to delete your account.",
+        "Melde dich an, um eine Kopie von allem zu bekommen, was dieser Server für dich aufbewahrt, oder um dein Konto zu löschen.",
+        "Identifiez-vous pour obtenir une copie de tout ce que ce serveur garde pour vous, ou pour supprimer votre compte.",
+        "Identifícate para obtener una copia de todo lo que este servidor guarda para ti, o para eliminar tu cuenta.";
+    account_file:
+        "The file has your messages, contacts and settings, in a form that other chat servers can read (XEP-0227). Pictures and other files aren’t in it.",
+        "Die Datei enthält deine Nachrichten, Kontakte und Einstellungen in einer Form, die andere Chat-Server lesen können (XEP-0227). Bilder und andere Dateien sind nicht darin.",
+        "Le fichier contient vos messages, contacts et réglages, sous une forme que d’autres serveurs savent lire (XEP-0227). Les images et autres fichiers n’y sont pas.",
+        "El archivo tiene tus mensajes, contactos y ajustes, en una forma que otros servidores saben leer (XEP-0227). Las imágenes y demás archivos no están en él.";
+    account_download: "Download my data", "Meine Daten herunterladen", "Télécharger mes données", "Descargar mis datos";
+    account_remove: "Delete my account", "Mein Konto löschen", "Supprimer mon compte", "Eliminar mi cuenta";
+    account_remove_text:
+        "Your messages, contacts and settings are deleted at once. Nobody can bring them back.",
+        "Deine Nachrichten, Kontakte und Einstellungen werden sofort gelöscht. Niemand kann sie zurückholen.",
+        "Vos messages, contacts et réglages sont supprimés aussitôt. Personne ne pourra les récupérer.",
+        "Tus mensajes, contactos y ajustes se eliminan al momento. Nadie puede recuperarlos.";
+    account_sure: "Yes, I am sure.", "Ja, ich bin sicher.", "Oui, j’en suis sûr.", "Sí, quiero eliminarla.";
+    account_unsure:
+        "Nothing has been done yet. Say that you are sure, and enter your password again.",
+        "Es ist noch nichts geschehen. Sag, dass du sicher bist, und gib dein Passwort noch einmal ein.",
+        "Rien n’est encore fait. Dites que vous en êtes sûr, et saisissez à nouveau votre mot de passe.",
+        "Todavía no se ha hecho nada. Di que quieres eliminarla y escribe de nuevo tu contraseña.";
+    account_wrong: "The address or the password is wrong.", "Die Adresse oder das Passwort ist falsch.", "L’adresse ou le mot de passe est faux.", "La dirección o la contraseña no es correcta.";
+    account_too_many:
+        "You have downloaded your data several times. Try again in an hour.",
+        "Du hast deine Daten schon mehrmals heruntergeladen. Versuch es in einer Stunde noch einmal.",
+        "Vous avez déjà téléchargé vos données plusieurs fois. Réessayez dans une heure.",
+        "Ya has descargado tus datos varias veces. Vuelve a intentarlo dentro de una hora.";
+    account_not_removed:
+        "Accounts of this domain can only be deleted by its administrators. Ask one of them.",
+        "Konten dieser Domain können nur ihre Verwalter löschen. Bitte einen von ihnen darum.",
+        "Les comptes de ce domaine ne peuvent être supprimés que par ses administrateurs. Demandez à l’un d’eux.",
+        "Las cuentas de este dominio solo las pueden eliminar sus administradores. Pídeselo a uno de ellos.";
+    account_removed_title: "Your account is deleted", "Dein Konto ist gelöscht", "Votre compte est supprimé", "Tu cuenta está eliminada";
+    account_removed_text:
+        "Your devices are logged out. Thank you for having been here.",
+        "Deine Geräte sind abgemeldet. Danke, dass du hier warst.",
+        "Vos appareils sont déconnectés. Merci d’avoir été parmi nous.",
+        "Tus dispositivos se han desconectado. Gracias por haber estado aquí.";
     insecure_title: "This page needs an encrypted connection", "Diese Seite braucht eine verschlüsselte Verbindung", "Cette page exige une connexion chiffrée", "Esta página necesita una conexión cifrada";
     insecure_text: "Open it with https: in front of its address.", "Öffne sie mit https: vor ihrer Adresse.", "Ouvrez-la avec https: devant son adresse.", "Ábrela con https: delante de su dirección.";
     foreign: "This form was sent by another page.", "Dieses Formular kam von einer anderen Seite.", "Ce formulaire vient d’une autre page.", "Este formulario llegó desde otra página.";
