@@ -419,6 +419,42 @@ fn what_is_said_again_in_a_room_has_the_same_id() {
     assert_eq!(late.bodies(), ["hear"], "the history has it once");
 }
 
+/// A client may be away for as long as its session waits for it.
+#[test]
+fn what_is_said_again_minutes_later_has_the_same_id() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let room = room_there(&server);
+    enter(&mut romeo, &room, "romeo");
+    enter(&mut juliet, &room, "juliet");
+    let session = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    let to = romeo.jid.clone().expect("bound");
+    server.advance(3_000);
+    romeo.all();
+    juliet.all();
+    let ids = |client: &mut Client| -> Vec<String> {
+        let all = client.all();
+        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
+        ids.map(str::to_owned).collect()
+    };
+    let texts = [
+        format!("<message type='groupchat' id='g1' to='{room}'><body>hear</body></message>"),
+        format!("<message type='chat' id='c1' to='{to}'><body>you</body></message>"),
+    ];
+    texts.iter().for_each(|text| juliet.send(text));
+    let first = ids(&mut romeo);
+    assert_eq!(first.len(), 2);
+    kill(&server);
+    server.advance(300_000);
+    romeo.all();
+    let (mut juliet, handled) = back(&server, &jid, &session, 0, 1);
+    assert_eq!(handled, 0);
+    texts.iter().for_each(|text| juliet.send(text));
+    assert_eq!(ids(&mut romeo), first);
+}
+
 /// A room takes along what it has heard, so that who says it again is known at its next home.
 #[test]
 fn what_is_said_again_in_a_room_that_has_moved_has_the_same_id() {

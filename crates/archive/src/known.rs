@@ -56,7 +56,7 @@ pub(super) fn find(
     let key = mark(world, packet).map(|mark| (owner.clone(), mark));
     // After that, waiting messages are in the archive.
     recorder::write(world);
-    let after = id::at(world.time().saturating_sub(MOST_AGE_MS));
+    let after = id::at(world.time().saturating_sub(world.longest_absence_ms()));
     let query = ArchiveQuery { with, after, last: true, limit: MOST, max_bytes: MOST_BYTES, ..ArchiveQuery::default() };
     let page = world.stores.archive.page(owner.as_ref(), query);
     world.wait(page, move |world, page| {
@@ -73,8 +73,6 @@ pub(super) fn find(
     });
 }
 
-/// The age of a message that may be sent again, in milliseconds.
-const MOST_AGE_MS: u64 = 10 * 60_000;
 /// Messages of the conversation that are searched, and their bytes.
 const MOST: usize = 200;
 const MOST_BYTES: usize = 1 << 20;

@@ -57,6 +57,10 @@ pub const CLIENT_STATE: &str = "client_state";
 /// The module whose switch decides about message carbons.
 pub const CARBONS: &str = "carbons";
 
+/// Milliseconds within which everybody has noticed the death of a node, and clients that were
+/// connected elsewhere have sent everything again.
+const DOUBTED_MS: u64 = 60_000;
+
 /// The reason why a session is not resumed (§5, §6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotResumed {
@@ -358,6 +362,14 @@ impl World {
         let managed = self.managed(link).filter(|_| self.is_detached(link))?;
         let left_ms = managed.until_ms.saturating_sub(self.clock.now_ms);
         Some(((u64::from(managed.seconds) * 1000).saturating_sub(left_ms), left_ms))
+    }
+
+    /// Returns for how many milliseconds a client of any domain may stay away and then send again
+    /// what it doesn't know to be handled.
+    pub fn longest_absence_ms(&self) -> u64 {
+        let domains = self.catalogue.settings.domains.iter();
+        let seconds = domains.filter_map(|domain| Some(bounded(domain.module(MODULE)?, RESUME_SECONDS)));
+        u64::from(seconds.max().unwrap_or(0)) * 1000 + DOUBTED_MS
     }
 
     /// Finds the session of an account that has this id, connected or not.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub(super) struct SaidMessages {
     /// The ids of messages, by room and mark.
     ids: Map<(Jid, u64), String>,
-    /// Until when they are noted, oldest first.
+    /// The times at which they were noted, oldest first.
     noted: VecDeque<(u64, Jid, u64)>,
 }
 
@@ -57,14 +57,14 @@ pub(super) fn id_before(world: &World, room: &Jid, packet: &Packet, mark: Option
 
 /// Notes the id of a message for a while.
 pub(super) fn note(world: &mut World, room: &Jid, mark: u64, id: &str) {
-    let until_ms = world.time() + KEPT_MS;
+    let noted_ms = world.time();
     let letter = NotedMessage { room: room.clone(), mark, id: id.to_owned() };
     world.note_letter(room.as_str(), mark, Some(&letter));
     let said = world.state_mut::<SaidMessages>();
     if said.ids.insert((room.clone(), mark), id.to_owned()).is_some() {
         return;
     }
-    said.noted.push_back((until_ms, room.clone(), mark));
+    said.noted.push_back((noted_ms, room.clone(), mark));
     if said.noted.len() > MOST {
         forget_first(world);
     }
@@ -73,9 +73,9 @@ pub(super) fn note(world: &mut World, room: &Jid, mark: u64, id: &str) {
 /// Hands on what was said in rooms that the shard parts with.
 pub(super) fn hand_on(world: &mut World) {
     let all = std::mem::take(&mut world.state_mut::<SaidMessages>().noted);
-    for (until_ms, room, mark) in all {
+    for (noted_ms, room, mark) in all {
         if !world.parts_with(room.as_str()) {
-            world.state_mut::<SaidMessages>().noted.push_back((until_ms, room, mark));
+            world.state_mut::<SaidMessages>().noted.push_back((noted_ms, room, mark));
         } else if let Some(id) = world.state_mut::<SaidMessages>().ids.remove(&(room.clone(), mark)) {
             world.note_letter::<NotedMessage>(room.as_str(), mark, None);
             world.hand_on(&room.to_string(), &NotedMessage { room, mark, id });
@@ -83,10 +83,10 @@ pub(super) fn hand_on(world: &mut World) {
     }
 }
 
-/// Takes back what is older.
+/// Takes back what no client can send again any more.
 pub(super) fn forget(world: &mut World) {
-    let now_ms = world.time();
-    while world.state::<SaidMessages>().noted.front().is_some_and(|(until_ms, ..)| now_ms >= *until_ms) {
+    let until_ms = world.time().saturating_sub(world.longest_absence_ms());
+    while world.state::<SaidMessages>().noted.front().is_some_and(|(noted_ms, ..)| until_ms > *noted_ms) {
         forget_first(world);
     }
 }
@@ -99,9 +99,6 @@ fn forget_first(world: &mut World) {
     }
 }
 
-/// Milliseconds for which a message is noted: longer than a death is doubted, and clients take to
-/// come back.
-const KEPT_MS: u64 = 60_000;
 /// Milliseconds between two looks for what is older.
 pub(super) const PERIOD_MS: u64 = 5_000;
 /// Messages that are noted, per shard.
