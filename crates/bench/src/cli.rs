@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 
 use crate::cluster::ClusterBench;
 use crate::federation::FederationBench;
+use crate::login::LoginBench;
 use crate::multicast_test::MulticastTest;
 use crate::watch::WatchBench;
 use crate::{peers, report, scenario};
@@ -40,6 +41,9 @@ enum BenchCommand {
     /// Find out what a cluster of any server loses while its nodes die: messages and sessions
     #[command(after_help = CLUSTER_EXAMPLES)]
     Cluster(ClusterBench),
+    /// Measure logins, with rosters, on any database
+    #[command(after_help = LOGIN_EXAMPLES)]
+    Login(LoginBench),
     /// Measure what it costs a server to be watched: by `top`, `profile` and `trace`
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(WatchBench),
@@ -82,6 +86,7 @@ impl Bench {
             BenchCommand::MulticastTest(test) => return test.run(),
             BenchCommand::Federation(federation) => federation.run(),
             BenchCommand::Cluster(cluster) => cluster.run(),
+            BenchCommand::Login(login) => login.run(),
             BenchCommand::Watch(watch) => watch.run(),
             BenchCommand::Run { scenario } => return run::run(&scenario),
             BenchCommand::Compare { files, html, markdown } => {
@@ -115,6 +120,14 @@ Examples:
 Exit codes:
   0    what was acknowledged has come, once and in its order, or is in an archive
   1    something was lost, came twice with different ids, or came out of order; or nobody could log in";
+
+const LOGIN_EXAMPLES: &str = "\
+Examples:
+  rookery bench login
+  rookery bench login --users 500 --at-once 100 --rounds 10
+  rookery bench login --store postgres://rookery@localhost/empty
+
+The server is this program, in a temporary folder on loopback. The database has to be empty, and has the accounts afterwards.";
 
 const WATCH_EXAMPLES: &str = "\
 Examples:

@@ -10,7 +10,8 @@
 //!   [`engine`]: threads, clients, counters. [`result`]: the measurements of a run. [`report`]:
 //!   their presentation. [`peers`]: the same loads on several servers. [`federation`]: one load on
 //!   two servers that talk to each other. [`cluster`]: losses of several hosts of one domain while
-//!   they die. [`watch`]: the cost of looking into a running server.
+//!   they die. [`watch`]: the cost of looking into a running server. [`login`]: logins with
+//!   rosters.
 //! * [`multicast_test`]: the experiments of 2007, in process.
 //! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account
 //!   exists. For benchmarks too large for sockets, such as a million sessions.
@@ -39,6 +40,7 @@ pub mod everyone;
 pub mod federation;
 pub mod fleet;
 pub mod idle;
+pub mod login;
 pub mod multicast_test;
 pub mod network;
 pub mod pairs;

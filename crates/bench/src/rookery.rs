@@ -70,12 +70,14 @@ pub struct RookerySetup {
     pub listen: String,
     /// Further tables.
     pub tables: String,
+    /// Contacts of each imported account: further accounts, which know it as well.
+    pub contacts: usize,
 }
 
 impl Default for RookerySetup {
     fn default() -> RookerySetup {
         let domains = format!("\"{DOMAIN}\"");
-        RookerySetup { domain: DOMAIN.to_owned(), domains, listen: String::new(), tables: String::new() }
+        RookerySetup { domain: DOMAIN.to_owned(), domains, listen: String::new(), tables: String::new(), contacts: 0 }
     }
 }
 
@@ -103,9 +105,11 @@ impl Rookery {
         fs::create_dir(&data)?;
         fs::write(data.join("rookery.toml"), config(address, setup))?;
         let started = Instant::now();
-        import(binary, &data, accounts.min(IMPORTED), &setup.domain)?;
+        import(binary, &data, accounts.min(IMPORTED), setup)?;
         let imports_per_second = accounts.min(IMPORTED) as f64 / started.elapsed().as_secs_f64();
-        fill(&data, IMPORTED..accounts.max(IMPORTED), &setup.domain)?;
+        if accounts > IMPORTED {
+            fill(&data, IMPORTED..accounts, &setup.domain)?;
+        }
         let child = serve(binary, folder.path())?;
         let (domain, password) = (setup.domain.clone(), PASSWORD.to_owned());
         let server = MeasuredServer { address, pid: child.id(), domain, password };
@@ -195,13 +199,35 @@ fn config(address: SocketAddr, setup: &RookerySetup) -> String {
     )
 }
 
-fn import(binary: &Path, data: &Path, accounts: usize, domain: &str) -> BenchOutcome<()> {
-    let mut lines = String::new();
-    for number in 0..accounts {
-        writeln!(lines, "{},{PASSWORD}", chat::account(number, domain))?;
-    }
-    let file = data.join("accounts.csv");
-    fs::write(&file, lines)?;
+fn import(binary: &Path, data: &Path, accounts: usize, setup: &RookerySetup) -> BenchOutcome<()> {
+    let domain = &setup.domain;
+    let mut text = String::new();
+    let name = match setup.contacts {
+        0 => {
+            for number in 0..accounts {
+                writeln!(text, "{},{PASSWORD}", chat::account(number, domain))?;
+            }
+            "accounts.csv"
+        }
+        contacts => {
+            // The contacts have the numbers after those of the accounts.
+            let all = accounts + contacts;
+            write!(text, "<server-data xmlns='urn:xmpp:pie:0'><host jid='{domain}'>")?;
+            for number in 0..all {
+                write!(text, "<user name='{}' password='{PASSWORD}'>", chat::local(number))?;
+                text.push_str("<query xmlns='jabber:iq:roster'>");
+                let others = if number < accounts { accounts..all } else { 0..accounts };
+                for other in others {
+                    write!(text, "<item jid='{}' subscription='both'/>", chat::account(other, domain))?;
+                }
+                text.push_str("</query></user>");
+            }
+            text.push_str("</host></server-data>");
+            "accounts.xml"
+        }
+    };
+    let file = data.join(name);
+    fs::write(&file, text)?;
     let mut command = Command::new(binary);
     command.args(["user", "import"]).arg(&file).arg("--data-dir").arg(data).stdout(Stdio::null());
     if !command.stdin(Stdio::null()).status()?.success() {

@@ -15,6 +15,19 @@ fn what_watching_costs_is_measured_for_every_instrument() {
 }
 
 #[test]
+fn logins_are_measured_with_rosters() {
+    let rig = CliRig::new();
+    let said =
+        rig.run(&["bench", "login", "--users", "6", "--contacts", "4", "--at-once", "3", "--rounds", "2"]).fine();
+    for figure in ["logins per second", "ms of the server's CPU each"] {
+        let line = said.lines().find_map(|line| line.strip_prefix(figure)).expect("a line");
+        let number: f64 = line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number");
+        assert!(number > 0.0, "{said}");
+    }
+    rig.run(&["bench", "login", "--users", "0"]).failed(1, "--users and --contacts");
+}
+
+#[test]
 fn accounts_of_a_load_are_made_and_removed_with_all_they_left() {
     let rig = CliRig::new();
     let tables = "[modules.register]\nenabled = true\nmin_password = 1\n";

@@ -69,6 +69,7 @@ impl Two {
                      [modules.strangers]\nreceived_per_minute = 0\nabroad_per_hour = 0\ndomain_messages_per_minute = 0\n",
                     routes.join(", ")
                 ),
+                contacts: 0,
             };
             started.push(Rookery::start_as(binary, accounts, &setup)?);
         }
