@@ -74,15 +74,15 @@ pub(super) const NODE: FileTable<NodeRow> = FileTable {
             need: Shown("needed by nodes of ACNET"),
             ..text(
                 "socket",
-                "Where its datagrams go to and come from: address and UDP port.",
+                "The address and UDP port to which its datagrams go, and from which they come.",
                 "\"127.0.0.1:6801\"",
                 |row, given| put(&mut row.socket, given.text().map(Some)),
             )
         },
         text(
             "protocol",
-            "How its devices are read: over ACNET by `RETDAT`, or by `GETS32`, which knows delays and states and tells times; \
-             by `CA`, Channel Access: the node stands for all servers of EPICS that are found; or by `MQTT`: the node is a broker.",
+            "The protocol of its devices: over ACNET `RETDAT`, or `GETS32`, which knows delays and states and reports times; \
+             `CA`, Channel Access: the node stands for all EPICS servers that are found; or `MQTT`: the node is a broker.",
             "\"RETDAT\"",
             |row, given| put(&mut row.protocol, given.text()),
         ),
@@ -151,7 +151,7 @@ pub(super) const NODE: FileTable<NodeRow> = FileTable {
 
 pub(super) const DEVICE: FileTable<DeviceRow> = FileTable {
     heading: "[[device]]",
-    about: "A device. What it has are its properties, the tables below it; a property that isn't there doesn't exist.",
+    about: "A device. Its properties are the tables below it; it doesn't have properties that are missing here.",
     keys: &[&[
         text("index", "Its number, up to 16777215.", "27235", |row: &mut DeviceRow, given| {
             put(&mut row.index, given.whole("from 0 to 16777215"))
@@ -161,7 +161,7 @@ pub(super) const DEVICE: FileTable<DeviceRow> = FileTable {
         }),
         TableKey {
             need: Shown("empty"),
-            ..text("description", "What it is.", "\"Outdoor temperature\"", |row, given| {
+            ..text("description", "A description.", "\"Outdoor temperature\"", |row, given| {
                 put(&mut row.description, value(given.text()))
             })
         },
@@ -181,18 +181,20 @@ pub(super) const DEVICE: FileTable<DeviceRow> = FileTable {
             need: Shown("0"),
             ..text(
                 "protection",
-                "The classes of users who may set it without a role, a bit each; see `--roles`.",
+                "The classes of users who may set it without a role, one bit each; see `--roles`.",
                 "0",
                 |row, given| put(&mut row.protection, value(given.whole(U32))),
             )
         },
         TableKey {
             inner: Some(&READING),
-            ..list("reading", "What is measured.", |row, given| put(&mut row.reading, given.table(&READING).map(Some)))
+            ..list("reading", "The measured value.", |row, given| {
+                put(&mut row.reading, given.table(&READING).map(Some))
+            })
         },
         TableKey {
             inner: Some(&SETTING),
-            ..list("setting", "What it was set to.", |row, given| {
+            ..list("setting", "The value that it was set to.", |row, given| {
                 put(&mut row.setting, given.table(&SETTING).map(Some))
             })
         },
@@ -217,7 +219,7 @@ pub(super) const DEVICE: FileTable<DeviceRow> = FileTable {
 
 pub(super) const NAMES: FileTable<NamesRow> = FileTable {
     heading: "[names]",
-    about: "By which names this DPM is known beside the one that it was started with.",
+    about: "Further names of this DPM, besides the one that it was started with.",
     keys: &[&[
         TableKey {
             need: Shown("none"),
@@ -232,7 +234,7 @@ pub(super) const NAMES: FileTable<NamesRow> = FileTable {
             need: Shown("none"),
             ..text(
                 "loggers",
-                "Names of loggers for which requests such as `<-LOGGER:FROM:TO:BACKUP` are answered from what is recorded here.",
+                "Names of loggers for which requests such as `<-LOGGER:FROM:TO:BACKUP` are answered from the recordings here.",
                 "[\"BACKUP\", \"ARKIVB\"]",
                 |row, given| put(&mut row.loggers, value(given.list(|name| name.text()))),
             )
@@ -245,7 +247,7 @@ pub(super) const RECORD: FileTable<RecordRow> = FileTable {
     about: "A reading that is recorded, for requests with `<-LOGGER`.",
     keys: &[&[text(
         "request",
-        "A number of READING or SETTING, with an event that comes again.",
+        "A number of READING or SETTING, with a recurring event.",
         "\"M:OUTTMP@P,1000\"",
         |row: &mut RecordRow, given| put(&mut row.request, given.text()),
     )]],
@@ -253,10 +255,10 @@ pub(super) const RECORD: FileTable<RecordRow> = FileTable {
 
 pub(super) const METRIC: FileTable<RecordRow> = FileTable {
     heading: "[[metric]]",
-    about: "A reading whose newest value `/metrics` tells to Prometheus.",
+    about: "A reading whose newest value `/metrics` reports to Prometheus.",
     keys: &[&[text(
         "request",
-        "A number of READING or SETTING, with an event that comes again.",
+        "A number of READING or SETTING, with a recurring event.",
         "\"M:OUTTMP@P,5000\"",
         |row: &mut RecordRow, given| put(&mut row.request, given.text()),
     )]],
@@ -264,7 +266,7 @@ pub(super) const METRIC: FileTable<RecordRow> = FileTable {
 
 pub(super) const SCRIPT: FileTable<Script> = FileTable {
     heading: "[[script]]",
-    about: "What a simulated front-end plays for the reading of a device. Without one it is 0.",
+    about: "The values of a device on a simulated front-end. Without a script they are 0.",
     keys: &[&[
         text("device", "The name of the device.", "\"M:OUTTMP\"", |row: &mut Script, given| {
             put(&mut row.device, value(given.text()))
@@ -287,12 +289,12 @@ pub(super) const SCRIPT: FileTable<Script> = FileTable {
         },
         TableKey {
             need: Shown("1.0"),
-            ..text("seconds", "How long a ramp or sine takes.", "60.0", |row, given| {
+            ..text("seconds", "The duration of a ramp or sine.", "60.0", |row, given| {
                 put(&mut row.seconds, value(given.number()))
             })
         },
         TableKey {
-            need: Shown("none: all that it plays is good"),
+            need: Shown("none: all values are good"),
             ..text("alarm", "The limits of its analog alarm, raw.", "[12500, 13500]", |row, given| {
                 let limit = |limit: Given<'_>| value(limit.whole(I32));
                 put(&mut row.alarm, given.pair(limit, limit).map(|(low, high)| Some([low, high])))
@@ -303,32 +305,32 @@ pub(super) const SCRIPT: FileTable<Script> = FileTable {
 
 pub(super) const FAULT: FileTable<NodeFaults> = FileTable {
     heading: "[[fault]]",
-    about: "What is wrong with a simulated front-end.",
+    about: "A fault of a simulated front-end.",
     keys: &[&[
         text("node", "The name of the front-end.", "\"MUONFE\"", |row: &mut NodeFaults, given| {
             put(&mut row.node, value(given.text()))
         }),
         TableKey {
             need: Shown("0"),
-            ..text("delay_millis", "How late its answers are, in milliseconds.", "5", |row, given| {
+            ..text("delay_millis", "The delay of its answers, in milliseconds.", "5", |row, given| {
                 put(&mut row.delay_millis, value(given.whole::<u32>(U32)).map(u64::from))
             })
         },
         TableKey {
             need: Shown("0.0"),
-            ..text("loss", "Which share of its answers is lost, from 0 to 1.", "0.0", |row, given| {
+            ..text("loss", "The share of its answers that is lost, from 0 to 1.", "0.0", |row, given| {
                 put(&mut row.loss, value(given.number()))
             })
         },
         TableKey {
             need: Usual("0: always"),
-            ..text("up_seconds", "How long it works at a time, in seconds.", "50", |row, given| {
+            ..text("up_seconds", "The time for which it works, in seconds.", "50", |row, given| {
                 put(&mut row.up_seconds, value(given.whole::<u32>(U32)).map(u64::from))
             })
         },
         TableKey {
             need: Usual("0"),
-            ..text("down_seconds", "How long it is dead then, in seconds.", "10", |row, given| {
+            ..text("down_seconds", "The time for which it is then dead, in seconds.", "10", |row, given| {
                 put(&mut row.down_seconds, value(given.whole::<u32>(U32)).map(u64::from))
             })
         },

@@ -13,14 +13,14 @@ use super::table::{FileTable, I32, SetKey, TableKey, U16, U32, put, text, value}
 const fn place<T: Placed>() -> &'static [TableKey<T>] {
     const {
         &[
-            text("node", "The name of the front-end that has it.", "\"MUONFE\"", |row: &mut T, given| {
+            text("node", "The name of its front-end.", "\"MUONFE\"", |row: &mut T, given| {
                 put(&mut row.place().node, given.text())
             }),
             TableKey {
                 need: Shown("needed on nodes of ACNET"),
                 ..text(
                     "ssdn",
-                    "Where it is on the front-end, which alone understands it: sixteen hexadecimal digits.",
+                    "Its place on the front-end, which only the front-end can interpret: sixteen hexadecimal digits.",
                     "\"000042003f210000\"",
                     |row, given| put(&mut row.place().ssdn, given.text().map(Some)),
                 )
@@ -29,7 +29,7 @@ const fn place<T: Placed>() -> &'static [TableKey<T>] {
                 need: Usual("needed on nodes with protocol `CA`"),
                 ..text(
                     "pv",
-                    "The name of the process variable that it is; of readings and settings only.",
+                    "The name of its process variable; for readings and settings only.",
                     "\"SR:DCCT\"",
                     |row, given| put(&mut row.place().variable, given.text().map(Some)),
                 )
@@ -38,7 +38,7 @@ const fn place<T: Placed>() -> &'static [TableKey<T>] {
                 need: Usual("needed on nodes with protocol `MQTT`"),
                 ..text(
                     "topic",
-                    "The topic that it is, without wildcards; of readings and settings only.",
+                    "Its topic, without wildcards; for readings and settings only.",
                     "\"hall/temperature\"",
                     |row, given| put(&mut row.place().topic, given.text().map(Some)),
                 )
@@ -47,23 +47,20 @@ const fn place<T: Placed>() -> &'static [TableKey<T>] {
                 need: Usual("the message itself"),
                 ..text(
                     "json",
-                    "Where in a message of JSON the value is, as a pointer (RFC 6901).",
+                    "The place of the value in a JSON message, as a pointer (RFC 6901).",
                     "\"/temperature\"",
                     |row, given| put(&mut row.place().pointer, given.text().map(Some)),
                 )
             },
             TableKey {
                 need: Usual("false"),
-                ..text(
-                    "retain",
-                    "Whether the broker keeps what is set for those who subscribe later.",
-                    "true",
-                    |row, given| put(&mut row.place().retain, given.switch().map(|retain| Some(given.at(retain)))),
-                )
+                ..text("retain", "True if the broker keeps settings for later subscribers.", "true", |row, given| {
+                    put(&mut row.place().retain, given.switch().map(|retain| Some(given.at(retain))))
+                })
             },
             TableKey {
-                need: Usual("2; 20 for alarms; of process variables and topics 8, or 40 and more for texts"),
-                ..text("element", "Bytes of one element: what `[0]` and `[1]` are apart.", "2", |row, given| {
+                need: Usual("2; 20 for alarms; for process variables and topics 8, or 40 and more for texts"),
+                ..text("element", "Bytes of one element: the distance between `[0]` and `[1]`.", "2", |row, given| {
                     put(&mut row.place().element, given.whole("from 1 on").map(Some))
                 })
             },
@@ -80,14 +77,14 @@ const fn place<T: Placed>() -> &'static [TableKey<T>] {
                 })
             },
             TableKey {
-                need: Usual("`P,1000`; of process variables and topics `Q,100`"),
-                ..text("event", "When it is read if a request does not say.", "\"P,1000\"", |row, given| {
+                need: Usual("`P,1000`; for process variables and topics `Q,100`"),
+                ..text("event", "The event on which it is read if a request names none.", "\"P,1000\"", |row, given| {
                     put(&mut row.place().event, given.text().map(Some))
                 })
             },
             TableKey {
                 need: Usual("false"),
-                ..text("unframed", "Whether ranges of bytes may split elements.", "true", |row, given| {
+                ..text("unframed", "True if ranges of bytes may split elements.", "true", |row, given| {
                     put(&mut row.place().unframed, given.switch())
                 })
             },
@@ -111,7 +108,7 @@ const SCALED: &[TableKey<ValueRow>] = &[
         ..text(
             "input_length",
             "Bytes at the beginning of each element that hold its number: 1, 2 or 4. Longer elements, such as the points of a ramp table, \
-             are read by them and can be set as raw bytes only.",
+             are read by these bytes and can only be set as raw bytes.",
             "2",
             |row, given| put(&mut row.input_length, given.whole("1, 2 or 4").map(Some)),
         )
@@ -182,20 +179,20 @@ const SCALED: &[TableKey<ValueRow>] = &[
 
 pub(super) const READING: FileTable<ValueRow> = FileTable {
     heading: "[device.reading]",
-    about: "What is measured: one number or text, or an array of them.",
+    about: "The measured value: one number or text, or an array of them.",
     keys: &[place(), SCALED],
 };
 
 pub(super) const SETTING: FileTable<ValueRow> = FileTable {
     heading: "[device.setting]",
-    about: "What the device was set to.",
+    about: "The value that the device was set to.",
     keys: &[
         place(),
         SCALED,
         &[
             limit(
                 "min",
-                "The lowest value that it may be set to, in engineering units, whichever way a client names it.",
+                "The lowest value that it may be set to, in engineering units, in whatever form a client gives it.",
                 "35.0",
                 |row, given| put(&mut row.limits().min, given.number().map(Some)),
             ),
@@ -204,7 +201,7 @@ pub(super) const SETTING: FileTable<ValueRow> = FileTable {
             }),
             limit(
                 "allowed",
-                "The only values that it may be set to; raw numbers where the setting is a text.",
+                "The only values that it may be set to; raw numbers if the setting is a text.",
                 "[40.0, 60.0]",
                 |row, given| put(&mut row.limits().allowed, numbers(given).map(Some)),
             ),
@@ -216,7 +213,7 @@ pub(super) const PIECE: FileTable<PieceRow> = FileTable {
     heading: "",
     about: "A piece of common transform 90.",
     keys: &[&[
-        text("below", "It counts for primary units below this.", "5.0", |row: &mut PieceRow, given| {
+        text("below", "The piece applies to primary units below this.", "5.0", |row: &mut PieceRow, given| {
             put(&mut row.below, value(given.number()))
         }),
         text("common", "The index of its common transform, not 90.", "0", |row, given| {
@@ -233,25 +230,31 @@ pub(super) const PIECE: FileTable<PieceRow> = FileTable {
 
 pub(super) const STATUS: FileTable<StatusRow> = FileTable {
     heading: "[device.status]",
-    about: "The basic status. An attribute that isn't there is not told to clients.",
+    about: "The basic status. Clients aren't told an attribute that is missing here.",
     keys: &[
         place(),
         &[
-            attribute("on", "Is it on?", |row, given| put(&mut row.on, given.table(&ATTRIBUTE).map(Some))),
-            attribute("ready", "Is it ready?", |row, given| put(&mut row.ready, given.table(&ATTRIBUTE).map(Some))),
-            attribute("remote", "Is it controlled from afar?", |row, given| {
+            attribute("on", "The attribute that says whether it is on.", |row, given| {
+                put(&mut row.on, given.table(&ATTRIBUTE).map(Some))
+            }),
+            attribute("ready", "The attribute that says whether it is ready.", |row, given| {
+                put(&mut row.ready, given.table(&ATTRIBUTE).map(Some))
+            }),
+            attribute("remote", "The attribute that says whether it is controlled remotely.", |row, given| {
                 put(&mut row.remote, given.table(&ATTRIBUTE).map(Some))
             }),
-            attribute("positive", "Is its polarity positive?", |row, given| {
+            attribute("positive", "The attribute that says whether its polarity is positive.", |row, given| {
                 put(&mut row.positive, given.table(&ATTRIBUTE).map(Some))
             }),
-            attribute("ramp", "Does it ramp?", |row, given| put(&mut row.ramp, given.table(&ATTRIBUTE).map(Some))),
+            attribute("ramp", "The attribute that says whether it ramps.", |row, given| {
+                put(&mut row.ramp, given.table(&ATTRIBUTE).map(Some))
+            }),
             TableKey {
                 need: Shown("none"),
                 inner: Some(&BIT),
                 ..text(
                     "bits",
-                    "What each bit means.",
+                    "The meaning of each bit.",
                     "[{ bit = 0, name = \"On\", zero = \"No\", one = \"Yes\" }]",
                     |row, given| put(&mut row.bits, value(given.list(|bit| value(bit.table(&BIT))))),
                 )
@@ -267,22 +270,24 @@ pub(super) const ATTRIBUTE: FileTable<AttributeRow> = FileTable {
         text("mask", "The bits that count.", "1", |row: &mut AttributeRow, given| {
             put(&mut row.mask, value(given.whole(U32)))
         }),
-        text("match", "How they are if it is true.", "1", |row, given| put(&mut row.matching, value(given.whole(U32)))),
+        text("match", "Their values if the attribute is true.", "1", |row, given| {
+            put(&mut row.matching, value(given.whole(U32)))
+        }),
         TableKey {
             need: Usual("false"),
-            ..text("invert", "Whether it is true if they are not so.", "false", |row, given| {
+            ..text("invert", "True if the attribute is true for all other values.", "false", |row, given| {
                 put(&mut row.invert, given.switch())
             })
         },
         TableKey {
             need: Usual("none"),
-            ..text("yes", "The letter that shows that it is true.", "\".\"", |row, given| {
+            ..text("yes", "The letter shown if it is true.", "\".\"", |row, given| {
                 put(&mut row.yes, given.letter().map(Some))
             })
         },
         TableKey {
             need: Usual("none"),
-            ..text("no", "The letter that shows that it is not.", "\"*\"", |row, given| {
+            ..text("no", "The letter shown if it is false.", "\"*\"", |row, given| {
                 put(&mut row.no, given.letter().map(Some))
             })
         },
@@ -296,14 +301,14 @@ pub(super) const BIT: FileTable<BitRow> = FileTable {
         text("bit", "Its number, 0 to 31.", "0", |row: &mut BitRow, given| {
             put(&mut row.bit, given.whole("from 0 to 31"))
         }),
-        text("name", "What it tells.", "\"On\"", |row, given| put(&mut row.name, value(given.text()))),
+        text("name", "Its name.", "\"On\"", |row, given| put(&mut row.name, value(given.text()))),
         TableKey {
             need: Usual("empty"),
-            ..text("zero", "What it means if it is 0.", "\"No\"", |row, given| put(&mut row.zero, value(given.text())))
+            ..text("zero", "Its meaning if it is 0.", "\"No\"", |row, given| put(&mut row.zero, value(given.text())))
         },
         TableKey {
             need: Usual("empty"),
-            ..text("one", "What it means if it is 1.", "\"Yes\"", |row, given| put(&mut row.one, value(given.text())))
+            ..text("one", "Its meaning if it is 1.", "\"Yes\"", |row, given| put(&mut row.one, value(given.text())))
         },
     ]],
 };
@@ -350,10 +355,12 @@ pub(super) const COMMAND: FileTable<CommandRow> = FileTable {
                 put(&mut row.order, given.whole("from 0 to 255").map(Some))
             })
         },
-        text("value", "What the front-end is sent.", "2", |row, given| put(&mut row.value, value(given.whole(U32)))),
+        text("value", "The value that the front-end gets.", "2", |row, given| {
+            put(&mut row.value, value(given.whole(U32)))
+        }),
         TableKey {
             need: Usual("empty"),
-            ..text("long", "What it does, in words that may be sent as well.", "\"turn on\"", |row, given| {
+            ..text("long", "A description, which clients may send as well.", "\"turn on\"", |row, given| {
                 put(&mut row.long, value(given.text()))
             })
         },
@@ -362,7 +369,7 @@ pub(super) const COMMAND: FileTable<CommandRow> = FileTable {
 
 const ALARM_TEXT: TableKey<AlarmRow> = TableKey {
     need: Shown("empty"),
-    ..text("text", "What is said while it is in alarm.", "\"TEMPERATURE OUT OF RANGE\"", |row, given| {
+    ..text("text", "The text of the alarm.", "\"TEMPERATURE OUT OF RANGE\"", |row, given| {
         put(&mut row.text, value(given.text()))
     })
 };

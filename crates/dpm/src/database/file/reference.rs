@@ -115,9 +115,9 @@ const EXAMPLE_HEAD: &str = "\
 const REFERENCE_HEAD: &str = "\
 # The device database
 
-`rookery dpm --database FILE` and `database` in `[dpm]` read which front-ends and devices there are from a file of TOML.
-`rookery dpm database example` writes one with every key, `rookery dpm database check FILE` says what is wrong with yours: line, key, and
-what would be right. A file with a mistake is not taken at all; a running DPM keeps what it has.
+`rookery dpm --database FILE` and `database` in `[dpm]` read the front-ends and devices from a TOML file.
+`rookery dpm database example` writes one with every key. `rookery dpm database check FILE` reports mistakes by line and key, with the
+correct form. A file with a mistake is refused as a whole; a running DPM keeps its devices.
 
 This page is written from the table by which the file is read: `UPDATE_DOC=1 cargo test --workspace up_to_date`.
 ";
@@ -130,7 +130,7 @@ From the raw number x, little endian with its sign, to primary units.";
 const COMMON_HEAD: &str = "
 ## Common transforms
 
-From primary units x to engineering units, with `constants` C1, C2 and so on. What can't be scaled has `[14 -20]`.";
+From primary units x to engineering units, with `constants` C1, C2 and so on. A value that can't be scaled has `[14 -20]`.";
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@ pub(super) const PRIMARY: &[(u16, &str)] = &[
     (46, "x as 32 bits without a sign"),
     (48, "32-bit float / 0.036"),
     (50, "32-bit float, limited to -10.24 and 10.235"),
-    (52, "x with its bytes the other way round; 2 or 4 bytes"),
+    (52, "x with its bytes in reverse order; 2 or 4 bytes"),
     (54, "0.0004882961516 x + 4; 2 bytes, not negative"),
     (56, "(x without a sign - 32768) / 3276.8; 2 bytes"),
     (58, "x without a sign / 256"),
@@ -44,7 +44,7 @@ pub(super) const PRIMARY: &[(u16, &str)] = &[
     (78, "32-bit float, limited to 0 and 5"),
     (80, "32-bit float, limited to 0 and 10"),
     (82, "x / 409.5; 2 bytes, the top four bits 0"),
-    (84, "32-bit float with its bytes the other way round; 4 bytes"),
+    (84, "32-bit float with its bytes in reverse order; 4 bytes"),
 ];
 
 /// The common transforms: from primary units x to engineering units, with the constants C1 and
@@ -78,7 +78,7 @@ pub(super) const COMMON: &[(u16, &str)] = &[
     (50, "C1 acos(x / C2)"),
     (52, "x < C1: exp(C2 x + C3); else exp(C4 x + C5)"),
     (54, "x < C1: exp(C2 x^2 + C3 x + C4); else exp(C5 x + C6)"),
-    (56, "by the points of `table`, in straight lines"),
+    (56, "by the points of `table`, linearly"),
     (58, "by the points of `table`, exponentially"),
     (60, "a text by C1: 2 and 3 hexadecimal with 4 and 8 digits, 8 characters, 12, 288 and 289 one of `names`"),
     (62, "C2 (C3 + 10^(x / C1))"),
@@ -93,7 +93,7 @@ pub(super) const COMMON: &[(u16, &str)] = &[
     (80, "x"),
     (82, "C2 log10(C1 x + C4) + C3"),
     (84, "as 60"),
-    (86, "x < C1: C3 x + C4; x > C2: exp(C5 x + C6); between them the logarithm goes in a straight line"),
+    (86, "x < C1: C3 x + C4; x > C2: exp(C5 x + C6); between them the logarithm is linear"),
     (88, "(C1 + C2 x + C3 x^2) / (1 + C4 x + C5 x^2 + C6 x^3)"),
     (90, "by `pieces`, each with a transform of its own"),
     (201, "C1 x^7 + C2 x^6 + C3 x^5 + C4 x^4 + C5 x^3 + C6 x^2 + C7 x + C8"),
