@@ -13,8 +13,8 @@ use super::refusal;
 use super::room::Room;
 use super::spread;
 
-/// Takes a stanza for a room that doesn't exist; returns the room, if it is created by that. It has
-/// not seen the stanza yet.
+/// Takes a stanza for a room that doesn't exist, and returns the room if the stanza creates it. The
+/// room hasn't processed the stanza yet.
 pub(crate) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<Box<Room>> {
     let enters = packet.kind() == Kind::Presence && packet.type_() == StanzaType::Available && refusal::enters(packet);
     let sender = packet.sender()?;
@@ -40,11 +40,11 @@ fn create(world: &mut World, jid: Jid, creator: &Jid) -> Result<Room, StanzaErro
     make(world, jid, creator, is_operators)
 }
 
-/// Makes a room, which is locked until it is configured. `is_operators`: the share of its creator
-/// doesn't count.
+/// Makes a room, which is locked until it is configured. With `is_operators`, it doesn't count
+/// against its creator's limit.
 ///
 /// # Errors
-/// There is no service, or no place for one more room.
+/// The service doesn't exist, or has as many rooms as it may.
 pub(crate) fn make(world: &mut World, jid: Jid, creator: &Jid, is_operators: bool) -> Result<Room, StanzaError> {
     let limits = world.domain_of(jid.domain()).map(RoomLimits::of).ok_or(Condition::ItemNotFound)?;
     let most = MostRooms {

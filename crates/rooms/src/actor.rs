@@ -1,9 +1,9 @@
 //! A room is an actor: one stanza at a time, in order, at its home shard.
 //!
-//! While a room processes a stanza it is taken out of the table, because the consequences may come
-//! back to it at once, as when a message to a session that is gone bounces; such stanzas wait for
-//! their turn. The same queue holds stanzas that arrive while a room is loaded from the store, so
-//! nothing overtakes.
+//! While a room processes a stanza it is taken out of the table, because the consequences may reach
+//! it at once, as when a message to a session that has ended bounces; such stanzas wait for their
+//! turn. The same queue holds stanzas that arrive while a room is loaded from the store, so nothing
+//! overtakes.
 
 use rookery_base::Map;
 use std::collections::VecDeque;
@@ -28,12 +28,12 @@ use super::work::{Arranged, FoundRoom, RoomTask, RoomWork, Size, WantedSettings}
 #[derive(Debug)]
 pub(super) struct Actors {
     slots: Map<Jid, ActorSlot>,
-    /// The share that each sender has of what waits for rooms and their lists.
+    /// Divides the space for stanzas that wait for rooms and their lists among the senders.
     waiting: Share,
-    /// The stanzas that wait for the list of a service's rooms; `None` once that is here.
+    /// The stanzas that wait for the list of a service's rooms; `None` once the list is loaded.
     listed: Map<String, Option<ActorQueue>>,
-    /// Rooms that are on their way from the store, with the number of accounts that had been
-    /// removed when they were asked for.
+    /// Rooms that are being loaded from the store, with the number of accounts that had been
+    /// removed when they were requested.
     loading: Map<Jid, usize>,
     /// The number of removed accounts that all rooms here have forgotten.
     heeded: usize,
@@ -41,10 +41,10 @@ pub(super) struct Actors {
 
 type ActorQueue = VecDeque<WaitingStanza>;
 
-/// A stanza that waits, and for whom.
+/// A waiting stanza, and its recipient.
 type WaitingStanza = (Packet, Jid, Option<Custody>);
 
-/// Says what is next for a room.
+/// The next thing that a room does.
 #[derive(Debug)]
 enum ActorTurn {
     Stanza(WaitingStanza),
@@ -54,7 +54,7 @@ enum ActorTurn {
 #[derive(Debug)]
 enum ActorSlot {
     Here(Box<Room>),
-    /// At work, or on its way from the store.
+    /// At work, or being loaded from the store.
     Busy(VecDeque<ActorTurn>),
 }
 
@@ -91,7 +91,7 @@ impl Actors {
         seats
     }
 
-    /// Returns the rooms that are here and not at work, in their order.
+    /// Returns the rooms that are loaded and not at work, in their order.
     pub(super) fn here(&self) -> Vec<Jid> {
         let here = self.slots.iter().filter(|(_, slot)| matches!(slot, ActorSlot::Here(_)));
         let mut here: Vec<_> = here.map(|(jid, _)| jid.clone()).collect();
@@ -99,12 +99,12 @@ impl Actors {
         here
     }
 
-    /// Returns those that are at work, or on their way from the store.
+    /// Returns the rooms that are at work, or being loaded from the store.
     pub(super) fn at_work(&self) -> impl Iterator<Item = &Jid> {
         self.slots.iter().filter(|(_, slot)| matches!(slot, ActorSlot::Busy(_))).map(|(jid, _)| jid)
     }
 
-    /// Takes a room that is here and not at work out of the table.
+    /// Takes a room that is loaded and not at work out of the table.
     pub(super) fn take_out(&mut self, jid: &Jid) -> Option<Box<Room>> {
         match self.slots.remove(jid)? {
             ActorSlot::Here(room) => Some(room),
@@ -115,12 +115,12 @@ impl Actors {
         }
     }
 
-    /// Returns whether a room is here, or on its way.
+    /// Returns whether a room is loaded, or being loaded.
     pub(super) fn has(&self, jid: &str) -> bool {
         self.slots.contains_key(jid)
     }
 
-    /// Returns a room that is here and not at work.
+    /// Returns a room that is loaded and not at work.
     pub(super) fn room(&self, jid: &str) -> Option<&Room> {
         match self.slots.get(jid)? {
             ActorSlot::Here(room) => Some(room),
@@ -128,22 +128,23 @@ impl Actors {
         }
     }
 
-    /// Makes a slot for a room that is about to go on.
+    /// Makes a slot for a room that another process hands on.
     pub(super) fn expect(&mut self, jid: Jid) {
         self.occupy(jid, None);
     }
 
-    /// Notes that a room is on its way from the store, when so many accounts had been removed.
+    /// Notes that a room is being loaded from the store, and that `removed` accounts had been
+    /// removed by then.
     pub(super) fn begin_loading(&mut self, jid: Jid, removed: usize) {
         self.loading.insert(jid, removed);
     }
 
-    /// Notes that a room is no longer on its way.
+    /// Notes that a room is no longer being loaded.
     pub(super) fn end_loading(&mut self, jid: &Jid) {
         self.loading.remove(jid);
     }
 
-    /// Returns the rooms with the most sessions in them, the largest first; not those at work.
+    /// Returns the rooms with the most sessions, the largest first, without those at work.
     pub(super) fn largest(&self, most: usize) -> Vec<Size> {
         let rooms = self.slots.values().filter_map(|slot| match slot {
             ActorSlot::Here(room) => Some(&**room),
@@ -171,14 +172,14 @@ impl Actors {
         }
     }
 
-    /// Lets something wait for its turn at a room that is busy.
+    /// Queues a turn for a room that is busy.
     fn queue(&mut self, jid: &str, turn: ActorTurn) {
         if let Some(ActorSlot::Busy(queue)) = self.slots.get_mut(jid) {
             queue.push_back(turn);
         }
     }
 
-    /// Makes a slot for a room that is not here, in which something may wait.
+    /// Makes a busy slot for a room that isn't loaded, with the first turn to wait in it.
     fn occupy(&mut self, jid: Jid, first: Option<ActorTurn>) {
         self.slots.insert(jid, ActorSlot::Busy(first.into_iter().collect()));
     }
@@ -201,7 +202,7 @@ impl Actors {
         queue
     }
 
-    /// Counts a turn no more that has waited.
+    /// Stops counting a turn that has waited.
     fn waited(&mut self, turn: &ActorTurn) {
         if let ActorTurn::Stanza((packet, ..)) = turn {
             self.waiting.give_back(packet);
@@ -209,8 +210,8 @@ impl Actors {
     }
 }
 
-/// Runs `then` with the stanza when it is known which rooms the service has; at once, but for the
-/// first moment after the start.
+/// Runs `then` with the stanza once the service's list of rooms is loaded: at once, except just
+/// after the start.
 pub(super) fn when_listed(
     world: &mut World,
     packet: &Packet,
@@ -255,16 +256,16 @@ pub(super) fn when_listed(
     });
 }
 
-/// Gives a stanza to the room that it is for, or to somebody in it.
+/// Passes a stanza to the room that it is for, or to an occupant of it.
 pub(super) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     give(world, packet, to, begin);
 }
 
-/// Gives a stanza to the room that it is for, or does something else with it if that isn't here.
+/// Passes a stanza to its room, or calls `absent` if the room isn't loaded.
 fn give(world: &mut World, packet: &Packet, to: JidRef<'_>, absent: fn(&mut World, &Packet, JidRef<'_>)) {
     match world.state_mut::<Actors>().take(to.bare_str()) {
         TakenRoom::Room(mut room) if !room.lost.is_empty() && packet.type_() != StanzaType::Error => {
-            // It may be no more behind that.
+            // Without lost occupants, the slot may hold no room any more.
             room.drop_lost(world);
             go_on(world, room);
             give(world, packet, to, absent);
@@ -294,7 +295,7 @@ pub(super) fn operate(world: &mut World, work: RoomWork) {
     });
 }
 
-/// Lets a room work, or does something else if it isn't here.
+/// Lets a room work, or calls `absent` if it isn't loaded.
 fn employ(world: &mut World, work: RoomWork, absent: fn(&mut World, RoomWork)) {
     match world.state_mut::<Actors>().take(work.room.as_str()) {
         TakenRoom::Room(mut room) => {
@@ -309,7 +310,7 @@ fn employ(world: &mut World, work: RoomWork, absent: fn(&mut World, RoomWork)) {
     }
 }
 
-/// Does the work for which there is no room: it may be to make one.
+/// Does work for which there is no room: to create one, perhaps.
 fn without_room(world: &mut World, work: RoomWork) {
     match work.what {
         RoomTask::Arrange(wanted, Some(owner), reply) => make(world, work.room, (wanted, owner), reply),
@@ -317,8 +318,8 @@ fn without_room(world: &mut World, work: RoomWork) {
     }
 }
 
-/// Returns whether the store has to be asked for a room: another node may have kept it in the
-/// moment in which its home has moved here.
+/// Returns whether the store has to be asked for a room: another node may have stored it just as
+/// its home moved here.
 fn may_be_stored(world: &World, room: JidRef<'_>) -> bool {
     world.shards() > world.own_shards() || world.state::<Directory>().is_stored(room)
 }
@@ -343,7 +344,7 @@ fn make(
     }
 }
 
-/// Gives a stanza to a room that is not here: it may be in the store, or be created.
+/// Passes on a stanza for a room that isn't loaded: it may be in the store, or be created.
 fn begin(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     if may_be_stored(world, to) {
         let Some(first) = waits(world, packet, to) else { return };
@@ -353,7 +354,7 @@ fn begin(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     create(world, packet, to);
 }
 
-/// Gives a stanza to a room that doesn't exist: it may be created.
+/// Passes on a stanza for a room that doesn't exist and may be created.
 fn create(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     if let Some(mut room) = absent::receive(world, packet, to) {
         world.state_mut::<Actors>().occupy(to.bare().to_jid(), None);
@@ -369,8 +370,8 @@ fn load(world: &mut World, jid: Jid) {
     world.wait(loaded, move |world, loaded| arrived(world, &jid, loaded, removed));
 }
 
-/// Gives a room that comes from the store what waits for it. It is on its way until its past is
-/// here, too.
+/// Gives a room that was loaded from the store the turns that wait for it. It counts as being
+/// loaded until its history is loaded, too.
 pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<StoredRoom>, StoreError>, removed: usize) {
     match loaded {
         // Its home has moved to another node meanwhile.
@@ -416,7 +417,7 @@ pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<Stored
     world.state_mut::<Actors>().end_loading(jid);
 }
 
-/// Refuses all that waits for a room that can't be had.
+/// Refuses all turns that wait for a room that can't be loaded.
 pub(super) fn turn_all_away(world: &mut World, jid: &Jid, (condition, failed): (&Condition, Option<&StoreError>)) {
     for turn in world.state_mut::<Actors>().take_queue(jid) {
         match turn {
@@ -428,7 +429,7 @@ pub(super) fn turn_all_away(world: &mut World, jid: &Jid, (condition, failed): (
     }
 }
 
-/// Lets a room do what has come meanwhile, and puts it back.
+/// Lets a room take the turns that have arrived meanwhile, and puts it back.
 pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
     while let Some(turn) = world.state_mut::<Actors>().next(&room.jid) {
         match turn {
@@ -452,14 +453,14 @@ pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
     }
 }
 
-/// Lets go of a room that nobody needs any more, now that the store is done with it.
+/// Drops a room that isn't needed any more, now that the store is done with it.
 pub(super) fn look_after(world: &mut World, jid: &Jid) {
     if let TakenRoom::Room(room) = world.state_mut::<Actors>().take(jid.as_str()) {
         go_on(world, room);
     }
 }
 
-/// Lets a room do something, if it is here.
+/// Lets a room do something, if it is loaded.
 pub(super) fn with(world: &mut World, jid: &Jid, work: fn(&mut Room, &mut World)) {
     if let TakenRoom::Room(mut room) = world.state_mut::<Actors>().take(jid.as_str()) {
         work(&mut room, world);
@@ -467,8 +468,8 @@ pub(super) fn with(world: &mut World, jid: &Jid, work: fn(&mut Room, &mut World)
     }
 }
 
-/// Writes again what the store did not take, and forgets rooms that were only here because it had
-/// not.
+/// Writes again what the store has refused, and drops rooms that stayed in memory only because of
+/// that.
 pub(super) fn save_again(world: &mut World) {
     for (jid, lack) in world.state_mut::<Unsaved>().take() {
         match world.state_mut::<Actors>().take(jid.as_str()) {
@@ -477,15 +478,14 @@ pub(super) fn save_again(world: &mut World) {
                 go_on(world, room);
             }
             TakenRoom::Busy => world.state_mut::<Unsaved>().put_back(jid, lack),
-            // What is to stay is here as long as the store lacks something of it.
+            // A room that is to stay is in memory as long as the store lacks part of it.
             TakenRoom::Absent if lack.is_destroyed => unsaved::remove(world, &jid, |_, _| {}),
             TakenRoom::Absent => {}
         }
     }
 }
 
-/// Lets rooms that nobody speaks to forget accounts that were removed, so that these need not be
-/// remembered.
+/// Lets rooms without traffic forget removed accounts, so that these need not be remembered.
 pub(super) fn heed_removals(world: &mut World) {
     let (actors, directory) = (world.state::<Actors>(), world.state::<Directory>());
     let count = directory.removed_count();
@@ -510,8 +510,8 @@ pub(super) fn heed_removals(world: &mut World) {
     world.state::<Directory>().heed(world.shard(), world.own_shards(), heeded);
 }
 
-/// Takes what is older than their owners want out of the archives of rooms that the store doesn't
-/// have: of others it knows how long that is to stay.
+/// Removes messages that are older than the owner wants from the archives of rooms that the store
+/// doesn't have; for other rooms, the store knows how long messages stay.
 pub(super) fn expire_archives(world: &mut World) {
     let due = |(jid, slot): (&Jid, &ActorSlot)| match slot {
         ActorSlot::Here(room) if !room.is_stored() && room.config.archive_days > 0 => {
@@ -525,8 +525,8 @@ pub(super) fn expire_archives(world: &mut World) {
     }
 }
 
-/// Tells occupants that the server stops (§18.2), those of other servers above all; unless the next
-/// process goes on with the rooms.
+/// Tells occupants, above all those of other servers, that the server stops (§18.2), unless the
+/// next process goes on with the rooms.
 pub(super) fn shut_down(world: &mut World) {
     if world.hands_on() {
         return;
@@ -551,8 +551,8 @@ pub(super) fn sort_again(world: &mut World) {
     world.state_mut::<Actors>().slots = slots;
 }
 
-/// Tells nodes that have come of the rooms here that the store doesn't have, and forgets those of
-/// nodes that have gone.
+/// Tells nodes that have joined which rooms here the store doesn't have, and forgets the rooms of
+/// nodes that have left.
 pub(super) fn spread_again(world: &mut World) {
     let here = world.shard();
     for (room, entry) in world.state::<Directory>().unstored() {
@@ -567,7 +567,8 @@ pub(super) fn spread_again(world: &mut World) {
     }
 }
 
-/// Returns a stanza as it waits. `None` if there is no place for it: its sender has been told then.
+/// Returns a stanza in the form in which it waits, or `None` if there is no space for it; its
+/// sender has got an error then.
 fn waits(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<WaitingStanza> {
     if !world.state_mut::<Actors>().waiting.take(packet) {
         turn_away(world, packet, to, Condition::ResourceConstraint);
@@ -576,7 +577,7 @@ fn waits(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<WaitingSt
     Some((packet.clone(), to.to_jid(), world.custody()))
 }
 
-/// The stanzas that may wait for the rooms of a shard while the store is asked.
+/// The stanzas that may wait for the rooms of a shard while they are loaded.
 const WAITING: Bounds = Bounds { number: 65_536, bytes: 64 << 20 };
 
 /// The same for the page of limits.

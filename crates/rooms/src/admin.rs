@@ -14,7 +14,7 @@ use super::occupant::{Occupant, nick_key};
 use super::role::{Actor, RoomRole, affiliation_name, affiliation_named};
 use super::room::Room;
 
-/// The changes that a request asks for, after all of them were found to be allowed.
+/// The changes that a request asks for, after all of them have been allowed.
 #[derive(Debug, Default)]
 struct AdminPlan {
     roles: Vec<(usize, RoomRole, Option<String>)>,
@@ -38,9 +38,9 @@ impl Room {
         }
     }
 
-    /// Replies with as much of a list as is asked for and fits (XEP-0059). A client that asks for
-    /// no part gets the whole list where that fits, and else the first part, which says so: a list
-    /// that one can't see can't be mended.
+    /// Replies with as much of a list as is requested and fits (XEP-0059). A client that requests
+    /// no part gets the whole list if that fits, and otherwise the first part, marked as such: an
+    /// owner can't mend a list that can't be read.
     fn list(&mut self, world: &mut World, iq: &Iq, item: &Element) -> Result<(), StanzaError> {
         let affiliation = item.attr("affiliation").map(|name| affiliation_named(name).ok_or(Condition::BadRequest));
         let role = item.attr("role").map(|name| RoomRole::named(name).ok_or(Condition::BadRequest));
@@ -65,7 +65,7 @@ impl Room {
     ) -> Result<(), StanzaError> {
         let asker = &iq.from;
         let affiliation = self.affiliation_of(world, asker.as_ref());
-        // §9.5: where everybody sees real addresses, members may know each other.
+        // §9.5: if all occupants see real addresses, members may know each other.
         let is_open = self.config.is_nonanonymous
             && (affiliation >= Affiliation::Member || self.config.member_list.contains(&self.role_of(asker)));
         let may = match wanted {
@@ -144,7 +144,7 @@ impl Room {
                     plan.affiliations.push(self.affiliated(item, user, to)?);
                 }
                 (None, Some(role)) => self.plan_role(actor, item, role, &mut plan)?,
-                // §17.4: one of both.
+                // §17.4: either of the two.
                 _ => return Err(Condition::BadRequest.into()),
             }
         }
@@ -156,7 +156,7 @@ impl Room {
     fn plan_role(&self, actor: Actor, item: &Element, role: &str, plan: &mut AdminPlan) -> Result<(), StanzaError> {
         let role = RoomRole::named(role).ok_or(Condition::BadRequest)?;
         let nick = item.attr("nick").ok_or(Condition::BadRequest)?;
-        // A user who may change nothing learns nothing of who is there.
+        // A user who may change nothing doesn't learn who is there.
         actor.may_change_role(
             Affiliation::None,
             RoomRole::Visitor,
@@ -173,7 +173,7 @@ impl Room {
         Ok(())
     }
 
-    /// Returns the user whose affiliation is meant: the bare JID, or the account behind a nick.
+    /// Returns the user whose affiliation is to change: the bare JID, or the account behind a nick.
     fn user_meant(&self, actor: Actor, item: &Element) -> Result<Jid, StanzaError> {
         if actor.affiliation < Affiliation::Admin {
             return Err(Condition::Forbidden.into());
@@ -196,15 +196,15 @@ impl Room {
         before: Affiliation,
         to: Affiliation,
     ) -> Result<(), StanzaError> {
-        // §9.1: nobody bans himself.
+        // §9.1: users can't ban themselves.
         if to == Affiliation::Outcast && user.as_ref() == from.bare() {
             return Err(Condition::Conflict.into());
         }
         Ok(actor.may_change_affiliation(before, to)?)
     }
 
-    /// Returns what is kept of an item. A nick that is not named stays; an empty one is given up
-    /// (§9.5).
+    /// Returns the new affiliation that an item asks for. A nick that isn't named stays; an empty
+    /// one is given up (§9.5).
     fn affiliated(&self, item: &Element, user: Jid, affiliation: Affiliation) -> Result<Affiliated, StanzaError> {
         let is_here = affiliation > Affiliation::None;
         let nick = match item.attr("nick").filter(|_| item.attr("jid").is_some()) {
@@ -234,7 +234,7 @@ impl Room {
         let AdminPlan { roles, kicks, affiliations } = plan;
         let actor = self.actor_nick(&iq.from);
         let newcomers = self.newcomers(&affiliations);
-        // An invitation says it all, and nobody is told what he did himself.
+        // An invitation says it all, and users aren't told about their own changes.
         let told = |change: &&Affiliated| change.user.as_ref() != iq.from.bare() && !newcomers.contains(&change.user);
         let told: Vec<_> = affiliations.iter().filter(told).cloned().collect();
         self.tell_absent(world, &told, &iq.from);
@@ -258,8 +258,7 @@ impl Room {
         }
     }
 
-    /// Returns those who have become members of a members-only room and are not inside: they are
-    /// invited (§9.5).
+    /// Returns the new members of a members-only room who are not inside: they are invited (§9.5).
     fn newcomers(&self, changes: &[Affiliated]) -> Vec<Jid> {
         let is_new = |change: &&Affiliated| {
             self.config.is_members_only
@@ -270,8 +269,8 @@ impl Room {
     }
 }
 
-/// Returns the part of a list that a request asks for, and the answer that tells its place: for
-/// those who ask for a part, and where it is one.
+/// Returns the part of a list that a request asks for, and its position in the list: if the request
+/// asks for a part, or if the list is cut.
 fn page<'a, T>(
     payload: &Element,
     found: &'a [T],
@@ -284,5 +283,5 @@ fn page<'a, T>(
     Ok((page, is_part.then_some(answer)))
 }
 
-/// New members who are invited after one request.
+/// The most new members that are invited after one request.
 const MOST_INVITED: usize = 50;

@@ -17,9 +17,9 @@ use super::work::{FoundRoom, RoomTask};
 pub struct ListAffiliations {
     /// The bare JID of the room.
     pub room: Jid,
-    /// Only those behind this user.
+    /// Only users that sort behind this one.
     pub after: Option<Jid>,
-    /// So many at most.
+    /// The most affiliations to return.
     pub limit: usize,
 }
 
@@ -55,7 +55,7 @@ impl Question for SetAffiliation {
 }
 
 impl Room {
-    /// Returns affiliations as operators see them.
+    /// Returns affiliations in the form that operators get.
     pub(super) fn affiliations_behind(&self, after: Option<&Jid>, limit: usize) -> Vec<AffiliationView> {
         let behind = self.affiliations.values().filter(|one| after.is_none_or(|after| one.user > *after));
         let shown = behind.map(|one| AffiliationView {

@@ -5,19 +5,19 @@ use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
 use rookery_xml::Element;
 
-/// Somebody who wants to be registered.
+/// A user who wants to be registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingApplicant {
     /// The bare JID.
     pub user: Jid,
     /// The nick that is to be reserved.
     pub nick: String,
-    /// The rest of what the user has told, in fields of [`ABOUT`].
+    /// The rest of the user's statements, in fields of [`ABOUT`].
     pub about: Form,
 }
 
 impl WaitingApplicant {
-    /// Returns the application as it is kept, in the namespace of the room's document.
+    /// Returns the application in its stored form, in the namespace of the room's document.
     pub(crate) fn element(&self, format: &str) -> Element {
         let waiting =
             Element::new("waiting", format).with_attr("jid", self.user.as_str()).with_attr("nick", &self.nick);
@@ -31,8 +31,8 @@ impl WaitingApplicant {
     }
 }
 
-/// Adds the fields of a registration that has to be approved, since the admin who decides may know
-/// nobody by a nick.
+/// Adds the fields of a registration that has to be approved, since a nick may tell the deciding
+/// admin nothing.
 pub(super) fn more_fields(form: Form) -> Form {
     ABOUT.iter().fold(form, |form, (var, label)| form.field(Field::text_single(var).label(label)))
 }

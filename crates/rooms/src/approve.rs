@@ -2,7 +2,7 @@
 //! who wants it waits for an admin.
 //!
 //! Admins and owners are asked by a form at their accounts, whether they are in the room or not.
-//! Waiting requests are stored with the room, so that a restart of the server forgets nobody. A
+//! Waiting requests are stored with the room, so that they survive a restart of the server. A
 //! request ends when an admin decides, or when the user gets an affiliation in another way.
 
 use std::cmp::Reverse;
@@ -21,7 +21,7 @@ use super::occupant::nick_key;
 use super::room::Room;
 
 impl Room {
-    /// Takes the request of a user to register where only an admin can allow it.
+    /// Takes a user's request to register in a room where only an admin can allow it.
     pub(super) fn want_registration(
         &mut self,
         world: &mut World,
@@ -123,8 +123,8 @@ impl Room {
         }
     }
 
-    /// Returns the request that a form is about: the address decides; forms of the standard have
-    /// the nick alone.
+    /// Returns the request that a form decides on: by the address if there is one; forms of the
+    /// standard have the nick alone.
     fn waiting_meant(&self, form: &Form) -> Option<&WaitingApplicant> {
         if let Some(user) = form.value(JID) {
             let user = Jid::parse(user).ok()?;
@@ -140,7 +140,7 @@ impl Room {
         self.has_place_for(std::slice::from_ref(&member))?;
         let actor = self.actor_nick(from);
         self.tell_absent(world, std::slice::from_ref(&member), from);
-        // That also ends the waiting.
+        // The new affiliation also ends the wait.
         self.set_affiliations(world, vec![member.clone()], actor.as_deref(), |_, _| {});
         self.keep_affiliations(world, vec![member]);
         self.keep_soon();
@@ -160,13 +160,13 @@ impl Room {
 
 /// The decision.
 pub(super) const ALLOW: &str = "muc#register_allow";
-/// The field with the user who asks: not among the registered fields of the form, but of the one
-/// for voice (§15.5.2).
+/// The field for the applicant's JID: the standard doesn't register it for this form, but for that
+/// of voice (§15.5.2).
 const JID: &str = "muc#jid";
 
-/// Users who may wait for approval by one room.
+/// The most users who may wait for one room's approval.
 pub(super) const MOST_WAITING: usize = 100;
 /// Requests that one room takes a minute, on average over five minutes.
 const REQUESTS_PER_MINUTE: u64 = 10;
-/// Admins and owners who are asked, owners first.
+/// The most admins and owners who are asked, owners first.
 const MOST_ASKED: usize = 50;

@@ -51,7 +51,7 @@ impl WantedSettings {
 }
 
 impl Room {
-    /// Changes the settings for an operator. `makes`: the room is to be a new one.
+    /// Changes the settings for an operator. With `makes`, the room has just been created.
     pub(super) fn arrange(
         &mut self,
         world: &mut World,
@@ -68,7 +68,7 @@ impl Room {
         self.reconfigure(world, new, |_, _| {});
         let (room, stays) = (self.jid.clone(), self.config.is_persistent);
         self.keep_configured(world, stays, Vec::new(), move |world, kept| {
-            // Nobody may be there who could leave it.
+            // The room may have no occupant whose leaving would end it.
             actor::look_after(world, &room);
             reply.answer(world, kept.map(|()| Some(Arranged::Done)));
         });

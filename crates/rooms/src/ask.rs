@@ -8,7 +8,7 @@ use rookery_xml::ns;
 use super::room::Room;
 
 impl Room {
-    /// Takes a request to the room.
+    /// Dispatches a request to the room.
     pub(crate) fn asked(&mut self, world: &mut World, iq: &Iq) {
         if let Err(error) = self.may_ask(world, iq) {
             return world.reply_error(iq, error);

@@ -1,4 +1,4 @@
-//! The avatar of a room (XEP-0486): a vCard that its owners set and everybody may read.
+//! The avatar of a room (XEP-0486): a vCard that its owners set and any user may read.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +19,7 @@ impl Room {
             return Err(Condition::ItemNotFound.into());
         }
         if !iq.set {
-            // XEP-0054 §3.1, XEP-0486 §3.2: where none is published it is an empty one.
+            // XEP-0054 §3.1, XEP-0486 §3.2: a room that has published none returns an empty one.
             let none = Element::new("vCard", ns::VCARD);
             let mut reply = iq.result();
             reply.element(self.vcard.as_ref().unwrap_or(&none));
@@ -40,7 +40,7 @@ impl Room {
 }
 
 impl Room {
-    /// Sets the room's vCard, and keeps the hashes of its photos, which every client asks for.
+    /// Sets the room's vCard, and keeps the hashes of its photos, which every client requests.
     pub(crate) fn set_vcard(&mut self, vcard: Option<Element>) {
         self.avatar_hashes = vcard.as_ref().map(hashes).unwrap_or_default();
         self.vcard = vcard;
@@ -58,5 +58,5 @@ fn hashes(vcard: &Element) -> Vec<String> {
     images.map(|image| hex::encode(Sha1::digest(image))).collect()
 }
 
-/// The largest vCard, in bytes.
+/// The most bytes of a vCard.
 pub(super) const MOST_BYTES: usize = 128 * 1024;

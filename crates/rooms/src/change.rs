@@ -12,19 +12,19 @@ use super::room::{Room, bytes_of};
 use super::shown::ShownPresence;
 use super::unsaved::Unsaved;
 
-/// Somebody who was removed, for the others to hear of.
+/// A removed occupant, for the notifications of the others.
 type Parted = (Occupant, Vec<u16>, Option<String>, (Affiliation, RoomRole));
 
 impl Room {
-    /// Gives an occupant another role. [`RoomRole::None`] is what [`Room::kick`] does.
+    /// Gives an occupant another role. [`RoomRole::None`] is for [`Room::kick`].
     pub(crate) fn set_role(&mut self, world: &mut World, at: usize, role: RoomRole, reason: Option<&str>) {
         self.become_role(world, at, role);
         self.announce(world, at, &ShownPresence { reason, ..ShownPresence::default() });
     }
 
-    /// Changes affiliations of users, all at once, here and in the store, and shows what becomes of
-    /// those who are here. `between` runs after the removed have heard of it and before the others
-    /// do.
+    /// Changes affiliations of users, all at once, in memory and in the store, and shows the result
+    /// to the occupants among them. `between` runs after removed occupants have been told and
+    /// before the others are.
     pub(crate) fn set_affiliations(
         &mut self,
         world: &mut World,
@@ -60,7 +60,7 @@ impl Room {
         self.tell_of_absent(world, &absent);
     }
 
-    /// Returns the occupants whom changes are about, by account.
+    /// Returns the occupants that changes affect, by account.
     fn occupants_of(&self, changes: &[Affiliated]) -> Map<Jid, Vec<usize>> {
         let mut found: Map<_, _> = changes.iter().map(|change| (change.user.clone(), Vec::new())).collect();
         for (at, occupant) in &self.occupants {
@@ -88,7 +88,7 @@ impl Room {
         self.tell_all_parted(world, parted, actor);
     }
 
-    /// Removes everybody who is no member from a room that has become members-only (§10.2).
+    /// Removes all occupants who aren't members from a room that has become members-only (§10.2).
     pub(crate) fn remove_strangers(&mut self, world: &mut World) {
         let strangers = self.occupants.iter().filter(|(_, occupant)| occupant.affiliation < Affiliation::Member);
         let strangers: Vec<_> = strangers.map(|(at, _)| at).collect();
@@ -99,7 +99,8 @@ impl Room {
         self.tell_all_parted(world, parted, None);
     }
 
-    /// Answers a request once what it changed is in the store, and says so where that failed.
+    /// Replies to a request once its change is in the store, or with an error if the store refused
+    /// it.
     pub(crate) fn keep_and_answer(&mut self, world: &mut World, changes: Vec<Affiliated>, iq: &Iq) {
         if !self.is_stored() || changes.is_empty() {
             return world.reply_done(iq);
@@ -165,8 +166,8 @@ impl Room {
         self.announce(world, at, &ShownPresence { actor, reason, ..ShownPresence::default() });
     }
 
-    /// Moves an occupant's sessions to the audience that its role has. One who is not broadcast any
-    /// more vanishes for the others.
+    /// Moves an occupant's sessions to the audience that its role has. An occupant that is no
+    /// longer broadcast vanishes for the others.
     fn become_role(&mut self, world: &mut World, at: usize, role: RoomRole) {
         let Some(occupant) = self.occupants.get(at) else { return };
         let (before, own) = (occupant.role, occupant.addresses());
@@ -205,8 +206,8 @@ impl Room {
         }
     }
 
-    /// Notes the affiliation of a user, with the nick that it reserves. A user who waited for it,
-    /// or has another voice, begins again.
+    /// Notes the affiliation of a user, with the nick that it reserves. The user's pending
+    /// application ends, and so does a remembered voice that differs from the new one.
     pub(crate) fn note_affiliation(&mut self, change: &Affiliated) {
         let before = self.affiliations.remove(&change.user);
         debug_assert!(
@@ -230,14 +231,14 @@ impl Room {
         }
     }
 
-    /// Keeps what was changed without a request that waits for it.
+    /// Stores changes that no request waits for.
     pub(crate) fn keep_affiliations(&mut self, world: &mut World, changes: Vec<Affiliated>) {
         if self.is_stored() && !changes.is_empty() {
             self.affiliate(world, changes, |_, _| {});
         }
     }
 
-    /// Keeps changes of affiliations.
+    /// Stores changes of affiliations.
     pub(crate) fn affiliate(
         &self,
         world: &mut World,
@@ -257,8 +258,8 @@ impl Room {
         });
     }
 
-    /// Returns the nick by which the actor is known in the room; §8.2 leaves the actor out where
-    /// there is none.
+    /// Returns the nick by which the actor is known in the room; without one, the actor is left out
+    /// (§8.2).
     pub(crate) fn actor_nick(&self, session: &Jid) -> Option<String> {
         let occupant = self.occupant_of(session).and_then(|at| self.occupants.get(at))?;
         Some(occupant.nick().to_owned())

@@ -19,31 +19,31 @@ pub(crate) struct RoomConfig {
     pub is_persistent: bool,
     pub is_members_only: bool,
     pub is_moderated: bool,
-    /// Everybody sees real JIDs, not only moderators.
+    /// True if all occupants see real JIDs, not only moderators.
     pub is_nonanonymous: bool,
-    /// Empty: none is needed.
+    /// Empty if none is needed.
     pub password: String,
     pub max_occupants: usize,
-    /// Participants may change the subject, not only moderators.
+    /// True if participants, too, may change the subject.
     pub subject_by_all: bool,
-    /// Members may invite others to a members-only room.
+    /// True if members may invite others to a members-only room.
     pub invites_by_members: bool,
-    /// Users may register (§7.10): where membership is a privilege, they ask an admin by that
-    /// (§9.9).
+    /// True if users may register (§7.10); if membership is a privilege, registering asks an admin
+    /// for it (§9.9).
     pub takes_registrations: bool,
-    /// The least role that may send private messages; [`RoomRole::None`]: nobody may.
+    /// The least role that may send private messages; [`RoomRole::None`] if no occupant may.
     pub private_messages: RoomRole,
     /// The roles whose presence is broadcast.
     pub broadcast: Vec<RoomRole>,
     /// The roles that may get the member list of a non-anonymous room.
     pub member_list: Vec<RoomRole>,
-    /// Messages that it remembers for those who enter.
+    /// The number of messages that the room remembers for users who enter.
     pub history: usize,
     pub is_logged: bool,
     /// True if messages go into the room's archive.
     pub is_archived: bool,
-    /// The days for which it stays there, unless the operator says less; 0: as long as the operator
-    /// says.
+    /// The days for which messages stay in the archive, unless the operator sets fewer; 0 leaves it
+    /// to the operator.
     pub archive_days: u64,
 }
 
@@ -79,10 +79,10 @@ impl RoomConfig {
     /// Reads a configuration from the store, within what the operator allows now. `None` if it
     /// can't be read: a room must not open because its lock is damaged.
     pub(crate) fn stored(form: &Form, limits: &RoomLimits) -> Option<Self> {
-        // A text that was short enough once stays.
+        // A text that was once short enough stays.
         let lenient = RoomLimits { description: usize::MAX, ..limits.clone() };
         let mut stored = Self::new(limits).with(form, &lenient).ok()?;
-        // A room must not say that it is logged where the operator has no place for it any more.
+        // A room must not claim to be logged if the operator no longer has a folder for logs.
         stored.is_logged &= limits.logs.is_some();
         Some(stored)
     }
@@ -97,7 +97,7 @@ impl RoomConfig {
         let form = Form::new("form").title(&format!("Configuration of {room}"));
         let form = form.instructions("Complete this form to change the configuration of the room.");
         let form = self.fields(form.hidden("FORM_TYPE", ROOMCONFIG));
-        // A setting for which the operator has no place is offered to nobody.
+        // A setting that the operator's configuration rules out isn't offered.
         if limits.logs.is_some() { form.field(self.log_field()) } else { form }
     }
 
@@ -138,7 +138,7 @@ impl RoomConfig {
             .field(self.days_field())
     }
 
-    /// Returns the field for days; empty where the owner leaves it to the operator.
+    /// Returns the field for days, which is empty if the owner leaves it to the operator.
     fn days_field(&self) -> Field {
         let days = if self.archive_days > 0 { self.archive_days.to_string() } else { String::new() };
         Field::text_single(ARCHIVE_DAYS).label("Days after which messages are removed from the archive").value(&days)
@@ -167,7 +167,7 @@ impl RoomConfig {
         match form.value(LANG).map(str::trim) {
             Some(lang) if !lang.is_empty() && !is_language(lang) => Err(unacceptable(LANG)),
             _ => self.with(form, limits).and_then(|new| match new.is_logged && limits.logs.is_none() {
-                // §10.2: no owner is told that this works where it doesn't.
+                // §10.2: no owner is told that logging works where it doesn't.
                 true => Err(unacceptable(LOGGING)),
                 false => Ok(new),
             }),
@@ -223,7 +223,7 @@ impl RoomConfig {
             if form.has(var) {
                 let named = form.values(var).map(|name| RoomRole::named(name).filter(|role| *role != RoomRole::None));
                 let named = named.collect::<Option<Set<_>>>().ok_or_else(|| unacceptable(var))?;
-                // Each once, however often it is named: every presence looks through this.
+                // Each role once, however often it is named: every presence looks through this.
                 *list = RoomRole::PRESENT.into_iter().filter(|role| named.contains(role)).collect();
             }
         }
@@ -248,7 +248,7 @@ impl RoomConfig {
             Some(false) => self.password.clear(),
             Some(true) => match secret {
                 Some(secret) => secret.clone_into(&mut self.password),
-                // It was protected already, and the form doesn't say that this changes.
+                // The room was protected already, and the form doesn't change that.
                 None if !form.has(SECRET) && !self.password.is_empty() => {}
                 None => return Err(unacceptable(SECRET)),
             },
@@ -314,14 +314,14 @@ const MEMBER_LIST: &str = "muc#roomconfig_getmemberlist";
 const MAX_USERS: &str = "muc#roomconfig_maxusers";
 /// The publish-subscribe node of the room.
 pub(crate) const PUBSUB: &str = "muc#roomconfig_pubsub";
-/// Not in the standard, but what other servers call them too.
+/// Not in the standard, but other servers use the same name.
 const REGISTRATION: &str = "muc#roomconfig_registration";
 const ARCHIVING: &str = "muc#roomconfig_enablearchiving";
 const LOGGING: &str = "muc#roomconfig_enablelogging";
-/// Our own, which is what the prefix says (XEP-0068 §3.4).
+/// A field of our own, as the prefix says (XEP-0068 §3.4).
 const ARCHIVE_DAYS: &str = "x-archive_days";
 
-/// The roles that may send private messages: the least role, the value, the label.
+/// The roles that may send private messages: each with the least role, the value, the label.
 const ALLOWED: [(RoomRole, &str, &str); 4] = [
     (RoomRole::Visitor, "anyone", "Anyone"),
     (RoomRole::Participant, "participants", "Who has voice"),

@@ -3,9 +3,9 @@
 //! handed over.
 //!
 //! Occupants that did not outlive the restart leave as always: sessions of this server when they
-//! expire, or at once if their home doesn't know them ([`Seated`]), those of other servers when a
-//! message bounces, see [`super::ghosts`]. If the room itself doesn't continue, because there is
-//! another one of its name or none, all occupants are told that they have left it.
+//! expire, or at once if their home doesn't know them ([`Seated`]); those of other servers when a
+//! message bounces, see [`super::ghosts`]. If the room itself doesn't continue, because it doesn't
+//! exist any more or another room has its name, all occupants are told that they have left it.
 
 use std::collections::BTreeMap;
 
@@ -28,26 +28,26 @@ use super::role::{RoomRole, affiliation_name, affiliation_named};
 use super::room::Room;
 use super::unsaved::{Unsaved, UnsavedChanges};
 
-/// A room that another process goes on with.
+/// A room that another process continues.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Continued {
     pub jid: Jid,
-    /// All of it, if the store doesn't have it, or not as it is.
+    /// The whole room, if the store lacks it or has an older state of it.
     whole: Option<Whole>,
     is_locked: bool,
     invitations: Vec<(Jid, Jid)>,
     last_number: u64,
     occupants: Vec<CarriedOccupant>,
     history: Vec<(Packet, String, String, u64)>,
-    /// The users whose affiliations the store lacks, if it is to have the room and lacks something.
-    /// Last, so that an older process doesn't read it.
+    /// The users whose affiliations the store lacks, if the room is stored and incomplete there.
+    /// The field is last, so that an older process doesn't read it.
     unsaved: Option<Vec<Jid>>,
-    /// True if it was written down before its process died.
+    /// True if it comes from the journal of a node that has died.
     #[serde(skip)]
     is_recovered: bool,
 }
 
-/// An occupant: the address, the role, and its sessions, each with its presence and number.
+/// An occupant: the address, the role, and its sessions with presence and number.
 #[derive(Debug, Serialize, Deserialize)]
 struct CarriedOccupant {
     jid: Jid,
@@ -55,7 +55,7 @@ struct CarriedOccupant {
     seats: Vec<(Jid, Packet, u64)>,
 }
 
-/// The part of a room that the store would have.
+/// The part of a room that is otherwise read from the store.
 #[derive(Debug, Serialize, Deserialize)]
 struct Whole {
     name: String,
@@ -66,7 +66,7 @@ struct Whole {
     subject: Option<ByteBuf>,
     vcard: Option<ByteBuf>,
     of_users: Vec<(Jid, ByteBuf)>,
-    /// User, affiliation, reserved nick, reason.
+    /// The user, the affiliation, the reserved nick and the reason.
     affiliations: Vec<(Jid, String, Option<String>, Option<String>)>,
 }
 
@@ -78,8 +78,8 @@ impl Letter for Continued {
     }
 }
 
-/// The same, written down at some moment before its process died: the archive knows better what was
-/// said last.
+/// A room from the journal of a node that has died: the archive knows better which messages were
+/// the last.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Recovered(Continued);
 
@@ -93,7 +93,7 @@ impl Letter for Recovered {
     }
 }
 
-/// Hands on the rooms in which somebody is, of those that the shard parts with.
+/// Hands on the rooms that the shard gives up, if they are occupied or have unsaved changes.
 pub(super) fn hand_on(world: &mut World) {
     for jid in world.state::<Actors>().here() {
         if !world.parts_with(jid.as_str()) {
@@ -113,7 +113,7 @@ pub(super) fn hand_on(world: &mut World) {
     }
 }
 
-/// Hands on what a room would take along if the process died: it stays as it is.
+/// Writes down what a room would need if the process died; the room stays as it is.
 pub(super) fn write_down(world: &mut World, home: &str) {
     let unsaved = world.state::<Unsaved>().users_of(home);
     let continued = world.state::<Actors>().room(home).and_then(|room| {
@@ -125,14 +125,14 @@ pub(super) fn write_down(world: &mut World, home: &str) {
     }
 }
 
-/// Returns whether no room that the shard parts with is being loaded, or written.
+/// Returns whether none of the rooms that the shard gives up is being loaded or written.
 pub(super) fn are_resting(world: &World) -> bool {
     let at_work = world.state::<Actors>().at_work();
     let mut all = at_work.chain(world.state::<Unsaved>().pending());
     !all.any(|room| world.parts_with(room.as_str()))
 }
 
-/// Goes on with a room of another process.
+/// Continues a room of another process.
 fn go_on_with(world: &mut World, continued: Continued) {
     if world.state::<Actors>().has(continued.jid.as_str()) {
         return;
@@ -141,8 +141,8 @@ fn go_on_with(world: &mut World, continued: Continued) {
     world.in_turn(move |world| load(world, continued, 0));
 }
 
-/// Looks for the room in the store, which may have one of that name by now in any case. `failures`:
-/// how often that has failed.
+/// Looks for the room in the store, where another one of that name may exist by now. `failures`
+/// counts the failed attempts.
 fn load(world: &mut World, continued: Continued, failures: u32) {
     let jid = continued.jid.clone();
     let removed = world.state::<Directory>().removed_count();
@@ -157,8 +157,8 @@ fn load(world: &mut World, continued: Continued, failures: u32) {
     });
 }
 
-/// Looks again in a while: those who are in the room don't lose it because the store was away.
-/// Those who speak to it meanwhile hear that.
+/// Tries again in a while, so that occupants don't lose the room because the store was unavailable.
+/// Users who write to it meanwhile get that error.
 fn load_again(world: &mut World, continued: Continued, failures: u32, error: &StoreError) {
     let jid = &continued.jid;
     world.store_failed("going on with a room", jid, error);
@@ -183,7 +183,7 @@ fn loaded_with(
         (Ok(None), Some(whole)) => Room::stored(world, &jid, (whole, removed)).map(|room| (room, unsaved.is_some())),
         // Another room of that name.
         (Ok(Some(stored)), Some(whole)) if stored.document.creator != whole.document.creator => None,
-        // Its occupants have seen what the store did not take.
+        // The occupants have seen changes that the store has not taken.
         (Ok(Some(_)), Some(whole)) if unsaved.is_some() => {
             Room::stored(world, &jid, (whole, removed)).map(|room| (room, true))
         }
@@ -212,17 +212,17 @@ fn loaded_with(
             }
         }
         None => {
-            // The other room ends its loading.
+            // The other room is being loaded, and ends that itself.
             actor::arrived(world, &jid, loaded, removed);
             continued.tell_all_out(world);
         }
     }
 }
 
-/// Asks the home of some sessions whether they go on; those that don't leave.
+/// Asks the home of some sessions whether they continue; those that don't leave.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Seated {
-    /// Each session with its address in the room.
+    /// The sessions, each with its address in the room.
     seats: Vec<(Jid, Jid)>,
 }
 
@@ -233,7 +233,7 @@ impl Letter for Seated {
         if world.other_nodes().is_empty() {
             return self.look(world);
         }
-        // Some may be on their way here.
+        // Some sessions may be on their way here.
         world.after(SEATED_MS, move |world| self.look(world));
     }
 }
@@ -280,7 +280,8 @@ impl Continued {
         }
     }
 
-    /// Tells all who were in a room that doesn't go on that they are out of it (XEP-0045 §15.6.2).
+    /// Tells all occupants of a room that doesn't continue that they are out of it (XEP-0045
+    /// §15.6.2).
     fn tell_all_out(&self, world: &mut World) {
         for CarriedOccupant { jid, seats, .. } in &self.occupants {
             for (session, ..) in seats {
@@ -342,7 +343,7 @@ impl Whole {
 }
 
 impl Room {
-    /// Goes on where another process was. Nobody hears of it.
+    /// Continues where another process stopped. The occupants don't notice.
     pub(super) fn go_on(&mut self, world: &mut World, continued: Continued) {
         let Continued { is_locked, invitations, last_number, occupants, history, .. } = continued;
         self.is_locked = is_locked;
@@ -407,8 +408,8 @@ impl Room {
     }
 }
 
-/// Milliseconds until the home of a session has to know it, among several nodes.
+/// Milliseconds after which the home of a session has to know it, in a cluster.
 const SEATED_MS: u64 = 15_000;
-/// Milliseconds until a store that has failed is asked again; then twice as long, so many times.
+/// Milliseconds until a store that has failed is asked again; the time doubles this many times.
 const AGAIN_MS: u64 = 1000;
 const MOST_DOUBLINGS: u32 = 4;

@@ -1,8 +1,8 @@
 //! The existing rooms, in memory and in the store: for lists, for the limit of their number, and
 //! so that naming a room that doesn't exist costs nothing.
 //!
-//! This is the one thing that the shards share, since a room's home may be any of them and a list
-//! contains them all; each node has one, and `told` keeps them in sync. It changes when a room is
+//! The directory is shared by all shards, since a room's home may be any of them and a list
+//! contains them all; each node has one, and `spread` keeps them in sync. It changes when a room is
 //! created, renamed or removed; activity in rooms doesn't touch it.
 
 use rookery_base::Map;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::holdings::RoomHoldings;
 
-/// The rooms of all services, and which accounts are no more. Clones mean the same.
+/// The rooms of all services, and the accounts that were removed. Clones share the data.
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
     hosts: Arc<Mutex<Map<String, Hosted>>>,
@@ -38,7 +38,8 @@ struct RemovedAccounts {
     unheeded: Mutex<Unheeded>,
 }
 
-/// The last of them, in their order: those that the rooms of some shard may not have forgotten yet.
+/// The latest removed accounts, in their order, that the rooms of some shard may not have
+/// forgotten.
 #[derive(Debug, Default)]
 struct Unheeded {
     /// The number of accounts removed before them.
@@ -55,11 +56,11 @@ pub(crate) enum Full {
     Service,
     /// The room's creator has as many as an account may.
     Account,
-    /// The creator's domain, which is of another server, has as many as it may.
+    /// The creator's domain, on another server, has as many as it may.
     Domain,
 }
 
-/// The most rooms that there may be when one more is added.
+/// The limits that apply when a room is added.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MostRooms {
     /// The most rooms of the service.
@@ -74,40 +75,41 @@ pub(crate) struct MostRooms {
 #[derive(Debug, Default)]
 struct Hosted {
     rooms: BTreeMap<String, RoomEntry>,
-    /// The number of rooms that each account has created, and each domain: by bare JID.
+    /// The number of rooms that each account, and each domain, has created; the key of an account
+    /// is its bare JID.
     created: Map<String, usize>,
-    /// The number of rooms that everybody may find.
+    /// The number of public rooms.
     public: usize,
-    /// Rooms that went while the list was on its way from the store: `None` once it is here.
+    /// Rooms that were removed while the list was being loaded from the store; `None` afterwards.
     gone: Option<BTreeSet<String>>,
     is_filled: bool,
 }
 
-/// A room as operators find it, whether others may or not.
+/// A room in an operator's list, whether public or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoomListing {
     /// Its bare JID.
     pub room: Jid,
-    /// Its name for people.
+    /// Its name for display.
     pub name: String,
-    /// True if everybody may find it.
+    /// True if it is public.
     pub is_public: bool,
-    /// True if it stays when everybody has left.
+    /// True if it stays when all occupants have left.
     pub is_persistent: bool,
 }
 
-/// The directory's knowledge of a room.
+/// The directory's entry for a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RoomEntry {
     pub name: String,
     pub is_public: bool,
     /// True if the store has it.
     pub is_stored: bool,
-    /// The account for which it counts.
+    /// The account against whose limit it counts.
     pub creator: Option<Jid>,
 }
 
-/// Goes on when it is known which rooms a service has.
+/// Runs `then` once the list of a service's rooms is loaded.
 pub fn with_list(world: &mut World, host: &str, then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static) {
     if world.state::<Directory>().is_filled(host) {
         return then(world, Ok(()));
@@ -138,12 +140,12 @@ impl Hosted {
         true
     }
 
-    /// Returns the rooms that everybody may find, of those with localparts between two.
+    /// Returns the public rooms with localparts in a range.
     fn public(&self, range: (Bound<&str>, Bound<&str>)) -> impl DoubleEndedIterator<Item = (&String, &RoomEntry)> {
         self.rooms.range::<str, _>(range).filter(|(_, entry)| entry.is_public)
     }
 
-    /// Returns the localpart of a room that everybody may find, by its address.
+    /// Returns the localpart of a public room, by its address.
     fn find(&self, id: &str, host: &str) -> Result<String, Condition> {
         let local = id.strip_suffix(host).and_then(|id| id.strip_suffix('@')).ok_or(Condition::ItemNotFound)?;
         let is_there = self.rooms.get(local).is_some_and(|entry| entry.is_public);
@@ -163,7 +165,7 @@ impl Hosted {
         }
     }
 
-    /// Forgets an account. Rooms that it has created stay, and count for nobody.
+    /// Forgets an account. Rooms that it has created stay, and count against no limit.
     fn forget(&mut self, user: &Jid) {
         if self.created.remove(user.as_str()).is_none() {
             return;
@@ -178,8 +180,8 @@ impl Hosted {
 }
 
 impl Directory {
-    /// Adds what the store has of a service. Rooms that have come since are as they are now, those
-    /// that went stay away.
+    /// Adds a service's rooms from the store. Rooms that were added since keep their entries, and
+    /// rooms that were removed stay away.
     pub(crate) fn fill(&self, host: &str, list: Vec<ListedRoom>) {
         let mut hosts = self.hosts();
         let hosted = hosts.entry(host.to_owned()).or_default();
@@ -196,13 +198,13 @@ impl Directory {
         }
     }
 
-    /// Returns whether what the store has of a service is here.
+    /// Returns whether the list of a service has been loaded from the store.
     fn is_filled(&self, host: &str) -> bool {
         self.hosts().get(host).is_some_and(|hosted| hosted.is_filled)
     }
 
-    /// Returns all rooms of a service, `limit` at most, in the order of their localparts behind
-    /// this one.
+    /// Returns at most `limit` rooms of a service, public or not, with localparts that sort behind
+    /// `after`.
     pub fn part(&self, host: &str, after: &str, limit: usize) -> Vec<RoomListing> {
         let hosts = self.hosts();
         let Some(hosted) = hosts.get(host) else { return Vec::new() };
@@ -215,7 +217,7 @@ impl Directory {
         listed.collect()
     }
 
-    /// Adds a new room, if there may be one more.
+    /// Adds a new room, if no limit is reached.
     pub(crate) fn add(&self, room: JidRef<'_>, entry: RoomEntry, most: MostRooms) -> Result<(), Full> {
         let mut hosts = self.hosts();
         let hosted = hosts.entry(room.domain().to_owned()).or_default();
@@ -230,7 +232,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Says what a room is now.
+    /// Replaces the entry of a room.
     pub(crate) fn set(&self, room: JidRef<'_>, entry: RoomEntry) {
         self.hosts().entry(room.domain().to_owned()).or_default().insert(local(room), entry);
     }
@@ -264,9 +266,9 @@ impl Directory {
         entry.is_some_and(|entry| entry.is_stored)
     }
 
-    /// Returns as many of the rooms that everybody may find as are asked for and fit, address and
-    /// name, in the order of their localparts. Only the returned ones are copied, however many
-    /// rooms there are.
+    /// Returns as many of the public rooms as are requested and fit, each as address and name, in
+    /// the order of their localparts. Only the returned ones are copied, however many rooms there
+    /// are.
     ///
     /// # Errors
     /// The errors of [`RsmRequest::page`].
@@ -326,8 +328,7 @@ impl Directory {
         Ok((found, RsmAnswer { ends, index: Some(start), count: Some(hosted.public) }))
     }
 
-    /// Tells of an account that is no more: rooms that are here forget it, see
-    /// [`Directory::removed_since`].
+    /// Notes that an account was removed: loaded rooms forget it, see [`Directory::removed_since`].
     pub(crate) fn account_removed(&self, user: Jid) {
         self.hosts().values_mut().for_each(|hosted| hosted.forget(&user));
         let mut unheeded = self.unheeded();
@@ -335,13 +336,12 @@ impl Directory {
         self.removed.count.store(unheeded.before + unheeded.users.len(), Ordering::Release);
     }
 
-    /// Returns the number of accounts that were removed so far: one look, for every stanza.
+    /// Returns the number of accounts removed so far: a single load, cheap enough for every stanza.
     pub(crate) fn removed_count(&self) -> usize {
         self.removed.count.load(Ordering::Acquire)
     }
 
-    /// Returns those of the accounts that were removed after the first `seen` of which `is_known`
-    /// is true.
+    /// Returns the accounts that were removed after the first `seen`, as far as `is_known` is true.
     pub(crate) fn removed_since(&self, seen: usize, is_known: impl Fn(&Jid) -> bool) -> Vec<Jid> {
         let unheeded = self.unheeded();
         let since = unheeded.users.iter().skip(seen.saturating_sub(unheeded.before));
@@ -349,7 +349,7 @@ impl Directory {
     }
 
     /// Notes that the rooms of a shard have forgotten the first `count` accounts that were removed.
-    /// An account that all shards have forgotten is not kept any longer.
+    /// An account that all shards have forgotten is dropped.
     pub(crate) fn heed(&self, shard: usize, shards: usize, count: usize) {
         let mut unheeded = self.unheeded();
         unheeded.heeded.insert(shard, count);
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(add("c", of_account(2)), Err(Full::Account));
         assert_eq!(add("c", of_domain(2)), Err(Full::Domain));
         assert_eq!(add("c", of_account(3)), Ok(()));
-        // What a room says of itself later counts once.
+        // A room's own later entry counts, and counts once.
         directory.set(jid("c").as_ref(), entry("renamed", true));
         directory.remove(jid("a").as_ref());
         assert_eq!(add("d", of_account(2)), Err(Full::Account));
@@ -469,7 +469,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each part is what it would be of a list of all.
+        /// Every part equals the same range of the whole list.
         #[test]
         fn parts_of_the_list_are_parts_of_a_list(
             rooms in prop::collection::btree_map("[a-c]{1,2}", (any::<bool>(), 0..9usize), 0..12),

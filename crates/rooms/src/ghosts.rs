@@ -1,10 +1,10 @@
 //! Occupants whose server was lost. Only an error for a stanza from the room shows that they are
-//! gone (XEP-0045 §18.1), and a room in which nobody speaks would keep them for ever: so when a
-//! stream with a server breaks, rooms send their occupants there an invisible message.
+//! gone (XEP-0045 §18.1), and a silent room would keep them for ever. So when a stream with a
+//! server breaks, rooms send their occupants there an invisible message.
 //!
 //! # Invariants
 //!
-//! * Nobody is removed because of the loss itself: a server that is back, or was never gone,
+//! * No occupant is removed because of the loss itself: a server that is back, or was never gone,
 //!   delivers the message or bounces it for users that it has forgotten.
 //! * There is one round for all servers that are lost within a few seconds, and its messages are
 //!   paced.
@@ -74,7 +74,7 @@ fn try_some(world: &mut World, mut seats: Vec<(Jid, Jid)>) {
     }
 }
 
-/// Sends a message that shows nothing to a session in a room, to see whether it comes back.
+/// Sends an invisible message to a session in a room, to see whether it bounces.
 pub(super) fn look_for(world: &mut World, room: &Jid, session: &Jid) {
     let mut message = Writer::new("message");
     message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", room.as_str());
@@ -82,10 +82,10 @@ pub(super) fn look_for(world: &mut World, room: &Jid, session: &Jid) {
     world.route_built(&message.finish(), session);
 }
 
-/// Milliseconds from the first loss to the messages.
+/// Milliseconds from the first loss to the first messages.
 const FIRST_MS: u64 = 15_000;
-/// Messages of a shard at a time, and milliseconds until the next.
+/// The most messages that a shard sends at a time, and the milliseconds until the next ones.
 const AT_ONCE: usize = 200;
 const NEXT_MS: u64 = 1000;
-/// Servers of a round. The occupants of one more are found when somebody speaks.
+/// The most servers of a round. Occupants of further servers are found when an occupant speaks.
 pub(super) const MOST_DOMAINS: usize = 10_000;

@@ -138,7 +138,7 @@ impl Room {
         Ok(())
     }
 
-    /// Takes a hat from somebody; `true` if it was worn.
+    /// Takes a hat from a user; returns `true` if the user wore it.
     fn take_off(&mut self, wearer: &Jid, uri: &str) -> bool {
         let Some(worn) = self.hats.get_mut(wearer) else { return false };
         let before = worn.len();
@@ -188,7 +188,7 @@ impl Room {
     }
 }
 
-/// Returns the bytes that somebody's hats take.
+/// Returns the bytes that a user's hats take.
 fn bytes(wearer: &Jid, hats: &[Element]) -> usize {
     let texts = hats.iter().flat_map(|hat| [hat.attr("title"), hat.attr("uri"), hat.attr("hue")]).flatten();
     hats.len() * (ROW_BYTES + wearer.as_str().len()) + texts.map(str::len).sum::<usize>()
@@ -212,7 +212,7 @@ fn row(hat: &Element, wearer: Option<&Jid>) -> Element {
     cells.fold(Element::new("item", ns::DATA_FORMS), Element::with_child)
 }
 
-/// Names below [`PREFIX`], and titles.
+/// The commands: names below [`PREFIX`], and titles.
 const COMMANDS: [(&str, &str); 6] = [
     ("create", "Create a hat"),
     ("destroy", "Destroy a hat"),
@@ -228,15 +228,15 @@ const TITLE: &str = "hats#title";
 const URI: &str = "hats#uri";
 const HUE: &str = "hats#hue";
 
-/// Hats of a room.
+/// The most hats of a room.
 const MOST_HATS: usize = 100;
-/// Hats of one user.
+/// The most hats of one user.
 const MOST_WORN: usize = 10;
-/// Users with hats.
+/// The most users with hats.
 const MOST_WEARERS: usize = 1000;
 /// The most bytes of all hats that users have, so that the list of them fits one stanza.
 pub(super) const MOST_BYTES: usize = 192 * 1024;
-/// The bytes that a row of that list takes beside its texts.
+/// The bytes that a row of that list takes besides its texts.
 const ROW_BYTES: usize = 256;
 /// The longest title or URI, in bytes.
 const LONGEST: usize = 255;

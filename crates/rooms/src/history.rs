@@ -9,7 +9,7 @@ use rookery_xml::Element;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The recent messages of a room, bounded in number and by [`MOST_BYTES`].
+/// The recent messages of a room, bounded in number and in bytes by [`MOST_BYTES`].
 #[derive(Debug, Default)]
 pub(crate) struct RoomHistory {
     messages: VecDeque<Past>,
@@ -28,18 +28,18 @@ struct Past {
     unix_ms: u64,
 }
 
-/// The part of the history that a new occupant asks for (§7.2.14).
+/// The part of the history that a new occupant requests (§7.2.14).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WantedHistory {
     pub chars: Option<usize>,
     pub stanzas: Option<usize>,
-    /// Nothing older, in milliseconds since 1970.
+    /// The oldest time of a message, in milliseconds since 1970.
     pub since: Option<u64>,
 }
 
 impl WantedHistory {
-    /// Reads the request for history from the `<x/>` of a presence that enters. What is no number
-    /// or date is as if it were not there.
+    /// Reads the request for history from the `<x/>` of a presence that enters. An attribute that
+    /// isn't a number or a date is ignored.
     pub(crate) fn read(x: &Element, now: u64) -> Self {
         let Some(history) = x.child("history", x.ns()) else { return Self::default() };
         let number = |name| history.attr(name).and_then(|text| text.trim().parse::<u64>().ok());
@@ -69,7 +69,7 @@ impl RoomHistory {
         self.messages.iter().map(|past| (past.packet.clone(), past.id.as_str(), past.sender.as_str(), past.unix_ms))
     }
 
-    /// Remembers what [`RoomHistory::kept`] has returned.
+    /// Restores the messages that [`RoomHistory::kept`] has returned.
     pub(crate) fn restore(&mut self, messages: Vec<(Packet, String, String, u64)>) {
         for (packet, id, sender, unix_ms) in messages {
             self.bytes += packet.bytes().len();
@@ -97,7 +97,7 @@ impl RoomHistory {
         }
     }
 
-    /// Returns the newest messages that all conditions allow, oldest first.
+    /// Returns the newest messages that meet all conditions, oldest first.
     pub(crate) fn newest(&self, wanted: WantedHistory) -> Vec<Packet> {
         let mut chars = wanted.chars.unwrap_or(usize::MAX);
         let mut found: Vec<_> = self
@@ -117,7 +117,8 @@ impl RoomHistory {
         found
     }
 
-    /// Forgets what was retracted (XEP-0424 §4, XEP-0425 §3). Only its sender may, if one is named.
+    /// Removes a retracted message (XEP-0424 §4, XEP-0425 §3). If `sender` is given, it must be the
+    /// message's own.
     pub(crate) fn retract(&mut self, id: &str, sender: Option<&str>) {
         let is_it = |past: &Past| past.id == id && sender.is_none_or(|sender| past.sender == sender);
         if let Some(at) = self.messages.iter().position(is_it)
@@ -129,13 +130,13 @@ impl RoomHistory {
     }
 }
 
-/// Returns a date as XEP-0082 §3.2 writes it, in milliseconds since 1970.
+/// Parses a date in the format of XEP-0082 §3.2; returns milliseconds since 1970.
 fn moment(text: &str) -> Option<u64> {
     let nanos = OffsetDateTime::parse(text.trim(), &Rfc3339).ok()?.unix_timestamp_nanos();
     Some(u64::try_from(nanos / 1_000_000).unwrap_or(0))
 }
 
-/// Bytes that the messages of one room may take, whatever their number.
+/// The most bytes that the messages of one room may take, whatever their number.
 pub(super) const MOST_BYTES: usize = 1024 * 1024;
 
 #[cfg(test)]

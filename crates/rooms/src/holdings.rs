@@ -1,5 +1,5 @@
-//! Counts the holdings of each account in the rooms of all shards together, so that nobody takes
-//! up everything that accounts share.
+//! Counts each account's share of the rooms of all shards together, so that no account takes up
+//! everything that they share.
 //!
 //! A room is at its home shard and an account at another, so neither can count by itself. The
 //! tables are split and each access is short; users come here when they enter, leave, invite or
@@ -15,14 +15,14 @@ use rookery_jid::JidRef;
 use super::limits::RoomLimits;
 use super::rate::RoomBucket;
 
-/// The holdings of all accounts. Clones mean the same.
+/// The shares of all accounts. Clones share the data.
 #[derive(Debug, Clone)]
 pub(crate) struct RoomHoldings(Arc<HoldingTables>);
 
 #[derive(Debug)]
 struct HoldingTables {
-    /// Addresses count by a hash that nobody outside can foresee: a table of addresses would be
-    /// larger than all else.
+    /// Addresses are counted by a hash that outsiders can't predict: a table of addresses would be
+    /// larger than everything else.
     hashing: Keyed,
     parts: [Mutex<HoldingPart>; PARTS],
 }
@@ -30,17 +30,17 @@ struct HoldingTables {
 #[derive(Debug, Default)]
 struct HoldingPart {
     seats: Map<u64, usize>,
-    /// Messages that rooms write for an account.
+    /// The rates of messages that rooms write for an account.
     letters: Paces,
-    /// Requests of an account to rooms that it is not in, and to the service.
+    /// The rates of an account's requests to the service and to rooms that it is not in.
     asked: Paces,
 }
 
-/// The rates at which accounts did something.
+/// The rates of one kind of act, by account.
 #[derive(Debug, Default)]
 struct Paces {
     buckets: Map<u64, RoomBucket>,
-    /// The number of buckets at which those are forgotten that are full again.
+    /// The number of buckets at which full ones are dropped.
     sweep_at: usize,
 }
 
@@ -61,8 +61,8 @@ impl Default for RoomHoldings {
 }
 
 impl RoomHoldings {
-    /// Takes one more seat for the account of a session; `false` where it, or its domain of another
-    /// server, has as many as it may.
+    /// Takes one more seat for the account of a session; returns `false` if the account, or its
+    /// domain on another server, has as many as it may.
     pub(crate) fn take_seat(&self, session: JidRef<'_>, is_here: bool, limits: &RoomLimits) -> bool {
         let (account, domain) = (session.bare_str(), session.domain());
         if !self.add(account, limits.of_account.seats) {
@@ -83,15 +83,15 @@ impl RoomHoldings {
         }
     }
 
-    /// Returns whether an account may have a room write to so many more who have not asked for it.
-    /// `rate`: per minute.
+    /// Returns whether an account may have a room write to `count` more users who have not asked
+    /// for it. `rate` is per minute.
     pub(crate) fn may_write(&self, account: JidRef<'_>, count: usize, rate: u64, unix_ms: u64) -> bool {
         let (key, mut part) = self.part(account.bare_str());
         part.letters.take(key, count as u64, rate, unix_ms / 60)
     }
 
-    /// Returns whether an account may ask one more thing of rooms that it is not in. `rate`: per
-    /// second.
+    /// Returns whether an account may make one more request to rooms that it is not in. `rate` is
+    /// per second.
     pub(crate) fn may_ask(&self, account: JidRef<'_>, rate: u64, unix_ms: u64) -> bool {
         let (key, mut part) = self.part(account.bare_str());
         part.asked.take(key, 1, rate, unix_ms)

@@ -54,7 +54,7 @@ impl Room {
         Ok(())
     }
 
-    /// Lists the occupants: for those inside, and for everybody where anybody may find the room and
+    /// Lists the occupants: for those inside, and for every user if any user may find the room and
     /// enter it.
     fn list_occupants(&self, world: &mut World, iq: &Iq) -> Result<(), Condition> {
         let config = &self.config;
@@ -81,8 +81,8 @@ impl Room {
         features
     }
 
-    /// Returns the form with more about the room (§15.5.4). What goes on inside is for those who
-    /// may be there.
+    /// Returns the form with extended information about the room (§15.5.4). Only users who may be
+    /// in the room learn what happens inside.
     fn room_info(&self, world: &World, asker: &Jid) -> Element {
         let form = Form::new("result")
             .hidden("FORM_TYPE", "http://jabber.org/protocol/muc#roominfo")

@@ -1,4 +1,4 @@
-//! Messages to the room that aren't for everybody: mediated invitations and their refusal
+//! Messages to the room that aren't for all occupants: mediated invitations and their refusal
 //! (XEP-0045 §7.8.2), requests for voice (§7.13, §8.6) and decisions about them.
 //!
 //! An invitation names the inviter by bare JID, in every room: inviters reveal themselves to the
@@ -74,7 +74,7 @@ impl Room {
         Ok(())
     }
 
-    /// Returns whether the account of a session may have the room write to so many more users who
+    /// Returns whether the account of a session may have the room write to `count` more users who
     /// have not asked for it.
     pub(super) fn may_write(&self, world: &World, from: &Jid, count: usize) -> bool {
         world.state::<Directory>().holdings.may_write(from.bare(), count, self.limits.invitations, world.time())
@@ -108,7 +108,7 @@ impl Room {
             message.text_child("password", &self.config.password);
         }
         message.end();
-        // Clients that know direct invitations only (XEP-0249 §2).
+        // For clients that only know direct invitations (XEP-0249 §2).
         message
             .start_ns("x", ns::CONFERENCE)
             .attr("jid", self.jid.as_str())
@@ -124,8 +124,8 @@ impl Room {
         }
     }
 
-    /// Lets nobody but the invited decline: else anybody could have the room send messages to
-    /// anybody.
+    /// Lets only invited users decline: otherwise any user could have the room send messages to any
+    /// other.
     fn decline(&mut self, world: &mut World, decline: &Element, from: &Jid) -> Result<(), StanzaError> {
         let at = self.invitations.iter().position(|(invited, _)| invited.as_ref() == from.bare());
         let invitation = at.and_then(|at| self.invitations.remove(at));
@@ -176,7 +176,7 @@ impl Room {
         Ok(())
     }
 
-    /// Takes the decision of a moderator about voice (§8.6).
+    /// Carries out a moderator's decision about voice (§8.6).
     fn voice_decided(&mut self, world: &mut World, form: &Form, from: &Jid) -> Result<(), StanzaError> {
         if self.role_of(from) != RoomRole::Moderator {
             return Err(Condition::Forbidden.into());
@@ -201,11 +201,11 @@ const JID: &str = "muc#jid";
 const NICK: &str = "muc#roomnick";
 const ALLOW: &str = "muc#request_allow";
 
-/// Users that one message may invite.
+/// The most users that one message may invite.
 const MOST_INVITED: usize = 20;
-/// Invitations that a room remembers, so that they can be declined.
+/// The most invitations that a room remembers, so that they can be declined.
 pub(super) const MOST_INVITATIONS: usize = 1000;
-/// The most bytes of their addresses.
+/// The most bytes of the addresses in those invitations.
 const MOST_INVITATION_BYTES: usize = 128 * 1024;
 
 fn invitation_bytes((to, from): &(Jid, Jid)) -> usize {

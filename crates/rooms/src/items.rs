@@ -5,7 +5,7 @@ use rookery_modkit::rsm;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
-/// Replies with as many of these items, address and name, as are asked for and fit (XEP-0059).
+/// Replies with as many of these items, each address and name, as are requested and fit (XEP-0059).
 pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) -> Result<(), Condition> {
     let request = rsm::RsmRequest::read(&iq.payload)?;
     let (page, answer) = request.clone().unwrap_or_default().page_within(
@@ -19,7 +19,7 @@ pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) ->
     Ok(())
 }
 
-/// Replies with these items. A client that didn't ask for a part hears of it where it is one
+/// Replies with these items. A client that didn't request a part learns from the reply if it is one
 /// (§2.1).
 pub(super) fn reply_page(world: &mut World, iq: &Iq, items: &[(&str, &str)], part: Option<&rsm::RsmAnswer>) {
     let mut reply = iq.result();
@@ -31,14 +31,13 @@ pub(super) fn reply_page(world: &mut World, iq: &Iq, items: &[(&str, &str)], par
     world.reply(iq, reply);
 }
 
-/// Returns about the number of bytes that an item of a list with these texts takes in a stanza.
+/// Returns roughly the bytes that a list's item with these texts takes in a stanza.
 pub(super) fn item_bytes<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
     let escaped = |text: &str| text.bytes().filter(|byte| matches!(byte, b'&' | b'<' | b'>' | b'\'' | b'"')).count();
     texts.into_iter().fold(ITEM_BYTES, |sum, text| sum + text.len() + 5 * escaped(text))
 }
 
-/// The most items and bytes of a list that is sent in one stanza, so that it stays below what any
-/// stream takes.
+/// The most items and bytes of a list that is sent in one stanza, so that every stream accepts it.
 pub(super) const MOST_LISTED: (usize, usize) = (3000, 192 * 1024);
-/// The bytes that an item takes beside its texts.
+/// The bytes that an item takes besides its texts.
 const ITEM_BYTES: usize = 64;

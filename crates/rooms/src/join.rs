@@ -1,4 +1,4 @@
-//! Entering a room (XEP-0045 §7.2), and presence that may mean it.
+//! Entering a room (XEP-0045 §7.2), and other available presence.
 
 use rookery_fanout::Packet;
 use rookery_hub::{World, delay};
@@ -20,7 +20,7 @@ impl Room {
     /// Takes available presence: the user enters, or the occupant changes presence or nick.
     pub(crate) fn available(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let Some(key) = to.resource().and_then(nick_key) else {
-            // §7.2.1: no nick, or none that anybody could see.
+            // §7.2.1: no nick, or an invisible one.
             return refuse(world, packet, to, Condition::JidMalformed.into());
         };
         let request = request(packet);
@@ -38,7 +38,7 @@ impl Room {
         }
     }
 
-    /// Takes an occupant's presence. A client that enters twice has lost the thread, and gets
+    /// Takes an occupant's presence. A client that enters twice has lost its state, and gets
     /// everything again (§17.3).
     fn shows(
         &mut self,
@@ -57,13 +57,13 @@ impl Room {
         Ok(())
     }
 
-    /// Returns the number of those who may hear of an occupant's presence.
+    /// Returns the number of sessions that may get an occupant's presence.
     pub(super) fn hearers(&self, at: usize) -> usize {
         let is_broadcast = self.occupants.get(at).is_some_and(|occupant| self.is_broadcast(occupant.role));
         if is_broadcast { self.occupants.len() } else { 0 }
     }
 
-    /// Returns whether an address is that of an occupant, letter by letter.
+    /// Returns whether an address is that of an occupant, character by character.
     fn is_nick(&self, at: usize, to: JidRef<'_>) -> bool {
         self.occupants.get(at).is_some_and(|occupant| occupant.jid.as_ref() == to)
     }
@@ -109,7 +109,8 @@ impl Room {
         Ok(())
     }
 
-    /// Returns the roll that a session will be on: a shared nick has its role already.
+    /// Returns the roll that a session will be on: that of its role, which a shared nick has
+    /// already.
     fn roll_for(&mut self, account: JidRef<'_>, affiliation: Affiliation, key: &str) -> &mut rookery_hub::Roll {
         let shared = self.nicks.get(key).and_then(|&at| self.occupants.get(at)).map(|occupant| occupant.role);
         let role = shared.unwrap_or_else(|| self.role_on_entry(account, affiliation));
@@ -123,7 +124,7 @@ impl Room {
         voice.unwrap_or_else(|| RoomRole::on_entry(affiliation, is_moderated))
     }
 
-    /// Checks whether a user may enter (§7.2.15), in the order that tells a stranger the least.
+    /// Checks whether a user may enter (§7.2.15), in the order that reveals least to a stranger.
     fn may_enter(
         &mut self,
         world: &World,
@@ -179,7 +180,7 @@ impl Room {
         self.reserved.get(key)
     }
 
-    /// Adds a nick that was not here.
+    /// Adds an occupant with a new nick.
     fn add(
         &mut self,
         world: &mut World,
@@ -264,7 +265,7 @@ impl Room {
         Some(packet)
     }
 
-    /// Returns the presence of an occupant as it sees it itself: with code 110 (§7.2.3).
+    /// Returns the presence of an occupant as its own sessions get it: with code 110 (§7.2.3).
     pub(crate) fn own_presence(&self, at: usize, session: &Jid, shown: &ShownPresence<'_>) -> Option<Packet> {
         let occupant = self.occupants.get(at)?;
         presence(occupant, self.hats_of(&occupant.account), Some(session), &shown.with_code(110))
@@ -274,7 +275,7 @@ impl Room {
         self.hats.get(account).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Shows an occupant to all others, as its role allows, and lets its other sessions know.
+    /// Shows an occupant to all others, as its role allows, and to its own sessions.
     pub(crate) fn announce(&mut self, world: &mut World, at: usize, shown: &ShownPresence<'_>) {
         let Some(occupant) = self.occupants.get(at) else { return };
         let own = occupant.addresses();
@@ -306,7 +307,7 @@ impl Room {
         }
     }
 
-    /// Returns the subject as of now (§7.2.15): an empty one if none was ever set.
+    /// Returns the current subject (§7.2.15), which is empty if none was ever set.
     fn subject_now(&self) -> Option<Packet> {
         self.subject.clone().or_else(|| {
             let mut message = Writer::new("message");
@@ -316,22 +317,22 @@ impl Room {
         })
     }
 
-    /// Returns the stamp of something that is kept to be sent later.
+    /// Returns a stored stanza with the time stamp that it needs to be sent later.
     pub(crate) fn stamped(&self, world: &World, packet: &Packet) -> Packet {
         packet.with_child(&delay::element(self.jid.as_str(), world.time()))
     }
 }
 
-/// Returns a presence with only what other occupants may see.
+/// Returns a presence reduced to what other occupants may see.
 pub(crate) fn reflected(packet: &Packet) -> Packet {
     packet.without_children(is_forged)
 }
 
-/// Compares without telling by the time how much is right.
+/// Compares in constant time, so that the time doesn't reveal how much is right.
 fn is_same(given: &str, wanted: &str) -> bool {
     let differing = given.bytes().zip(wanted.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
     given.len() == wanted.len() && differing == 0
 }
 
-/// Sessions that may share a nick.
+/// The most sessions that may share a nick.
 const MOST_SEATS: usize = 32;

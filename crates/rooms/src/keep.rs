@@ -1,5 +1,5 @@
-//! Writes a room to the store whenever it changes; it is read when somebody enters after it was
-//! forgotten.
+//! Writes a room to the store whenever it changes; it is read when a user enters after it was
+//! dropped from memory.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::{Jid, JidRef};
@@ -22,7 +22,7 @@ impl Room {
             hats.iter().cloned().fold(worn, Element::with_child)
         });
         let waiting = self.waiting.iter().map(|waiting| waiting.element(FORMAT));
-        // Apart from the rest: the next owner of a removed account's name must have neither its
+        // In a part of their own: the next owner of a removed account's name must have neither its
         // hats nor its voice.
         let said = hats.chain(waiting).chain(self.voices.elements(FORMAT));
         let of_users = said.filter_map(|said| {
@@ -41,21 +41,21 @@ impl Room {
         }
     }
 
-    /// Notes that something other than an affiliation has changed: it is kept once the room is done
-    /// with the request, so that a request that changes much is written once.
+    /// Notes a change other than to an affiliation: it is stored once the room has finished the
+    /// request, so that a request with many changes causes one write.
     pub(crate) fn keep_soon(&mut self) {
         self.is_changed = true;
     }
 
-    /// Keeps the noted changes.
+    /// Stores the noted changes.
     pub(crate) fn keep_changes(&mut self, world: &mut World) {
         if self.is_changed {
             self.keep_document(world, None);
         }
     }
 
-    /// Keeps everything but the affiliations, if the room is one that stays, and answers a request
-    /// then.
+    /// Stores everything but the affiliations, if the room is persistent, and then replies to a
+    /// request.
     pub(crate) fn keep_document(&mut self, world: &mut World, iq: Option<&Iq>) {
         self.is_changed = false;
         if !self.is_stored() {
@@ -76,8 +76,8 @@ impl Room {
         });
     }
 
-    /// Keeps a new configuration with changes of affiliations; `then` hears once that is done. A
-    /// room that stays is written whole, one that doesn't any more is removed from the store.
+    /// Stores a new configuration with changes of affiliations, then calls `then`. A persistent
+    /// room is written whole; one that no longer is gets removed from the store.
     pub(crate) fn keep_configured(
         &mut self,
         world: &mut World,
@@ -106,7 +106,7 @@ impl Room {
                     }
                     then(world, kept);
                 };
-                // The store keeps the order: the second is done after the first.
+                // The store keeps the order: the second write is done after the first.
                 world.wait(put, move |world, put| match put {
                     Ok(()) => world.wait(affiliated, move |world, kept| answer(world, kept.map(drop))),
                     Err(error) => answer(world, Err(error)),
@@ -115,8 +115,7 @@ impl Room {
         }
     }
 
-    /// Lets the room stay from now on if that is what its configuration says: somebody has spoken
-    /// in it.
+    /// Makes the room persistent now that a message was sent in it, if its configuration says so.
     pub(crate) fn take_root(&mut self, world: &mut World) {
         if self.config.is_persistent && !self.is_stored() {
             self.keep_configured(world, true, Vec::new(), |_, _| {});
@@ -142,8 +141,8 @@ impl Room {
         self.affiliations.get(user.bare_str()).cloned().unwrap_or_else(none)
     }
 
-    /// Returns whether a user may hear of what goes on in the room without being there (§6.5): not
-    /// in rooms that not everybody may enter.
+    /// Returns whether a user may learn what happens in the room without being there (§6.5): not if
+    /// the room isn't open to all.
     pub(crate) fn is_open_to(&self, world: &World, user: &Jid) -> bool {
         let is_open = !self.config.is_members_only && self.config.password.is_empty() && self.config.is_public;
         let affiliation = self.affiliation_of(world, user.as_ref());
@@ -152,7 +151,7 @@ impl Room {
     }
 }
 
-/// Replies to a change, when the store has it or refuses it.
+/// Replies to a change once the store has accepted or refused it.
 pub(crate) fn told(world: &mut World, iq: &Iq, kept: Result<(), StoreError>) {
     match kept {
         Ok(()) => world.reply_done(iq),

@@ -1,4 +1,5 @@
-//! Leaving a room (XEP-0045 §7.14), being removed (§8.2, §9.1), and what others see of it.
+//! Leaving a room (XEP-0045 §7.14), being removed (§8.2, §9.1), and the presence that others get
+//! then.
 
 use rookery_fanout::Packet;
 use rookery_hub::World;
@@ -13,7 +14,7 @@ use super::room::Room;
 use super::shown::{ShownPresence, is_forged, presence};
 
 impl Room {
-    /// Lets a session leave, by its own word or because it ends.
+    /// Lets a session leave, by its own presence or because it ends.
     pub(crate) fn leave(&mut self, world: &mut World, packet: &Packet, session: &Jid) {
         let farewell = packet.without_children(is_forged);
         let id = packet.id();
@@ -22,14 +23,14 @@ impl Room {
         self.unseat(world, session, &shown);
     }
 
-    /// Takes one session out, and tells the others if its occupant goes with it.
+    /// Takes one session out, and tells the others if its occupant leaves with it.
     fn unseat(&mut self, world: &mut World, session: &Jid, shown: &ShownPresence<'_>) {
         let parted = self.take_seat(world, session, shown);
         self.tell_parted(world, parted.as_ref(), shown);
     }
 
-    /// Takes one session out. The nick goes with the last one: then the occupant is returned, of
-    /// whom the others are still to be told.
+    /// Takes one session out. The occupant leaves with its last session, and is returned then: the
+    /// others are still to be told.
     pub(crate) fn take_seat(
         &mut self,
         world: &mut World,
@@ -84,7 +85,7 @@ impl Room {
         }
     }
 
-    /// Tells those who are left that somebody has gone.
+    /// Tells the remaining occupants that one has left.
     pub(crate) fn tell_parted(&mut self, world: &mut World, occupant: Option<&Occupant>, shown: &ShownPresence<'_>) {
         let Some(occupant) = occupant.filter(|occupant| self.is_broadcast(occupant.role)) else { return };
         let shown = ShownPresence { id: None, ..shown.clone() };
@@ -98,7 +99,8 @@ impl Room {
         }
     }
 
-    /// Takes everybody out because the room is no more (§10.9): each hears of itself only.
+    /// Takes all occupants out because the room is destroyed (§10.9): each gets its own presence
+    /// only.
     pub(crate) fn remove_all(&mut self, world: &mut World, codes: Vec<u16>, destroy: Option<&Element>) {
         // §10.9: an affiliation ends with its room.
         let now = destroy.map(|_| (Affiliation::None, RoomRole::None));

@@ -20,9 +20,8 @@
 //! * [`operate`]: operators' view and actions; [`arrange`] and [`affiliates`]: settings and
 //!   affiliations that they change; `work`: a room's work other than stanzas. `whole`: its
 //!   invariants. `bounds`: its bounds. `unsaved`: rooms whose changes the store refused. `keep`,
-//!   `kept`: the stored form; `continued`: the data for the next process; `said`: other nodes'
-//!   knowledge of messages when a node dies; `past`: the archive and the history; `logs`: files
-//!   for people.
+//!   `kept`: the stored form; `continued`: the data for the next process; `said`: the ids of
+//!   messages, for when a node dies; `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
 //!
@@ -112,7 +111,7 @@ pub use directory::Directory;
 pub use limits::NAME;
 pub use refusal::turn_away;
 
-/// Rooms in which many talk to each other.
+/// The module for rooms in which many users talk.
 #[derive(Debug)]
 pub struct Rooms {
     directory: Directory,
@@ -183,7 +182,7 @@ impl Module for Rooms {
         hooks.question::<affiliates::SetAffiliation>();
         hooks.question::<operate::Largest>();
         hooks.service(serve);
-        // The store has forgotten what the account was to rooms; those that are here do so too.
+        // The store has forgotten the account's affiliations; loaded rooms do the same.
         hooks.account_removed(|world, user| world.state::<Directory>().account_removed(user.bare().to_jid()));
         hooks.stopping(actor::shut_down);
         hooks.handing_on(continued::hand_on);
@@ -206,7 +205,7 @@ impl Module for Rooms {
     }
 }
 
-/// Gives a stanza to the service, or to the room that it is for.
+/// Passes a stanza to the service, or to the room that it is for.
 fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, _: &Domain) {
     if to.local().is_none() {
         return actor::when_listed(world, packet, to, service::receive);
@@ -214,13 +213,12 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, _: &Domain) {
     if world.serve_at_home(to.bare_str(), packet, to) {
         return;
     }
-    // A room that is here needs no list: it hears who leaves, whatever the store does.
+    // A loaded room needs no list: it must see who leaves, whatever the store does.
     if world.state::<Actors>().has(to.bare_str()) {
         return actor::receive(world, packet, to);
     }
     actor::when_listed(world, packet, to, actor::receive);
 }
 
-/// The milliseconds after which rooms that nobody speaks to hear again of accounts that were
-/// removed.
+/// The milliseconds after which rooms without traffic forget removed accounts.
 const HEED_MS: u64 = 5000;

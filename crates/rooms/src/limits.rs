@@ -18,34 +18,34 @@ pub(crate) struct RoomLimits {
     pub affiliation_bytes: usize,
     pub subject: usize,
     pub description: usize,
-    /// Messages a second of one occupant, 0 for no limit.
+    /// Messages per second of one occupant, 0 for no limit.
     pub messages: u64,
-    /// Requests a second of one occupant, 0 for no limit.
+    /// Requests per second of one occupant, 0 for no limit.
     pub requests: u64,
-    /// Invitations a minute of one account, 0 for no limit.
+    /// Invitations per minute of one account, 0 for no limit.
     pub invitations: u64,
-    /// Joins a second of one room, 0 for no limit.
+    /// Joins per second of one room, 0 for no limit.
     pub joins: u64,
     /// The share of one account in all rooms together.
     pub of_account: RoomShare,
     /// The share of all addresses of another server's domain together.
     pub of_domain: RoomShare,
-    /// Rooms that know an account which may still register with one more.
+    /// The number of rooms that may know an account before it can't register with another one.
     pub registrations: u64,
     pub logs: Option<String>,
     pub defaults: Defaults,
 }
 
-/// A share of what a service has. Where there is no limit, each is the largest number.
+/// A share of a service. A field without a limit is the largest number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RoomShare {
-    /// Rooms that it has created.
+    /// Rooms that it may have created.
     pub rooms: usize,
-    /// Sessions that are in rooms: one in ten rooms counts as ten.
+    /// Sessions that may be in rooms: one session in ten rooms counts as ten.
     pub seats: usize,
 }
 
-/// The configuration of a new room.
+/// The default configuration of a new room.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Defaults {
     pub public: bool,

@@ -2,8 +2,8 @@
 //! `FOLDER/SERVICE/ROOM/YYYY-MM-DD.txt` and `.html`, in UTC.
 //!
 //! Messages are collected and written in the background: one piece of work per room at a time, so
-//! that lines stay in order and a slow disk delays nobody. Lines that can't be written are
-//! missing, and the operator is told once per piece of work.
+//! that lines stay in order and a slow disk delays nobody. Lines that can't be written are lost,
+//! which is logged once per piece of work.
 //!
 //! Invariants: nothing that occupants write ends a line of the text or is interpreted as HTML; a
 //! room's name never leads out of its folder; private messages aren't logged, and neither are real
@@ -40,11 +40,11 @@ struct WaitingLog {
     lang: String,
     lines: Vec<LogLine>,
     bytes: usize,
-    /// There was no room for some.
+    /// The number of lines dropped for lack of space.
     lost: usize,
 }
 
-/// Something that happened.
+/// A line of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LogLine {
     unix_ms: u64,
@@ -110,7 +110,7 @@ impl Room {
 }
 
 impl Logs {
-    /// Lets a line wait. `true` if nothing waits for the room or is being written yet.
+    /// Queues a line. Returns `true` if no line of the room waits or is being written yet.
     fn add(&mut self, room: &Jid, lang: &str, line: LogLine) -> bool {
         let is_idle = !self.0.contains_key(room);
         let waiting = self.0.entry(room.clone()).or_default();
@@ -125,8 +125,8 @@ impl Logs {
         is_idle
     }
 
-    /// Takes out what waits for a room, which is being written from now on. `None` if there is
-    /// nothing: it is written then.
+    /// Takes out the waiting lines of a room, which counts as being written from now on. `None` if
+    /// there are none: then all is written.
     fn take(&mut self, room: &Jid) -> Option<WaitingLog> {
         let waiting = self.0.get_mut(room).map(std::mem::take);
         let waiting = waiting.filter(|waiting| !waiting.lines.is_empty() || waiting.lost > 0);
@@ -137,7 +137,7 @@ impl Logs {
     }
 }
 
-/// Writes what waits for a room, then what has come meanwhile.
+/// Writes the waiting lines of a room, then those that have arrived meanwhile.
 fn write(world: &mut World, folder: PathBuf, room: Jid) {
     let Some(WaitingLog { lang, lines, lost, .. }) = world.state_mut::<Logs>().take(&room) else { return };
     let (path, name) = (place(&folder, &room), room.clone());
@@ -161,8 +161,8 @@ impl LogLine {
         self.nick.len() + text.len() + BYTES_PER_LINE
     }
 
-    /// Returns `[12:34:56] <nick> text`; more lines of a text are set off, so that none is taken
-    /// for another's.
+    /// Returns `[12:34:56] <nick> text`; further lines of a text are indented, so that none passes
+    /// for another occupant's.
     fn text(&self) -> String {
         let time = time(self.unix_ms);
         let clean = |text: &str| {
@@ -224,7 +224,7 @@ fn write_all(mut file: File, text: &str) -> std::io::Result<()> {
 /// Returns the beginning of a page. Its end needs no tags.
 fn head(room: &Jid, lang: &str, day: &str) -> String {
     let room = escape_text(room.as_str()).into_owned();
-    // Rooms may have kept what is no language from before that was refused.
+    // Stored rooms may have an invalid language from before it was checked.
     let is_language = !lang.is_empty() && lang.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     let lang = if is_language { lang } else { "en" };
     format!(
@@ -234,8 +234,8 @@ fn head(room: &Jid, lang: &str, day: &str) -> String {
     )
 }
 
-/// Returns the folder of a room: letters that could mean something else in a path are written as
-/// their bytes.
+/// Returns the folder of a room: characters that could have another meaning in a path are written
+/// as their bytes.
 fn place(folder: &Path, room: &Jid) -> PathBuf {
     folder.join(file_name(room.domain())).join(file_name(room.local().unwrap_or_default()))
 }
@@ -249,7 +249,7 @@ fn file_name(text: &str) -> String {
             _ => name.push_str(&format!("%{byte:02X}")),
         }
     }
-    // File systems know no longer names; the hash of the rest would help nobody to find the room.
+    // File systems don't allow longer names, and a hash of the rest wouldn't help to find the room.
     name.truncate(LONGEST_NAME);
     name
 }
@@ -269,13 +269,13 @@ fn time(unix_ms: u64) -> String {
     format!("{:02}:{:02}:{:02}", moment.hour(), moment.minute(), moment.second())
 }
 
-/// Bytes that may wait for the log of one room.
+/// The most bytes that may wait for the log of one room.
 const MOST_WAITING: usize = 1024 * 1024;
 /// The size of a line in memory beyond its text.
 const BYTES_PER_LINE: usize = 64;
 /// The longest name of a folder, in bytes.
 const LONGEST_NAME: usize = 200;
-/// Letters that some programs take for the end of a line.
+/// Characters that some programs take for the end of a line.
 const BREAKS: [char; 2] = ['\u{2028}', '\u{2029}'];
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 //!
 //! # Invariants
 //!
-//! * Occupants whose errors arrive together leave together: each of them is only told about
-//!   itself, and the remaining ones about each. So the work and the stanzas for a dead server grow
-//!   with their number, and not with its square.
-//! * If this server has found that another one can't be reached, its other occupants are looked
-//!   for before anybody leaves. Nobody is removed because of another's fate.
-//! * Later stanzas for the room find the known ones gone.
+//! * Occupants whose errors arrive together leave together: each of them is told only about itself,
+//!   and the remaining ones about each. So the work and the stanzas for a dead server grow with
+//!   their number, and not with its square.
+//! * If this server has found that another one can't be reached, its other occupants are tested
+//!   before any of them leaves. No occupant is removed because of another's fate.
+//! * The room drops lost occupants before it processes a later stanza.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -19,8 +19,8 @@ use super::shown::ShownPresence;
 use super::{actor, ghosts};
 
 impl Room {
-    /// Takes a session out that can't be reached any more, in a moment, or when something else
-    /// comes for the room. `is_cut_off` if that is since its whole server can't be.
+    /// Takes an unreachable session out, after a moment or when another stanza reaches the room.
+    /// `is_cut_off` is true if its whole server is unreachable.
     pub(crate) fn lose(&mut self, world: &mut World, session: &Jid, is_cut_off: bool) {
         if self.occupant_of(session).is_none() {
             return;
@@ -35,7 +35,7 @@ impl Room {
         self.lost.sessions.insert(session.clone());
     }
 
-    /// Looks for the others of servers that can't be reached, before all that are lost leave.
+    /// Tests the other occupants of unreachable servers, before all lost sessions leave.
     fn look_for_others(&mut self, world: &mut World) {
         let LostSessions { sessions, servers } = &self.lost;
         let is_cut_off = |session: &&Jid| servers.contains(session.domain()) && !sessions.contains(*session);
@@ -53,7 +53,7 @@ impl Room {
         world.after(ERRORS_MS, move |world| actor::with(world, &room, Self::drop_lost));
     }
 
-    /// Takes out the sessions that were lost, and then tells those who are left.
+    /// Takes the lost sessions out, and then tells the remaining ones.
     pub(crate) fn drop_lost(&mut self, world: &mut World) {
         let shown = ShownPresence { is_gone: true, codes: vec![333], ..ShownPresence::default() };
         let lost = std::mem::take(&mut self.lost).sessions;
@@ -64,5 +64,5 @@ impl Room {
     }
 }
 
-/// Milliseconds in which errors come back from a server that is known not to be reached.
+/// Milliseconds in which errors come back from a server that is known to be unreachable.
 const ERRORS_MS: u64 = 100;

@@ -1,4 +1,4 @@
-//! Moderation (XEP-0425): a moderator has somebody else's message retracted.
+//! Moderation (XEP-0425): a moderator has another occupant's message retracted.
 
 use rookery_archive::{stanza_id, tombstone_mark};
 use rookery_fanout::Packet;
@@ -42,5 +42,5 @@ impl Room {
     }
 }
 
-/// The longest id of a message that anybody needs, in bytes.
+/// The most bytes of a message's id in such a request.
 const LONGEST_ID: usize = 256;

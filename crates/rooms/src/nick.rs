@@ -11,7 +11,7 @@ use super::room::Room;
 use super::shown::ShownPresence;
 
 impl Room {
-    /// Updates what an occupant shows.
+    /// Updates an occupant's presence.
     pub(crate) fn update(&mut self, world: &mut World, at: usize, packet: &Packet, from: &Jid) {
         let new = reflected(packet);
         let Some(occupant) = self.occupants.get_mut(at) else { return };
@@ -19,7 +19,7 @@ impl Room {
         let mut seat = occupant.seats.remove(place);
         let is_same = content(&seat.presence) == content(&new) && place == occupant.seats.len();
         seat.presence = new;
-        // The last who said something speaks for the nick.
+        // The session that sent something last speaks for the nick.
         occupant.seats.push(seat);
         if is_same {
             return;
@@ -42,7 +42,7 @@ impl Room {
     ) -> Result<(), StanzaError> {
         self.may_have_nick(to, from, key)?;
         if self.nicks.get(key).is_some_and(|&holder| holder != at) {
-            // Another nick of the same account: two occupants don't become one.
+            // The same account has that nick, too: two occupants don't become one.
             return Err(rookery_stream::error::Condition::Conflict.into());
         }
         self.may_stir(world, at, 2 * self.hearers(at))?;

@@ -11,13 +11,12 @@ use rookery_xml::{Built, Writer, ns};
 use super::role::{RoomRole, affiliation_name};
 use super::room::Room;
 
-/// Somebody's affiliation before and after a change.
+/// A user's affiliation before and after a change.
 pub(super) type ChangedAffiliation = (Jid, Affiliation, Affiliation);
 
 impl Room {
     /// Tells users outside the room about their new affiliation; to be called before the change is
-    /// made. Long lists aren't announced, nor are further changes `by` a user who makes many or
-    /// frequent ones.
+    /// made. Long lists aren't announced, nor are the changes `by` a user who makes too many.
     pub(super) fn tell_absent(&mut self, world: &mut World, changes: &[Affiliated], by: &Jid) {
         if changes.len() > MOST_TOLD {
             return;
@@ -31,7 +30,7 @@ impl Room {
             }
             let id = world.unique_text();
             let (notice, user) = (self.notice(&id, &change.user, change.affiliation, Some("101")), change.user.clone());
-            // Nor does anybody hear of changes by a user whom he has blocked.
+            // Users aren't told about changes by somebody they have blocked.
             world.unconcealed(by.to_bare(), vec![user.clone()], move |world, users| {
                 if !users.is_empty() {
                     world.route_built(&notice, &user);
@@ -40,8 +39,8 @@ impl Room {
         }
     }
 
-    /// Tells occupants what users who are not here have become: those who may get the list, see
-    /// [`Room::administer`].
+    /// Tells the occupants who may get the list (see [`Room::administer`]) about new affiliations
+    /// of users who aren't in the room.
     pub(super) fn tell_of_absent(&self, world: &mut World, changes: &[ChangedAffiliation]) {
         let is_listed = |(_, before, now): &&ChangedAffiliation| *before.min(now) > Affiliation::Outcast;
         if changes.len() > MOST_TOLD {
@@ -78,7 +77,7 @@ impl Room {
     }
 }
 
-/// Users who are told, or told of, after one request. Longer lists are asked for.
+/// The most users who are told, or told about, after one request. Longer lists can be requested.
 const MOST_TOLD: usize = 50;
 /// Messages of a room to users who are not there, on average.
 const COURTESIES_PER_SECOND: u64 = 10;

@@ -15,7 +15,7 @@ use super::rate::RoomBucket;
 use super::role::RoomRole;
 
 /// A nick in a room. Sessions of one account may share it (XEP-0045 §7.2.9): then the nick leaves
-/// with the last of them, and what it shows is what the last of them said.
+/// with the last of them, and shows the presence that was sent last.
 #[derive(Debug)]
 pub(crate) struct Occupant {
     /// The occupant JID: the room's address with the nick.
@@ -34,9 +34,9 @@ pub(crate) struct Occupant {
     pub open: Option<Packet>,
     /// Its presence as all others see it.
     pub veiled: Option<Packet>,
-    /// The bound on how fast it speaks.
+    /// Bounds the rate of its messages.
     pub pace: RoomBucket,
-    /// The rate of everything else that it does.
+    /// Bounds the rate of everything else that it does.
     pub stir: RoomBucket,
 }
 
@@ -45,8 +45,7 @@ pub(crate) struct Occupant {
 pub(crate) struct OccupantSeat {
     /// The full JID.
     pub jid: Jid,
-    /// Its last presence as it may be reflected: what it claims about itself in the room's name is
-    /// cut out.
+    /// Its last presence as it may be reflected: without claims that only the room may make.
     pub presence: Packet,
     /// A number that no other seat of the room has had.
     pub number: u64,
@@ -75,7 +74,7 @@ impl Occupant {
 }
 
 /// Returns the key by which nicks are compared: "Crone", "crone" and " crone " are one. `None` for
-/// a nick that nobody could see (§17.1).
+/// an invisible nick (§17.1).
 ///
 /// A nick has passed Resourceprep already, so that only case and spaces can make a difference (RFC
 /// 8266 §2.3 compares the same way).
@@ -91,27 +90,27 @@ pub(crate) fn nick_key(nick: &str) -> Option<String> {
     key.chars().any(is_visible).then_some(key)
 }
 
-/// Returns the stable pseudonym of an account in a room (XEP-0421 §4): nobody without the room's
-/// secret can tell whose it is.
+/// Returns the stable pseudonym of an account in a room (XEP-0421 §4): without the room's secret,
+/// it can't be traced to the account.
 pub(crate) fn occupant_id(secret: &str, account: &Jid) -> String {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return String::new() };
     mac.update(account.bare_str().as_bytes());
     URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
 }
 
-/// Letters that show nothing.
+/// Characters that aren't visible.
 const INVISIBLE: [char; 6] = ['\u{115F}', '\u{1160}', '\u{3164}', '\u{FFA0}', '\u{2800}', '\u{180E}'];
 
-/// The sessions of a room that can't be reached any more and are about to leave.
+/// The unreachable sessions of a room, which are about to leave.
 #[derive(Debug, Default)]
 pub(crate) struct LostSessions {
     pub sessions: BTreeSet<Jid>,
-    /// Servers that can't be reached.
+    /// Unreachable servers.
     pub servers: BTreeSet<String>,
 }
 
 impl LostSessions {
-    /// Returns whether there are none.
+    /// Returns whether there are neither sessions nor servers.
     pub(crate) fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }

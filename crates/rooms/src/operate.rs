@@ -14,7 +14,7 @@ use super::room::Room;
 pub use super::work::{Described, OccupantView, Size};
 use super::work::{FoundRoom, RoomTask, RoomWork};
 
-/// Asks the home of a room, by its bare JID, what it is and who is there.
+/// Asks the home of a room, by its bare JID, for a description and the occupants.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Describe(pub Jid);
 
@@ -28,7 +28,7 @@ impl Question for Describe {
     }
 }
 
-/// Asks the home of a room to destroy it, for a reason.
+/// Asks the home of a room to destroy it, with a reason.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Destroy {
     /// The bare JID of the room.
@@ -48,7 +48,7 @@ impl Question for Destroy {
     }
 }
 
-/// Asks a shard for its largest rooms, so many at most: those with the most sessions.
+/// Asks a shard for its largest rooms by the number of sessions, at most as many as given.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Largest(pub usize);
 
@@ -77,7 +77,7 @@ pub(super) fn ask<T: Serialize + 'static>(
 }
 
 impl Room {
-    /// Does what is asked of the room.
+    /// Does an operator's work, or continues a request.
     pub(super) fn operated(&mut self, world: &mut World, work: RoomWork) {
         if self.is_over {
             return work.without_room(world, None);
@@ -136,6 +136,5 @@ impl Room {
     }
 }
 
-/// The time that a room may take to answer an operator, in milliseconds: it may have to come from
-/// the store.
+/// The time that a room may take to answer an operator, in milliseconds: it may have to be loaded.
 pub(super) const PATIENCE_MS: u64 = 10_000;

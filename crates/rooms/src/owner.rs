@@ -34,7 +34,8 @@ impl Room {
         let form = Form::within(&iq.payload).ok_or(Condition::BadRequest)?;
         match form.type_() {
             "submit" => self.configure(world, iq, &form),
-            // §10.1.3: an owner who cancels doesn't want the room; §10.2: later it stays as it is.
+            // §10.1.3: cancelling the first form destroys the room; §10.2: cancelling later ones
+            // changes nothing.
             "cancel" if self.is_locked => self.destroy(world, iq, &Element::new("destroy", ns::MUC_USER)),
             "cancel" => {
                 world.reply_done(iq);
@@ -51,7 +52,7 @@ impl Room {
         };
         let form = self.config.form(self.jid.as_str(), &self.limits);
         let bytes = |users: &BTreeSet<String>| users.iter().map(String::len).sum::<usize>();
-        // Longer lists are for `muc#admin`, which takes changes by themselves.
+        // Longer lists need `muc#admin`, which takes single changes.
         let lists = [(ADMINS, "Admins", Affiliation::Admin), (OWNERS, "Owners", Affiliation::Owner)];
         let lists = lists.map(|(var, label, affiliation)| (var, label, of(affiliation)));
         let form = lists
@@ -70,7 +71,7 @@ impl Room {
         }
         let new = self.config.submitted(form, &self.limits)?;
         let changes = self.listed(form)?;
-        // One that is taken as it is made (§10.1.2) stays once somebody has spoken in it.
+        // An instant room (§10.1.2) becomes persistent once a message was sent in it.
         let is_configured = form.fields().any(|field| field.var() != "FORM_TYPE");
         let stays = new.is_persistent && (is_configured || self.is_stored());
         let (actor, iq) = (self.actor_nick(&iq.from), iq.clone());
@@ -83,8 +84,7 @@ impl Room {
         Ok(())
     }
 
-    /// Takes another configuration, and tells those who are here. `between` runs before they hear
-    /// of it.
+    /// Applies another configuration, and tells the occupants. `between` runs before they are told.
     pub(crate) fn reconfigure(
         &mut self,
         world: &mut World,
@@ -104,7 +104,7 @@ impl Room {
         }
     }
 
-    /// Returns the gains and losses of affiliations by the full lists of a form.
+    /// Returns the affiliations gained and lost by the full lists in a form.
     fn listed(&self, form: &Form) -> Result<Vec<Affiliated>, StanzaError> {
         let mut now = Map::default();
         for (var, affiliation) in [(ADMINS, Affiliation::Admin), (OWNERS, Affiliation::Owner)] {
@@ -154,7 +154,7 @@ impl Room {
         }
     }
 
-    /// Sends a message of the room with status codes.
+    /// Sends a message from the room with status codes.
     pub(crate) fn tell_codes(&self, world: &mut World, codes: &[&str]) {
         let mut message = Writer::new("message");
         message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", self.jid.as_str());
@@ -174,8 +174,8 @@ impl Room {
         Ok(())
     }
 
-    /// Destroys the room, for an owner or anyone else; `then` hears whether the store has forgotten
-    /// it.
+    /// Destroys the room, for an owner or anyone else; calls `then` when the store has forgotten
+    /// it, or failed to.
     pub(crate) fn destroy_with(
         &mut self,
         world: &mut World,
@@ -194,7 +194,7 @@ impl Room {
     }
 }
 
-/// Users of a list in the form.
+/// The most users of a list in the form.
 const MOST_LISTED: usize = 1000;
 /// The most bytes of such a list, so that the form fits one stanza.
 const MOST_BYTES: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 //! The room's past: its archive (XEP-0313 §5.1.2), the history for users who enter, the log.
 //!
-//! An archive knows who wrote each message. A user who may not see real addresses gets its
-//! messages without them.
+//! An archive knows who wrote each message. Users who may not see real addresses get its messages
+//! without them.
 
 use rookery_archive::{
     self as archive, ArchiveRecord, ArchiveView, NAME as ARCHIVE, NewestMessage, Retracted, stanza_id, tombstone_mark,
@@ -18,15 +18,15 @@ use super::role::{RoomRole, affiliation_name};
 use super::room::Room;
 
 impl Room {
-    /// Returns whether messages go into the room's archive: where the owner wants it, and the
-    /// operator has archives at all.
+    /// Returns whether messages go into the room's archive: if the owner wants it and the operator
+    /// enables archives.
     pub(crate) fn is_archived(&self, world: &World) -> bool {
         let domain = world.domain_of(self.jid.domain());
         self.config.is_archived && domain.is_some_and(|domain| domain.module(ARCHIVE).is_some())
     }
 
-    /// Records a message of an occupant, or of the room itself, and returns the id that it has from
-    /// now on: that of the archive if it is there. `before`: the id that it had, if it had one.
+    /// Records a message of an occupant, or of the room itself, and returns its id from now on: the
+    /// archive's, if it is archived. `before` is the id that it had already, if any.
     pub(crate) fn record(
         &mut self,
         world: &mut World,
@@ -46,7 +46,7 @@ impl Room {
                     who.opt_attr("jid", occupant.seat().map(|seat| seat.jid.as_str()))
                         .attr("role", occupant.role.name());
                     who.end();
-                    // At most those who could see the address then may see it later.
+                    // Only those who could see the address at the time may see it later.
                     if self.config.is_nonanonymous {
                         who.start("status").attr("code", "100").end();
                     }
@@ -83,9 +83,9 @@ impl Room {
     ) {
         let sender = self.occupants.get(at).map(|occupant| occupant.id.clone()).unwrap_or_default();
         if let Some(retracted) = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id")) {
-            // XEP-0424 §4: an occupant who enters now doesn't see it any more.
+            // XEP-0424 §4: an occupant who enters now doesn't get it any more.
             self.history.retract(&retracted, Some(&sender));
-            // A tombstone says by which message: one without an id leaves none.
+            // A tombstone names the retracting message: one without an id leaves none.
             if let Some(own) = stanza.id() {
                 self.bury(world, &retracted, Some(sender.clone()), tombstone_mark(&own, world.time()));
             }
@@ -97,15 +97,15 @@ impl Room {
         }
     }
 
-    /// Begins the history of a room that was loaded with what its archive has, and gives the room
-    /// to `then`: what was said before everybody had left, or before the process had died.
+    /// Fills the history of a loaded room from its archive, with what was said before all occupants
+    /// left or the process died, and passes the room to `then`.
     pub(crate) fn with_past(mut self, world: &mut World, then: impl FnOnce(&mut World, Self) + 'static) {
         let most = self.config.history;
         if most == 0 || !self.is_archived(world) {
             return then(world, self);
         }
         let jid = self.jid.clone();
-        // Not all that is archived is history.
+        // Not every archived message belongs to the history.
         archive::newest(world, &jid, (most.saturating_mul(2), MOST_BYTES), move |world, messages| {
             messages.into_iter().for_each(|message| self.recall(message));
             then(world, self);
@@ -113,8 +113,8 @@ impl Room {
     }
 
     /// Adds a message of the archive to the history, as occupants have seen it: without the real
-    /// address of its sender. Left out is what [`Room::remember`] leaves out, and what the room
-    /// itself has said.
+    /// address of its sender. Messages that [`Room::remember`] leaves out, and the room's own, are
+    /// left out.
     fn recall(&mut self, NewestMessage { id, unix_ms, packet }: NewestMessage) {
         let stanza = packet.stanza();
         let is_gone = stanza.child("retracted", ns::RETRACT).is_some();
@@ -126,8 +126,8 @@ impl Room {
         self.history.push(&self.jid, &seen, &id, &sender, unix_ms, self.config.history);
     }
 
-    /// Leaves a tombstone of a message in the archive (XEP-0424 §5). Only its sender may, if one is
-    /// named by the pseudonym.
+    /// Leaves a tombstone of a message in the archive (XEP-0424 §5). If `sender` is given, it must
+    /// be the pseudonym of the message's sender.
     pub(crate) fn bury(&self, world: &mut World, id: &str, sender: Option<String>, retracted: Element) {
         if self.is_archived(world) {
             let message = Retracted::InRoom { id: id.to_owned(), sender };
@@ -157,8 +157,7 @@ impl Room {
         Ok(())
     }
 
-    /// Empties the archive: a new room of an old name has nothing to do with what was said there
-    /// before.
+    /// Empties the archive: a new room of the same name must not show the messages of the old one.
     pub(crate) fn forget_past(&mut self, world: &mut World) {
         let room = self.jid.clone();
         archive::write(world);
@@ -171,8 +170,8 @@ impl Room {
     }
 }
 
-/// Returns whether a message still means something to those who enter later: not a chat state, and
-/// not one that wants to be forgotten (XEP-0334 §4).
+/// Returns whether a message still matters to users who enter later: it is no chat state, and
+/// doesn't ask not to be stored (XEP-0334 §4).
 pub(crate) fn is_lasting(stanza: Stanza<'_>) -> bool {
     if stanza.child("no-store", ns::HINTS).is_some() {
         return false;

@@ -1,4 +1,4 @@
-//! Bounds how fast something may happen.
+//! Bounds the rate of acts.
 
 use rookery_base::Map;
 use rookery_jid::Jid;
@@ -6,18 +6,18 @@ use rookery_jid::Jid;
 /// A bucket that fills at a rate and holds a few seconds' worth.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RoomBucket {
-    /// Thousandths that were taken and have not come back yet.
+    /// The thousandths that were taken and haven't come back yet.
     taken: u64,
     since: u64,
 }
 
 impl RoomBucket {
-    /// Takes one, if there is one. `rate`: per second; 0 means no limit.
+    /// Takes one, if there is one. `rate` is per second; 0 means no limit.
     pub(crate) fn take(&mut self, rate: u64, unix_ms: u64) -> bool {
         self.take_many(1, rate, unix_ms)
     }
 
-    /// Takes as much as something costs if anything is left: an act that costs more than the whole
+    /// Takes the cost of an act if anything is left: an act that costs more than the whole
     /// bucket happens too, and is paid for before the next.
     pub(crate) fn take_many(&mut self, cost: u64, rate: u64, unix_ms: u64) -> bool {
         if rate == 0 {
@@ -31,7 +31,7 @@ impl RoomBucket {
         true
     }
 
-    /// Returns whether the bucket is as if nothing had ever been taken.
+    /// Returns whether the bucket is full again, and can be dropped.
     pub(crate) fn is_full(&mut self, rate: u64, unix_ms: u64) -> bool {
         self.refill(rate, unix_ms);
         rate == 0 || self.taken == 0
@@ -44,7 +44,7 @@ impl RoomBucket {
     }
 }
 
-/// The rates of accounts that have left: coming again is no way to be faster.
+/// The rates of accounts that have left: coming back doesn't reset them.
 #[derive(Debug, Default)]
 pub(crate) struct Former(Map<Jid, (RoomBucket, RoomBucket)>);
 
@@ -69,15 +69,15 @@ impl Former {
         }
     }
 
-    /// Returns the buckets with which somebody comes back.
+    /// Returns the buckets of an account that comes back.
     pub(crate) fn come(&mut self, account: &Jid) -> (RoomBucket, RoomBucket) {
         self.0.remove(account).unwrap_or_default()
     }
 }
 
-/// The seconds' worth that may come at once.
+/// The number of seconds whose worth may be taken at once.
 const BURST_SECONDS: u64 = 5;
-/// Accounts that a room remembers to have been fast.
+/// The most accounts that a room remembers.
 const MOST: usize = 10_000;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub(super) fn request(packet: &Packet) -> Option<Element> {
     stanza.child("x", ns::MUC).map(|x| x.element())
 }
 
-/// Refuses a presence with an error that clients know by its `<x/>` to be about a room (§7.2).
+/// Refuses a presence with an error whose `<x/>` tells clients that it is about a room (§7.2).
 pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: StanzaError) {
     let Some(from) = packet.sender() else { return };
     let mut reply = Writer::new("presence");
@@ -32,8 +32,8 @@ pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: 
     world.route_built(&reply.finish(), &from);
 }
 
-/// Refuses what doesn't reach the room at all: presence that enters by the error of a refused entry
-/// (XEP-0045 §7.2), everything else by an error like any other.
+/// Refuses a stanza that doesn't reach the room at all: presence that enters by the error of a
+/// refused entry (XEP-0045 §7.2), everything else by an error like any other.
 pub fn turn_away(world: &mut World, packet: &Packet, to: JidRef<'_>, condition: Condition) {
     match (packet.kind(), packet.type_()) {
         (Kind::Presence, StanzaType::Available) => refuse(world, packet, to, condition.into()),
@@ -41,7 +41,7 @@ pub fn turn_away(world: &mut World, packet: &Packet, to: JidRef<'_>, condition: 
     }
 }
 
-/// Tells a client that believes to be in a room that it is not (§7.2.17).
+/// Tells a client that believes it is in a room that it isn't (§7.2.17).
 pub(crate) fn not_in_the_room(world: &mut World, session: &Jid, nick: JidRef<'_>) {
     let mut kick = Writer::new("presence");
     kick.attr("type", "unavailable").attr("from", nick.as_str());
@@ -54,7 +54,7 @@ pub(crate) fn not_in_the_room(world: &mut World, session: &Jid, nick: JidRef<'_>
     world.route_built(&kick.finish(), session);
 }
 
-/// Answers in the name of a room that is not there.
+/// Replies in the name of a room that doesn't exist.
 pub(crate) fn of_absent(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let Some(from) = packet.sender() else { return };
     match (packet.kind(), packet.type_()) {
@@ -72,7 +72,7 @@ pub(crate) fn of_absent(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     }
 }
 
-/// Returns the error for an IQ to an occupant from somebody who isn't one (§6.6, XEP-0410 §3). It
+/// Returns the error for an IQ to an occupant from a session that isn't one (§6.6, XEP-0410 §3). It
 /// names the room as its origin, since an error from a server on the way says nothing about who is
 /// in the room.
 pub(crate) fn not_an_occupant(packet: &Packet, to: JidRef<'_>) -> StanzaError {

@@ -1,9 +1,9 @@
 //! Registration with a room (XEP-0045 §7.10): a user who may become a member without approval
 //! reserves a nickname by registering.
 //!
-//! In a moderated or members-only room membership is a privilege, which nobody can simply take:
-//! there an admin has to approve, see [`super::approve`]. Owners can reserve it for users whom
-//! they make members themselves (`muc#roomconfig_registration`).
+//! In a moderated or members-only room membership is a privilege, which users can't simply take: an
+//! admin has to approve, see [`super::approve`]. Owners can reserve it for users whom they make
+//! members themselves (`muc#roomconfig_registration`).
 
 use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};
@@ -79,8 +79,8 @@ impl Room {
         self.affiliations.get(user.bare_str())?.nick.as_deref()
     }
 
-    /// Registers a nick; `known_in`: the number of rooms that know the user, once that has been
-    /// asked for.
+    /// Registers a nick; `known_in` is the number of rooms that know the user, once the store has
+    /// returned it.
     fn register_nick(
         &mut self,
         world: &mut World,
@@ -113,8 +113,8 @@ impl Room {
         Ok(())
     }
 
-    /// Asks the store for the number of rooms that know a user, and goes on with the registration
-    /// then.
+    /// Asks the store for the number of rooms that know a user, and then continues the
+    /// registration.
     fn count_rooms(&self, world: &mut World, iq: &Iq) {
         let (room, iq, counted) = (self.jid.clone(), iq.clone(), world.stores.rooms.known_in(iq.from.as_ref()));
         world.wait(counted, move |world, counted| match counted {
@@ -126,7 +126,7 @@ impl Room {
         });
     }
 
-    /// Gives the nick up, and with it a membership; who is more stays that.
+    /// Gives the nick up, and with it a membership; higher affiliations stay.
     fn unregister(&mut self, world: &mut World, iq: &Iq, before: Affiliation) -> Result<(), StanzaError> {
         if self.withdraw_registration(world, iq) {
             return Ok(());
@@ -151,8 +151,8 @@ impl Room {
 
     /// Returns a nick as it can be reserved.
     ///
-    /// # Errors
-    /// `conflict` if somebody else has it or has reserved it, `not-acceptable` if it is none.
+    /// # Errors `conflict` if another user has it or has reserved it, `not-acceptable` if it isn't
+    /// a valid nick.
     pub(crate) fn reservable(&self, nick: &str, user: &Jid) -> Result<String, StanzaError> {
         let jid = self.jid.with_resource(nick).map_err(|_| Condition::NotAcceptable)?;
         let nick = jid.resource().unwrap_or_default();

@@ -51,13 +51,13 @@ impl Room {
         world.route_built(&reply.finish(), from);
     }
 
-    /// Passes a request on between occupants; returns `false` if it is none.
+    /// Passes a request on between occupants; returns `false` if the stanza is no request.
     fn pass_request(&self, world: &mut World, stanza: Stanza<'_>, from: &Jid, asker: usize, asked: usize) -> bool {
         let (Some(sender), Some(target)) = (self.occupants.get(asker), self.occupants.get(asked)) else { return false };
         let own = sender.seats.iter().find(|seat| seat.jid == *from);
         let (Some(own), Some(seat), Some(id)) = (own, target.seat(), stanza.id()) else { return false };
         let Some(child) = stanza.first_child() else { return false };
-        // What an account publishes is asked of the account: vCards and avatars.
+        // Published data belongs to the account, so the account is asked: vCards and avatars.
         let is_public = matches!(&*child.ns(), ns::VCARD | ns::PUBSUB);
         let to = if is_public { target.account.clone() } else { seat.jid.clone() };
         let id = format!("{:x}.{:x}.{id}", own.number, seat.number);
@@ -77,7 +77,7 @@ impl Room {
         }
     }
 
-    /// Returns the occupant with a seat of that number, if the address is that of the seat or of
+    /// Returns the occupant with the seat of that number, if the address is that of the seat or of
     /// the account behind it.
     fn occupant_with(&self, from: &Jid, number: u64) -> Option<&Occupant> {
         let has = |occupant: &&Occupant| {
@@ -86,8 +86,7 @@ impl Room {
         };
         match self.occupant_of(from) {
             Some(at) => self.occupants.get(at).filter(has),
-            // Not for every full JID that isn't an occupant's: strangers could have all occupants
-            // looked through.
+            // Other full JIDs aren't searched for: strangers could cause a scan of all occupants.
             None if from.resource().is_some() => None,
             None => self.occupants.iter().map(|(_, occupant)| occupant).find(has),
         }

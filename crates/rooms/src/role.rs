@@ -17,7 +17,7 @@ pub(crate) enum RoomRole {
 }
 
 impl RoomRole {
-    /// All that an occupant can have.
+    /// All roles of an occupant that is present.
     pub(crate) const PRESENT: [Self; 3] = [Self::Moderator, Self::Participant, Self::Visitor];
 
     /// Returns the name of a role in stanzas.
@@ -74,7 +74,7 @@ pub(crate) fn affiliation_named(name: &str) -> Option<Affiliation> {
     [Outcast, None, Member, Admin, Owner].into_iter().find(|affiliation| affiliation_name(*affiliation) == name)
 }
 
-/// The rights of somebody who wants to change something: affiliation, and role if present.
+/// The rights of a user who wants to change something: affiliation, and role if present.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Actor {
     pub affiliation: Affiliation,
@@ -82,11 +82,11 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// Checks whether somebody's role may be changed (§8.2 to §8.5, §9.6 to §9.8). `target` is the
+    /// Checks whether a role may be changed (§8.2 to §8.5, §9.6 to §9.8). `target` is the
     /// other's affiliation.
     ///
     /// # Errors
-    /// `forbidden` where the right is lacking, `not-allowed` where the other is above such changes.
+    /// `forbidden` if the right is lacking, `not-allowed` if the other's rank rules it out.
     pub(crate) fn may_change_role(self, target: Affiliation, from: RoomRole, to: RoomRole) -> Result<(), Condition> {
         let needs_admin = to == RoomRole::Moderator || (from == RoomRole::Moderator && to != RoomRole::None);
         let may = if needs_admin { self.affiliation >= Affiliation::Admin } else { self.is_moderator() };
@@ -98,11 +98,11 @@ impl Actor {
             () if !may => Err(Condition::Forbidden),
             // §8.2: nobody is kicked by an occupant who stands lower.
             () if to == RoomRole::None && target > self.affiliation => Err(Condition::NotAllowed),
-            // §5.1.3: a moderator is removed by an admin; an equal without affiliation is none.
+            // §5.1.3: a moderator is removed by an admin; an equal without affiliation isn't one.
             () if to == RoomRole::None && from == RoomRole::Moderator && self.affiliation < Affiliation::Admin => {
                 Err(Condition::NotAllowed)
             }
-            // §8.4, §9.7: an admin or owner has voice and is a moderator, whatever anybody wants.
+            // §8.4, §9.7: an admin or owner always has voice and is a moderator.
             () if to != RoomRole::None && to < from && target >= Affiliation::Admin => Err(Condition::NotAllowed),
             // §8.4: voice is not revoked from an occupant who stands as high or higher.
             () if to == RoomRole::Visitor && from > to && target > Affiliation::None && target >= self.affiliation => {
@@ -112,7 +112,7 @@ impl Actor {
         }
     }
 
-    /// Checks whether somebody's affiliation may be changed (§9.1 to §9.5, §10.3 to §10.8).
+    /// Checks whether an affiliation may be changed (§9.1 to §9.5, §10.3 to §10.8).
     ///
     /// # Errors
     /// `forbidden` where the right is lacking, `not-allowed` where the other stands higher.

@@ -27,14 +27,14 @@ use super::spread;
 use super::unsaved::Unsaved;
 use super::voices::Voices;
 
-/// One room at its home: who is in it, what it remembers, and what the store lacks of it.
+/// One room at its home: its occupants, its memory, and its state in the store.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub jid: Jid,
     pub config: RoomConfig,
-    /// Makes pseudonyms of accounts (XEP-0421).
+    /// The key for the pseudonyms of accounts (XEP-0421).
     pub secret: String,
-    /// Nobody but its creator gets in before it is configured (XEP-0045 §10.1).
+    /// True if only its creator may enter, before it is configured (XEP-0045 §10.1).
     pub is_locked: bool,
     /// The subject with its stamp, once one was set.
     pub subject: Option<Packet>,
@@ -42,9 +42,9 @@ pub(crate) struct Room {
     pub vcard: Option<Element>,
     /// The hashes of the vCard's photos.
     pub avatar_hashes: Vec<String>,
-    /// The user who created it, for whom it counts.
+    /// The user who created it, against whose limit it counts.
     pub creator: Option<Jid>,
-    /// In the order of the addresses, which is that of lists.
+    /// The affiliations in the order of the addresses, which is also the order of lists.
     pub affiliations: BTreeMap<Jid, Affiliated>,
     /// The bytes of all affiliations, see [`bytes_of`].
     pub affiliation_bytes: usize,
@@ -57,28 +57,28 @@ pub(crate) struct Room {
     /// The invitations, as invited and inviter; the newest last.
     pub invitations: VecDeque<(Jid, Jid)>,
     pub occupants: Slab<Occupant>,
-    /// By the key of the nick.
+    /// The occupants, by the key of the nick.
     pub nicks: Map<String, usize>,
-    /// By the full JIDs of sessions.
+    /// The occupants, by the full JIDs of their sessions.
     pub seats: Map<Jid, usize>,
     pub lost: LostSessions,
     /// The occupants that are moderators.
     pub moderating: BTreeSet<usize>,
-    /// Sessions of those who see every real JID.
+    /// Sessions that see every real JID.
     pub moderators: Roll,
     /// All other sessions.
     pub others: Roll,
     pub history: RoomHistory,
-    /// The hats that there are (XEP-0317).
+    /// The hats that the room has (XEP-0317).
     pub hat_list: Vec<Element>,
     /// The hats that each account wears.
     pub hats: Map<Jid, Vec<Element>>,
     pub joins: RoomBucket,
     /// Requests to register.
     pub requests: RoomBucket,
-    /// Messages to those who are not there.
+    /// Bounds messages to users who are not there.
     pub courtesy: RoomBucket,
-    /// Changes by admins who are not there.
+    /// Bounds changes by admins who are not there.
     pub deeds: RoomBucket,
     /// The rates of accounts that have left, if they were fast.
     pub former: Former,
@@ -91,13 +91,13 @@ pub(crate) struct Room {
     pub is_over: bool,
     /// True if the store has it.
     is_stored: bool,
-    /// Something is to be kept that has not been written.
+    /// True if something other than an affiliation is still to be written.
     pub is_changed: bool,
 }
 
 impl Room {
-    /// Returns a new room, which is locked and has one owner. `None` where the host has no rooms
-    /// any more.
+    /// Returns a new room, which is locked and has one owner. `None` if the host doesn't serve
+    /// rooms any more.
     pub(crate) fn new(world: &mut World, jid: Jid, owner: JidRef<'_>) -> Option<Self> {
         let limits = RoomLimits::of(world.domain_of(jid.domain())?);
         let secret = format!("{}{}", world.unique_text(), world.unique_text());
@@ -109,8 +109,8 @@ impl Room {
         Some(room)
     }
 
-    /// Returns a room from the store, as it was when so many accounts had been removed. `None` if
-    /// it can't be read, or its host has no rooms any more.
+    /// Returns a room from the store, which was read when `removed_seen` accounts had been removed.
+    /// `None` if it can't be read, or its host doesn't serve rooms any more.
     pub(crate) fn stored(world: &mut World, jid: &Jid, (stored, removed_seen): (&StoredRoom, usize)) -> Option<Self> {
         let limits = RoomLimits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
@@ -120,7 +120,7 @@ impl Room {
         room.set_vcard(document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok()));
         (room.hat_list, room.hats) = (hat_list, hats);
         stored.affiliations.iter().for_each(|affiliated| room.note_affiliation(affiliated));
-        // A user who has become something meanwhile doesn't wait any more.
+        // A user who has got an affiliation meanwhile doesn't wait any more.
         let waiting = waiting.into_iter().filter(|waiting| !room.affiliations.contains_key(&waiting.user));
         (room.waiting, room.voices, room.creator) = (waiting.collect(), voices, document.creator.clone());
         room.removed_seen = removed_seen;
@@ -169,8 +169,8 @@ impl Room {
         }
     }
 
-    /// Returns whether nothing is lost when it is forgotten: it is gone, empty and not to be kept,
-    /// or empty and in the store.
+    /// Returns whether the room can be dropped without a loss: it is destroyed, empty and
+    /// temporary, or empty and in the store.
     pub(crate) fn is_idle(&self, world: &World) -> bool {
         self.is_over || self.occupants.is_empty() && !world.state::<Unsaved>().has(&self.jid)
     }
@@ -180,7 +180,7 @@ impl Room {
         self.is_stored && !self.is_over
     }
 
-    /// Notes that the store has it from now on, or no longer.
+    /// Notes whether the store has it from now on.
     pub(crate) fn set_stored(&mut self, world: &mut World, is_stored: bool) {
         self.is_stored = is_stored;
         let (name, creator) = (self.name().to_owned(), self.creator.clone());
@@ -188,7 +188,7 @@ impl Room {
         spread::set(world, self.jid.as_ref(), RoomEntry { name, is_public, is_stored, creator });
     }
 
-    /// Takes a stanza for the room or for somebody in it.
+    /// Takes a stanza for the room or for an occupant.
     pub(crate) fn receive(&mut self, world: &mut World, packet: &Packet, to: JidRef<'_>) {
         if self.is_over {
             return refusal::of_absent(world, packet, to);
@@ -213,7 +213,7 @@ impl Room {
             StanzaType::Unavailable => self.leave(world, packet, from),
             // §18.1: an occupant that answers presence with an error is not there any more.
             StanzaType::Error => self.lose(world, from, false),
-            // §17.3: everything else neither enters nor leaves.
+            // §17.3: no other presence enters or leaves.
             _ => {}
         }
     }
@@ -252,14 +252,14 @@ impl Room {
                 self.keep_affiliations(world, vec![none]);
             }
         }
-        // What was written meanwhile may have come to the store after it had forgotten them.
+        // Data written meanwhile may have reached the store after it had forgotten them.
         if !users.is_empty() {
             self.set_stored(world, self.is_stored);
             self.keep_soon();
         }
     }
 
-    /// Returns whether anything here says something of an account.
+    /// Returns whether the room has any data about an account.
     fn knows(&self, user: &Jid) -> bool {
         self.affiliations.contains_key(user)
             || self.hats.contains_key(user)
@@ -268,12 +268,12 @@ impl Room {
             || self.creator.as_ref() == Some(user)
     }
 
-    /// Returns whether accounts were removed since the room last forgot some.
+    /// Returns whether accounts were removed since the room last forgot any.
     pub(crate) fn has_removed(&self, directory: &Directory) -> bool {
         self.removed_seen < directory.removed_count()
     }
 
-    /// Takes over what the operator has changed.
+    /// Applies changed settings of the operator.
     fn heed_settings(&mut self, world: &World) {
         if !Arc::ptr_eq(&self.settings, world.settings()) {
             self.settings = world.settings().clone();
@@ -284,7 +284,7 @@ impl Room {
         }
     }
 
-    /// Returns its name for people.
+    /// Returns its name for display.
     pub(crate) fn name(&self) -> &str {
         match self.config.name.as_str() {
             "" => self.jid.local().unwrap_or_default(),
@@ -297,7 +297,7 @@ impl Room {
         self.seats.get(session).copied()
     }
 
-    /// Returns the occupant with a nick, however it is written.
+    /// Returns the occupant with a nick, by its key.
     pub(crate) fn occupant_named(&self, nick: &str) -> Option<usize> {
         self.nicks.get(&nick_key(nick)?).copied()
     }
@@ -316,8 +316,8 @@ impl Room {
         options.is_some_and(|options| options.list("admins").iter().any(|admin| admin == user.bare_str()))
     }
 
-    /// Checks that the room has a place for affiliations. A list that gets no longer always has
-    /// one, so that owners can mend a full one.
+    /// Checks that the room has a place for affiliations. A list that doesn't grow always has one,
+    /// so that owners can mend a full one.
     ///
     /// # Errors
     /// `resource-constraint` if there are too many, or they are too long.
@@ -340,12 +340,12 @@ impl Room {
         }
     }
 
-    /// Returns the same without regard to the operator's admins.
+    /// Returns the stored affiliation of a user, without regard to the operator's admins.
     pub(crate) fn kept_affiliation(&self, user: JidRef<'_>) -> Affiliation {
         self.affiliations.get(user.bare_str()).map_or(Affiliation::None, |found| found.affiliation)
     }
 
-    /// Returns the role that a session has; [`RoomRole::None`] outside.
+    /// Returns the role of a session; [`RoomRole::None`] if it isn't in the room.
     pub(crate) fn role_of(&self, session: &Jid) -> RoomRole {
         let occupant = self.occupant_of(session).and_then(|at| self.occupants.get(at));
         occupant.map_or(RoomRole::None, |occupant| occupant.role)
@@ -361,7 +361,7 @@ impl Room {
         self.last_number
     }
 
-    /// Goes on behind a number that a seat was given.
+    /// Continues after a number that a seat was given.
     pub(crate) fn set_last_number(&mut self, number: u64) {
         self.last_number = number;
     }
@@ -377,8 +377,8 @@ impl Room {
         self.config.broadcast.contains(&role)
     }
 
-    /// Returns the occupants whose presence others see. Where that is only the moderators', a room
-    /// of ten thousand is not looked through.
+    /// Returns the occupants whose presence is broadcast. If only moderators' is, a room of ten
+    /// thousand isn't scanned.
     pub(crate) fn visible(&self) -> Vec<usize> {
         match self.config.broadcast.as_slice() {
             [] => Vec::new(),
@@ -395,7 +395,7 @@ impl Room {
         if role == RoomRole::Moderator { &mut self.moderators } else { &mut self.others }
     }
 
-    /// Sends a packet to everybody in the room.
+    /// Sends a packet to all sessions in the room.
     pub(crate) fn to_all(&self, world: &mut World, packet: &Packet) {
         world.fan_out_roll(packet, &self.moderators, &[]);
         world.fan_out_roll(packet, &self.others, &[]);
@@ -408,7 +408,7 @@ impl Room {
     }
 }
 
-/// Returns the bytes that the affiliation of a user takes, about as in memory and in the store.
+/// Returns the approximate bytes of a user's affiliation, in memory and in the store.
 pub(crate) fn bytes_of(affiliated: &Affiliated) -> usize {
     let texts = affiliated.nick.iter().chain(&affiliated.reason).map(String::len);
     affiliated.user.as_str().len() + texts.sum::<usize>()

@@ -1,9 +1,9 @@
 //! Notes the recent messages of rooms for the nodes that take over if this one dies, so that a
 //! message that is sent again keeps its id.
 //!
-//! A room announces every message that it has received before anybody acknowledges it, so nobody
-//! can tell what has become of it when its home dies. Its sender, or the sender's node, sends it
-//! again; the room passes it on once more, under the same id.
+//! A room notes every message before it is acknowledged. If the room's home dies, the fate of an
+//! unacknowledged message is unknown: its sender, or the sender's node, sends it again, and the
+//! room passes it on once more, under the same id.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,8 @@ use rookery_jid::Jid;
 use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
 
-/// That which was said lately in the rooms of a shard, at nodes included that have died since.
+/// The recent messages in the rooms of a shard, including those noted by nodes that have died
+/// since.
 #[derive(Debug, Default)]
 pub(super) struct SaidMessages {
     /// The ids of messages, by room and mark.
@@ -23,7 +24,7 @@ pub(super) struct SaidMessages {
     noted: VecDeque<(u64, Jid, u64)>,
 }
 
-/// The id of a message that a room has heard.
+/// The id of a message that a room has passed on.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct NotedMessage {
     room: Jid,
@@ -39,8 +40,8 @@ impl Letter for NotedMessage {
     }
 }
 
-/// Returns the mark by which a message of a session is known again; `None` if nobody would look for
-/// it.
+/// Returns the mark by which a session's message is recognised; `None` if no other node could look
+/// for it.
 pub(super) fn mark(world: &World, packet: &Packet) -> Option<u64> {
     if !world.has_journal() || packet.id().is_none() {
         return None;
@@ -49,7 +50,7 @@ pub(super) fn mark(world: &World, packet: &Packet) -> Option<u64> {
     std::str::from_utf8(essence.bytes()).ok().map(|text| world.common_hash(text))
 }
 
-/// Returns the id that a message had before, if it may have been here.
+/// Returns the id that a message had before, if it may have passed here.
 pub(super) fn id_before(world: &World, room: &Jid, packet: &Packet, mark: Option<u64>) -> Option<String> {
     let mark = mark.filter(|_| packet.is_again())?;
     world.state::<SaidMessages>().ids.get(&(room.clone(), mark)).cloned()
@@ -70,7 +71,7 @@ pub(super) fn note(world: &mut World, room: &Jid, mark: u64, id: &str) {
     }
 }
 
-/// Hands on what was said in rooms that the shard parts with.
+/// Hands on the messages of rooms that the shard gives up.
 pub(super) fn hand_on(world: &mut World) {
     let all = std::mem::take(&mut world.state_mut::<SaidMessages>().noted);
     for (noted_ms, room, mark) in all {
@@ -83,7 +84,7 @@ pub(super) fn hand_on(world: &mut World) {
     }
 }
 
-/// Takes back what no client can send again any more.
+/// Drops the messages that no client can send again any more.
 pub(super) fn forget(world: &mut World) {
     let until_ms = world.time().saturating_sub(world.longest_absence_ms());
     while world.state::<SaidMessages>().noted.front().is_some_and(|(noted_ms, ..)| until_ms > *noted_ms) {
@@ -99,7 +100,7 @@ fn forget_first(world: &mut World) {
     }
 }
 
-/// Milliseconds between two looks for what is older.
+/// Milliseconds between two cleanups.
 pub(super) const PERIOD_MS: u64 = 5_000;
-/// Messages that are noted, per shard.
+/// The most messages that are noted, per shard.
 pub(super) const MOST: usize = 1 << 16;

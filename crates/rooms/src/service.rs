@@ -15,7 +15,7 @@ use super::info::FEATURES;
 use super::items::{MOST_LISTED, item_bytes, reply_page};
 use super::limits::{NAME, REQUESTS};
 
-/// Takes a stanza for the service.
+/// Dispatches a stanza for the service.
 pub(crate) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let settings = world.settings().clone();
     let name = world.domain_of(to.domain()).map(|domain| domain.name.clone());
@@ -74,8 +74,7 @@ fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// Lists the rooms that everybody may find, as much of the list as is asked for and fits
-/// (XEP-0059).
+/// Lists as many of the public rooms as are requested and fit (XEP-0059).
 fn list(world: &mut World, iq: &Iq) -> Result<(), Condition> {
     let request = rsm::RsmRequest::read(&iq.payload)?;
     let wanted = request.clone().unwrap_or_default();

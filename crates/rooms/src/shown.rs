@@ -12,9 +12,9 @@ use super::role::{RoomRole, affiliation_name};
 /// The parts of a presence beyond what the occupant shows (XEP-0045 §7.2.2).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ShownPresence<'a> {
-    /// The presence says that the occupant is gone.
+    /// True if the presence says that the occupant is gone.
     pub is_gone: bool,
-    /// Instead of the occupant's own: what it is from now on.
+    /// The occupant's affiliation and role from now on, in place of its current ones.
     pub now: Option<(Affiliation, RoomRole)>,
     /// The nick that takes the place of this one (§7.6).
     pub nick: Option<&'a str>,
@@ -28,17 +28,17 @@ pub(crate) struct ShownPresence<'a> {
     pub destroy: Option<&'a Element>,
     /// The occupant's last presence, in place of what it showed.
     pub farewell: Option<&'a Packet>,
-    /// The id of the stanza that this answers.
+    /// The id of the stanza that this one answers.
     pub id: Option<&'a str>,
 }
 
 impl ShownPresence<'_> {
-    /// Returns whether there is nothing to say but what the occupant shows.
+    /// Returns whether the presence adds nothing to the occupant's own.
     pub(crate) fn is_plain(&self) -> bool {
         !self.is_gone && self.now.is_none() && self.actor.is_none() && self.reason.is_none() && self.codes.is_empty()
     }
 
-    /// Returns the same with one more code.
+    /// Returns a copy with one more code.
     #[must_use]
     pub(crate) fn with_code(&self, code: u16) -> Self {
         let mut shown = self.clone();
@@ -79,10 +79,10 @@ pub(crate) fn presence(
     Packet::built(&presence.finish()).ok()
 }
 
-/// Writes the room's own word about an occupant: `<x/>` in `muc#user`.
+/// Writes the room's statement about an occupant: `<x/>` in `muc#user`.
 fn user(presence: &mut Writer, occupant: &Occupant, jid: Option<&Jid>, shown: &ShownPresence<'_>) {
     let (affiliation, role) = shown.now.unwrap_or((occupant.affiliation, occupant.role));
-    // §7.6: who changes the nick stays in the room.
+    // §7.6: an occupant who changes the nick stays in the room.
     let role = if shown.is_gone && shown.nick.is_none() { RoomRole::None } else { role };
     presence.start_ns("x", ns::MUC_USER).start("item");
     presence.attr("affiliation", affiliation_name(affiliation)).opt_attr("jid", jid.map(Jid::as_str));
@@ -103,13 +103,11 @@ fn user(presence: &mut Writer, occupant: &Occupant, jid: Option<&Jid>, shown: &S
     presence.end();
 }
 
-/// Returns whether only a room may say this (§17.3), so that an occupant must not say it in the
-/// room's name.
+/// Returns whether only the room may say this (§17.3), so that occupants must not.
 pub(crate) fn is_forged(child: &Child<'_>) -> bool {
     match &*child.ns() {
         ns::MUC | ns::MUC_USER | ns::MUC_ADMIN | ns::MUC_OWNER | ns::OCCUPANT_ID | ns::HATS => true,
-        // XEP-0203 §2: presence that comes at once is not late; a stamp would be believed to be the
-        // room's.
+        // XEP-0203 §2: live presence has no delay, and a stamp would seem to be the room's.
         ns::DELAY => child.name() == "delay",
         _ => false,
     }

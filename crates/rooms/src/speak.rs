@@ -1,5 +1,5 @@
-//! Messages: to everybody (XEP-0045 §7.4), the subject (§8.1), to one occupant (§7.5), and errors
-//! that come back (§18.1).
+//! Messages: to all occupants (XEP-0045 §7.4), the subject (§8.1), to one occupant (§7.5), and
+//! errors that come back (§18.1).
 
 use rookery_archive::{self as archive, stanza_id};
 use rookery_fanout::{Packet, StanzaType};
@@ -15,8 +15,8 @@ use super::room::Room;
 use super::said;
 use super::shown::is_forged;
 
-/// A private message on its way to the home of the account that gets it: the users whom that
-/// account has blocked are known there, by any name that they have in a room.
+/// A private message on its way to the home of its recipient's account, which knows the users that
+/// the account has blocked, by whatever name they have in a room.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Whisper {
     packet: Packet,
@@ -27,8 +27,8 @@ pub(super) struct Whisper {
 impl Letter for Whisper {
     const NAME: &'static str = "rooms whisper";
 
-    /// Gives the message to the sessions that it is for. Its sender hears nothing of a block, which
-    /// would tell who has a nick.
+    /// Delivers the message to its sessions. The sender isn't told about a block, which would
+    /// reveal who has a nick.
     fn open(self, world: &mut World) {
         let Self { packet, by, to } = self;
         let is_blocked = to.first().is_some_and(|to| world.conceals(to.bare(), None, by.as_ref()));
@@ -44,8 +44,8 @@ impl Letter for Whisper {
         self.to.first().cloned()
     }
 
-    /// Lets the room tell the sender. No error that says that the session is gone: it is not known
-    /// to be.
+    /// Lets the room tell the sender, by an error that doesn't say that the session is gone: that
+    /// isn't known.
     fn refused(self, world: &mut World) {
         if let Some(to) = self.to.first() {
             let error = StanzaError::new(Condition::ResourceConstraint).with_text("it can't be reached now");
@@ -55,7 +55,7 @@ impl Letter for Whisper {
 }
 
 impl Room {
-    /// Takes a message to the room or to somebody in it.
+    /// Takes a message to the room or to an occupant.
     pub(crate) fn message(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         if packet.type_() == StanzaType::Error {
             return self.error_came_back(world, packet, from, to);
@@ -76,7 +76,7 @@ impl Room {
         }
     }
 
-    /// Tells traces who the sender of a message is in the room, from which follows what it may say
+    /// Records the sender's role and affiliation in traces: they decide what a message may do
     /// (§5.1.1).
     #[cold]
     fn explain(&self, world: &World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
@@ -151,15 +151,15 @@ impl Room {
         Ok(())
     }
 
-    /// Returns the occupant that a session speaks as.
+    /// Returns the occupant in whose name a session speaks.
     fn speaker(&self, from: &Jid) -> Result<usize, StanzaError> {
-        // §17.2: a locked room doesn't exist for others, and nobody else is in it.
+        // §17.2: a locked room doesn't exist for others, and no one else is in it.
         let stranger = if self.is_locked { Condition::ItemNotFound } else { Condition::NotAcceptable };
         self.occupant_of(from).ok_or(stranger.into())
     }
 
     /// Returns a message as the room sends it: from the occupant, with the sender's pseudonym
-    /// (XEP-0421), and without what only the room may say.
+    /// (XEP-0421), and without elements that only the room may send.
     fn reflection(&self, stanza: Stanza<'_>, at: usize) -> Packet {
         let Some(occupant) = self.occupants.get(at) else {
             return Packet::stamped(stanza, StanzaType::Groupchat, self.jid.as_str(), None);
@@ -171,12 +171,12 @@ impl Room {
         packet.with_child(&pseudonym.finish())
     }
 
-    /// Returns whether a message must not say this in the room's name.
+    /// Returns whether an element of a message is reserved for the room.
     fn is_forged_in_message(&self, child: &Child<'_>) -> bool {
         let names_room = |attr: &str| child.attr(attr).is_some_and(|jid| names(&jid, &self.jid));
         match &*child.ns() {
             ns::STANZA_ID => child.name() == "stanza-id" && names_room("by"),
-            // XEP-0203 §4: a stamp counts for what the room says if it names the room or nobody.
+            // XEP-0203 §4: a stamp seems to be the room's if it names the room or no one.
             ns::DELAY => child.attr("from").is_none() || names_room("from"),
             // XEP-0425 §5: only the room moderates.
             ns::RETRACT => child.children().any(|inner| inner.is("moderated", ns::MODERATE)),
@@ -208,7 +208,7 @@ impl Room {
         Ok(())
     }
 
-    /// Gives a message of one occupant to all sessions of another.
+    /// Delivers a message of one occupant to all sessions of another.
     fn pass_on(&self, world: &mut World, type_: StanzaType, stanza: Stanza<'_>, from: usize, to: usize) {
         let (Some(sender), Some(target)) = (self.occupants.get(from), self.occupants.get(to)) else { return };
         let packet = Packet::stamped(stanza, type_, sender.jid.as_str(), None);
@@ -224,7 +224,7 @@ impl Room {
         }
     }
 
-    /// Takes an error for something that the room sent: the session is gone, or the message was a
+    /// Takes an error for a stanza that the room sent: the session is gone, or the message was a
     /// private one.
     fn error_came_back(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let Some(at) = self.occupant_of(from) else { return };
@@ -236,7 +236,7 @@ impl Room {
         match target {
             Some(to) => self.pass_on(world, StanzaType::Error, stanza, at, to),
             None if is_gone => {
-                // Only this server writes in the names of others, and says so of their servers.
+                // Only this server's own errors tell that another server is unreachable.
                 let is_cut_off = packet.is_local()
                     && !world.is_here(from.domain())
                     && condition.is_some_and(|condition| UNREACHABLE.contains(&condition.name()));
@@ -255,10 +255,10 @@ fn names(text: &str, room: &Jid) -> bool {
     }
 }
 
-/// Those of them that say it of a whole server.
+/// Those of [`GONE`] that say it of a whole server.
 const UNREACHABLE: [&str; 2] = ["remote-server-not-found", "remote-server-timeout"];
 
-/// Errors that say that the session is not there any more (§18.1.1 with what servers say when a
+/// Errors that show that the session has ended (§18.1.1, and the errors that servers send when a
 /// client has gone).
 const GONE: [&str; 8] = [
     "gone",

@@ -5,7 +5,7 @@
 //!
 //! * The home of a room is authoritative: other nodes' entries are for lists and limits. With
 //!   several nodes, the store is asked whether it has a room that isn't here.
-//! * Rooms that nobody has kept end with their node: the shard that is their next home then
+//! * Rooms that aren't stored end with their node: the shard that is their next home
 //!   removes them from all directories (`actor`).
 
 use rookery_hub::{Letter, World};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::{Directory, Full, MostRooms, RoomEntry};
 
-/// Tells another node of one room: what it is now, or that it is no more.
+/// Tells another node about one room: its entry now, or that it was removed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Noted(Jid, Option<RoomEntry>);
 
@@ -31,14 +31,14 @@ impl Letter for Noted {
     }
 }
 
-/// Adds a new room to the directories, if there may be one more.
+/// Adds a new room to the directories, if no limit is reached.
 pub(super) fn add(world: &mut World, room: JidRef<'_>, entry: RoomEntry, most: MostRooms) -> Result<(), Full> {
     world.state::<Directory>().add(room, entry.clone(), most)?;
     tell(world, room, Some(entry));
     Ok(())
 }
 
-/// Says in the directories what a room is now.
+/// Replaces a room's entry in the directories.
 pub(super) fn set(world: &mut World, room: JidRef<'_>, entry: RoomEntry) {
     world.state::<Directory>().set(room, entry.clone());
     tell(world, room, Some(entry));
@@ -51,7 +51,7 @@ pub(super) fn remove(world: &mut World, room: JidRef<'_>) {
     }
 }
 
-/// Tells the other nodes what a room is, or that it is no more.
+/// Tells the other nodes a room's entry, or that it was removed.
 pub(super) fn tell(world: &mut World, room: JidRef<'_>, entry: Option<RoomEntry>) {
     for shard in world.other_nodes() {
         world.send_letter(shard, Noted(room.to_jid(), entry.clone()));

@@ -1,5 +1,5 @@
 //! Bounds the rate of actions other than messages: presence, nicknames, requests to occupants and
-//! to the room. Changes that many are notified of cost more.
+//! to the room. Changes that notify many cost more.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
@@ -13,7 +13,7 @@ use super::rate::RoomBucket;
 use super::room::Room;
 
 impl Room {
-    /// Checks that an occupant may do something that so many hear of.
+    /// Checks that an occupant may do something that reaches this many sessions.
     pub(super) fn may_stir(&mut self, world: &World, at: usize, hearers: usize) -> Result<(), StanzaError> {
         let rate = self.limits.requests;
         let cost = PRESENCE + (hearers / HEARERS) as u64;
@@ -22,7 +22,7 @@ impl Room {
         if may { Ok(()) } else { Err(too_fast()) }
     }
 
-    /// Checks that an account may enter, with what it has left from its last visit.
+    /// Checks that an account may enter, at the rate left over from its last visit.
     pub(super) fn may_come(&mut self, world: &World, account: &Jid) -> Result<(RoomBucket, RoomBucket), StanzaError> {
         let (pace, mut stir) = self.former.come(account);
         // All see it, and it sees all.
@@ -46,14 +46,15 @@ impl Room {
         self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take(rate, world.time()))
     }
 
-    /// Returns whether an occupant may change something for which the room is written again, such
+    /// Returns whether an occupant may change something that writes the room to the store, such
     /// as the subject.
     pub(super) fn may_change(&mut self, world: &World, at: usize) -> bool {
         let (rate, now) = (self.limits.requests, world.time());
         self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take_many(DOCUMENT, rate, now))
     }
 
-    /// Checks that somebody may ask something of the room. All may hear of a change, once for each.
+    /// Checks that a user may make a request to the room. A change may notify everyone, at a cost
+    /// for each.
     pub(super) fn may_ask(&mut self, world: &World, iq: &Iq) -> Result<(), StanzaError> {
         let changes = if iq.set && iq.payload.ns() != ns::MAM { iq.payload.children().count() } else { 0 };
         let is_admin = changes > 0 && self.affiliation_of(world, iq.from.as_ref()) >= Affiliation::Admin;
@@ -65,7 +66,7 @@ impl Room {
             Some(at) => self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take_many(cost, rate, now)),
             None if changes == 0 => world.state::<Directory>().holdings.may_ask(iq.from.bare(), rate, now),
             None if is_admin => self.deeds.take_many(cost, rate, now),
-            // A user who registers lets others be told.
+            // A user who registers causes notifications of others.
             None => self.may_write(world, &iq.from, 1),
         };
         if may { Ok(()) } else { Err(too_fast()) }
@@ -78,7 +79,7 @@ fn too_fast() -> StanzaError {
 
 /// The least cost of a presence; a request costs 1.
 const PRESENCE: u64 = 2;
-/// The number of hearers for which it costs one more.
+/// The number of recipients for which it costs one more.
 const HEARERS: usize = 100;
 /// The cost of having the room written again.
 const DOCUMENT: u64 = 20;

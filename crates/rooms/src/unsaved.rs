@@ -10,20 +10,20 @@ use rookery_jid::Jid;
 use rookery_store::StoreError;
 use rookery_stream::error::{ErrorType, StanzaError};
 
-/// Holds what the store is about to have, or lacks, of the rooms of a shard.
+/// The pending and the refused writes of a shard's rooms.
 #[derive(Debug, Default)]
 pub(crate) struct Unsaved(Map<Jid, UnsavedChanges>);
 
 /// The changes of a room that the store lacks.
 #[derive(Debug, Default)]
 pub(crate) struct UnsavedChanges {
-    /// Writes that it has not answered.
+    /// The number of unanswered writes.
     pending: usize,
-    /// True if it has refused one.
+    /// True if the store has refused a write.
     pub(super) is_refused: bool,
     /// The users whose affiliations it lacks, besides the document.
     pub(super) users: BTreeSet<Jid>,
-    /// True if it has a room that was destroyed.
+    /// True if the store still has the room, though it was destroyed.
     pub(super) is_destroyed: bool,
 }
 
@@ -33,7 +33,7 @@ impl Unsaved {
         self.0.entry(room.clone()).or_default().pending += 1;
     }
 
-    /// Notes that a write has ended. If it failed, it has to be repeated, with the affiliations of
+    /// Notes that a write has ended. A failed one has to be repeated, with the affiliations of
     /// these users.
     pub(crate) fn end(&mut self, room: &Jid, is_kept: bool, users: impl IntoIterator<Item = Jid>) {
         if let Some(lack) = self.0.get_mut(room) {
@@ -46,35 +46,35 @@ impl Unsaved {
         }
     }
 
-    /// Returns whether the store lacks something of a room, or might.
+    /// Returns whether the store lacks changes of a room, or might.
     pub(crate) fn has(&self, room: &Jid) -> bool {
         self.0.get(room).is_some_and(UnsavedChanges::is_real)
     }
 
-    /// Returns the rooms of which a write is under way.
+    /// Returns the rooms that are being written.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &Jid> {
         self.0.iter().filter(|(_, lack)| lack.pending > 0).map(|(room, _)| room)
     }
 
-    /// Takes out the users whose affiliations the store lacks of a room, or might; `None` if it has
-    /// all of the room. Another process writes it.
+    /// Takes out the users whose affiliations the store lacks, or might lack, for a room that
+    /// another process writes from now on; `None` if it has all of the room.
     pub(crate) fn take_of(&mut self, room: &Jid) -> Option<Vec<Jid>> {
         let lack = self.0.remove(room).filter(UnsavedChanges::is_real)?;
         Some(lack.users.into_iter().collect())
     }
 
-    /// Returns the same, which stay.
+    /// Returns the same users without taking them out.
     pub(crate) fn users_of(&self, room: &str) -> Option<Vec<Jid>> {
         let lack = self.0.get(room).filter(|lack| lack.is_real())?;
         Some(lack.users.iter().cloned().collect())
     }
 
-    /// Takes out the rooms that no write is under way of, with what is to be written again.
+    /// Takes out the changes of all rooms that aren't being written.
     pub(crate) fn take(&mut self) -> Map<Jid, UnsavedChanges> {
         self.0.extract_if(|_, lack| lack.pending == 0).collect()
     }
 
-    /// Puts back what can't be written now.
+    /// Puts back changes that can't be written now.
     pub(crate) fn put_back(&mut self, room: Jid, lack: UnsavedChanges) {
         let kept = self.0.entry(room).or_default();
         kept.is_refused |= lack.is_refused;

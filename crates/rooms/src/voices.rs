@@ -15,15 +15,14 @@ use super::role::RoomRole;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Voices {
     roles: Map<Jid, (u64, RoomRole)>,
-    /// The accounts in the order in which they came.
+    /// The accounts, oldest entry first.
     order: BTreeMap<u64, Jid>,
     last: u64,
     bytes: usize,
 }
 
 impl Voices {
-    /// Notes the role that somebody has from now on in a moderated room; whether that changes
-    /// anything.
+    /// Notes a user's role in a moderated room from now on; returns whether anything has changed.
     pub(crate) fn note(&mut self, account: &Jid, affiliation: Affiliation, role: RoomRole) -> bool {
         let before = self.of(account.as_ref());
         let is_default = role == RoomRole::on_entry(affiliation, true);
@@ -53,12 +52,12 @@ impl Voices {
         }
     }
 
-    /// Returns the role that somebody had.
+    /// Returns the remembered role of an account.
     pub(crate) fn of(&self, account: JidRef<'_>) -> Option<RoomRole> {
         self.roles.get(account.as_str()).map(|(_, role)| *role)
     }
 
-    /// Forgets somebody.
+    /// Forgets an account.
     pub(crate) fn forget(&mut self, account: JidRef<'_>) {
         let Some((place, _)) = self.roles.remove(account.as_str()) else { return };
         let in_order = self.order.remove(&place);
@@ -66,7 +65,7 @@ impl Voices {
         self.bytes -= account.as_str().len();
     }
 
-    /// Returns the voices as they are kept, in the namespace of the room's document.
+    /// Returns the voices in their stored form, in the namespace of the room's document.
     pub(crate) fn elements(&self, format: &str) -> impl Iterator<Item = Element> {
         let in_order = self.order.values().filter_map(|account| Some((account, self.roles.get(account)?.1)));
         in_order.map(move |(account, role)| {
@@ -74,7 +73,7 @@ impl Voices {
         })
     }
 
-    /// Returns one of what [`Voices::elements`] has written.
+    /// Reads an element that [`Voices::elements`] has written.
     pub(crate) fn read(element: &Element) -> Option<(Jid, RoomRole)> {
         Some((Jid::parse(element.attr("jid")?).ok()?, RoomRole::named(element.attr("role")?)?))
     }
@@ -91,7 +90,7 @@ impl FromIterator<(Jid, RoomRole)> for Voices {
     }
 }
 
-/// Accounts that a room remembers.
+/// The most accounts that a room remembers.
 pub(super) const MOST: usize = 1000;
 /// The most bytes of their addresses.
 const MOST_BYTES: usize = 128 * 1024;

@@ -36,5 +36,5 @@ impl Room {
     }
 }
 
-/// Occupants above whose number a room isn't looked at: each look goes through all of them.
+/// The number of occupants above which a room isn't checked: each check goes through all of them.
 const MOST_ASSERTED: usize = 60;

@@ -8,7 +8,7 @@ use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use serde::{Deserialize, Serialize};
 
-/// Work of a room that is no stanza.
+/// A piece of a room's work that is no stanza.
 #[derive(Debug)]
 pub(super) struct RoomWork {
     /// The bare JID of the room.
@@ -19,18 +19,17 @@ pub(super) struct RoomWork {
 /// The kinds of such work.
 #[derive(Debug)]
 pub(super) enum RoomTask {
-    /// To say what the room is, and who is there.
+    /// To describe the room and its occupants.
     Describe(QuestionReply<FoundRoom<Described>>),
-    /// To have these settings; with an owner, to be made first.
+    /// To apply these settings; with an owner, to create the room first.
     Arrange(WantedSettings, Option<Jid>, QuestionReply<FoundRoom<Arranged>>),
-    /// To say who has which affiliation: behind this user, so many at most.
+    /// To list affiliations: only those behind this user, and at most this many.
     ListAffiliations(Option<Jid>, usize, QuestionReply<FoundRoom<Vec<AffiliationView>>>),
     /// To give a user an affiliation.
     SetAffiliation(AffiliationView, QuestionReply<FoundRoom<AffiliationSet>>),
-    /// To be no more, for a reason.
+    /// To be destroyed, for a reason.
     Destroy(Option<String>, QuestionReply<FoundRoom<()>>),
-    /// To go on with a user's request to register, now that it is known how many rooms know the
-    /// user.
+    /// To continue a user's request to register, given the number of rooms that know the user.
     Register { iq: Iq, known_in: u64 },
 }
 
@@ -38,7 +37,7 @@ pub(super) enum RoomTask {
 pub(super) type FoundRoom<T> = Result<Option<T>, StoreError>;
 
 impl RoomWork {
-    /// Answers that there is no such room, or that the store failed to bring it.
+    /// Answers that there is no such room, or that the store failed to load it.
     pub(super) fn without_room(self, world: &mut World, failed: Option<StoreError>) {
         match self.what {
             RoomTask::Describe(reply) => reply.answer(world, failed.map_or(Ok(None), Err)),
@@ -59,9 +58,9 @@ impl RoomWork {
 pub struct Size {
     /// Its bare JID.
     pub room: Jid,
-    /// Sessions in it: each gets what is said.
+    /// Sessions in it; each gets every message.
     pub sessions: usize,
-    /// Those in it, by their nicks.
+    /// Occupants, counted by nick.
     pub occupants: usize,
     /// Accounts with an affiliation.
     pub affiliations: usize,
@@ -70,15 +69,15 @@ pub struct Size {
 /// A room as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {
-    /// Its name for people.
+    /// Its name for display.
     pub name: String,
     /// Its description.
     pub description: String,
-    /// Set if everybody may find it.
+    /// True if it is public.
     pub is_public: bool,
-    /// Set if it stays when everybody has left.
+    /// True if it stays when all occupants have left.
     pub is_persistent: bool,
-    /// Set if only members may enter.
+    /// True if only members may enter.
     pub is_members_only: bool,
     /// Users with an affiliation.
     pub affiliations: usize,
@@ -86,16 +85,16 @@ pub struct Described {
     pub occupants: Vec<OccupantView>,
 }
 
-/// Settings of a room; those that are `None` stay as they are.
+/// Settings of a room; `None` leaves one unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedSettings {
-    /// Its name for people.
+    /// Its name for display.
     pub name: Option<String>,
     /// Its description.
     pub description: Option<String>,
-    /// True if everybody may find it.
+    /// True if it is public.
     pub is_public: Option<bool>,
-    /// True if it stays when everybody has left.
+    /// True if it stays when all occupants have left.
     pub is_persistent: Option<bool>,
     /// True if only members may enter.
     pub is_members_only: Option<bool>,
@@ -104,13 +103,13 @@ pub struct WantedSettings {
 /// The outcome of changing a room's settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arranged {
-    /// It is done, and kept.
+    /// The settings are applied and stored.
     Done,
     /// A text is longer than texts of rooms may be.
     TooLong,
-    /// The room that was to be made is there already.
+    /// The room that was to be created exists already.
     Exists,
-    /// There can't be one more room, for this reason.
+    /// No further room is allowed, for this reason.
     Full(String),
 }
 
@@ -134,14 +133,14 @@ pub struct AffiliationView {
     pub user: Jid,
     /// The affiliation: `owner`, `admin`, `member`, `none` or `outcast`.
     pub affiliation: String,
-    /// The reason, if somebody gave one.
+    /// The reason, if one was given.
     pub reason: Option<String>,
 }
 
 /// The outcome of giving a user an affiliation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AffiliationSet {
-    /// It is done, and kept.
+    /// The affiliation is changed and stored.
     Done,
     /// There is no such affiliation.
     Unknown,
