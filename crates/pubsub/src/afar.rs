@@ -6,10 +6,10 @@
 //!
 //! # Invariants
 //!
-//! * The account's home decides by its roster who is notified of the account's news. This only
-//!   remembers which of those want them.
-//! * The memory and the queries that remote contacts can cause on a shard are bounded, for each of
-//!   their domains and in all. A hash is queried once; a lie only affects the liar.
+//! * The account's home decides by its roster who is notified of the account's news. This module
+//!   only remembers which of those contacts want them.
+//! * The memory and the queries that remote contacts can cause on a shard are bounded, per domain
+//!   and in total. A hash is queried once; a lie only affects the liar.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -19,20 +19,20 @@ use rookery_jid::{Jid, JidRef};
 
 use super::caps::{NodeIds, PresenceCaps, texts};
 
-/// The wishes of those contacts elsewhere whose homes are here.
+/// The wishes of remote contacts whose homes are here.
 #[derive(Debug, Default)]
 pub(super) struct Afar {
     resources: BTreeMap<Jid, ShownResource>,
     domains: Map<Box<str>, OfDomain>,
 }
 
-/// A resource, as it has shown itself.
+/// A resource, as its presence describes it.
 #[derive(Debug)]
 struct ShownResource {
     caps: Rc<PresenceCaps>,
-    /// `None` until it is known what the capabilities mean.
+    /// `None` until the features behind the capabilities are known.
     nodes: Option<NodeIds>,
-    /// The accounts that it has shown itself to.
+    /// The accounts to which it has shown itself.
     accounts: BTreeSet<Jid>,
     seen_ms: u64,
 }
@@ -46,8 +46,8 @@ struct OfDomain {
 }
 
 impl Afar {
-    /// Notes that a resource has shown itself to an account; whether that is news, and whether it
-    /// is known what the resource wants.
+    /// Notes that a resource has shown itself to an account; returns whether that is new, and
+    /// whether the resource's wishes are known.
     pub(super) fn show(&mut self, resource: &Jid, caps: &PresenceCaps, account: Jid, now_ms: u64) -> (bool, bool) {
         if !self.resources.contains_key(resource) && !self.has_room(resource, now_ms) {
             return (false, false);
@@ -58,7 +58,7 @@ impl Afar {
         });
         shown.seen_ms = now_ms;
         if *shown.caps != *caps {
-            // The other accounts hear of it as well.
+            // The other accounts are notified as well.
             (shown.caps, shown.nodes) = (Rc::new(caps.clone()), None);
             shown.accounts.clear();
         }
@@ -69,7 +69,7 @@ impl Afar {
     fn has_room(&mut self, resource: &Jid, now_ms: u64) -> bool {
         let of_domain = self.domains.get(resource.domain()).map_or(0, |domain| domain.resources);
         if self.resources.len() >= MOST_RESOURCES {
-            // Those of servers that have died without a word.
+            // Makes room: some servers die without sending unavailable presence.
             let old: Vec<_> = self.resources.iter().filter(|(_, shown)| shown.seen_ms + OLD_MS < now_ms).collect();
             let old: Vec<Jid> = old.into_iter().map(|(jid, _)| jid.clone()).collect();
             old.iter().for_each(|jid| self.forget(jid));
@@ -124,7 +124,7 @@ impl Afar {
     }
 
     /// Notes the nodes that a resource wants, if it still has these capabilities; returns the
-    /// accounts for which that is news.
+    /// accounts for which they are new.
     pub(super) fn learn(&mut self, resource: &Jid, caps: &Rc<PresenceCaps>, nodes: &NodeIds) -> Vec<Jid> {
         let Some(shown) = self.resources.get_mut(resource).filter(|shown| shown.caps == *caps) else {
             return Vec::new();
@@ -139,7 +139,7 @@ impl Afar {
         self.resources.get(resource).and_then(|shown| shown.nodes.as_ref()).map(texts).unwrap_or_default()
     }
 
-    /// Returns whether a resource may be asked what it can do.
+    /// Returns whether a resource may be asked for its features.
     pub(super) fn may_ask(&mut self, resource: &Jid, now_ms: u64) -> bool {
         self.may(resource.domain(), |domain| &mut domain.questions, QUESTION, now_ms)
     }
@@ -149,7 +149,7 @@ impl Afar {
         self.may(resource.domain(), |domain| &mut domain.last_items, LAST_ITEMS, now_ms)
     }
 
-    /// Returns whether something may be done for a domain, which costs its bucket as much.
+    /// Returns whether an act for a domain may happen, and takes its cost from the domain's bucket.
     fn may(&mut self, domain: &str, bucket: fn(&mut OfDomain) -> &mut Bucket, cost: AfarCost, now_ms: u64) -> bool {
         let Some(of_domain) = self.domains.get_mut(domain) else { return false };
         let bucket = bucket(of_domain);
@@ -161,23 +161,23 @@ impl Afar {
     }
 }
 
-/// Milliseconds for one, and how many may come at once.
+/// The milliseconds after which one more is allowed, and the number allowed at once.
 #[derive(Clone, Copy)]
 struct AfarCost {
     ms: u64,
     burst: u64,
 }
 
-/// Resources elsewhere that a shard remembers, and those of one domain.
+/// The most remote resources that a shard remembers, and the most of one domain.
 pub(super) const MOST_RESOURCES: usize = 50_000;
 pub(super) const MOST_OF_DOMAIN: usize = MOST_RESOURCES / 4;
-/// Accounts that a resource may have shown itself to.
+/// The most accounts to which a resource may have shown itself.
 pub(super) const MOST_ACCOUNTS: usize = 1000;
-/// Milliseconds without a word after which a resource makes room for others.
+/// Milliseconds without presence after which a resource makes room for others.
 const OLD_MS: u64 = 24 * 3600 * 1000;
-/// A question about capabilities to the clients of a domain.
+/// The rate of queries about capabilities to the clients of a domain.
 const QUESTION: AfarCost = AfarCost { ms: 1000, burst: 20 };
-/// The last items of an account for a resource of a domain.
+/// The rate of requests for the last items of an account by resources of a domain.
 const LAST_ITEMS: AfarCost = AfarCost { ms: 50, burst: 500 };
 
 #[cfg(test)]

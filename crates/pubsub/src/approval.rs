@@ -13,7 +13,7 @@ use super::state::{self, SentOther};
 use super::subscribe;
 use super::subscriptions::{AUTHORIZATION, tell_subscriber};
 
-/// Takes a message for a host: the decision of an owner, or nothing that it understands.
+/// Takes a message for a host: the decision of an owner. Others are ignored.
 pub(super) fn message(world: &mut World, packet: &Packet, host: &Jid) {
     let Some((key, subscriber, allow)) = decision(packet, host) else { return };
     let Some(owner) = packet.sender() else { return };

@@ -1,8 +1,8 @@
 //! XEP-0398: User Avatar to vCard-Based Avatars Conversion: the avatar follows the photo of the
 //! vCard; the other way is in `photo`.
 //!
-//! An avatar (XEP-0084) becomes the photo of the vCard, which everybody may see, only if everybody
-//! may see the avatar too.
+//! An avatar (XEP-0084) becomes the photo of the vCard, which is public, only if the avatar is
+//! public too.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -13,8 +13,8 @@ use super::config::{Access, NodeConfig};
 use super::state::SentOther;
 use super::{create, holders, publish};
 
-/// Lets the avatar follow when the vCard of an account has another photo, or none (§3.2), where
-/// accounts have nodes.
+/// Updates the avatar when the photo in an account's vCard has changed or gone (§3.2), if accounts
+/// have nodes.
 pub(super) fn photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     if !holders::is_on(world, account.as_ref()) {
         return;

@@ -20,7 +20,7 @@ use super::legacy::{CURRENT, MAX_BOOKMARKS, legacy};
 use super::request::{PubsubCall, RequestAction};
 use super::{create, publish};
 
-/// Translates bookmarks of the older kind for an import, wherever they were kept: returns the
+/// Translates bookmarks of the older kind for an import, from either storage: returns the
 /// configuration of the node [`ns::BOOKMARKS`], and each item's id and payload. Those without an
 /// address are left out.
 pub fn imported(storage: &Element) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
@@ -30,7 +30,7 @@ pub fn imported(storage: &Element) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
     (config().to_bytes(), items.map(|(id, conference)| (id, Writer::write(&conference).into_bytes())).collect())
 }
 
-/// Answers a request for bookmarks by private storage (XEP-0049).
+/// Replies to a request for bookmarks in private storage (XEP-0049).
 pub(super) fn private(world: &mut World, iq: Iq) {
     if iq.set {
         let storage = iq.payload.child("storage", LEGACY).cloned();
@@ -43,7 +43,7 @@ pub(super) fn private(world: &mut World, iq: Iq) {
     });
 }
 
-/// Handles a request that reads or writes the node of the older kind, and gives back any other.
+/// Handles a request that reads or writes the node of the older kind, and returns any other.
 pub(super) fn node(world: &mut World, call: PubsubCall, action: RequestAction) -> Option<(PubsubCall, RequestAction)> {
     if action.node() != Some(LEGACY) || !call.iq.is_own() {
         return Some((call, action));
@@ -69,7 +69,7 @@ pub(super) fn node(world: &mut World, call: PubsubCall, action: RequestAction) -
     None
 }
 
-/// Goes on with the bookmarks of the asker.
+/// Continues with the asker's bookmarks.
 fn with_items(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<Item>) + 'static) {
     let found = world.stores.pubsub.items(iq.to.bare(), ns::BOOKMARKS, WantedItems::Newest(MAX_BOOKMARKS), 0);
     world.wait(found, move |world, found| match found {
@@ -81,7 +81,7 @@ fn with_items(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<
     });
 }
 
-/// Replaces the asker's bookmarks with those that a client of the older kind has written.
+/// Replaces the asker's bookmarks with those that a client has written in the older form.
 fn replace(world: &mut World, iq: Iq, storage: Option<Element>, then: impl FnOnce(&mut World, &Iq) + 'static) {
     let Some(storage) = storage else { return world.reply_error(&iq, Condition::BadRequest) };
     if storage.children().filter(|child| child.is("conference", LEGACY)).count() > MAX_BOOKMARKS {
@@ -92,7 +92,7 @@ fn replace(world: &mut World, iq: Iq, storage: Option<Element>, then: impl FnOnc
     create::ensure(world, key.clone(), iq, config(), move |world, iq, node| {
         let node = match node {
             Ok(node) if node.config.access == Access::Whitelist => node,
-            // XEP-0411 §5: nobody else may see them.
+            // XEP-0411 §5: no one else may see them.
             Ok(_) => return world.reply_error(&iq, Condition::NotAllowed),
             Err(error) => return world.reply_error(&iq, error),
         };
@@ -117,7 +117,7 @@ fn differences(wanted: Vec<(String, Element)>, items: &[Item]) -> (Vec<(String, 
     for (id, mut conference) in wanted {
         let before = known.get(id.as_str());
         let known = before.and_then(|item| Element::parse(&item.payload).ok());
-        // XEP-0402 §2: what others have added stays.
+        // XEP-0402 §2: extensions that other clients have added stay.
         if let Some(extensions) = known.as_ref().and_then(|known| known.child("extensions", ns::BOOKMARKS)) {
             conference.push_child(extensions.clone());
         }
@@ -129,7 +129,7 @@ fn differences(wanted: Vec<(String, Element)>, items: &[Item]) -> (Vec<(String, 
     (changed, gone)
 }
 
-/// Returns the conferences of the older kind, each with its id and new form; `None` if one has no
+/// Returns the conferences of the older kind, each with its id and new form; `None` if any has no
 /// address.
 fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
     let conferences = storage.children().filter(|child| child.is("conference", LEGACY));
@@ -145,7 +145,7 @@ fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
                 new.push_child(Element::new(name, ns::BOOKMARKS).with_text(text));
             }
         }
-        // The last one of an address counts.
+        // The last entry for an address counts.
         match places.get(&id).and_then(|&place: &usize| found.get_mut(place)) {
             Some(earlier) => *earlier = (id, new),
             None => {

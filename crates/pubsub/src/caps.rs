@@ -1,5 +1,5 @@
-//! Capabilities: what a presence announces, and which nodes an answer lists (XEP-0115, XEP-0060
-//! §9.2).
+//! Capabilities: their announcement in presence, and the nodes that an answer lists (XEP-0115,
+//! XEP-0060 §9.2).
 
 use std::rc::Rc;
 
@@ -42,14 +42,14 @@ pub(super) fn texts(nodes: &NodeIds) -> Vec<String> {
     nodes.iter().map(|node| node.to_string()).collect()
 }
 
-/// Nodes that a client may want.
+/// The most nodes that a client may want.
 const MAX_NODES: usize = 100;
-/// Bytes of a hash, or of the id of a node.
+/// The most bytes of a hash, or of the id of a node.
 const MAX_TEXT: usize = 1023;
 
 #[cfg(test)]
 impl PresenceCaps {
-    /// Capabilities of that name.
+    /// Returns made-up capabilities of this name.
     pub(super) fn named(name: &str) -> Self {
         Self { hash: None, node: name.to_owned(), ver: String::new() }
     }

@@ -35,7 +35,7 @@ pub(super) struct Photo {
 }
 
 impl Photo {
-    /// Returns a photo from its bytes in Base64; `None` if they aren't.
+    /// Returns a photo from its bytes in Base64; `None` if they aren't valid.
     pub(super) fn new(type_: &str, base64: &str) -> Option<Self> {
         let base64: String = base64.split_ascii_whitespace().collect();
         let bytes = STANDARD.decode(&base64).ok().filter(|bytes| !bytes.is_empty())?;
@@ -57,19 +57,19 @@ impl Photo {
     }
 }
 
-/// Returns the number of bytes that a card may have.
+/// Returns the most bytes that a card may have.
 pub(super) fn most_bytes(world: &World, account: JidRef<'_>) -> u64 {
     let options = world.options(account.domain(), NAME);
     options.map_or(0, |options| options.number(BYTES.key))
 }
 
-/// Gives an account another photo, or none: its avatar has changed.
+/// Replaces an account's photo, or removes it: its avatar has changed.
 pub(super) fn set_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     let found = world.stores.documents.get(account.as_ref(), DOCUMENT);
     world.wait(found, move |world, found| {
         let card = match found {
             Ok(found) => found.and_then(|bytes| Element::parse(&bytes).ok()),
-            // The card that is there is unknown: a new one would take its place.
+            // The existing card is unknown, and a new one would replace it.
             Err(error) => return world.store_failed("putting an avatar into a card", &account, &error),
         };
         let mut card = card.unwrap_or_else(|| Element::new("vCard", ns::VCARD));
@@ -89,8 +89,7 @@ pub(super) fn set_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     });
 }
 
-/// Announces another hash of an account's photo; empty for none. Those who are there show it at
-/// once.
+/// Announces a new hash of an account's photo, empty for none. Available sessions show it at once.
 pub(super) fn announce(world: &mut World, account: &Jid, hash: String) {
     let owner = account.clone();
     world.set_document::<PhotoHash>(account.as_ref(), Some(hash.into_bytes()), move |world, kept| {
@@ -101,7 +100,7 @@ pub(super) fn announce(world: &mut World, account: &Jid, hash: String) {
     world.show_again(account.as_ref());
 }
 
-/// The hash of the photo that an account has; empty once it has none any more.
+/// The hash of an account's photo; empty if it has none any more.
 pub(super) struct PhotoHash(pub String);
 
 impl Document for PhotoHash {
@@ -112,10 +111,10 @@ impl Document for PhotoHash {
     }
 }
 
-/// Returns whether a domain keeps cards.
+/// Returns whether a domain stores cards.
 pub(super) fn is_on(world: &World, host: JidRef<'_>) -> bool {
     world.options(host.domain(), NAME).is_some()
 }
 
-/// The card of an account.
+/// The name of the document with an account's card.
 pub(super) const DOCUMENT: &str = "vcard";

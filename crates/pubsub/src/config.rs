@@ -15,16 +15,16 @@ use super::error::specific;
 pub(crate) struct NodeConfig {
     pub title: String,
     pub description: String,
-    /// The namespace of the payload, or what else it is.
+    /// The namespace of the payload, or another description of its type.
     pub type_: String,
     pub contact: Vec<Jid>,
     pub access: Access,
     pub publish: Publish,
     /// Items that are kept; `None` is `max`, as many as the operator allows.
     pub max_items: Option<usize>,
-    /// Seconds after which an item goes; `None` for never.
+    /// Seconds after which an item expires; `None` for never.
     pub item_expire: Option<u64>,
-    /// Bytes of a payload; `None` for as many as the operator allows.
+    /// The most bytes of a payload; `None` for as many as the operator allows.
     pub max_payload: Option<usize>,
     pub persist_items: bool,
     pub deliver_payloads: bool,
@@ -36,9 +36,9 @@ pub(crate) struct NodeConfig {
     pub notification: Notification,
     pub send_last: SendLast,
     pub presence_based: bool,
-    /// Groups of the owner's roster, for [`Access::Roster`].
+    /// Groups of the owner's roster that have access, for [`Access::Roster`].
     pub roster_groups: Vec<String>,
-    /// True if notifications say who published.
+    /// True if notifications name the publisher.
     pub publisher: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) enum SendLast {
     OnSubAndPresence,
 }
 
-/// Values of a field with what people read.
+/// The values of a field, each with its name in stanzas and its label.
 type FieldNames<T> = &'static [(T, &'static str, &'static str)];
 
 impl NodeConfig {
@@ -107,8 +107,8 @@ impl NodeConfig {
         }
     }
 
-    /// Returns the default configuration of a node of an account (XEP-0163 §5). Keys for encryption
-    /// are for everybody (XEP-0384 §5.3).
+    /// Returns the default configuration of a node of an account (XEP-0163 §5). Encryption keys are
+    /// open to all (XEP-0384 §5.3).
     pub(crate) fn of_account(node: &str) -> Self {
         let access = if node.starts_with(OMEMO) { Access::Open } else { Access::Presence };
         Self {
@@ -120,10 +120,11 @@ impl NodeConfig {
         }
     }
 
-    /// Takes the fields of a submitted form over. `false` if there is one that no node has.
+    /// Applies the fields of a submitted form. Returns `false` if it has a field that nodes don't
+    /// have.
     ///
     /// # Errors
-    /// Which value is impossible.
+    /// A field has an invalid value.
     pub(crate) fn apply(&mut self, form: &Form) -> Result<bool, StanzaError> {
         let mut all_known = true;
         for field in form.fields().filter(|field| field.var() != "FORM_TYPE") {
@@ -169,14 +170,14 @@ impl NodeConfig {
                 self.roster_groups =
                     values.iter().take(MAX_GROUPS).map(|group| short(group)).collect::<Result<_, _>>()?;
             }
-            // There are no collections.
+            // There are no collections, so the value is only checked.
             "node_type" => drop(named(NODE_TYPE, text).ok_or_else(|| impossible(var))?),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// Returns the form that shows it: `submit` as it is kept, `result` as others see it.
+    /// Returns the configuration as a form: `submit` for the store, `result` for others.
     pub(crate) fn form(&self, type_: &str) -> Form {
         self.form_with(type_, &[])
     }
@@ -231,10 +232,10 @@ impl NodeConfig {
         Writer::write(&self.form("submit").element()).into_bytes()
     }
 
-    /// Reads what the store has kept, over the defaults. What is damaged counts as missing.
+    /// Applies stored bytes over the defaults. A damaged field counts as missing.
     pub(crate) fn read(mut self, bytes: &[u8]) -> Self {
         if let Some(form) = Element::parse(bytes).ok().and_then(|element| Form::read(&element)) {
-            // A field that no value fits keeps its default.
+            // A field with an invalid value keeps its default.
             for field in form.fields() {
                 if let Some(var) = field.var().strip_prefix("pubsub#") {
                     self.set(var, field.all()).ok();
@@ -254,8 +255,8 @@ impl NodeConfig {
         name_of(PUBLISH, self.publish)
     }
 
-    /// Returns the type of its notifications. Those that go to available resources only are
-    /// headlines, which nobody keeps for later (RFC 6121 §5.2.2).
+    /// Returns the type of its notifications. Those for available resources only are headlines,
+    /// which aren't stored for later (RFC 6121 §5.2.2).
     pub(crate) fn message_type(&self) -> Option<&'static str> {
         match self.notification {
             _ if self.presence_based => Some("headline"),
@@ -284,7 +285,7 @@ fn named<T: Copy>(names: FieldNames<T>, name: &str) -> Option<T> {
     names.iter().find(|(_, found, _)| *found == name).map(|(value, ..)| *value)
 }
 
-/// Reads a number, or `max` or nothing for none.
+/// Reads a number; `max` and an empty text mean none.
 fn bound(var: &str, text: &str) -> Result<Option<usize>, StanzaError> {
     match text {
         "" | "max" => Ok(None),
@@ -346,16 +347,16 @@ const ITEM_REPLY: FieldNames<bool> = &[(false, "owner", "Nobody"), (true, "publi
 pub(super) const NODE_CONFIG: &str = "http://jabber.org/protocol/pubsub#node_config";
 /// The beginning of the names of nodes that hold keys (XEP-0384).
 const OMEMO: &str = "eu.siacs.conversations.axolotl.";
-/// Bytes of a text.
+/// The most bytes of a text.
 const MAX_TEXT: usize = 2000;
-/// Addresses of contacts.
+/// The most addresses of contacts.
 const MAX_CONTACTS: usize = 20;
-/// Roster groups to choose from.
+/// The most roster groups that are offered.
 const MAX_OPTIONS: usize = 200;
-/// Roster groups.
+/// The most roster groups that a node may name.
 const MAX_GROUPS: usize = 50;
 
-/// Returns the time since which items count, in milliseconds since 1970.
+/// Returns the time before which items have expired, in milliseconds since 1970.
 pub(super) fn since(config: &NodeConfig, now_ms: u64) -> u64 {
     config.item_expire.map_or(0, |seconds| now_ms.saturating_sub(seconds.saturating_mul(1000)))
 }

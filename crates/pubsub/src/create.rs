@@ -18,7 +18,7 @@ use super::node::{NodeKey, PubsubNode};
 use super::request::PubsubCall;
 use super::state::{self, Asks, NodeChange, defaults};
 
-/// Creates a node that isn't there yet (§8.1).
+/// Creates a node that doesn't exist yet (§8.1).
 pub(super) fn create(world: &mut World, call: PubsubCall, node: &str, form: Option<Form>) {
     let key = call.key(node);
     let mut config = defaults(&key.0, node);
@@ -33,8 +33,8 @@ pub(super) fn create(world: &mut World, call: PubsubCall, node: &str, form: Opti
     });
 }
 
-/// Creates the node of a publication (§7.1.4), configured as its options want. `then` goes on with
-/// the node.
+/// Creates the node of a publication (§7.1.4), configured by the publish options, and passes it to
+/// `then`.
 pub(super) fn create_for(
     world: &mut World,
     call: PubsubCall,
@@ -46,7 +46,7 @@ pub(super) fn create_for(
     let mut config = defaults(&key.0, node);
     match options.map_or(Ok(true), |form| config.apply(form)) {
         Ok(true) => {}
-        // §7.1.5: what is unknown can't be met.
+        // §7.1.5: an unknown precondition can't be met.
         Ok(false) => return call.refuse(world, specific(Condition::Conflict, "precondition-not-met")),
         Err(error) => return call.refuse(world, error),
     }
@@ -56,8 +56,8 @@ pub(super) fn create_for(
     make(world, call, key, config, then);
 }
 
-/// Finds a node of an account that the server itself needs, or makes it, for what asks. `then` gets
-/// the error if there can't be one.
+/// Finds a node of an account that the server itself needs, or creates it, and passes it to `then`;
+/// the error, if that fails.
 pub(super) fn ensure<A: Asks>(
     world: &mut World,
     key: NodeKey,
@@ -115,8 +115,8 @@ fn make(
     });
 }
 
-/// Returns whether somebody may make nodes: an account its own, at the service whom the operator
-/// lets.
+/// Returns whether a user may create nodes: an account on itself, and at the service every user
+/// whom the operator allows.
 fn may_create(world: &World, host: &Jid, from: JidRef<'_>) -> bool {
     if host.local().is_some() {
         return host.as_ref() == from.bare();
@@ -130,7 +130,7 @@ fn may_create(world: &World, host: &Jid, from: JidRef<'_>) -> bool {
     })
 }
 
-/// Turns the store's result for a new node into an answer.
+/// Turns the store's result for a new node into the outcome of the request.
 fn created(world: &mut World, key: &NodeKey, made: Result<Created, StoreError>) -> Result<(), StanzaError> {
     let full = |text: &'static str| Err(StanzaError::new(Condition::PolicyViolation).with_text(text));
     match made {

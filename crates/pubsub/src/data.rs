@@ -3,18 +3,18 @@
 //!
 //! # How it works
 //!
-//! The server attaches a [`DataSource`] to it, which describes nodes and delivers their items. A
-//! node is active while it has subscribers, at the home shard of its name: the first one opens it
-//! at the source, the last one's leaving closes it. An item from the source becomes one packet,
-//! which goes to all subscribers by the fan-out engine.
+//! The server attaches a [`DataSource`] to the service, which describes nodes and delivers their
+//! items. A node is active while it has subscribers, at the home shard of its name: the first
+//! subscriber opens it at the source, and it is closed when the last one leaves. An item from the
+//! source becomes one packet, which goes to all subscribers by the fan-out engine.
 //!
 //! # Invariants
 //!
 //! * A user who may not use the service can't find out which nodes exist.
-//! * Nobody gets items of a node more often than the subscription says (`pace`); newer items
+//! * No subscriber gets items of a node more often than the subscription says (`pace`); newer items
 //!   replace those that haven't been sent.
-//! * Items are headlines: they are stored for nobody. A subscription of a bare JID survives a
-//!   restart, one of a full JID ends with its session.
+//! * Items are headlines: they aren't stored for offline users. A subscription of a bare JID
+//!   survives a restart; one of a full JID ends with its session.
 //! * Operations of the store are carried out in the order in which they were requested, and memory
 //!   is up to date at once.
 //!
@@ -54,7 +54,7 @@ use speak::{RoomSay, RoomSpeakers, Speaker};
 use state::{DataState, described, home};
 use subscribe::SubscriptionsOver;
 
-/// Shows what a source outside gives.
+/// The module that publishes the items of an outside source.
 #[derive(Debug)]
 pub struct DataService {
     data: Data,
@@ -110,8 +110,8 @@ impl Module for DataService {
     }
 }
 
-/// Keeps sessions that get readings from going on in another process, which doesn't know what they
-/// are subscribed to.
+/// Keeps sessions that get readings from continuing in another process, which doesn't know their
+/// subscriptions.
 fn stays(world: &World, link: Link) -> Carry {
     let subscriptions = &world.state::<DataState>().data.subscriptions;
     let has_any = subscriptions.has_sessions();
@@ -136,7 +136,7 @@ fn tell_all(world: &mut World, subscriber: &Jid, is_session: bool) {
     }
 }
 
-/// Takes a stanza for the service.
+/// Dispatches a stanza for the service.
 fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some(from) = packet.sender() else { return };
     if to.resource() == Some(speak::RESOURCE) {
@@ -180,7 +180,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// Returns whether a node is at home on this shard; if not, its home gets the stanza.
+/// Returns whether a node is at home on this shard; if not, the stanza goes to its home.
 fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
     let home = home(world, to.domain(), node);
     if home != world.shard() {
@@ -196,7 +196,8 @@ fn run(world: &mut World, call: PubsubCall, action: RequestAction, options: &Opt
         RequestAction::Affiliations { node } => subscribe::affiliations(world, &call, node.as_deref()),
         RequestAction::DefaultOptions => subscribe::default_options(world, &call, options),
         _ if !lets_in(world, options, &call.iq.from) => {
-            // §6.1.3.4, and the same for all that needs a node: which ones there are is not told.
+            // §6.1.3.4, and the same for all requests about a node, so that the existing ones
+            // aren't revealed.
             call.refuse(world, specific(Condition::NotAllowed, "closed-node"));
         }
         RequestAction::Subscribe { node, jid, options: form } => {
@@ -208,7 +209,7 @@ fn run(world: &mut World, call: PubsubCall, action: RequestAction, options: &Opt
             subscribe::set_options(world, call, &node, jid, &form, options);
         }
         RequestAction::Items { node, ids, .. } => discovery::items(world, &call, &node, &ids),
-        // Nodes are there by themselves, and what is published comes from outside.
+        // Nodes exist by themselves, and only the source publishes.
         RequestAction::Create { .. } => call.refuse(world, unsupported("create-nodes")),
         RequestAction::DefaultConfiguration => call.refuse(world, unsupported("config-node")),
         other => match other.node().map(|node| described(world, &call.iq, node)) {

@@ -1,10 +1,10 @@
 //! Capabilities that sessions announce in directed presence: they apply to the account that
 //! received it (XEP-0163 §4.3.2).
 //!
-//! Some clients announce their capabilities after login in no other way, so that without this they
-//! would hear nothing of a new contact's nodes. If a session has announced nothing to an account,
-//! its broadcast capabilities apply there; a later broadcast with capabilities replaces everything
-//! it has announced.
+//! Some clients announce their capabilities after login in no other way; without this, they would
+//! get no news of a new contact's nodes. If a session has announced nothing to an account, its
+//! broadcast capabilities apply there; a later broadcast with capabilities replaces everything it
+//! has announced.
 //!
 //! # Invariants
 //!
@@ -21,23 +21,23 @@ use rookery_jid::Jid;
 use super::caps::{NodeIds, PresenceCaps};
 use super::limits::MAX_ACCOUNTS;
 
-/// The capabilities that the sessions of a shard have told single accounts.
+/// The capabilities that the sessions of a shard have announced to single accounts.
 #[derive(Debug, Default)]
 pub(super) struct Directed(Map<Link, Vec<ToldCaps>>);
 
-/// Capabilities, and the accounts that a session has told of them.
+/// Capabilities, and the accounts to which a session has announced them.
 #[derive(Debug)]
 struct ToldCaps {
     caps: Rc<PresenceCaps>,
-    /// `None` until it is known what they mean.
+    /// `None` until the features behind them are known.
     nodes: Option<NodeIds>,
-    /// The accounts, each with `true` once its last items were asked for.
+    /// The accounts, each with `true` once its last items have been requested.
     accounts: BTreeMap<Jid, bool>,
 }
 
 impl Directed {
-    /// Notes that a session has told an account of its capabilities; `false` if it has told as many
-    /// as are remembered.
+    /// Notes that a session has announced its capabilities to an account; returns `false` if the
+    /// session has reached the limit.
     pub fn tell(&mut self, link: Link, caps: &PresenceCaps, account: &Jid) -> bool {
         let told = self.0.entry(link).or_default();
         if told.iter().any(|told| *told.caps == *caps && told.accounts.contains_key(account)) {
@@ -55,7 +55,7 @@ impl Directed {
                 told.accounts.insert(account.clone(), false);
             }
             None => {
-                // The oldest make room: a client that changes what it can do says so again.
+                // The oldest make room: a client whose capabilities change announces them again.
                 told.drain(..(told.len() + 1).saturating_sub(MAX_DIFFERENT));
                 let accounts = BTreeMap::from([(account.clone(), false)]);
                 told.push(ToldCaps { caps: Rc::new(caps.clone()), nodes: None, accounts });
@@ -64,8 +64,8 @@ impl Directed {
         true
     }
 
-    /// Notes the nodes that capabilities of a session mean, and returns the accounts for which that
-    /// is news.
+    /// Notes the nodes that a session's capabilities stand for, and returns the accounts for which
+    /// they are new.
     pub fn learn(&mut self, link: Link, caps: &Rc<PresenceCaps>, nodes: &NodeIds) -> Vec<Jid> {
         let told = self.0.get_mut(&link).and_then(|told| told.iter_mut().find(|told| told.caps == *caps));
         let Some(told) = told else { return Vec::new() };
@@ -74,15 +74,15 @@ impl Directed {
         new.map(|(account, is_asked)| (*is_asked = true, account.clone()).1).collect()
     }
 
-    /// Returns the nodes that a session wants of an account by the capabilities that it has told
-    /// that account, if it has and they are known.
+    /// Returns the nodes that a session wants from an account by the capabilities announced to it,
+    /// if there are any and they are known.
     pub fn nodes(&self, link: Link, account: &Jid) -> Option<&NodeIds> {
         let told = self.0.get(&link)?.iter().find(|told| told.accounts.contains_key(account))?;
         told.nodes.as_ref()
     }
 
-    /// Returns the capabilities that a session has told accounts, with the nodes that they mean, as
-    /// far as that is known, and those accounts.
+    /// Returns the capabilities that a session has announced to single accounts, with the nodes
+    /// that they stand for, if known, and those accounts.
     pub fn told(
         &self,
         link: Link,
@@ -91,7 +91,7 @@ impl Directed {
         told.map(|told| (&*told.caps, told.nodes.as_ref(), told.accounts.keys()))
     }
 
-    /// Forgets the capabilities that a session has told an account.
+    /// Forgets the capabilities that a session has announced to an account.
     pub fn take_back(&mut self, link: Link, account: &Jid) {
         let Some(told) = self.0.get_mut(&link) else { return };
         told.iter_mut().for_each(|told| {
@@ -103,13 +103,13 @@ impl Directed {
         }
     }
 
-    /// Forgets all that a session has told.
+    /// Forgets all capabilities that a session has announced.
     pub fn forget(&mut self, link: Link) {
         self.0.remove(&link);
     }
 }
 
-/// Different capabilities that a session may have told.
+/// The most different capabilities that a session may have announced.
 const MAX_DIFFERENT: usize = 4;
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use super::node::{NodeKey, PubsubNode};
 use super::request::PubsubCall;
 use super::state::{self, defaults};
 
-/// The features of publish-subscribe that both fronts have, without the common beginning; they are
-/// sorted with all the others where they are shown.
+/// The features of publish-subscribe that both fronts have, without their common prefix; replies
+/// sort them among all others.
 pub(super) const FEATURES: [&str; 28] = [
     "http://jabber.org/protocol/pubsub#access-authorize",
     "http://jabber.org/protocol/pubsub#access-open",
@@ -47,7 +47,7 @@ pub(super) const FEATURES: [&str; 28] = [
     "http://jabber.org/protocol/pubsub#subscribe",
 ];
 
-/// More of them.
+/// Further features, with the same prefix left out.
 pub(super) const MORE_FEATURES: [&str; 6] = [
     "http://jabber.org/protocol/pubsub#item-expire",
     "http://jabber.org/protocol/pubsub#manage-subscriptions",
@@ -121,7 +121,7 @@ pub(super) fn node_items(world: &mut World, call: PubsubCall, node: &str) {
                 let mut reply = call.iq.result();
                 reply.start_ns("query", ns::DISCO_ITEMS).attr("node", &key.1);
                 let mut items = found.unwrap_or_default().items;
-                // The newest.
+                // The newest items come first.
                 items.reverse();
                 items.truncate(fitting(&items, |item| item.id.len()));
                 items.reverse();
@@ -135,7 +135,7 @@ pub(super) fn node_items(world: &mut World, call: PubsubCall, node: &str) {
     });
 }
 
-/// Lists the nodes of a service that somebody may see, with their titles (§5.2); page by page
+/// Lists the nodes of a service that a user may see, with their titles (§5.2), page by page
 /// (XEP-0059), in the order of their ids.
 pub(super) fn service_nodes(world: &mut World, call: PubsubCall) {
     let request = match rsm::RsmRequest::read(&call.iq.payload) {
@@ -147,7 +147,7 @@ pub(super) fn service_nodes(world: &mut World, call: PubsubCall) {
     let after = match request.part {
         Part::First => String::new(),
         Part::After(id) => id,
-        // Nobody knows which place a node has among those that somebody may see.
+        // The position of a node among those that a user may see isn't known.
         Part::Before(_) | Part::Last | Part::Index(_) => return call.refuse(world, Condition::FeatureNotImplemented),
     };
     let most = request.max.unwrap_or(MAX_LISTED).min(MAX_LISTED);
@@ -163,7 +163,7 @@ pub(super) fn service_nodes(world: &mut World, call: PubsubCall) {
             let title = Some(title.as_str()).filter(|title| !title.is_empty());
             reply.start("item").attr("jid", call.iq.to.as_str()).attr("node", node).opt_attr("name", title).end();
         }
-        // A client that gets less than there is has to know, asked or not.
+        // A client that gets an incomplete list has to know, whether it asked for a part or not.
         if is_asked || !is_all {
             let ends = nodes.first().zip(nodes.last());
             let ends = ends.map(|((first, _), (last, _))| (first.clone(), last.clone()));
@@ -173,8 +173,7 @@ pub(super) fn service_nodes(world: &mut World, call: PubsubCall) {
     });
 }
 
-/// Returns the nodes of an account that somebody may see, with their titles, as many as fit an
-/// answer.
+/// Returns the nodes of an account that a user may see, with their titles, as many as fit a reply.
 pub(super) fn account_nodes(
     world: &mut World,
     call: PubsubCall,
@@ -186,7 +185,7 @@ pub(super) fn account_nodes(
     });
 }
 
-/// Returns the number of these that fit an answer, by the bytes of their texts.
+/// Returns how many of the entries fit a reply, by the bytes of their texts.
 fn fitting<T>(all: &[T], bytes: impl Fn(&T) -> usize) -> usize {
     let mut room = MAX_BYTES;
     let fits = all.iter().take_while(|one| {
@@ -228,10 +227,9 @@ fn gather(
 }
 
 const META_DATA: &str = "http://jabber.org/protocol/pubsub#meta-data";
-/// The most bytes of the texts in an answer of service discovery, of which escaping may make
-/// several times as much.
+/// The most bytes of the texts in a reply of service discovery; escaping may multiply them.
 const MAX_BYTES: usize = 160 * 1024;
-/// The bytes around the texts of an entry.
+/// The bytes of an entry's markup.
 const AROUND: usize = 60;
-/// Nodes or items in an answer of service discovery.
+/// The most nodes or items in a reply of service discovery.
 const MAX_LISTED: usize = 1000;

@@ -21,12 +21,12 @@ pub(crate) fn nodeid_required() -> StanzaError {
     specific(Condition::BadRequest, "nodeid-required")
 }
 
-/// Returns the error for a subscription that there is not (§6.2.3.2, §6.3.4.2).
+/// Returns the error for a subscription that doesn't exist (§6.2.3.2, §6.3.4.2).
 pub(crate) fn not_subscribed(type_: ErrorType) -> StanzaError {
     specific(Condition::UnexpectedRequest, "not-subscribed").with_type(type_)
 }
 
-/// Options of a subscription that can't be read (§6.3.5.2).
+/// Returns the error for invalid options of a subscription (§6.3.5.2).
 pub(crate) fn invalid_options() -> StanzaError {
     specific(Condition::BadRequest, "invalid-options")
 }
@@ -36,10 +36,10 @@ pub(crate) fn presence_required() -> StanzaError {
     specific(Condition::NotAuthorized, "presence-subscription-required")
 }
 
-/// Says why an operation gets no node.
+/// The reason why an operation gets no node.
 #[derive(Debug)]
 pub(crate) enum Withheld {
-    /// The requests that wait for nodes are as many as may, of this sender or of all.
+    /// Too many requests wait for nodes, from this sender or in total.
     Crowded,
     /// The store failed.
     Store(StoreError),
@@ -54,7 +54,7 @@ impl From<Withheld> for StanzaError {
     }
 }
 
-/// Returns the answer to a request for which the store failed.
+/// Returns the error for a request for which the store failed.
 pub(crate) fn failed(error: &StoreError) -> StanzaError {
     condition(error).into()
 }

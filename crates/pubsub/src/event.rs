@@ -10,7 +10,7 @@ use super::config::NodeConfig;
 use super::limits::TOLD_BYTES;
 use super::node::NodeKey;
 
-/// Returns a message that notifies.
+/// Returns a notification with the content that `write` adds.
 pub(super) fn event(
     world: &mut World,
     key: &NodeKey,
@@ -27,7 +27,7 @@ pub(super) fn event(
         .ok()
 }
 
-/// Returns one item as a notification.
+/// Returns the notification of one item.
 pub(super) fn items(world: &mut World, key: &NodeKey, config: &NodeConfig, item: &Item) -> Option<Packet> {
     event(world, key, config, |event| {
         event.start("items").attr("node", &key.1);
@@ -35,8 +35,8 @@ pub(super) fn items(world: &mut World, key: &NodeKey, config: &NodeConfig, item:
     })
 }
 
-/// Returns whether an item is sent with its payload. A large one would be sent to all subscribers
-/// in full, whether they want it or not: they hear of it, and may ask for it.
+/// Returns whether an item is sent with its payload. A large one would reach all subscribers in
+/// full, whether they want it or not; instead they are notified, and may request it.
 pub(super) fn has_payload(config: &NodeConfig, item: &Item) -> bool {
     config.deliver_payloads && (item.payload.len() <= TOLD_BYTES || !config.persist_items)
 }
@@ -54,15 +54,15 @@ pub(super) fn write_item(out: &mut Writer, item: &Item, payload: bool, publisher
     out.end();
 }
 
-/// Returns the last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4):
-/// with the time of its publication.
+/// Returns the last item of a node, for a recipient who has not got it yet (§6.1.7, XEP-0163
+/// §4.3.4), with the time of its publication.
 pub(super) fn last(world: &mut World, key: &NodeKey, config: &NodeConfig, item: &Item) -> Option<Packet> {
     let packet = items(world, key, config, item);
     Some(fleeting(&packet?.with_child(&delay::element(key.0.as_str(), item.unix_ms))))
 }
 
 /// Returns a notification for subscribers who don't want it while they are offline: it isn't stored
-/// (XEP-0334 §4.4). Headlines never are.
+/// (XEP-0334 §4.4). Headlines never are anyway.
 pub(super) fn fleeting(packet: &Packet) -> Packet {
     match packet.type_() {
         StanzaType::Headline => packet.clone(),

@@ -9,7 +9,7 @@ use rookery_jid::{Jid, JidRef};
 use super::limits::PEP;
 use super::node::NodeKey;
 
-/// The accounts of a shard that may have nodes, by classes of names: never too few.
+/// The accounts of a shard that may have nodes, by classes of node ids. It never has too few.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
     hashing: Keyed,
@@ -22,12 +22,12 @@ pub(super) struct Holders {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum HolderLoading {
-    /// Nobody has asked.
+    /// Loading has not been requested yet.
     #[default]
     Never,
-    /// Until it is done, everybody may have anything.
+    /// Loading is under way; until it is done, any account may have any node.
     Now,
-    /// All are known.
+    /// All accounts with nodes are known.
     Done,
 }
 
@@ -56,12 +56,12 @@ pub(super) fn is_on(world: &World, account: JidRef<'_>) -> bool {
     world.options(account.domain(), PEP).is_some()
 }
 
-/// Notes that an account has made a node.
+/// Notes that an account has created a node.
 pub(super) fn made(world: &mut World, key: &NodeKey) {
     world.state_mut::<Holders>().insert(&key.0, &key.1);
 }
 
-/// Begins to learn who has nodes, if nobody has yet.
+/// Starts to load the accounts that have nodes, if that hasn't begun.
 pub(super) fn load_holders(world: &mut World) {
     let holders = world.state_mut::<Holders>();
     if holders.loading == HolderLoading::Never {
@@ -71,7 +71,7 @@ pub(super) fn load_holders(world: &mut World) {
     }
 }
 
-/// Takes note that homes have moved: of accounts that have come here nothing is known.
+/// Notes that homes have moved: nothing is known about accounts that have come here.
 pub(super) fn moved(world: &mut World) {
     let holders = world.state_mut::<Holders>();
     holders.moves = holders.moves.wrapping_add(1);
@@ -81,7 +81,7 @@ pub(super) fn moved(world: &mut World) {
 fn load_more_holders(world: &mut World, moves: u32, after: u64) {
     let page = world.stores.pubsub.accounts_nodes(after, PAGE);
     world.wait(page, move |world, page| match page {
-        // Another look has begun, or begins with the next who asks.
+        // Another load has begun, or begins with the next query.
         _ if world.state::<Holders>().moves != moves => {}
         Ok(page) => {
             let here = world.shard();
@@ -100,11 +100,11 @@ fn load_more_holders(world: &mut World, moves: u32, after: u64) {
             if let Some(domain) = domain {
                 world.store_failed("listing who has nodes", &domain, &error);
             }
-            // The next one who asks tries again.
+            // The next query tries again.
             world.state_mut::<Holders>().loading = HolderLoading::Never;
         }
     });
 }
 
-/// Nodes that are listed at once.
+/// The number of nodes that are listed at once.
 const PAGE: usize = 10_000;

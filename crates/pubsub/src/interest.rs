@@ -22,7 +22,7 @@ use super::caps::{NodeIds, PresenceCaps, nodes_of, read, texts};
 use super::interests::{CapsAsker, Interests};
 use super::last;
 
-/// Returns what the sessions of the shard want.
+/// Returns the interests of the shard's sessions.
 fn interests(world: &mut World) -> &mut Interests {
     world.state_mut::<Interests>()
 }
@@ -32,11 +32,11 @@ fn interests(world: &mut World) -> &mut Interests {
 struct InterestWishes {
     /// The capabilities that it broadcasts.
     broadcast: Option<InterestWish>,
-    /// Those that it has told single accounts.
+    /// The capabilities that it has announced to single accounts.
     directed: Vec<(InterestWish, Vec<Jid>)>,
 }
 
-/// Capabilities, and the nodes that are wanted by them, if that is known.
+/// Capabilities, and the nodes that they stand for, if known.
 #[derive(Debug, Serialize, Deserialize)]
 struct InterestWish {
     hash: Option<String>,
@@ -62,7 +62,7 @@ impl InterestWish {
     }
 }
 
-/// Returns what a session wants to be notified of, for another process.
+/// Returns the wishes of a session, for another process.
 pub(super) fn save(world: &World, link: Link) -> Carry {
     let interests = world.state::<Interests>();
     let broadcast =
@@ -76,12 +76,12 @@ pub(super) fn save(world: &World, link: Link) -> Carry {
     postcard::to_allocvec(&InterestWishes { broadcast, directed }).map_or(Carry::Nothing, Carry::State)
 }
 
-/// Takes up what [`save`] has returned. What is already known of a session is not asked again, and
-/// its client has the last items.
+/// Restores the data that [`save`] has returned. Known capabilities aren't queried again, and the
+/// client has the last items already.
 pub(super) fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
     let wishes = state.and_then(|state| postcard::from_bytes::<InterestWishes>(state).ok()).unwrap_or_default();
     match wishes.broadcast.map(InterestWish::read) {
-        // Known of this session alone: it may be what the client claims.
+        // Known for this session alone: it may be only the client's claim.
         Some((caps, Some(nodes))) => drop(interests(world).set(link, caps, nodes)),
         _ => presence(world, link),
     }
@@ -100,7 +100,7 @@ pub(super) fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
     }
 }
 
-/// Hears that the presence of a session has changed.
+/// Reacts to a changed presence of a session.
 pub(super) fn presence(world: &mut World, link: Link) {
     let presence = world.session_at(link).and_then(|session| session.presence.as_ref());
     let (is_available, caps) = (presence.is_some(), presence.and_then(read));
@@ -121,8 +121,8 @@ pub(super) fn presence(world: &mut World, link: Link) {
     }
 }
 
-/// Hears that a session has sent presence to an account (XEP-0163 §4.3.2). One without capabilities
-/// says nothing of them (XEP-0115 §8.4).
+/// Reacts to presence that a session has sent to an account (XEP-0163 §4.3.2). Presence without
+/// capabilities doesn't withdraw them (XEP-0115 §8.4).
 pub(super) fn directed(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let is_account = to.local().is_some() && world.domain(to.domain()).is_some();
     let Some(sender) = packet.sender().filter(|_| is_account) else { return };
@@ -136,7 +136,7 @@ pub(super) fn directed(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     }
     let Some(caps) = read(packet) else { return };
     if interests.sessions.get(&session.link).is_some_and(|interest| *interest.caps == caps) {
-        // What it broadcasts says the same.
+        // Its broadcast presence has the same capabilities.
         return interests.directed.take_back(session.link, &account);
     }
     if interests.directed.tell(session.link, &caps, &account) {
@@ -144,7 +144,7 @@ pub(super) fn directed(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     }
 }
 
-/// Hears that a contact elsewhere has shown itself to an account, or hidden itself from it.
+/// Reacts to a remote contact that has shown itself to an account, or hidden itself from it.
 pub(super) fn heard(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let Some(resource) = packet.sender().filter(|sender| sender.is_full() && to.local().is_some()) else { return };
     let (account, now_ms) = (to.bare().to_jid(), world.uptime_ms());
@@ -159,7 +159,7 @@ pub(super) fn heard(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     }
 }
 
-/// Asks accounts for the last items that a contact elsewhere wants of them.
+/// Asks accounts for the last items that a remote contact wants from them.
 fn wanted_afar(world: &mut World, resource: &Jid, accounts: Vec<Jid>) {
     let now_ms = world.uptime_ms();
     let afar = world.state_mut::<Afar>();
@@ -168,7 +168,7 @@ fn wanted_afar(world: &mut World, resource: &Jid, accounts: Vec<Jid>) {
     last::wanted_afar(world, resource, accounts, nodes);
 }
 
-/// Notes what capabilities mean, if need be after asking.
+/// Finds out what capabilities stand for, by a query if necessary.
 fn find_out(world: &mut World, who: CapsAsker, caps: PresenceCaps) {
     let interests = interests(world);
     if let Some((caps, nodes)) = interests.known(&caps) {
@@ -186,7 +186,7 @@ fn find_out(world: &mut World, who: CapsAsker, caps: PresenceCaps) {
     ask(world, who, caps);
 }
 
-/// Asks whose capabilities they are what they mean (§6.2).
+/// Queries the owner of capabilities for their features (§6.2).
 fn ask(world: &mut World, who: CapsAsker, caps: PresenceCaps) {
     let pair = match &who {
         CapsAsker::Session(session) => {
@@ -236,7 +236,7 @@ fn answered(world: &mut World, who: &CapsAsker, caps: PresenceCaps, answer: Opti
     }
 }
 
-/// Asks the next one that has these capabilities: nobody has told yet what they are.
+/// Queries the next owner of these capabilities, whose features are still unknown.
 fn next(world: &mut World, caps: PresenceCaps) {
     let interests = interests(world);
     match interests.asked.get_mut(&caps).and_then(Vec::pop) {
@@ -245,7 +245,7 @@ fn next(world: &mut World, caps: PresenceCaps) {
     }
 }
 
-/// Notes the nodes that somebody wants.
+/// Notes the nodes that a session or a remote contact wants.
 fn note(world: &mut World, who: &CapsAsker, caps: &Rc<PresenceCaps>, nodes: &NodeIds) {
     match who {
         CapsAsker::Session(session) => note_session(world, *session, caps, nodes),
@@ -258,8 +258,8 @@ fn note(world: &mut World, who: &CapsAsker, caps: &Rc<PresenceCaps>, nodes: &Nod
     }
 }
 
-/// Notes the nodes that a session wants, if it still lives and still has these capabilities, for
-/// all or for single accounts.
+/// Notes the nodes that a session wants, for all accounts or for single ones, if it still exists
+/// and still has these capabilities.
 fn note_session(world: &mut World, session: SessionRef, caps: &Rc<PresenceCaps>, nodes: &NodeIds) {
     let Some(found) = world.session(session) else { return };
     let is_broadcast = found.presence.as_ref().and_then(read).as_ref() == Some(&**caps);

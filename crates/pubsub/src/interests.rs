@@ -14,26 +14,26 @@ use super::directed::Directed;
 #[derive(Debug, Default)]
 pub(super) struct Interests {
     pub sessions: Map<Link, Interest>,
-    /// The capabilities told to single accounts, which count there.
+    /// The capabilities announced to single accounts, which apply there.
     pub directed: Directed,
     young: Map<Rc<PresenceCaps>, NodeIds>,
     old: Map<Rc<PresenceCaps>, NodeIds>,
-    /// Capabilities that somebody is being asked for, with those who wait for the answer.
+    /// Capabilities that are being queried, with those who wait for the answer.
     pub asked: Map<PresenceCaps, Vec<CapsAsker>>,
-    /// The number of these questions that are about capabilities of a session.
+    /// The number of these queries for each session.
     open: Map<SessionRef, u32>,
 }
 
-/// The owner of capabilities that are to be found out.
+/// The owner of capabilities that are to be looked up.
 #[derive(Debug, Clone)]
 pub(super) enum CapsAsker {
-    /// A session's.
+    /// A session.
     Session(SessionRef),
-    /// Those of a contact elsewhere, who has shown them to an account.
+    /// A remote contact that has shown them to an account.
     Afar { resource: Jid, account: Jid },
 }
 
-/// The capabilities of a session, and the nodes that it wants by them.
+/// The capabilities of a session, and the nodes that it wants.
 #[derive(Debug)]
 pub(super) struct Interest {
     pub caps: Rc<PresenceCaps>,
@@ -58,7 +58,7 @@ impl Interests {
         self.directed.nodes(link, owner).or_else(|| self.sessions.get(&link).map(|interest| &interest.nodes))
     }
 
-    /// Returns what is known of capabilities, which all sessions that have them share.
+    /// Returns the stored meaning of capabilities, which all sessions that have them share.
     pub(super) fn known(&mut self, caps: &PresenceCaps) -> Option<(Rc<PresenceCaps>, NodeIds)> {
         if let Some((caps, nodes)) = self.young.get_key_value(caps) {
             return Some((caps.clone(), nodes.clone()));
@@ -68,12 +68,12 @@ impl Interests {
         Some((caps, nodes))
     }
 
-    /// Returns the nodes that a session wants of an account.
+    /// Returns the nodes that a session wants from an account.
     pub(super) fn of(&self, link: Link, owner: &Jid) -> Vec<String> {
         self.nodes(link, owner).map(texts).unwrap_or_default()
     }
 
-    /// Opens a question about capabilities of a session, unless too many are open.
+    /// Counts a query about a session's capabilities, unless too many are open.
     pub(super) fn open(&mut self, session: SessionRef) -> bool {
         let open = self.open.entry(session).or_default();
         let has_room = *open < MAX_OPEN;
@@ -81,7 +81,7 @@ impl Interests {
         has_room
     }
 
-    /// Closes a question about capabilities of a session.
+    /// Uncounts a query about a session's capabilities.
     pub(super) fn close(&mut self, session: SessionRef) {
         if let Some(open) = self.open.get_mut(&session) {
             debug_assert!(*open > 0, "a question is closed once");
@@ -92,7 +92,7 @@ impl Interests {
         }
     }
 
-    /// Notes what capabilities mean for all sessions.
+    /// Notes the nodes that capabilities stand for, for all sessions.
     pub(super) fn learn(&mut self, caps: Rc<PresenceCaps>, nodes: NodeIds) {
         if self.young.len() >= MAX_KNOWN / 2 {
             self.old = std::mem::take(&mut self.young);
@@ -100,7 +100,7 @@ impl Interests {
         self.young.insert(caps, nodes);
     }
 
-    /// Notes what a session wants, and returns what of that is new.
+    /// Notes the nodes that a session wants, and returns the new ones among them.
     pub(super) fn set(&mut self, link: Link, caps: Rc<PresenceCaps>, nodes: NodeIds) -> Vec<String> {
         let before = self.sessions.insert(link, Interest { caps, nodes: nodes.clone() });
         let before = before.map(|before| before.nodes).unwrap_or_default();
@@ -108,8 +108,8 @@ impl Interests {
     }
 }
 
-/// Capabilities that a shard knows: there are some hundred clients and versions.
+/// The most capabilities that a shard knows: there are a few hundred clients and versions.
 const MAX_KNOWN: usize = 2000;
-/// Questions about one session's capabilities that may be without an answer: a client that changes
-/// them faster says so again.
+/// The most unanswered queries about one session's capabilities: a client that changes them faster
+/// announces them again.
 const MAX_OPEN: u32 = 8;

@@ -14,7 +14,7 @@ use super::event::write_item;
 use super::node::{NodeKey, PubsubNode};
 use super::request::PubsubCall;
 
-/// Retrieves items (§6.5), for somebody whose relation to the owner is known where it matters.
+/// Retrieves items (§6.5), for an asker whose relation to the owner is known if it matters.
 pub(super) fn retrieve(
     world: &mut World,
     call: PubsubCall,
@@ -40,7 +40,7 @@ pub(super) fn retrieve(
     let (node, asks_page) = (node.clone(), page.is_some());
     world.wait(found, move |world, found| match found {
         Ok(Some(found)) if !found.lost => {
-            // §6.5.4: what was left out is told.
+            // §6.5.4: an incomplete reply says so.
             let tells_page = asks_page || (is_cut && found.items.len() < found.total);
             reply(world, &call, &key, &node, &found, tells_page);
         }
@@ -78,5 +78,5 @@ fn reply(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &PubsubNode,
     world.reply(&call.iq, reply);
 }
 
-/// Items that are given at once.
+/// The most items in one reply.
 const MAX_PAGE: usize = 1000;

@@ -16,7 +16,7 @@ use super::node::{Relation, hears};
 use super::state::defaults;
 use super::{event, legacy};
 
-/// Tells another shard who wants last items, or has them.
+/// Tells another shard about last items that are wanted, or delivers them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum LastItems {
     /// A resource wants the last items of these nodes of these accounts.
@@ -29,13 +29,13 @@ pub(super) enum LastItems {
     Shown { owner: Jid, contact: Jid },
 }
 
-/// Last items that a resource has not got yet.
+/// The last items that a resource has not got yet.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Rest {
     resource: Jid,
     nodes: Vec<String>,
     owners: Vec<Jid>,
-    /// Account and node of the last that it has got.
+    /// The account and node of the last item that it got.
     after: Option<(Jid, String)>,
 }
 
@@ -62,8 +62,8 @@ impl Letter for LastItems {
         }
     }
 
-    /// Looks again where its accounts are at home, since that has changed. A resource that was at
-    /// home there is gone.
+    /// Asks again at the current homes of its accounts, which have moved. A resource at a moved
+    /// home is gone.
     fn again(self, world: &mut World) {
         match self {
             Self::Wanted { resource, nodes, owners } => ask_for_last_items(world, resource, owners, nodes),
@@ -74,8 +74,8 @@ impl Letter for LastItems {
     }
 }
 
-/// Returns the shard that knows what a contact wants: its home, or that of its domain if it is
-/// elsewhere.
+/// Returns the shard that knows a contact's wishes: its home, or that of its domain if it is
+/// remote.
 fn home_of(world: &World, contact: JidRef<'_>) -> usize {
     match world.domain(contact.domain()) {
         Some(_) => world.home_of(contact),
@@ -83,7 +83,8 @@ fn home_of(world: &World, contact: JidRef<'_>) -> usize {
     }
 }
 
-/// Hears that a contact sees an account's presence from now on: its resources may want last items.
+/// Reacts to a contact that sees an account's presence from now on: its resources may want last
+/// items.
 pub(super) fn shown(world: &mut World, owner: JidRef<'_>, contact: JidRef<'_>) {
     let home = home_of(world, contact);
     world.send_letter(home, LastItems::Shown { owner: owner.to_jid(), contact: contact.to_jid() });
@@ -97,8 +98,8 @@ pub(super) fn wanted(world: &mut World, link: Link, nodes: Vec<String>) {
     ask_for_last_items(world, resource, owners.collect(), nodes);
 }
 
-/// Asks those of these accounts that a resource sees for the last items of the nodes that it has
-/// told them it wants.
+/// Asks those of these accounts that a resource sees for the last items that it wants by the
+/// capabilities announced to them.
 pub(super) fn wanted_of(world: &mut World, link: Link, mut owners: Vec<Jid>, nodes: Vec<String>) {
     let Some(resource) = world.address(link).cloned().filter(|_| !nodes.is_empty()) else { return };
     let sees = |world: &World, owner: &Jid| {
@@ -109,7 +110,7 @@ pub(super) fn wanted_of(world: &mut World, link: Link, mut owners: Vec<Jid>, nod
     ask_for_last_items(world, resource, owners, nodes);
 }
 
-/// Asks these accounts for the last items of the nodes that a contact elsewhere wants.
+/// Asks these accounts for the last items of the nodes that a remote contact wants.
 pub(super) fn wanted_afar(world: &mut World, resource: &Jid, owners: Vec<Jid>, nodes: Vec<String>) {
     if !nodes.is_empty() {
         ask_for_last_items(world, resource.clone(), owners, nodes);
@@ -129,7 +130,7 @@ fn ask_for_last_items(world: &mut World, resource: Jid, owners: Vec<Jid>, nodes:
     }
 }
 
-/// Asks for the last items of an account for those resources of a contact that want them.
+/// Asks for the last items of an account, for those resources of a contact that want them.
 fn last_items_of(world: &mut World, owner: &Jid, contact: &Jid) {
     for (resource, nodes) in world.state::<Afar>().nodes_of(contact.as_ref(), owner) {
         wanted_afar(world, &resource, vec![owner.clone()], nodes);
@@ -155,13 +156,13 @@ fn last_items(world: &mut World, resource: Jid, nodes: Vec<String>, mut owners: 
     if owners.is_empty() {
         return;
     }
-    // §4.3: not to whom they block.
+    // §4.3: not to contacts that are blocked.
     world.unconcealed(account, owners, move |world, owners| {
         portion(world, Rest { resource, nodes, owners, after: None });
     });
 }
 
-/// Sends a resource some of the last items that it has not got.
+/// Sends a resource some of the last items that it has not got yet.
 fn portion(world: &mut World, mut rest: Rest) {
     let news =
         world.stores.pubsub.news(rest.resource.bare(), rest.owners.clone(), rest.nodes.clone(), rest.after.take());
@@ -180,20 +181,21 @@ fn portion(world: &mut World, mut rest: Rest) {
     });
 }
 
-/// Gives a resource its last items, and asks for more when it has read them.
+/// Delivers last items to a resource, and asks for more once it has read them.
 fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(Station, Rest)>) {
     if world.domain(resource.domain()).is_none() {
-        // Nobody knows how fast it reads: it gets what fits a portion.
+        // Its reading speed isn't known: it gets only what fits one portion.
         return packets.iter().for_each(|packet| world.route(packet, resource.as_ref()));
     }
     let links = world.links_of(resource.as_ref());
     let link = links.into_iter().find(|&link| world.address(link) == Some(resource));
     let Some(session) = link.and_then(|link| world.reference(link)) else { return };
-    // Behind the news that wait for the account.
+    // After the news that wait for the account.
     world.bundle(packets, resource);
     if let Some((station, rest)) = more {
         world.when_room(session, move |world| {
-            // The account comes to the same shard when the process is gone: then it begins again.
+            // If the process has gone, its accounts come to this shard, and the resource begins
+            // again.
             if let Some(shard) = world.shard_of(station) {
                 world.send_letter(shard, LastItems::More(rest));
             }

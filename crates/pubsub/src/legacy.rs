@@ -9,8 +9,8 @@ use super::config::NodeConfig;
 use super::event;
 use super::interests::Interests;
 
-/// Tells the resources that want the older kind of the bookmarks as a whole, when an account's
-/// bookmarks have changed or a resource has become available.
+/// Notifies the resources that want the older form of all bookmarks, when an account's bookmarks
+/// have changed or a resource has become available.
 pub(super) fn tell(world: &mut World, account: Jid, only: Option<Jid>) {
     let links = world.links_of(account.as_ref());
     let interests = world.state::<Interests>();
@@ -36,7 +36,7 @@ pub(super) fn tell(world: &mut World, account: Jid, only: Option<Jid>) {
     });
 }
 
-/// Bookmarks in the form of the older kind.
+/// Returns bookmarks in the older form.
 pub(super) fn legacy(items: &[Item]) -> Element {
     let mut storage = Element::new("storage", LEGACY);
     for item in items {
@@ -55,9 +55,9 @@ pub(super) fn legacy(items: &[Item]) -> Element {
     storage
 }
 
-/// The namespace of the older kind, and the id of its node (XEP-0048).
+/// The namespace of the older form, and the id of its node (XEP-0048).
 pub const LEGACY: &str = "storage:bookmarks";
 /// The id of its one item.
 pub(super) const CURRENT: &str = "current";
-/// Bookmarks that are translated.
+/// The most bookmarks that are translated.
 pub(super) const MAX_BOOKMARKS: usize = 1000;

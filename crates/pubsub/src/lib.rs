@@ -4,10 +4,10 @@
 //! # How it works
 //!
 //! A *host* has nodes: the service, or an account under its bare JID. A node has a home shard,
-//! where everything that concerns it is done: for an account's node that of the account, for the
-//! service's that of the node itself, so that no shard carries the whole service. A request that
-//! arrives elsewhere is handed over unchanged. Requests that concern no node, such as for the list
-//! of one's subscriptions, are answered from the store wherever they arrive.
+//! where everything that concerns it is done: an account's node has that of the account, a node of
+//! the service one of its own, so that no shard carries the whole service. A request that arrives
+//! elsewhere is handed over unchanged. Requests that concern no node, such as for the list of one's
+//! subscriptions, are answered from the store wherever they arrive.
 //!
 //! At its home, a node is in memory while it is used (`state`): configuration, affiliations,
 //! subscriptions. Items are in the store only. A publication is checked against the node in memory
@@ -18,16 +18,16 @@
 //!
 //! `request` parses requests; `config` and `node` are the data, and the permissions; `relation`
 //! finds out how an owner sees the asker. `run` has requests carried out by `create`, `publish`,
-//! `items`, `subscribe`, `approval`, `pending`, `owner` and `members`; `notify` notifies the
-//! others with messages of `event`, `subscriptions` the users whom a subscription concerns;
+//! `items`, `subscribe`, `approval`, `pending`, `owner` and `members`; `notify` notifies
+//! subscribers with messages from `event`, `subscriptions` the users whom a subscription concerns;
 //! `state` has the nodes in use. [`pep`] makes every account a host of nodes: `interest` finds out
-//! which news a client wants, by its capabilities (`caps`); `interests` and, for those announced
-//! to one account only, `directed` remember it, for contacts of other servers `afar`. `news` are
-//! sent to those who want them, `last` items to those who begin to; `holders` are the accounts
-//! that have nodes. `discovery` answers service discovery; `error` makes the errors. `bookmarks`,
-//! also in their `legacy` form, [`private`] and [`vcard`] store an account's data beside its nodes
-//! or in them; `avatar` and `photo` keep node and `card` in sync. [`data`] is another service,
-//! with items from outside. `limits` are the operator's.
+//! which news a client wants, by its capabilities (`caps`); `interests` and, for those announced to
+//! one account only, `directed` remember it, and `afar` for contacts on other servers. `news` are
+//! sent to those who want them, `last` items to those who have just begun to; `holders` are the
+//! accounts that have nodes. `discovery` answers service discovery; `error` makes the errors.
+//! `bookmarks`, also in their `legacy` form, [`private`] and [`vcard`] store an account's data
+//! beside its nodes or in them; `avatar` and `photo` keep node and `card` in sync. [`data`] is
+//! another service, with items from outside. `limits` has the operator's limits.
 //!
 //! # Left out
 //!
@@ -98,11 +98,11 @@ use request::{PubsubCall, RequestAction};
 use run::run;
 use state::OfServices;
 
-/// Keeps nodes for everybody, under an address of their own.
+/// The module for the service, with nodes under an address of its own.
 #[derive(Debug)]
 pub struct PubsubModule;
 
-/// Tells every shard that an account was removed, which the nodes there may still know.
+/// Tells every shard that an account was removed, since nodes there may still refer to it.
 #[derive(Debug, Serialize, Deserialize)]
 struct PubsubRemoved;
 
@@ -184,7 +184,7 @@ const OPTIONS: [OptionSpec; 11] = [
     limits::ACCOUNT_SUBSCRIPTIONS,
 ];
 
-/// Takes a stanza for the service.
+/// Dispatches a stanza for the service.
 fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     if !to.is_domain() {
         return world.bounce(packet, to, Condition::ItemNotFound.into());
@@ -203,8 +203,8 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// Returns whether a node of the service is at home on this shard; if not, its home gets the
-/// stanza.
+/// Returns whether a node of the service is at home on this shard; if not, the stanza goes to its
+/// home.
 fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
     let home = state::home_at(world, to.as_str(), node);
     if home != world.shard() {
@@ -246,7 +246,7 @@ fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// Names a node that was asked for without a name (§8.1.2), so that its home is here.
+/// Makes up the id of a node that is requested without one (§8.1.2), so that its home is here.
 fn named_here(world: &mut World, to: JidRef<'_>, action: RequestAction) -> RequestAction {
     let RequestAction::Create { node: None, form } = action else { return action };
     loop {
@@ -298,7 +298,7 @@ fn discovered(world: &mut World, iq: Iq, node: Option<String>, domain: &Domain) 
     }
 }
 
-/// Only a service makes names up (§8.1.2).
+/// The feature of making up ids, which only a service has (§8.1.2).
 const INSTANT_NODES: &str = "http://jabber.org/protocol/pubsub#instant-nodes";
 
 fn is_access_list(value: &Value) -> Result<(), String> {

@@ -2,9 +2,9 @@
 //!
 //! # Invariants
 //!
-//! * The creator of a node is accountable for it: its bytes count for that account, no matter who
+//! * The creator of a node is accountable for it: its bytes count for that account, whoever
 //!   publishes there.
-//! * Subscriptions count for the subscribed account, together with all resources that it makes up.
+//! * Subscriptions count for the subscribed account, whatever resources it makes up.
 //! * A shared resource has a bound that many accounts together can reach, but none alone.
 
 use rookery_hub::{Bound, Bounds, Most, OptionSpec, Per, Unit, Value, World};
@@ -20,24 +20,24 @@ pub(super) const NAME: &str = "pubsub";
 /// The key of accounts' nodes below `[modules]`.
 pub const PEP: &str = "pep";
 
-/// The limits that the operator sets a host.
+/// The limits that the operator sets for a host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NodeLimits {
     /// Nodes of the host.
     nodes: usize,
-    /// Nodes that one account may make.
+    /// Nodes that one account may create.
     account_nodes: usize,
     /// Items of a node.
     pub items: usize,
     /// Bytes of an item's payload.
     payload: usize,
-    /// Bytes of an item's payload where it is an image or a card.
+    /// Bytes of an item's payload if it is an image or a card.
     image: usize,
     /// The most bytes that a node may take, with its items and affiliations.
     node_bytes: u64,
-    /// Bytes of all nodes that one account has made.
+    /// Bytes of all nodes that one account has created.
     account_bytes: u64,
-    /// Subscriptions of a node, and affiliations.
+    /// Subscriptions of a node, and also its affiliations.
     pub subscriptions: usize,
     /// Subscriptions of an account to nodes of the host.
     pub account_subscriptions: usize,
@@ -64,7 +64,7 @@ impl NodeLimits {
         }
     }
 
-    /// Returns the room that the store may fill.
+    /// Returns the bounds that the store enforces.
     pub fn room(&self) -> NodeRoom {
         NodeRoom {
             host_nodes: self.nodes,
@@ -74,7 +74,7 @@ impl NodeLimits {
         }
     }
 
-    /// Returns the number of bytes that the payload of an item of a node may have.
+    /// Returns the most bytes that the payload of a node's item may have.
     pub fn payload(&self, node: &str) -> usize {
         if IMAGES.contains(&node) { self.image } else { self.payload }
     }
@@ -206,20 +206,19 @@ const OF_NODES: [Bound; 11] = [
         .kept_in(&["pubsub_subscriptions"]),
 ];
 
-/// Nodes with images: no client gets their items without asking for one.
+/// Nodes with images: clients get their items only on request.
 const IMAGES: [&str; 2] = [ns::AVATAR_DATA, "urn:xmpp:vcard4"];
 
-/// Bytes of a configuration, as it is kept.
+/// The most bytes of a stored configuration.
 pub(super) const MAX_CONFIG: usize = 16 * 1024;
-/// Requests for a subscription that wait, of one node.
+/// The most pending requests for a subscription of one node.
 pub(super) const MAX_PENDING: usize = 1000;
-/// Subscriptions of one account to one node: as many as it has resources at a time.
+/// The most subscriptions of one account to one node: one for each of its resources.
 pub(super) const MAX_RESOURCES: usize = 10;
-/// Bytes of a payload that is told of.
+/// The largest payload that is part of a notification, in bytes.
 pub(super) const TOLD_BYTES: usize = 64 * 1024;
-/// Operations that may wait for the nodes of a shard, with the bytes of the stanzas that ask for
-/// them.
+/// The operations that may wait for the nodes of a shard, and the bytes of the stanzas behind them.
 pub(super) const WAITING: Bounds = Bounds { number: 16_384, bytes: 16 << 20 };
-/// The most accounts that a session may have told: as many as directed presence itself is
-/// remembered for.
+/// The most accounts to which a session may have announced capabilities: as many as it may have
+/// sent directed presence.
 pub(super) const MAX_ACCOUNTS: usize = 1000;

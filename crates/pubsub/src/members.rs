@@ -70,7 +70,7 @@ pub(super) fn subscribers(world: &mut World, call: &PubsubCall, key: &NodeKey, n
     list(world, call, "subscriptions", Some(&key.1), entries.collect());
 }
 
-/// Lists those who have an affiliation with a node (§8.9.1).
+/// Lists the users with an affiliation to a node (§8.9.1).
 pub(super) fn affiliated(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &PubsubNode) {
     let entries = node.affiliations.iter().map(|(jid, affiliation)| {
         let entry = Element::new("affiliation", ns::PUBSUB_OWNER).with_attr("jid", jid.as_str());
@@ -79,8 +79,8 @@ pub(super) fn affiliated(world: &mut World, call: &PubsubCall, key: &NodeKey, no
     list(world, call, "affiliations", Some(&key.1), entries.collect());
 }
 
-/// Replies with a list of entries, each with its id for paging. One that is larger than a session
-/// takes comes in parts (XEP-0059), asked for or not: strangers can make it grow.
+/// Replies with a list of entries, each with its id for paging. One that is too large for a session
+/// comes in parts (XEP-0059), requested or not: strangers can make it grow.
 fn list(world: &mut World, call: &PubsubCall, name: &str, node: Option<&str>, entries: Vec<(String, Element)>) {
     let request = match rsm::RsmRequest::read(&call.iq.payload) {
         Ok(request) => request,
@@ -105,16 +105,16 @@ fn list(world: &mut World, call: &PubsubCall, name: &str, node: Option<&str>, en
     world.reply(&call.iq, reply);
 }
 
-/// A change of a subscription that an owner wants.
+/// A change of a subscription that an owner requests.
 struct MemberWish {
     jid: Jid,
-    /// The subscription to have; `None` for none.
+    /// The new subscription; `None` to remove it.
     subscription: Option<PubsubSubscription>,
     is_new: bool,
 }
 
-/// Changes subscriptions, for an owner (§8.8.2). What is wrong changes nothing and comes back; the
-/// rest is done.
+/// Changes subscriptions, for an owner (§8.8.2). Invalid entries change nothing and are returned;
+/// the others are carried out.
 pub(super) fn set_subscribers(
     world: &mut World,
     call: PubsubCall,
@@ -137,7 +137,7 @@ pub(super) fn set_subscribers(
         };
         let is_new = before.is_none();
         match (jid, subscription) {
-            // There is none, and is to be none: nobody hears of that.
+            // There is none, and is to be none: no one is notified.
             (Some(_), Some(None)) if is_new => {}
             (Some(jid), Some(subscription))
                 if !is_new || subscribe::has_room(world, &key, &after, &jid, wanted == "pending") =>
@@ -154,13 +154,13 @@ pub(super) fn set_subscribers(
     next_subscriber(world, call, key, good, bad);
 }
 
-/// Returns the entry for a change that is not made, with the subscription that holds on.
+/// Returns the entry for a refused change, with the subscription that remains.
 fn refused(jid: &str, subscription: Option<&PubsubSubscription>) -> Element {
     let state = subscription.map_or("none", PubsubSubscription::state);
     Element::new("subscription", ns::PUBSUB_OWNER).with_attr("jid", jid).with_attr("subscription", state)
 }
 
-/// Makes one change after the other, then answers. Nobody is subscribed who has not agreed.
+/// Makes one change after the other, then replies. Only users who have agreed are subscribed.
 fn next_subscriber(
     world: &mut World,
     call: PubsubCall,
@@ -188,9 +188,9 @@ fn next_subscriber(
     if is_new { agreed(world, call, &subscriber, change) } else { change(world, call, true) }
 }
 
-/// Finds out whether somebody has agreed to hear from the caller. Notifications come from the
-/// service, so that blocking their authors doesn't help: an owner subscribes itself, and those
-/// accounts of this server that see the owner's presence, for they have asked for that. Others
+/// Finds out whether a user has agreed to notifications by the caller. They come from the service,
+/// so blocking their author doesn't help: so an owner may subscribe itself, and those accounts of
+/// this server that see the owner's presence, for they have asked for that. Other users have to
 /// subscribe themselves.
 fn agreed(world: &mut World, call: PubsubCall, jid: &Jid, then: impl FnOnce(&mut World, PubsubCall, bool) + 'static) {
     let is_account = jid.local().is_some() && world.domain(jid.domain()).is_some();
@@ -233,7 +233,7 @@ pub(super) fn set_affiliated(
         let before = jid.as_ref().and_then(|jid| after.affiliation(jid.as_ref()));
         let is_last = before == Some(NodeAffiliation::Owner)
             && affiliation != Some(NodeAffiliation::Owner)
-            // The account itself owns its nodes, whatever else (XEP-0163 §3.1).
+            // The account itself always owns its nodes (XEP-0163 §3.1).
             && (after.owners().count() == 1 || jid.as_ref() == Some(&key.0));
         let fits = before.is_some() || after.affiliations.len() < limits.subscriptions;
         match jid {
@@ -253,7 +253,7 @@ pub(super) fn set_affiliated(
     next_affiliated(world, call, key, good, bad);
 }
 
-/// Returns the entry for a change of an affiliation that is not made, with the one that holds on.
+/// Returns the entry for a refused change of an affiliation, with the one that remains.
 fn unaffiliated(jid: &str, before: Option<NodeAffiliation>) -> Element {
     let name = before.map_or("none", NodeAffiliation::as_str);
     Element::new("affiliation", ns::PUBSUB_OWNER).with_attr("jid", jid).with_attr("affiliation", name)
@@ -300,7 +300,7 @@ fn next_affiliated(
     });
 }
 
-/// Settles what waits for approval (§8.7.4): a user gets it with a higher affiliation; an outcast
+/// Settles a request that waits for approval (§8.7.4): a higher affiliation grants it; an outcast
 /// keeps no subscription.
 fn settle(world: &mut World, key: &NodeKey, jid: Jid, affiliation: Option<NodeAffiliation>) {
     let key = key.clone();
@@ -318,7 +318,7 @@ fn settle(world: &mut World, key: &NodeKey, jid: Jid, affiliation: Option<NodeAf
     });
 }
 
-/// Replies to changes: with success, or with what was wrong (§8.8.2.4, §8.9.2.4).
+/// Replies to changes with success, or with the refused entries (§8.8.2.4, §8.9.2.4).
 fn answer(world: &mut World, call: &PubsubCall, key: &NodeKey, list: &str, bad: Vec<Element>) {
     if bad.is_empty() {
         return call.done(world);
@@ -332,7 +332,7 @@ fn answer(world: &mut World, call: &PubsubCall, key: &NodeKey, list: &str, bad: 
     world.reply(&call.iq, reply);
 }
 
-/// Bytes of a list that comes whole.
+/// The most bytes of a list that is sent whole.
 const WHOLE_BYTES: usize = 256 * 1024;
-/// Entries of a part of a longer one; the longest ones fit as well.
+/// The entries in a part of a longer list; even the longest ones fit.
 const PART: usize = 64;

@@ -1,4 +1,5 @@
-//! News of accounts' nodes, for those who want them without a subscription (XEP-0163 §4.3).
+//! Delivers news of accounts' nodes to resources that want them without a subscription (XEP-0163
+//! §4.3).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::afar::Afar;
 use super::interests::Interests;
 use super::node::{Contacts, NodeKey, PubsubNode, Relation, hears};
 
-/// Gives a packet to the resources of these accounts that want the node.
+/// Delivers a packet to those resources of these accounts that want the node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct NodeNews {
     packet: Packet,
@@ -24,7 +25,7 @@ impl Letter for NodeNews {
 
     fn open(self, world: &mut World) {
         let Self { packet, node, to } = self;
-        // What those want who are on their way here is known when they have come.
+        // The wishes of sessions on their way here are known once they have arrived.
         let (awaited, here): (Vec<_>, _) = to.into_iter().partition(|account| is_awaited(world, account));
         if !awaited.is_empty() {
             world.keep_letter(Self { packet: packet.clone(), node: node.clone(), to: awaited });
@@ -37,19 +38,20 @@ fn is_awaited(world: &World, account: &Jid) -> bool {
     world.domain(account.domain()).is_some() && world.is_awaited(account.bare_str())
 }
 
-/// Gives a notification to those who want it without a subscription.
+/// Sends a notification to those who want it without a subscription.
 pub(super) fn tell(world: &mut World, key: &NodeKey, node: &PubsubNode, packet: &Packet, contacts: &Contacts) {
     let own = Relation { sees_presence: true, groups: Vec::new() };
     let all = contacts.iter().chain([(&key.0, &own)]);
     let mut shards = BTreeMap::<usize, Vec<Jid>>::new();
     for (contact, relation) in all {
         let hears = hears(&node.config, node.affiliation(contact.as_ref()), relation);
-        // §4.3.1: nobody gets it twice, and nobody who is blocked gets it at all.
+        // §4.3.1: no recipient gets it twice, and a blocked contact doesn't get it at all.
         let hears = hears && !world.conceals(key.0.as_ref(), None, contact.as_ref());
         if hears && !node.is_subscribed(contact.as_ref()) {
             let home = match world.domain(contact.domain()) {
                 Some(_) => world.home_of(contact.as_ref()),
-                // What those of other servers want is known where their presence comes in.
+                // The wishes of remote contacts are known at the shard where their presence
+                // arrives.
                 None => world.home_of_text(contact.domain()),
             };
             shards.entry(home).or_default().push(contact.clone());
@@ -60,7 +62,7 @@ pub(super) fn tell(world: &mut World, key: &NodeKey, node: &PubsubNode, packet: 
     }
 }
 
-/// Gives a notification to those resources of accounts that want it.
+/// Delivers a notification to those resources of accounts that want it.
 fn give(world: &mut World, packet: &Packet, node: &str, to: Vec<Jid>) {
     let Some(owner) = packet.sender() else { return };
     let mut wanting = Vec::new();

@@ -12,18 +12,18 @@ use rookery_xml::{Element, Writer};
 use super::config::{Access, NodeConfig, Publish};
 use super::error::{invalid_options, presence_required, specific};
 
-/// Names a node: its host and its id.
+/// The key of a node: its host and its id.
 pub(crate) type NodeKey = (Jid, String);
 
-/// Those who see the presence of the owner of a node, with the groups that the owner has put them
-/// in where that matters.
+/// The contacts that see the presence of a node's owner, with the owner's roster groups for them if
+/// these matter.
 pub(super) type Contacts = Map<Jid, Relation>;
 
 /// A node without its items.
 #[derive(Debug, Clone)]
 pub(crate) struct PubsubNode {
     pub config: NodeConfig,
-    /// The account that answers for it.
+    /// The account against whose limits it counts.
     pub creator: Option<Jid>,
     pub affiliations: BTreeMap<Jid, NodeAffiliation>,
     pub subscriptions: BTreeMap<Jid, PubsubSubscription>,
@@ -32,12 +32,12 @@ pub(crate) struct PubsubNode {
 /// The terms of an address's subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PubsubSubscription {
-    /// An owner has yet to approve it.
+    /// True until an owner has approved it.
     pub pending: bool,
     /// True if the subscriber wants to be notified (§16.4.2, `pubsub#deliver`).
     pub deliver: bool,
-    /// Set if notifications wait for the subscriber who is away. Nobody else can want that: they
-    /// take the place of other senders' messages.
+    /// True if notifications are stored while the subscriber is away. Only the subscriber can
+    /// choose that, since they take space from other senders' messages.
     pub offline: bool,
 }
 
@@ -46,12 +46,12 @@ pub(crate) struct PubsubSubscription {
 pub(crate) struct Relation {
     /// True if the user sees the owner's presence.
     pub sees_presence: bool,
-    /// The groups of the owner's roster that they are in.
+    /// The groups of the owner's roster that the user is in.
     pub groups: Vec<String>,
 }
 
-/// Returns whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060
-/// §9.1), or one of the whitelist.
+/// Returns whether a contact is notified of a node without a subscription: an auto-subscriber
+/// (XEP-0060 §9.1), or one on the whitelist.
 pub(super) fn hears(config: &NodeConfig, affiliation: Option<NodeAffiliation>, relation: &Relation) -> bool {
     match affiliation {
         Some(NodeAffiliation::Owner | NodeAffiliation::Publisher | NodeAffiliation::Member) => return true,
@@ -74,7 +74,7 @@ impl PubsubNode {
         Self { config, creator: Some(owner), affiliations, subscriptions: BTreeMap::new() }
     }
 
-    /// Returns a node as the store has it. `defaults` are for what its configuration doesn't say.
+    /// Returns a node as the store has it. `defaults` fill in what its configuration leaves out.
     pub(crate) fn of(stored: rookery_store::pubsub::NodeRecord, defaults: NodeConfig) -> Self {
         let subscriptions = stored.subscriptions.into_iter();
         Self {
@@ -85,7 +85,7 @@ impl PubsubNode {
         }
     }
 
-    /// Returns the affiliation of somebody, whatever their resource.
+    /// Returns the affiliation of an entity, whatever its resource.
     pub(crate) fn affiliation(&self, entity: JidRef<'_>) -> Option<NodeAffiliation> {
         self.affiliations.get(&entity.bare().to_jid()).copied()
     }
@@ -103,20 +103,21 @@ impl PubsubNode {
             .map(|(owner, _)| owner)
     }
 
-    /// Returns the subscriptions of somebody, whatever the resource.
+    /// Returns the subscriptions of an entity, whatever the resource.
     pub(crate) fn subscriptions_of<'a>(
         &'a self,
         entity: JidRef<'_>,
     ) -> impl Iterator<Item = (&'a Jid, &'a PubsubSubscription)> + use<'a> {
         let bare = entity.bare().to_jid();
-        // Full JIDs sort right behind their bare one and those that continue it.
+        // Full JIDs sort right behind their bare one and behind longer bare ones with the same
+        // prefix.
         let from = self.subscriptions.range(bare.clone()..);
         let until = move |jid: &Jid| jid.as_str().starts_with(bare.as_str());
         let same = entity.bare().to_jid();
         from.take_while(move |(jid, _)| until(jid)).filter(move |(jid, _)| jid.bare() == same.as_ref())
     }
 
-    /// Returns whether an entity has a subscription that is approved.
+    /// Returns whether an entity has an approved subscription.
     pub(crate) fn is_subscribed(&self, entity: JidRef<'_>) -> bool {
         self.subscriptions_of(entity).any(|(_, subscription)| !subscription.pending)
     }
@@ -185,7 +186,7 @@ impl PubsubNode {
 }
 
 impl PubsubSubscription {
-    /// Returns one that is approved, with the default options.
+    /// Returns an approved one with the default options.
     pub(crate) fn new() -> Self {
         Self { pending: false, deliver: true, offline: false }
     }
@@ -198,7 +199,7 @@ impl PubsubSubscription {
         found
     }
 
-    /// Returns the node as the store keeps it.
+    /// Returns the subscription in its stored form.
     pub(crate) fn stored(&self) -> NodeSubscription {
         let is_usual = Self { pending: self.pending, ..Self::new() } == *self;
         let options = match is_usual {
@@ -208,10 +209,10 @@ impl PubsubSubscription {
         NodeSubscription { pending: self.pending, options }
     }
 
-    /// Takes the options of a submitted form over (§6.3.5).
+    /// Applies the options of a submitted form (§6.3.5).
     ///
     /// # Errors
-    /// `invalid-options` where a value is none that an option has.
+    /// `invalid-options` if an option has an invalid value.
     pub(crate) fn apply(&mut self, form: &Form) -> Result<(), StanzaError> {
         for (var, option) in [("pubsub#deliver", &mut self.deliver), (OFFLINE, &mut self.offline)] {
             match form.boolean(var) {
@@ -237,6 +238,6 @@ impl PubsubSubscription {
     }
 }
 
-/// A field that no registry has: its name is in braces (XEP-0068 §3.2).
+/// A field that isn't registered, so its name is in braces (XEP-0068 §3.2).
 const OFFLINE: &str = "{urn:rookery:pubsub:0}offline";
 const SUBSCRIBE_OPTIONS: &str = "http://jabber.org/protocol/pubsub#subscribe_options";

@@ -1,8 +1,8 @@
 //! Notifications: one message for each form, built once, for all recipients (XEP-0060 §12).
 //!
 //! Recipients are the subscribers – those of a node for its owner's roster must still be in it as
-//! the node requires – and, for the node of an account, those who show interest in it (XEP-0163
-//! §4.3), which `news` knows.
+//! the node requires – and, for the node of an account, the contacts who are interested (XEP-0163
+//! §4.3), whom `news` knows.
 
 use std::rc::Rc;
 
@@ -100,7 +100,7 @@ fn to_subscribers(world: &mut World, node: &PubsubNode, packet: &Packet, contact
     let mut subscribers: Vec<(&Jid, bool)> = Vec::new();
     for (jid, subscription) in &node.subscriptions {
         let relation = contacts.get(&jid.to_bare()).unwrap_or(&nobody);
-        // Subscribers to whom the node was closed since hear nothing any more.
+        // Subscribers who have lost access to the node aren't notified any more.
         let may = node.lets_subscribe(jid.as_ref(), relation).is_ok();
         if may && subscription.deliver && !subscription.pending {
             subscribers.push((jid, subscription.offline));
@@ -117,7 +117,7 @@ fn to_subscribers(world: &mut World, node: &PubsubNode, packet: &Packet, contact
     }
 }
 
-/// Continues with the accounts that see somebody's presence: from memory if they are online and
+/// Continues with the accounts that see the owner's presence: from memory if they are online and
 /// that is enough, otherwise from the store.
 pub(super) fn with_contacts(
     world: &mut World,
@@ -147,8 +147,8 @@ pub(super) fn with_contacts(
     });
 }
 
-/// Logs that the store doesn't tell who sees the owner's presence, and returns nobody: only those
-/// hear of the node who need not.
+/// Logs that the store failed to list the owner's contacts, and returns an empty list: then only
+/// recipients who don't depend on it are notified.
 fn nobody<T>(world: &mut World, owner: &Jid, error: &StoreError) -> Vec<T> {
     world.store_failed("looking up who hears of a node", owner, error);
     Vec::new()

@@ -20,7 +20,7 @@ use super::relation::local_owner;
 use super::request::PubsubCall;
 use super::state::{self, NodeChange, defaults};
 
-/// Sends the form that configures a node (§8.2.1).
+/// Sends the configuration form of a node (§8.2.1).
 pub(super) fn configuration(world: &mut World, call: PubsubCall, key: NodeKey, node: Rc<PubsubNode>) {
     let owner = local_owner(world, &node);
     with_groups(world, owner, move |world, groups| {
@@ -42,7 +42,7 @@ pub(super) fn default_configuration(world: &mut World, call: PubsubCall) {
     });
 }
 
-/// Goes on with the groups of an account's roster, sorted; with none if there is no such account.
+/// Continues with the groups of an account's roster, sorted; with none if there is no such account.
 fn with_groups(world: &mut World, owner: Option<Jid>, then: impl FnOnce(&mut World, Vec<String>) + 'static) {
     let Some(owner) = owner else { return then(world, Vec::new()) };
     let roster = world.stores.rosters.get(owner.as_ref());
@@ -51,7 +51,7 @@ fn with_groups(world: &mut World, owner: Option<Jid>, then: impl FnOnce(&mut Wor
             Ok(roster) => roster.items.into_iter().flat_map(|item| item.groups).collect(),
             Err(StoreError::NoAccount) => BTreeSet::new(),
             Err(error) => {
-                // The form is good without: groups can be named that are no options.
+                // The form works without them: groups can be named that aren't offered.
                 world.store_failed("reading the groups of a roster", &owner, &error);
                 BTreeSet::new()
             }

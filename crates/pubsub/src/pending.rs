@@ -17,7 +17,7 @@ use super::request::PubsubCall;
 use super::state;
 use super::subscriptions::{AUTHORIZATION, ask_owner};
 
-/// Returns the node that the form of the command names, whose home deals with it.
+/// Returns the node that the command's form names, whose home runs the command.
 pub(super) fn node_of(iq: &Iq) -> Option<String> {
     let form = Form::within(&iq.payload).filter(|form| form.type_() == "submit")?;
     form.value("pubsub#node").map(str::to_owned)
@@ -41,7 +41,7 @@ pub(super) fn asked(world: &mut World, iq: Iq) {
     }
 }
 
-/// Lists the nodes for which requests wait, to choose from (§8.7.2).
+/// Lists the nodes with pending requests, to choose from (§8.7.2).
 fn all_nodes(world: &mut World, iq: Iq) {
     let found = world.stores.pubsub.affiliations_of(iq.to.bare(), iq.from.bare());
     world.wait(found, move |world, found| match found {
@@ -68,15 +68,15 @@ fn all_nodes(world: &mut World, iq: Iq) {
     });
 }
 
-/// Sends the requests that wait for one node (§8.7.4).
+/// Sends the pending requests of one node (§8.7.4).
 fn one_node(world: &mut World, call: PubsubCall, node: &str) {
     let key = call.key(node);
     state::with_node(world, key.clone(), call, move |world, call, found| match found {
         Ok(Some(node)) if node.is_owner(call.from()) => {
             answer(world, &call.iq, "completed", None);
             let waiting = node.subscriptions.iter().filter(|(_, subscription)| subscription.pending);
-            // They come at once, and must not be more than a session takes. Those that are decided
-            // make room for the next.
+            // They are sent at once, and must not be more than a session can take. Those that are
+            // decided make room for the next.
             let waiting: Vec<Jid> = waiting.map(|(subscriber, _)| subscriber.clone()).take(MOST_REQUESTS).collect();
             for subscriber in &waiting {
                 ask_owner(world, &key, subscriber, call.iq.from.as_ref());
@@ -142,12 +142,12 @@ fn answer(world: &mut World, iq: &Iq, status: &str, form: Option<Form>) {
     world.reply(iq, reply);
 }
 
-/// The command, and the feature that tells of it.
+/// The command, and the feature that announces it.
 pub(super) const GET_PENDING: &str = "http://jabber.org/protocol/pubsub#get-pending";
 const SESSION: &str = "get-pending";
-/// Its name for people.
+/// Its name for display.
 const NAME: &str = "Requests for subscriptions";
-/// Bytes of the nodes to choose from.
+/// The most bytes of the nodes to choose from.
 const FORM_BYTES: usize = 64 * 1024;
-/// Requests that come at once.
+/// The most requests that are sent at once.
 const MOST_REQUESTS: usize = 50;

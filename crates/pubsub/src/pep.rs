@@ -4,29 +4,30 @@
 //! # Recipients of an account's news
 //!
 //! Besides those with a subscription to a node: the resources of the account, and of the contacts
-//! who see its presence, that want the node by their capabilities (`interest`). The account stores
-//! nothing for that: its home knows its contacts, and the home of a contact knows the contact's
+//! who see its presence, that ask for the node by their capabilities (`interest`). Nothing is
+//! stored for that: its home knows its contacts, and the home of a contact knows the contact's
 //! resources. A publication goes as one letter to each shard that is home to any of the contacts,
-//! with one packet; there, the resources that want it get it.
+//! with one packet, which the interested resources get there.
 //!
 //! When a resource becomes available, or wants more than before, it gets the last items. Its home
-//! sends one letter to each shard that is home to any of its contacts, with everything it wants;
-//! there, one question to the store answers for all those contacts. A filter in memory excludes
-//! those who have no such node from the question: for each account that has nodes 32 bits, one for
-//! each class of node ids (`Holders`). So a login costs nothing if nobody has news, and at most
-//! one question per shard if somebody has a little.
+//! sends one letter to each shard that is home to any of its contacts, with all its wishes; there,
+//! one query to the store covers all those contacts. A filter in memory excludes contacts without
+//! such a node from the query: for each account that has nodes 32 bits, one for each class of node
+//! ids (`Holders`). So a login costs nothing if no contact has news, and at most one query per
+//! shard otherwise.
 //!
 //! Last items come in portions: each shard sends the next when the resource has read its last one.
 //! So contacts can't publish more than a client can take at login; and an item that is too large
 //! for a notification is announced without its payload.
 //!
-//! Capabilities in directed presence apply to the account that received it (§4.3.2): it hears
-//! nothing else of a client that announces them in no other way.
+//! Capabilities in directed presence apply to the account that received it (§4.3.2): if a client
+//! announces them in no other way, the account knows of no others.
 //!
 //! # Strangers
 //!
-//! To those who don't see the account's presence, every node that they may not use looks like one
-//! restricted to those who do: whether it exists or not, whether the account exists or not.
+//! To users who don't see the account's presence, every node that they may not use looks like one
+//! restricted to those who do: whether the node exists or not, and whether the account exists or
+//! not.
 //!
 //! # Other servers
 //!
@@ -58,7 +59,7 @@ use super::run::run;
 use super::state::OfAccounts;
 use super::{approval, bookmarks, discovery, interest, limits};
 
-/// Lets every account have nodes.
+/// The module that lets every account have nodes.
 #[derive(Debug)]
 pub struct PersonalEventing;
 
@@ -99,7 +100,7 @@ impl Module for PersonalEventing {
         for feature in discovery::FEATURES.into_iter().chain(discovery::MORE_FEATURES).chain(FEATURES) {
             hooks.feature(Target::Account, feature);
         }
-        // Many clients look for them at the domain.
+        // Many clients look for these features at the domain.
         let of_pubsub = |feature: &&'static str| feature.starts_with(ns::PUBSUB);
         let all = discovery::FEATURES.into_iter().chain(discovery::MORE_FEATURES).chain(FEATURES);
         for feature in all.filter(of_pubsub) {
@@ -140,7 +141,7 @@ impl Module for PersonalEventing {
     }
 }
 
-/// Tells every shard that an account was removed, whose nodes it may still have in memory.
+/// Tells every shard that an account was removed, since its nodes may still be in memory there.
 #[derive(Debug, Serialize, Deserialize)]
 struct PepRemoved;
 
@@ -176,7 +177,7 @@ fn asked(world: &mut World, iq: Iq) {
     });
 }
 
-/// Goes on with a request once it is known how the account sees who asks.
+/// Continues with a request once the asker's relation to the account is known.
 fn related(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, PubsubCall) + 'static) {
     if iq.is_own() {
         let relation = Relation { sees_presence: true, groups: Vec::new() };
@@ -190,9 +191,9 @@ fn related(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, PubsubCall) 
     });
 }
 
-/// Takes an owner's decision about a subscription to an own node (XEP-0060 §8.6).
+/// Takes an owner's decision about a subscription to one of its account's nodes (XEP-0060 §8.6).
 fn decided(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
-    // Most messages are for others, and pass by a look at a few bytes.
+    // Most messages are for others, and are passed over after a look at a few bytes.
     let is_own = to.is_bare() && packet.from_escaped().starts_with(to.as_str().as_bytes());
     if !is_own || packet.sender().is_none_or(|sender| sender.bare() != to) {
         return Delivery::Pass;
@@ -205,7 +206,7 @@ fn decided(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delive
     Delivery::Taken
 }
 
-/// Answers service discovery about a node of an account.
+/// Replies to service discovery about a node of an account.
 pub fn discovered(world: &mut World, iq: Iq) {
     let is_info = iq.payload.ns() == ns::DISCO_INFO;
     let node = iq.payload.attr("node").unwrap_or_default().to_owned();
@@ -215,12 +216,12 @@ pub fn discovered(world: &mut World, iq: Iq) {
     });
 }
 
-/// Goes on with the nodes of an account, for a list of what it has.
+/// Continues with the nodes of an account, for its list of items.
 pub fn nodes(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static) {
     related(world, iq, |world, call| discovery::account_nodes(world, call, then));
 }
 
-/// The features that accounts have and services don't.
+/// The features that accounts have in addition to those of services.
 const FEATURES: [&str; 9] = [
     ns::PUBSUB,
     "urn:xmpp:bookmarks-conversion:0",

@@ -10,7 +10,7 @@ use super::config::Access;
 use super::node::{NodeKey, PubsubNode};
 use super::state::defaults;
 
-/// Takes an item that was published to a node of an account (§3.1). If it is about the avatar, the
+/// Reacts to an item published to a node of an account (§3.1). If it belongs to the avatar, the
 /// photo follows.
 pub(super) fn published(world: &mut World, key: &NodeKey, node: &PubsubNode, item: &Item) {
     let is_it = key.1 == ns::AVATAR_METADATA && key.0.local().is_some() && node.config.access == Access::Open;
@@ -22,7 +22,7 @@ pub(super) fn published(world: &mut World, key: &NodeKey, node: &PubsubNode, ite
     if infos.peek().is_none() {
         return card::set_photo(world, key.0.clone(), None);
     }
-    // The one that is kept here, and not elsewhere.
+    // The image that is stored here, not elsewhere.
     let Some(info) = infos.find(|info| info.attr("url").is_none()) else { return };
     let id = info.attr("id").unwrap_or(&item.id).to_owned();
     let type_ = info.attr("type").unwrap_or("image/png").to_owned();
@@ -33,7 +33,7 @@ pub(super) fn published(world: &mut World, key: &NodeKey, node: &PubsubNode, ite
     });
 }
 
-/// Goes on with the data of an avatar, in Base64, if everybody may see it.
+/// Continues with the data of an avatar, in Base64, if the avatar is public.
 fn with_data(world: &mut World, account: Jid, id: String, then: impl FnOnce(&mut World, Jid, String) + 'static) {
     let node = world.stores.pubsub.node(account.as_ref(), ns::AVATAR_DATA);
     let items = world.stores.pubsub.items(account.as_ref(), ns::AVATAR_DATA, WantedItems::Ids(vec![id]), 0);

@@ -13,7 +13,7 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::{bookmarks, holders};
 
-/// Keeps private elements.
+/// The module that stores private elements.
 #[derive(Debug)]
 pub struct Private;
 
@@ -85,7 +85,7 @@ const BOUNDS: &[Bound] = &[
 
 fn asked(world: &mut World, iq: Iq) {
     if !iq.is_own() {
-        // §2.3: whether there is such an account or not.
+        // §2.3, whether the account exists or not.
         return world.reply_error(&iq, Condition::Forbidden);
     }
     if iq.payload.name() != "query" {
@@ -120,7 +120,7 @@ fn give(world: &mut World, iq: Iq, asked: Element) {
     });
 }
 
-/// Keeps all of the elements or none.
+/// Stores all of the elements or none.
 fn keep(world: &mut World, iq: Iq, elements: Vec<Element>) {
     let options = world.options(iq.to.domain(), NAME);
     let bytes = |key| options.map_or(0, |options| options.number(key));

@@ -17,7 +17,7 @@ use super::node::{NodeKey, PubsubNode};
 use super::request::{MAX_ID, PubsubCall};
 use super::{notify, photo};
 
-/// Publishes to a node that is there (§7.1).
+/// Publishes to an existing node (§7.1).
 pub(super) fn publish(
     world: &mut World,
     call: PubsubCall,
@@ -54,7 +54,7 @@ pub(super) fn publish(
     });
 }
 
-/// Writes an item, and tells `then` the outcome.
+/// Writes an item, and passes the outcome to `then`.
 fn keep(
     world: &mut World,
     key: NodeKey,
@@ -76,7 +76,7 @@ fn write(world: &World, key: &NodeKey, node: &PubsubNode, item: &Item) -> Pendin
     world.stores.pubsub.publish(key.0.as_ref(), &key.1, item.clone(), kept, limits.room())
 }
 
-/// Turns the store's result for an item into an answer.
+/// Turns the store's result for an item into the outcome of the request.
 fn outcome(world: &mut World, key: &NodeKey, written: Result<Published, StoreError>) -> Result<(), StanzaError> {
     let full = |whose: &str| {
         let text = format!("there is no room for the item in {whose}");
@@ -84,7 +84,7 @@ fn outcome(world: &mut World, key: &NodeKey, written: Result<Published, StoreErr
     };
     match written {
         Ok(Published::Kept) => Ok(()),
-        // It was deleted meanwhile.
+        // The node was deleted meanwhile.
         Ok(Published::NoNode) => Err(Condition::ItemNotFound.into()),
         Ok(Published::NodeFull) => full("the node"),
         Ok(Published::CreatorFull) => full("the nodes of the account that has made this one"),
@@ -95,7 +95,7 @@ fn outcome(world: &mut World, key: &NodeKey, written: Result<Published, StoreErr
     }
 }
 
-/// Tells the publisher of a publication, then the subscribers (§7.1.2).
+/// Replies to the publisher, then notifies the subscribers (§7.1.2).
 fn published(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &Rc<PubsubNode>, item: &Item) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("publish").attr("node", &key.1);
@@ -108,8 +108,8 @@ fn published(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &Rc<Pubs
     photo::published(world, key, node, item);
 }
 
-/// Publishes an item that the server itself has made, in the name of the host. `then` hears the
-/// outcome.
+/// Publishes an item that the server itself has made, in the name of the host, and passes the
+/// outcome to `then`.
 pub(super) fn put(
     world: &mut World,
     key: NodeKey,
@@ -132,8 +132,8 @@ fn own_item(world: &World, key: &NodeKey, id: String, payload: Vec<u8>) -> Item 
 }
 
 /// Publishes items in the name of the host, each with its id and payload, and removes those with
-/// the ids in `gone`; the store gets all of it at once. `then` hears when all has been answered,
-/// and of the first write that failed.
+/// the ids in `gone`; the store gets all of it at once. `then` is called when all writes have been
+/// answered, with the first failure.
 pub(super) fn replace(
     world: &mut World,
     key: NodeKey,
@@ -155,11 +155,11 @@ pub(super) fn replace(
     await_replaced(world, key, node, Writes { writes, removed, outcome: Ok(()) }, then);
 }
 
-/// Writes of [`replace`] that are on their way.
+/// The pending writes of [`replace`].
 struct Writes {
     writes: VecDeque<(Item, Pending<Published>)>,
     removed: Option<Pending<Vec<String>>>,
-    /// The first failure of those that have been answered.
+    /// The first failure among the answered ones.
     outcome: Result<(), StanzaError>,
 }
 
@@ -197,18 +197,18 @@ fn await_replaced(
     });
 }
 
-/// Returns the number of items that a node keeps, and the time for which it does.
+/// Returns how many items a node keeps, and since when.
 pub(super) fn kept(config: &NodeConfig, limits: &NodeLimits, now_ms: u64) -> ItemsKept {
     ItemsKept { items: config.max_items.unwrap_or(limits.items).min(limits.items), since_ms: since(config, now_ms) }
 }
 
-/// Returns whether a node meets the publish options: each is a precondition (§7.1.5).
+/// Returns whether a node meets the publish options, each of which is a precondition (§7.1.5).
 fn meets(config: &NodeConfig, options: &Form) -> bool {
     let mut wanted = config.clone();
     wanted.apply(options) == Ok(true) && wanted == *config
 }
 
-/// Returns the payload of an item if it is as the node wants it (§7.1.3).
+/// Returns the payload of an item if it meets the node's configuration (§7.1.3).
 fn check(config: &NodeConfig, item: Option<&Element>, most: usize) -> Result<Vec<u8>, StanzaError> {
     let refused = |name: &str| Err(specific(Condition::BadRequest, name));
     let Some(item) = item else {
@@ -228,7 +228,7 @@ fn check(config: &NodeConfig, item: Option<&Element>, most: usize) -> Result<Vec
     let Some(payload) = payloads.next() else {
         return if config.deliver_payloads { refused("payload-required") } else { Ok(Vec::new()) };
     };
-    // The type is a namespace where it looks like one.
+    // The type is a namespace if it looks like one.
     let is_other = config.type_.contains(':') && payload.ns() != config.type_;
     if payloads.next().is_some() || is_other {
         return refused("invalid-payload");
@@ -244,7 +244,7 @@ fn id_of(item: Option<&Element>) -> Option<&str> {
     item?.attr("id").filter(|id| !id.is_empty())
 }
 
-/// Removes items and tells the subscribers if they are to hear of it (§7.2).
+/// Removes items, and notifies the subscribers if the node is configured to (§7.2).
 pub(super) fn retract(
     world: &mut World,
     call: PubsubCall,
@@ -261,7 +261,7 @@ pub(super) fn retract(
             remove(world, call, key, node.clone(), ids, notify)
         }
         _ if !node.lets_publish(call.from()) => call.refuse(world, Condition::Forbidden),
-        // Others remove what they have published themselves.
+        // Other publishers may remove their own items.
         _ => {
             let theirs = world.stores.pubsub.items(key.0.as_ref(), &key.1, WantedItems::Ids(ids.clone()), 0);
             let node = node.clone();

@@ -1,4 +1,4 @@
-//! Finds out how the owner of a node sees those who request it.
+//! Finds out the relation of an asker to a node's owner.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -8,8 +8,8 @@ use super::error::failed;
 use super::node::{PubsubNode, Relation};
 use super::request::PubsubCall;
 
-/// Finds out how an account sees who asks, then goes on; with nothing if the store failed, of which
-/// who asks has heard.
+/// Finds out how an account sees the asker, then calls `then`; with `None` if the store failed,
+/// after the asker got an error.
 pub(super) fn relation(
     world: &mut World,
     owner: &Jid,
@@ -34,7 +34,7 @@ pub(super) fn relation(
     });
 }
 
-/// Returns the owner of a node whose roster says who may use it: the first who has an account here.
+/// Returns the owner of a node whose roster decides who may use it: the first with an account here.
 pub(super) fn local_owner(world: &World, node: &PubsubNode) -> Option<Jid> {
     node.owners().find(|owner| owner.local().is_some() && world.domain(owner.domain()).is_some()).cloned()
 }

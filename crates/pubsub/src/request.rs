@@ -11,16 +11,16 @@ use super::error::{invalid_options, nodeid_required, presence_required, specific
 use super::node::{NodeKey, Relation};
 use super::state::Asks;
 
-/// A request: the IQ, with the asker and the host that is asked.
+/// A request: the IQ, with the asker and the host that it is for.
 #[derive(Debug, Clone)]
 pub(crate) struct PubsubCall {
     pub iq: Iq,
-    /// The asker's relation to the owner, once it had to be known.
+    /// The asker's relation to the owner, once it has been looked up.
     pub relation: Option<Relation>,
 }
 
 impl PubsubCall {
-    /// Returns the key of a node of the host that is asked.
+    /// Returns the key of a node on the request's host.
     pub(crate) fn key(&self, node: &str) -> NodeKey {
         (self.iq.to.to_bare(), node.to_owned())
     }
@@ -40,9 +40,9 @@ impl PubsubCall {
         world.reply_done(&self.iq);
     }
 
-    /// Answers with an error. To a stranger every node of an account that it can't use looks like
-    /// one for those who see the account's presence: so nobody learns which nodes there are, nor
-    /// whether there is such an account.
+    /// Replies with an error. To a stranger, every node of an account that it can't use looks like
+    /// one restricted to those who see the account's presence. So strangers learn neither which
+    /// nodes exist, nor whether the account does.
     pub(crate) fn refuse(&self, world: &mut World, error: impl Into<StanzaError>) {
         let error = error.into();
         let tells_nothing = matches!(
@@ -140,7 +140,7 @@ impl RequestAction {
         if payload.ns() == ns::PUBSUB_OWNER { Self::of_owner(iq, action) } else { Self::of_anybody(iq, action) }
     }
 
-    /// Returns the node that has to be there for it, if it is about one.
+    /// Returns the node that has to exist for it, if it is about one.
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Self::Create { node, .. } | Self::Subscriptions { node } | Self::Affiliations { node } => node.as_deref(),
@@ -245,7 +245,7 @@ impl RequestAction {
     }
 }
 
-/// Returns whether an element only says more about the one before: options of a subscription, the
+/// Returns whether an element only supplements the one before: options of a subscription, the
 /// configuration of a new node.
 fn is_companion(payload: &Element, child: &Element) -> bool {
     let first = payload.children().next().map(Element::name);
@@ -261,7 +261,7 @@ fn node(element: &Element) -> Option<&str> {
     element.attr("node").filter(|node| !node.is_empty())
 }
 
-/// Returns a name for something new, if it is not too long.
+/// Returns an id for something new, unless it is too long.
 fn id(id: Option<String>) -> Result<Option<String>, StanzaError> {
     match id {
         Some(id) if id.len() > MAX_ID => {
@@ -271,7 +271,7 @@ fn id(id: Option<String>) -> Result<Option<String>, StanzaError> {
     }
 }
 
-/// Returns the form in an element. `None` if it has none, or one that says to change nothing.
+/// Returns the form in an element. `None` if it has none, or one that was cancelled.
 fn read_form(parent: &Element) -> Result<Option<Form>, StanzaError> {
     let Some(x) = parent.child("x", ns::DATA_FORMS) else { return Ok(None) };
     match Form::read(x) {
@@ -304,8 +304,8 @@ fn same_account(iq: &Iq, jid: &str, error: impl Fn() -> StanzaError) -> Result<J
     if jid.bare() == iq.from.bare() { Ok(jid) } else { Err(error()) }
 }
 
-/// Reads the changes of an owner: addresses with their new values. An entry that says nothing
-/// changes nothing (§8.8.2.1, §8.9.2.1).
+/// Reads the changes of an owner: addresses with their new values. An entry without a value changes
+/// nothing (§8.8.2.1, §8.9.2.1).
 fn changes(action: &Element, what: &str) -> Result<Vec<(String, String)>, StanzaError> {
     let entries = action.children().filter(|child| child.is(what, ns::PUBSUB_OWNER));
     let mut changes = Vec::new();
@@ -337,9 +337,9 @@ fn is_true(value: Option<&str>) -> bool {
     matches!(value, Some("1" | "true"))
 }
 
-/// Bytes of the id of a node or an item, as of the parts of a JID (RFC 7622 §3).
+/// The most bytes of the id of a node or an item, the same as for the parts of a JID (RFC 7622 §3).
 pub(super) const MAX_ID: usize = 1023;
-/// Items that a request may name.
+/// The most items that a request may name.
 const MAX_IDS: usize = 1000;
-/// Entities that an owner may change at once.
+/// The most entities that an owner may change at once.
 const MAX_CHANGES: usize = 200;

@@ -15,10 +15,10 @@ pub(super) fn run(world: &mut World, call: PubsubCall, action: RequestAction) {
     match action {
         RequestAction::DefaultConfiguration => return owner::default_configuration(world, call),
         RequestAction::DefaultOptions => return subscribe::default_options(world, &call),
-        // Whether there is such a node is not told.
+        // The reply doesn't reveal whether the node exists.
         RequestAction::Subscriptions { node } => return members::own_subscriptions(world, call, node),
         RequestAction::Affiliations { node } => return members::own_affiliations(world, call, node),
-        // Only a service makes names up, and has done so.
+        // Only a service makes up ids, and has done so already.
         RequestAction::Create { node: None, .. } => return call.refuse(world, error::nodeid_required()),
         _ => {}
     }
@@ -31,7 +31,7 @@ pub(super) fn run(world: &mut World, call: PubsubCall, action: RequestAction) {
     });
 }
 
-/// Goes on where the node isn't there.
+/// Continues without a node, because it doesn't exist.
 fn without_node(world: &mut World, call: PubsubCall, action: RequestAction) {
     match action {
         RequestAction::Create { node: Some(node), form } => create::create(world, call, &node, form),
@@ -45,7 +45,7 @@ fn without_node(world: &mut World, call: PubsubCall, action: RequestAction) {
     }
 }
 
-/// Finds out how the owner of a node sees who asks, where that matters and isn't known.
+/// Looks up the asker's relation to the node's owner, if it matters and isn't known.
 fn with_relation(world: &mut World, call: PubsubCall, action: RequestAction, node: Rc<PubsubNode>) {
     let matters = matches!(action, RequestAction::Subscribe { .. } | RequestAction::Items { .. })
         && node.asks_roster(call.from());
@@ -61,7 +61,7 @@ fn with_relation(world: &mut World, call: PubsubCall, action: RequestAction, nod
     });
 }
 
-/// Carries out what needs a node.
+/// Carries out an action that needs a node.
 fn carry_out(world: &mut World, call: PubsubCall, action: RequestAction, node: Rc<PubsubNode>) {
     let key = call.key(action.node().unwrap_or_default());
     let is_owner = node.is_owner(call.from());

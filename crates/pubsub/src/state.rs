@@ -1,18 +1,17 @@
 //! The nodes that a shard is home to: operations on one are carried out in order, and those in use
 //! are in memory.
 //!
-//! An operation runs when its node is there: at once if it is, else when the store has answered. An
-//! operation that changes a node holds it ([`hold`]) until the store has taken the change; later
-//! ones wait in line. What leaves the node as it is, a publication above all, holds nothing: the
-//! store carries out what it is called for in the order of the calls for one host, so those never
-//! wait for each other.
+//! An operation runs when its node is loaded: at once, or when the store has answered. An operation
+//! that changes a node holds it ([`hold`]) until the store has taken the change; later ones wait in
+//! line. Operations that leave the node as it is, above all publications, hold nothing: the store
+//! carries out the calls for one host in their order, so they never wait for each other.
 //!
 //! # Invariants
 //!
-//! * A node in memory is what the store has, or is held.
+//! * A node in memory equals the stored one, or is held.
 //! * Nothing is borrowed while an operation runs: it may use any node, its own too.
-//! * The memory for nodes is bounded by their number and by what they say of others.
-//! * What waits is bounded in number and in bytes, of which one sender has a quarter at most.
+//! * The memory for nodes is bounded by their number and by their entries about others.
+//! * Waiting operations are bounded in number and in bytes; one sender has a quarter at most.
 
 use rookery_base::{Map, Set};
 use std::collections::VecDeque;
@@ -26,19 +25,19 @@ use super::error::Withheld;
 use super::limits::WAITING;
 use super::node::{NodeKey, PubsubNode};
 
-/// A node; nothing if there is no such node, or why it can't be had.
+/// A node; `None` if it doesn't exist, or the reason why it can't be loaded.
 pub(super) type FoundNode = Result<Option<Rc<PubsubNode>>, Withheld>;
 
 /// An operation that needs a node.
 type NodeOperation = Box<dyn FnOnce(&mut World, FoundNode)>;
 
-/// One that waits in line, and for whom.
+/// An operation that waits in line, with the custody of its stanza.
 type WaitingOperation = (NodeOperation, Option<Custody>);
 
-/// Carries what asks for a node, and takes memory while it waits.
+/// The stanza or request behind an operation, which takes memory while it waits.
 pub(super) trait Asks: 'static {
-    /// Returns the bare JID whose share of what may wait it takes, and how many bytes; `None` for a
-    /// part of an operation that has had its turn, which is never refused.
+    /// Returns the bare JID whose share of the waiting line it takes, and the bytes; `None` for a
+    /// later part of an operation that has had its turn, which is never refused.
     fn takes(&self) -> Option<(&str, usize)>;
 }
 
@@ -54,7 +53,7 @@ impl Asks for Iq {
     }
 }
 
-/// Asks with what an address has sent that is no request.
+/// A stanza that is no request.
 pub(super) struct SentOther {
     pub from: Jid,
     pub bytes: usize,
@@ -70,10 +69,10 @@ impl Asks for SentOther {
 pub(super) struct HomeNodes {
     at_hand: AtHand,
     busy: Map<NodeKey, Busy>,
-    /// The share that each sender has of what waits for nodes.
+    /// Divides the waiting line for nodes among the senders.
     waiting: Share,
-    /// The accounts whose requests for subscriptions owners have heard of recently, by node, and
-    /// the time since when they are remembered, milliseconds.
+    /// The accounts about whose requests for subscriptions owners were notified recently, by node,
+    /// and the time since when they are remembered, in milliseconds.
     asked: (Set<(NodeKey, Jid)>, u64),
 }
 
@@ -102,36 +101,36 @@ impl std::fmt::Debug for HomeNodes {
     }
 }
 
-/// Nodes of two generations: when the younger one is full it becomes the older one, whose nodes go
-/// that nobody has used since.
+/// Nodes of two generations: when the younger one is full it becomes the older one, and nodes that
+/// weren't used since are dropped.
 #[derive(Default)]
 struct AtHand {
     young: Map<NodeKey, Rc<PubsubNode>>,
     old: Map<NodeKey, Rc<PubsubNode>>,
-    /// Subscriptions and affiliations of the younger ones.
+    /// The number of subscriptions and affiliations in the younger generation.
     entries: usize,
 }
 
-/// A node that somebody holds, or that is being loaded.
+/// A node that is held, or being loaded.
 #[derive(Default)]
 struct Busy {
     holders: u32,
     line: VecDeque<WaitingOperation>,
 }
 
-/// Tells what has become of a node that was held.
+/// The outcome for a node that was held.
 pub(super) enum NodeChange {
-    /// It is what it was.
+    /// It is unchanged.
     None,
     /// It is new.
     Put(Box<PubsubNode>),
-    /// It has changed so.
+    /// It has been changed in this way.
     Edit(Box<dyn FnOnce(&mut PubsubNode)>),
-    /// It has to be loaded again, or is no more.
+    /// It has to be loaded again, or doesn't exist any more.
     Forget,
 }
 
-/// Returns the home of a node: that of its account, or for a service's node its own.
+/// Returns the home of a node: that of its account, or the node's own for one of a service.
 pub(super) fn home_of(world: &World, (host, node): &NodeKey) -> usize {
     match host.local() {
         Some(_) => world.home_of(host.as_ref()),
@@ -144,7 +143,7 @@ pub(super) fn home_at(world: &World, host: &str, node: &str) -> usize {
     world.home_of_text(&format!("{host}/{node}"))
 }
 
-/// Returns the nodes among which those of a host are.
+/// Returns the nodes to which those of a host belong.
 fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut HomeNodes {
     match host.local() {
         Some(_) => &mut world.state_mut::<OfAccounts>().0,
@@ -152,8 +151,8 @@ fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut HomeNodes {
     }
 }
 
-/// Runs `operation` with a node and what asks for it, after what waits for that node already. What
-/// may not wait hears that too much does.
+/// Runs `operation` with a node, after the operations that wait for that node already. One that may
+/// not wait gets [`Withheld::Crowded`].
 pub(super) fn with_node<A: Asks>(
     world: &mut World,
     key: NodeKey,
@@ -195,14 +194,14 @@ fn wait<A: Asks>(
     nodes(world, &key.0).busy.entry(key.clone()).or_default().line.push_back(waiting);
 }
 
-/// Lets everything that comes for a node wait. It must be [let go](let_go).
+/// Makes all operations on a node wait. It must be [let go](let_go).
 pub(super) fn hold(world: &mut World, key: &NodeKey) {
     nodes(world, &key.0).busy.entry(key.clone()).or_default().holders += 1;
 }
 
 /// Ends a hold.
 pub(super) fn let_go(world: &mut World, key: NodeKey, change: NodeChange) {
-    // Its home may have moved meanwhile: then others change it from now on.
+    // Its home may have moved meanwhile: then another shard changes it from now on.
     let change = if home_of(world, &key) == world.shard() { change } else { NodeChange::Forget };
     let nodes = nodes(world, &key.0);
     match change {
@@ -218,9 +217,9 @@ pub(super) fn let_go(world: &mut World, key: NodeKey, change: NodeChange) {
     go_on(world, key);
 }
 
-/// Returns whether owners hear of a request for a subscription now: once in a while for each
-/// account. Otherwise an account that asks and withdraws again and again would fill what waits
-/// for them. They can ask for pending requests (XEP-0060 §8.7).
+/// Returns whether owners are notified of a request for a subscription: once in a while for each
+/// account. Otherwise an account that subscribes and withdraws again and again would fill the
+/// owners' queues. They can ask for pending requests (XEP-0060 §8.7).
 pub(super) fn may_ask(world: &mut World, key: &NodeKey, subscriber: &Jid) -> bool {
     let now_ms = world.time();
     let asked = &mut nodes(world, &key.0).asked;
@@ -230,20 +229,20 @@ pub(super) fn may_ask(world: &mut World, key: &NodeKey, subscriber: &Jid) -> boo
     asked.0.insert((key.clone(), subscriber.to_bare()))
 }
 
-/// Notes that an owner has decided: the next request is heard.
+/// Notes that an owner has decided: the next request causes a notification.
 pub(super) fn decided(world: &mut World, key: &NodeKey, subscriber: &Jid) {
     nodes(world, &key.0).asked.0.remove(&(key.clone(), subscriber.to_bare()));
 }
 
 impl HomeNodes {
-    /// Forgets all nodes in memory, which something other than their homes may have changed, as the
-    /// removal of an account does, or their homes are others now.
+    /// Drops all nodes from memory: something other than their homes may have changed them, such as
+    /// the removal of an account, or their homes have moved.
     pub(super) fn forget_all(&mut self) {
         self.at_hand = AtHand::default();
     }
 }
 
-/// Works off what waits for a node until something holds it.
+/// Runs the operations that wait for a node until one of them holds it.
 fn go_on(world: &mut World, key: NodeKey) {
     loop {
         let nodes = nodes(world, &key.0);
@@ -280,7 +279,7 @@ fn load(world: &mut World, key: NodeKey, operation: NodeOperation) {
     });
 }
 
-/// Returns the configuration of a node for which nobody has said anything.
+/// Returns the default configuration of a node.
 pub(super) fn defaults(host: &Jid, node: &str) -> NodeConfig {
     if host.local().is_some() { NodeConfig::of_account(node) } else { NodeConfig::of_service() }
 }
@@ -305,8 +304,8 @@ impl AtHand {
         self.young.insert(key, node);
     }
 
-    /// Changes a node that is in memory; the store gives the new one where it isn't. A task that
-    /// still has the old one keeps it.
+    /// Changes a node that is in memory; otherwise the store returns the new one when it is loaded.
+    /// A task that still has the old one keeps it.
     fn edit(&mut self, key: &NodeKey, edit: impl FnOnce(&mut PubsubNode)) {
         if let Some(node) = self.young.get_mut(key).or_else(|| self.old.get_mut(key)) {
             let before = entries(node);
@@ -325,12 +324,12 @@ fn entries(node: &PubsubNode) -> usize {
     node.affiliations.len() + node.subscriptions.len()
 }
 
-/// Subscriptions and affiliations of all nodes that a shard has in memory, besides those of the
-/// last one.
+/// The most subscriptions and affiliations of all nodes that a shard has in memory, not counting
+/// those of the last one.
 const MAX_ENTRIES: usize = 400_000;
-/// Nodes that a shard has in memory.
+/// The most nodes that a shard has in memory.
 const MAX_AT_HAND: usize = 20_000;
-/// The milliseconds for which owners hear of no other request of the same account.
+/// The milliseconds for which owners aren't notified of another request of the same account.
 const ASKED_MS: u64 = 3_600_000;
-/// Requests that are remembered.
+/// The most requests that are remembered.
 const MAX_ASKED: usize = 10_000;

@@ -18,7 +18,7 @@ use super::request::PubsubCall;
 use super::state::{self, NodeChange};
 use super::subscriptions::{ask_owners, tell_owners, write};
 
-/// Subscribes (§6.1) somebody whose relation to the owner is known where it matters.
+/// Subscribes (§6.1) an asker whose relation to the owner is known if it matters.
 pub(super) fn subscribe(
     world: &mut World,
     call: PubsubCall,
@@ -80,7 +80,7 @@ fn too_many() -> StanzaError {
     specific(Condition::PolicyViolation, "too-many-subscriptions").with_type(ErrorType::Wait)
 }
 
-/// Begins a subscription: the last item goes out, and owners may hear of it.
+/// Starts a subscription: sends the last item, and notifies the owners if they want that.
 pub(super) fn begun(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, subscriber: &Jid) {
     tell_owners(world, key, node, subscriber, Some(&PubsubSubscription::new()));
     if node.config.send_last == SendLast::Never || !node.config.persist_items {
@@ -142,7 +142,7 @@ pub(super) fn set_options(world: &mut World, call: PubsubCall, key: NodeKey, nod
     });
 }
 
-/// Sends the options of a subscription for which none was set (§6.4).
+/// Sends the default options of a subscription (§6.4).
 pub(super) fn default_options(world: &mut World, call: &PubsubCall) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("default");

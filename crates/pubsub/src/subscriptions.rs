@@ -1,5 +1,5 @@
-//! Messages about subscriptions: requests that owners decide (XEP-0060 §8.6), and what owners and
-//! subscribers hear of them (§8.8.4).
+//! Messages about subscriptions: requests that owners decide (XEP-0060 §8.6), and notifications of
+//! owners and subscribers (§8.8.4).
 
 use rookery_fanout::Packet;
 use rookery_hub::World;
@@ -10,10 +10,11 @@ use rookery_xml::{Writer, ns};
 use super::event::fleeting;
 use super::node::{NodeKey, PubsubNode, PubsubSubscription};
 
-/// Asks the owners of a node whether somebody may subscribe (§8.6).
+/// Asks the owners of a node whether a user may subscribe (§8.6).
 pub(super) fn ask_owners(world: &mut World, key: &NodeKey, node: &PubsubNode, subscriber: &Jid) {
     let Some(packet) = request(world, key, subscriber) else { return };
-    // It waits for the account that has made the node. Others may be owners without knowing.
+    // The request waits for the account that created the node. Others may be owners without
+    // knowing.
     let (makers, others): (Vec<&Jid>, Vec<&Jid>) =
         node.owners().partition(|owner| node.creator.as_ref() == Some(*owner));
     world.fan_out(&packet, makers.into_iter().map(Jid::as_ref));
@@ -44,7 +45,7 @@ fn request(world: &mut World, key: &NodeKey, subscriber: &Jid) -> Option<Packet>
     Packet::built(&message.finish()).ok()
 }
 
-/// Tells a subscriber what an owner has made of the subscription (§8.8.4).
+/// Tells a subscriber how an owner has changed the subscription (§8.8.4).
 pub(super) fn tell_subscriber(
     world: &mut World,
     key: &NodeKey,
@@ -57,7 +58,7 @@ pub(super) fn tell_subscriber(
     }
 }
 
-/// Tells the owners of a subscription, if they want to hear of it.
+/// Notifies the owners of a subscription, if they want that.
 pub(super) fn tell_owners(
     world: &mut World,
     key: &NodeKey,
@@ -85,7 +86,7 @@ fn news(
     Packet::built(&message.finish()).ok()
 }
 
-/// Writes a subscription; `None` is one that there is not.
+/// Writes a subscription; `None` stands for one that doesn't exist.
 pub(super) fn write(out: &mut Writer, node: Option<&str>, jid: &Jid, subscription: Option<&PubsubSubscription>) {
     let state = subscription.map_or("none", PubsubSubscription::state);
     out.start("subscription").opt_attr("node", node).attr("jid", jid.as_str()).attr("subscription", state).end();

@@ -1,9 +1,9 @@
 //! XEP-0054: vcard-temp, and the hash of its photo in presence (XEP-0153, XEP-0398).
 //!
-//! A vCard is for everybody; an account without one looks like one that doesn't exist. Its photo
-//! and the avatar in the account's nodes (XEP-0084) are one: `avatar` carries each change over to
-//! the other. The photo's hash is in memory with the account, and stands in every available
-//! presence of a client that leaves the place for it.
+//! A vCard is public; an account without one looks like one that doesn't exist. Its photo and the
+//! avatar in the account's nodes (XEP-0084) are one: `avatar` carries each change over to the
+//! other. The photo's hash is in memory with the account, and is added to every available presence
+//! of a client that leaves it empty.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::failure::condition;
@@ -18,7 +18,7 @@ use rookery_xml::{Element, Kind, Writer, ns};
 use super::avatar;
 use super::card::{BYTES, DOCUMENT, NAME, Photo, PhotoHash, announce, most_bytes};
 
-/// Keeps a card for each account.
+/// The module that stores a card for each account.
 #[derive(Debug)]
 pub struct Vcard;
 
@@ -105,7 +105,7 @@ fn give(world: &mut World, iq: Iq) {
     });
 }
 
-/// Keeps the card that an account sends (§3.2).
+/// Stores the card that an account sends (§3.2).
 fn keep(world: &mut World, iq: Iq) {
     let bytes = Writer::write(&iq.payload).into_bytes();
     if bytes.len() as u64 > most_bytes(world, iq.to.as_ref()) {
@@ -128,8 +128,8 @@ fn keep(world: &mut World, iq: Iq) {
     });
 }
 
-/// Returns presence with the hash of the photo, if it has none or another. An empty one is the
-/// client's wish to show none.
+/// Returns presence with the hash of the photo, if it has none or another. An empty one means that
+/// the client wants to show none.
 fn stamped(world: &mut World, packet: &Packet) -> Option<Packet> {
     let sender = packet.sender()?;
     let hash = world.document::<PhotoHash>(sender.bare())?;

@@ -30,7 +30,7 @@ pub(crate) struct Occupant {
     pub seats: Vec<OccupantSeat>,
     /// Its stable pseudonym (XEP-0421).
     pub id: String,
-    /// Its presence as those see it who may see its real JID; built when first asked for.
+    /// Its presence for occupants who may see its real JID; built on first use.
     pub open: Option<Packet>,
     /// Its presence as all others see it.
     pub veiled: Option<Packet>,

@@ -22,7 +22,7 @@ pub(super) fn service_info(world: &mut World, iq: &Iq, options: &Options) {
     world.reply(iq, reply);
 }
 
-/// Lists the devices, page by page (§5.2). Those who may use none see none.
+/// Lists the devices, page by page (§5.2). Users who may not use the service see none.
 pub(super) fn service_items(world: &mut World, iq: &Iq, options: &Options) {
     let source = world.state::<DataState>().data.source();
     let nodes = source.filter(|_| lets_in(world, options, &iq.from)).map(|source| source.nodes());
@@ -42,7 +42,7 @@ pub(super) fn service_items(world: &mut World, iq: &Iq, options: &Options) {
         let title = Some(listed.title.as_str()).filter(|title| !title.is_empty());
         reply.start("item").attr("jid", iq.to.as_str()).attr("node", &listed.node).opt_attr("name", title).end();
     }
-    // A client that gets less than there is has to know, asked or not.
+    // A client that gets an incomplete list has to know, whether it asked for a part or not.
     if page.is_some() || found.len() < nodes.len() {
         answer.write(&mut reply);
     }
@@ -100,7 +100,7 @@ pub(super) fn node_items(world: &mut World, iq: &Iq, node: &str, options: &Optio
     world.reply(iq, reply);
 }
 
-/// Sends the last reading (§6.5), if somebody is subscribed and it has come.
+/// Sends the last reading (§6.5), if the node has subscribers and a reading.
 pub(super) fn items(world: &mut World, call: &PubsubCall, node: &str, ids: &[String]) {
     if let Err(error) = described(world, &call.iq, node) {
         return call.refuse(world, error);
@@ -116,7 +116,7 @@ pub(super) fn items(world: &mut World, call: &PubsubCall, node: &str, ids: &[Str
     world.reply(&call.iq, reply);
 }
 
-/// Sorted.
+/// The features, sorted.
 const FEATURES: [&str; 12] = [
     ns::DISCO_INFO,
     ns::DISCO_ITEMS,
@@ -132,7 +132,7 @@ const FEATURES: [&str; 12] = [
     "http://jabber.org/protocol/pubsub#subscription-options",
 ];
 const META_DATA: &str = "http://jabber.org/protocol/pubsub#meta-data";
-/// A field that no registry has: its name is in braces (XEP-0068 §3.2).
+/// A field that isn't registered, so its name is in braces (XEP-0068 §3.2).
 const UNITS: &str = "{urn:rookery:reading:0}units";
-/// Nodes in an answer.
+/// The most nodes in a reply.
 const MAX_LISTED: usize = 200;

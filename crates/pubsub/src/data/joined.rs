@@ -6,16 +6,16 @@ use std::sync::{Arc, OnceLock};
 use super::source::DataSource;
 use super::subscriptions::Subscriptions;
 
-/// The source and the subscriptions that all shards share. Clones mean the same.
+/// The source and the subscriptions that all shards share. Clones share the data.
 #[derive(Clone, Default)]
 pub struct Data(Arc<DataCommon>);
 
-/// The same for all shards.
+/// The part that is the same for all shards.
 #[derive(Default)]
 pub struct DataCommon {
     source: OnceLock<Arc<dyn DataSource>>,
     pub(super) subscriptions: Subscriptions,
-    /// Nodes that are open, on all shards.
+    /// The number of open nodes, on all shards.
     pub(super) open: AtomicUsize,
 }
 
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Data {
 }
 
 impl Data {
-    /// Joins a source, before the shards start. Only the first one counts.
+    /// Attaches a source, before the shards start. Only the first call counts.
     pub fn join(&self, source: Arc<dyn DataSource>) {
         let _ = self.0.source.set(source);
     }

@@ -1,5 +1,4 @@
-//! Restores the subscribers from before the server was stopped: every shard takes up the nodes
-//! that are at home there.
+//! Restores subscribers after a restart: every shard takes up the nodes that are at home there.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -9,7 +8,7 @@ use super::options::NAME;
 use super::source::Topic;
 use super::state::{DataState, SubscriptionTerms, home};
 
-/// Closes the nodes that are at home elsewhere now, and takes up those that have come here.
+/// Closes the nodes whose homes have moved away, and takes up those that have moved here.
 pub(super) fn moved(world: &mut World) {
     let here = world.shard();
     let all = world.state::<DataState>().nodes.iter();
@@ -23,7 +22,7 @@ pub(super) fn moved(world: &mut World) {
     load(world);
 }
 
-/// Takes them up, of all domains that have the service.
+/// Takes up the nodes of all domains that have the service.
 pub(super) fn load(world: &mut World) {
     let domains = world.settings().domains.iter();
     let services = domains.filter_map(|domain| {
@@ -37,7 +36,7 @@ pub(super) fn load(world: &mut World) {
     }
 }
 
-/// Looks through the nodes behind one.
+/// Takes up one page of the nodes that sort behind `after`.
 fn page(world: &mut World, host: Jid, usual: u64, after: &str) {
     let found = world.stores.pubsub.nodes(host.as_ref(), host.as_ref(), after, PAGE);
     world.wait(found, move |world, found| match found {
@@ -62,7 +61,7 @@ fn take_up(world: &mut World, host: Jid, usual: u64, node: String) {
         Ok(found) => {
             let topic = Topic { host: host.domain().to_owned(), node };
             for (jid, subscription) in found.into_iter().flat_map(|found| found.subscriptions) {
-                // A change that came meanwhile is newer.
+                // A change made meanwhile is newer.
                 let shard = world.shard();
                 let state = world.state_mut::<DataState>();
                 if state.terms(&topic, &jid).is_none() {
@@ -74,5 +73,5 @@ fn take_up(world: &mut World, host: Jid, usual: u64, node: String) {
     });
 }
 
-/// Nodes that are looked at together.
+/// The number of nodes in a page.
 const PAGE: usize = 1000;

@@ -24,7 +24,7 @@ pub(super) const BOUNDS: &[Bound] = &[
 /// The key of the option for the subscriptions of an account.
 pub(super) const SUBSCRIPTIONS: &str = "subscriptions";
 
-/// The key of the option for the nodes that are read.
+/// The key of the option for the number of open nodes.
 pub(super) const NODES: &str = "nodes";
 
 pub(super) const OPTIONS: [OptionSpec; 7] = [
@@ -72,7 +72,7 @@ pub(super) const OPTIONS: [OptionSpec; 7] = [
     },
 ];
 
-/// Returns whether somebody may use the service.
+/// Returns whether a user may use the service.
 pub(super) fn lets_in(world: &World, options: &Options, who: &Jid) -> bool {
     option::may_use(world, options.list("access"), who)
 }

@@ -1,7 +1,8 @@
-//! Notifications: one packet for each reading, built once, for all whose turn it is.
+//! Notifications: one packet per reading, built once, for all subscribers that are due.
 //!
-//! Subscribers of a node who are notified equally often share a pace. A reading goes out at once
-//! if the last notification was long enough ago; otherwise the newest one goes out when it is.
+//! Subscribers of a node who are notified at the same interval share a pace. A reading goes out at
+//! once if the last notification was long enough ago; otherwise the newest reading goes out when
+//! the interval is over.
 
 use std::sync::Arc;
 
@@ -14,14 +15,14 @@ use tracing::warn;
 use super::source::{Reading, Topic};
 use super::state::DataState;
 
-/// Gives a shard what was read of nodes that were opened there.
+/// Delivers readings to a shard, from nodes that were opened there.
 pub fn deliver(world: &mut World, readings: Vec<(Arc<Topic>, Reading)>) {
     for (topic, reading) in readings {
         one(world, &topic, reading);
     }
 }
 
-/// Sends the last reading to somebody who has just subscribed (XEP-0060 §6.1.7).
+/// Sends the last reading to a new subscriber (XEP-0060 §6.1.7).
 pub(super) fn last(world: &mut World, topic: &Topic, reading: &Reading, to: &Jid) {
     if let Some(packet) = notification(world, topic, reading) {
         let packet = packet.with_child(&delay::element(&topic.host, reading.unix_ms));
@@ -32,7 +33,7 @@ pub(super) fn last(world: &mut World, topic: &Topic, reading: &Reading, to: &Jid
 fn one(world: &mut World, topic: &Arc<Topic>, reading: Reading) {
     let now = world.uptime_ms();
     let (mut to, mut later) = (Vec::new(), Vec::new());
-    // It may have been closed while this was under way.
+    // The node may have been closed while the reading was on its way.
     let Some(node) = world.state_mut::<DataState>().nodes.get_mut(&**topic) else { return };
     for pace in node.paces.iter_mut().filter(|pace| !pace.waits) {
         let due = pace.sent_at.map_or(now, |sent_at| sent_at + pace.interval);
@@ -52,7 +53,7 @@ fn one(world: &mut World, topic: &Arc<Topic>, reading: Reading) {
     }
 }
 
-/// Sends the newest reading to those of a pace.
+/// Sends the newest reading to the subscribers of a pace.
 fn catch_up(world: &mut World, topic: &Topic, interval: u64) {
     let now = world.uptime_ms();
     let Some(node) = world.state_mut::<DataState>().nodes.get_mut(topic) else { return };
@@ -72,8 +73,8 @@ fn send(world: &mut World, topic: &Topic, reading: &Reading, to: &[Jid]) {
     }
 }
 
-/// Makes a notification (§7.1.2.1). The item is always the same one: a node has its newest reading
-/// and no other.
+/// Builds a notification (§7.1.2.1). The item's id is always the same: a node has only its newest
+/// reading.
 fn notification(world: &mut World, topic: &Topic, reading: &Reading) -> Option<Packet> {
     let mut message = Writer::new("message");
     message.attr("from", &topic.host).attr("type", "headline").attr("id", &world.unique_text());
@@ -85,5 +86,5 @@ fn notification(world: &mut World, topic: &Topic, reading: &Reading) -> Option<P
         .ok()
 }
 
-/// The id of the item of a node (XEP-0060 §12.20 of singleton nodes).
+/// The id of a node's only item (XEP-0060 §12.20 on singleton nodes).
 pub(super) const ITEM: &str = "current";

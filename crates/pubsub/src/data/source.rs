@@ -1,29 +1,29 @@
 //! The seam between the chat and a source of items from outside.
 //!
 //! The server attaches a source; the source delivers its readings with
-//! [`deliver`](super::deliver), on the shard that it was told, and posts texts with
+//! [`deliver`](super::deliver), on the shard that opened the node, and posts texts with
 //! [`say`](super::say).
 
 use std::sync::Arc;
 
 use rookery_xml::Element;
 
-/// Gives items from outside. Its methods are called on shards and must not wait for anything.
+/// A source of items from outside. Its methods are called on shards and must not block.
 pub trait DataSource: Send + Sync {
     /// Describes a node.
     ///
     /// # Errors
-    /// The reason why there is none of that name, in words for people.
+    /// The reason why there is no node of that name, as a text for users.
     fn describe(&self, node: &str) -> Result<Description, String>;
 
     /// Returns the nodes that service discovery lists, by name. There may be others.
     fn nodes(&self) -> Arc<[DataListed]>;
 
-    /// Gives from now on what it reads to [`deliver`](super::deliver), on this shard. A node is
+    /// Starts to pass readings of a node to [`deliver`](super::deliver), on this shard. A node is
     /// opened once and then closed.
     fn open(&self, topic: &Arc<Topic>, shard: usize);
 
-    /// Gives no more.
+    /// Stops the readings of a node.
     fn close(&self, topic: &Topic);
 }
 
@@ -41,7 +41,7 @@ pub struct Topic {
 pub struct Description {
     /// A short name.
     pub title: String,
-    /// Tells in a sentence what is read; may be empty.
+    /// A sentence about the readings; may be empty.
     pub about: String,
     /// The namespace of the payloads.
     pub payload: &'static str,
@@ -54,7 +54,7 @@ pub struct Description {
 pub struct DataListed {
     /// Its name.
     pub node: String,
-    /// Its title for people.
+    /// Its title for display.
     pub title: String,
 }
 

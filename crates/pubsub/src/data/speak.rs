@@ -1,9 +1,9 @@
 //! Texts of the source in rooms: the service enters them as an occupant (XEP-0045 §7.2) when there
 //! is something to post, and stays.
 //!
-//! A text has been posted when the room reflects it; until then it is kept, and sent again after
-//! the service had to re-enter. A room treats the service like anybody else: it may be banned or
-//! made a visitor, and then the texts wait until they are too many.
+//! A text has been posted when the room reflects it; until then it is kept, and sent again if the
+//! service had to re-enter. A room treats the service like any occupant: it may be banned or made a
+//! visitor, and then the texts wait, up to a limit.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use tracing::warn;
 
 use super::options::NAME;
 
-/// Says something in a room that is at home on this shard, in the name of a host.
+/// Posts a text in a room that is at home on this shard, in the name of a host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RoomSay {
     host: String,
@@ -38,11 +38,11 @@ impl Letter for RoomSay {
     }
 }
 
-/// The service in the rooms that are at home on a shard.
+/// The service's presence in the rooms that are at home on a shard.
 #[derive(Debug, Default)]
 pub(super) struct RoomSpeakers(Map<Jid, Speaker>);
 
-/// Says something in a room, in the name of the service of a domain. Any shard will do.
+/// Posts a text in a room, in the name of a domain's service. It may be called on any shard.
 pub fn say(world: &mut World, domain: &str, room: &Jid, text: String) {
     let services = world.options(domain, NAME).map(|options| options.text("host"));
     let Some(host) = services.map(|host| host.replace('@', domain)) else { return };
@@ -56,43 +56,43 @@ pub(super) struct Speaker {
     room: Jid,
     nick: String,
     seat: SpeakerSeat,
-    /// The texts that wait to be said, oldest first.
+    /// The texts that wait to be posted, oldest first.
     texts: VecDeque<String>,
-    /// The id of the first text, while it has been sent and was not reflected.
+    /// The id of the first text, if it has been sent but not reflected yet.
     sent: Option<String>,
-    /// Tells timers of earlier attempts from the last one.
+    /// Distinguishes the timer of the last attempt from earlier ones.
     attempt: u64,
 }
 
-/// The work for the time after the speaker's state is released: a room may reply before the call
-/// that sends has returned.
+/// Work to do once the speaker's state is released: a room may reply before the sending call has
+/// returned.
 struct Doing {
-    /// The id of the stanza to be sent that needs one, of which there is one at most.
+    /// The id for the stanza that needs one; there is at most one.
     id: String,
     stanzas: Vec<(Built, Jid)>,
-    /// The milliseconds after which to look again, the service's place then, and the number of the
+    /// The milliseconds until the next check, the service's state then, and the number of the
     /// attempt.
     later: Option<(u64, SpeakerSeat, u64)>,
 }
 
-/// The service's place in regard to a room.
+/// The service's state in a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SpeakerSeat {
     Outside,
     Entering,
     Inside,
-    /// It was not let in, and tries again later.
+    /// The room did not let the service in, which tries again later.
     Waiting,
 }
 
 impl Speaker {
-    /// Says something, on the home shard of the room.
+    /// Posts a text, on the home shard of the room.
     fn say(world: &mut World, host: &str, room: &Jid, text: String) {
         let speakers = &mut world.state_mut::<RoomSpeakers>().0;
         speakers.entry(room.clone()).or_insert_with(|| Speaker::new(host, room));
         with(world, room, |speaker, doing| {
             if speaker.texts.len() == MOST_TEXTS {
-                // The one that is under way stays: its reflection must find it.
+                // The text under way stays: its reflection must find it.
                 speaker.texts.remove(1);
             }
             speaker.texts.push_back(text);
@@ -104,7 +104,7 @@ impl Speaker {
         });
     }
 
-    /// Hears what a room sends to the service.
+    /// Takes a stanza that a room sends to the service.
     pub fn heard(world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         if matches!(packet.type_(), StanzaType::Get | StanzaType::Set) {
             return world.bounce(packet, to, Condition::ServiceUnavailable.into());
@@ -127,7 +127,7 @@ impl Speaker {
                     speaker.texts.pop_front();
                     speaker.send(doing);
                 }
-                // It is no occupant any more, or has no voice.
+                // The service is no occupant any more, or has no voice.
                 (Kind::Message, StanzaType::Error) => speaker.wait(doing),
                 (Kind::Iq, StanzaType::Result) if speaker.seat == SpeakerSeat::Entering => speaker.begin(doing),
                 (Kind::Iq, StanzaType::Error) if speaker.seat == SpeakerSeat::Entering => speaker.wait(doing),
@@ -158,7 +158,7 @@ impl Speaker {
         self.later(ANSWER_MS, SpeakerSeat::Entering, doing);
     }
 
-    /// Notes that it has entered a room (§7.2.2), and opens the room if it made it (§10.1.2).
+    /// Notes that it has entered a room (§7.2.2), and unlocks a room that it has created (§10.1.2).
     fn entered(&mut self, presence: &Element, doing: &mut Doing) {
         if self.seat != SpeakerSeat::Entering {
             return;
@@ -195,7 +195,7 @@ impl Speaker {
         self.wait(doing);
     }
 
-    /// Tries again later, if there is something to say then.
+    /// Tries again later, if texts are waiting then.
     fn wait(&mut self, doing: &mut Doing) {
         if self.seat != SpeakerSeat::Waiting {
             (self.seat, self.sent) = (SpeakerSeat::Waiting, None);
@@ -203,13 +203,13 @@ impl Speaker {
         }
     }
 
-    /// Looks again in a while.
+    /// Schedules another check.
     fn later(&mut self, wait_ms: u64, seat: SpeakerSeat, doing: &mut Doing) {
         self.attempt += 1;
         doing.later = Some((wait_ms, seat, self.attempt));
     }
 
-    /// Looks again after a while; the speaker may have got further.
+    /// Checks again after a while, unless the speaker has progressed.
     fn again(&mut self, seat: SpeakerSeat, attempt: u64, doing: &mut Doing) {
         if self.seat != seat || self.attempt != attempt {
             return;
@@ -221,7 +221,7 @@ impl Speaker {
         }
     }
 
-    /// Says the first text, unless it is under way.
+    /// Sends the first text, unless it is under way.
     fn send(&mut self, doing: &mut Doing) {
         let Some(text) = self.texts.front().filter(|_| self.sent.is_none()) else { return };
         let id = doing.id.clone();
@@ -237,7 +237,7 @@ impl Speaker {
     }
 }
 
-/// Works with the speaker of a room, if there is one, and then does what came of it.
+/// Updates the speaker of a room, if there is one, and then does the resulting work.
 fn with(world: &mut World, room: &Jid, work: impl FnOnce(&mut Speaker, &mut Doing)) {
     let mut doing = Doing { id: world.unique_text(), stanzas: Vec::new(), later: None };
     let Some(speaker) = world.state_mut::<RoomSpeakers>().0.get_mut(room) else { return };
@@ -259,9 +259,9 @@ fn act(world: &mut World, room: &Jid, doing: Doing) {
 pub(super) const RESOURCE: &str = "alarms";
 const NICK: &str = "Alarms";
 const LONGEST_NICK: usize = 32;
-/// Texts that wait for a room; then the oldest go.
+/// The most texts that wait for a room; beyond it, the oldest are dropped.
 const MOST_TEXTS: usize = 100;
-/// The longest time that a room may take to let the service in.
+/// The longest time that a room may take to let the service in, in milliseconds.
 const ANSWER_MS: u64 = 60_000;
-/// The time after which a room that did not let it in is tried again.
+/// The time until the next attempt at a room that did not let the service in, in milliseconds.
 const AGAIN_MS: u64 = 60_000;

@@ -15,7 +15,7 @@ use super::joined::Data;
 use super::source::{Description, Reading, Topic};
 use crate::error::invalid_options;
 
-/// Holds what a shard remembers of the service.
+/// The state of the service on one shard.
 #[derive(Debug)]
 pub(super) struct DataState {
     /// The source and the subscriptions, which all shards share.
@@ -30,29 +30,29 @@ pub(super) struct DataNode {
     pub subscribers: BTreeMap<Jid, SubscriptionTerms>,
     /// The last reading.
     pub last: Option<Reading>,
-    /// The subscribers, by the pace at which they get readings.
+    /// The subscribers, by the interval of their notifications.
     pub paces: Vec<SubscriberPace>,
 }
 
-/// Subscribers who are notified equally often.
+/// Subscribers that are notified at the same interval.
 #[derive(Debug)]
 pub(super) struct SubscriberPace {
-    /// Milliseconds between two notifications, at least.
+    /// The shortest time between two notifications, in milliseconds.
     pub interval: u64,
-    /// The time when the last one went, in milliseconds of the shard's clock.
+    /// The time of the last notification, in milliseconds of the shard's clock.
     pub sent_at: Option<u64>,
-    /// Set if a timer will send the next one.
+    /// True if a timer will send the next one.
     pub waits: bool,
-    /// They.
+    /// The subscribers.
     pub to: Vec<Jid>,
 }
 
 /// The options of a subscription (XEP-0060 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SubscriptionTerms {
-    /// True if notifications are wanted at all.
+    /// True if the subscriber wants notifications at all.
     pub deliver: bool,
-    /// Milliseconds between two of them at least; `None` for what the operator says.
+    /// The shortest time between two of them, in milliseconds; `None` for the operator's default.
     pub interval: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn home(world: &World, host: &str, node: &str) -> usize {
     world.home_of_text(&format!("{host}/{node}"))
 }
 
-/// Returns what a node is.
+/// Returns the description of a node.
 ///
 /// # Errors
 /// There is no such node, or no source.
@@ -76,8 +76,8 @@ impl DataState {
         Self { data, nodes: Map::default() }
     }
 
-    /// Adds a subscriber, or sets its options; the node is opened for the first. `usual`:
-    /// milliseconds between notifications where a subscriber says nothing.
+    /// Adds a subscriber, or sets its options; the first subscriber opens the node. `usual` is the
+    /// default interval in milliseconds.
     pub fn put(&mut self, topic: &Topic, subscriber: &Jid, terms: SubscriptionTerms, usual: u64, shard: usize) {
         let node = self.nodes.entry(topic.clone()).or_insert_with(|| {
             self.data.open.fetch_add(1, Ordering::Relaxed);
@@ -93,8 +93,8 @@ impl DataState {
         }
     }
 
-    /// Removes a subscriber; the node is closed for the last. `None` if it wasn't there, else
-    /// whether it was the last.
+    /// Removes a subscriber; removing the last one closes the node. `None` if it wasn't subscribed,
+    /// otherwise whether it was the last.
     pub fn remove(&mut self, topic: &Topic, subscriber: &Jid) -> Option<bool> {
         let node = self.nodes.get_mut(topic)?;
         node.subscribers.remove(subscriber)?;
@@ -124,7 +124,7 @@ impl DataState {
 }
 
 impl DataNode {
-    /// Sorts the subscribers by how often they are notified.
+    /// Groups the subscribers by the interval of their notifications.
     fn sort(&mut self, usual: u64) {
         let mut paces: Vec<SubscriberPace> = Vec::new();
         for (jid, terms) in self.subscribers.iter().filter(|(_, terms)| terms.deliver) {
@@ -143,14 +143,14 @@ impl DataNode {
 }
 
 impl SubscriptionTerms {
-    /// Those that hold if nobody says anything.
+    /// The default options.
     pub const USUAL: Self = Self { deliver: true, interval: None };
 
-    /// Takes the options of a submitted form over. `shortest`: milliseconds that may be asked for
-    /// at least.
+    /// Applies the options of a submitted form. `shortest` is the shortest interval that may be
+    /// requested, in milliseconds.
     ///
     /// # Errors
-    /// `invalid-options` where a value is none that an option has (XEP-0060 §6.3.5.2).
+    /// `invalid-options` if an option has an invalid value (XEP-0060 §6.3.5.2).
     pub fn apply(&mut self, form: &Form, shortest: u64) -> Result<(), StanzaError> {
         match form.boolean(DELIVER) {
             Some(Ok(deliver)) => self.deliver = deliver,
@@ -180,7 +180,7 @@ impl SubscriptionTerms {
             )
     }
 
-    /// Returns the options as the store keeps them; nothing for the usual ones.
+    /// Returns the options in their stored form, which is empty for the default ones.
     pub fn stored(&self) -> Vec<u8> {
         if *self == Self::USUAL {
             return Vec::new();
@@ -207,5 +207,5 @@ impl SubscriptionTerms {
 const SUBSCRIBE_OPTIONS: &str = "http://jabber.org/protocol/pubsub#subscribe_options";
 const DELIVER: &str = "pubsub#deliver";
 const INTERVAL: &str = "pubsub#digest_frequency";
-/// A day: who wants less should ask for less.
+/// The longest interval, a day: a client that wants less should subscribe to less.
 const LONGEST_MS: u64 = 86_400_000;

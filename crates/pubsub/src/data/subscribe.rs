@@ -18,7 +18,7 @@ use super::state::{DataState, SubscriptionTerms, described};
 use crate::error::{failed, not_subscribed, specific};
 use crate::request::PubsubCall;
 
-/// Ends the subscriptions of this full JID, or of this account whatever the resource.
+/// Ends the subscriptions of this full JID, or of this account with all its resources.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SubscriptionsOver {
     pub subscriber: Jid,
@@ -33,7 +33,7 @@ impl Letter for SubscriptionsOver {
     }
 }
 
-/// Subscribes (§6.1), or changes the options of a subscription that is there.
+/// Subscribes (§6.1), or changes the options of an existing subscription.
 pub(super) fn subscribe(
     world: &mut World,
     call: PubsubCall,
@@ -43,8 +43,7 @@ pub(super) fn subscribe(
     options: &Options,
 ) {
     let topic = topic(&call, node);
-    // A subscription of a full JID ends with its session: so it has to be one, and the one that
-    // asks.
+    // A subscription of a full JID ends with its session, so the full JID has to be the asker's.
     if jid.resource().is_some() && jid != call.iq.from {
         return call.refuse(world, specific(Condition::BadRequest, "invalid-jid"));
     }
@@ -59,7 +58,7 @@ pub(super) fn subscribe(
         Ok(terms) => terms,
         Err(error) => return call.refuse(world, error),
     };
-    // The user who opens the node gets the first reading as everybody does.
+    // The user who opens the node gets the first reading as a normal notification.
     let has_last = before.is_none() && state.last(&topic).is_some();
     set(world, topic, jid, terms, options, move |world, topic, jid, done| match done {
         Ok(()) => {
@@ -90,7 +89,7 @@ pub(super) fn unsubscribe(world: &mut World, call: PubsubCall, node: &str, jid: 
     });
 }
 
-/// Subscriptions that are over: those of a session, or of an account that is no more.
+/// Ends the subscriptions of a session that has ended, or of an account that was removed.
 fn over(world: &mut World, subscriber: &Jid, is_session: bool) {
     let is_it = |jid: &Jid| if is_session { jid == subscriber } else { jid.bare() == subscriber.as_ref() };
     let nodes = world.state::<DataState>().nodes.iter();
@@ -153,7 +152,7 @@ pub(super) fn own(world: &mut World, call: &PubsubCall, node: Option<&str>) {
     world.reply(&call.iq, reply);
 }
 
-/// Lists the affiliations of the asker (§5.7): nobody has any.
+/// Lists the affiliations of the asker (§5.7): there are none.
 pub(super) fn affiliations(world: &mut World, call: &PubsubCall, node: Option<&str>) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("affiliations").opt_attr("node", node);
@@ -189,8 +188,8 @@ fn with_form(
     Ok(terms)
 }
 
-/// Sets a subscription, in memory and then, for a bare JID, in the store. If the store fails, all
-/// is as before.
+/// Sets a subscription, in memory and then, for a bare JID, in the store. If the store fails, the
+/// change is undone.
 fn set(
     world: &mut World,
     topic: Topic,
@@ -207,10 +206,10 @@ fn set(
         return then(world, &topic, &jid, Ok(()));
     }
     let Ok(host) = Jid::new(None, &topic.host, None) else { return };
-    // The store does one after the other.
+    // The store carries out the calls in order.
     let created = world.stores.pubsub.create_node(host.as_ref(), &topic.node, Vec::new(), host.as_ref(), NodeRoom::ANY);
     let kept = NodeSubscription { pending: false, options: terms.stored() };
-    // Accounts have a limit of their own, which is known without the store.
+    // Each account has a limit of its own, which is checked without the store.
     let written =
         world.stores.pubsub.set_subscription(host.as_ref(), &topic.node, jid.as_ref(), Some(kept), usize::MAX);
     world.wait(created, move |world, created| {

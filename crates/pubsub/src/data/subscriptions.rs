@@ -1,7 +1,7 @@
-//! The subscriptions of all shards: for the limit per account, and for lists.
+//! The subscriptions of all shards: for the limit per account, and for lists of them.
 //!
-//! A look-up costs a lock, and only happens for a user who subscribes, or a session that ends with
-//! a subscription of its own.
+//! A look-up takes a lock, and only happens when a user subscribes, or when a session with a
+//! subscription of its own ends.
 
 use rookery_base::Map;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use rookery_jid::{Jid, JidRef};
 
 use super::source::Topic;
 
-/// By account: the nodes, and who of the account is subscribed.
+/// By account: the nodes, each with the subscribed address.
 type SubscriptionTable = Map<Jid, BTreeSet<(Arc<Topic>, Jid)>>;
 
 /// The subscriptions of all accounts.
@@ -49,17 +49,17 @@ impl Subscriptions {
         self.table().get(account).map_or(0, BTreeSet::len)
     }
 
-    /// Returns whether an account has any.
+    /// Returns whether an account has any subscription.
     pub fn has(&self, account: JidRef<'_>) -> bool {
         self.table().contains_key(&account.to_jid().to_bare())
     }
 
-    /// Returns whether any is of a full JID.
+    /// Returns whether there is any subscription of a full JID.
     pub fn has_sessions(&self) -> bool {
         self.sessions.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns whether any is of this full JID.
+    /// Returns whether this full JID has a subscription.
     pub fn has_session(&self, session: &Jid) -> bool {
         self.table().get(&session.to_bare()).is_some_and(|own| own.iter().any(|(_, jid)| jid == session))
     }
