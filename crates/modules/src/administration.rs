@@ -3,7 +3,7 @@
 //!
 //! # Layout
 //!
-//! Here: the module, and reading the accounts that a command is about. `accounts`: accounts and
+//! This file: the module, and the reading of a command's accounts. `accounts`: accounts and
 //! their sessions. `inquiries`: information about one account. `lists`: the numbers and lists of
 //! accounts. `service`: announcements, the message of the day, administrators, stop and restart.
 //!
@@ -12,8 +12,8 @@
 //! # Left out
 //!
 //! Getting a password (§4.6, retracted: no server with SCRAM keys knows one). `lastlogin` (§4.9)
-//! is when an account was last online: now for one that is online, otherwise when its last session
-//! ended.
+//! reports the time when an account was last online: now if it is online, otherwise the end of its
+//! last session.
 
 pub(crate) mod accounts;
 pub mod border;
@@ -35,7 +35,7 @@ use rookery_stream::error::{Condition, StanzaError};
 
 use crate::commands::order::{CommandOrder, CommandOutcome};
 
-/// Lets administrators look after a domain from their clients.
+/// The module that lets administrators manage a domain from their clients.
 #[derive(Debug)]
 pub struct Administration {
     borders: border::Borders,
@@ -45,7 +45,7 @@ pub struct Administration {
 }
 
 impl Administration {
-    /// Makes the module for one shard; what it is given is the same for all shards.
+    /// Makes the module for one shard; the arguments are shared by all shards.
     pub fn new(borders: border::Borders, journal: Journal, logins: Logins, process: Process) -> Self {
         Self { borders, journal, logins, process }
     }
@@ -105,10 +105,10 @@ fn account_form(title: &str, instructions: &str) -> Form {
     form(title, instructions).field(Field::jid_single("accountjid").label("The Jabber ID").required())
 }
 
-/// Returns the accounts of the domain that a command is about, each once.
+/// Returns the domain's accounts that a command is about, each once.
 ///
 /// # Errors
-/// The text says what is wrong with the form.
+/// The error says what is wrong with the form.
 fn accounts_of(order: &CommandOrder) -> Result<Vec<Jid>, String> {
     let (mut accounts, mut seen) = (Vec::new(), Set::default());
     for text in order.values("accountjids").into_iter().chain(order.value("accountjid").map(str::to_owned)) {
@@ -134,12 +134,12 @@ fn is_own(order: &CommandOrder, accounts: &[Jid]) -> Result<(), StanzaError> {
     }
 }
 
-/// Something that is done to one account.
+/// An action on one account.
 type Deed = fn(&mut World, Jid, Done);
-/// Takes what came of it.
+/// The continuation that takes the outcome of a [`Deed`].
 type Done = Box<dyn FnOnce(&mut World, Came<()>)>;
 
-/// Applies an action to account after account, then ends the command with what came of it.
+/// Applies an action to one account after the other, then ends the command with the outcomes.
 fn each(world: &mut World, order: CommandOrder, accounts: Vec<Jid>, what: &'static str, deed: Deed) {
     next(world, order, accounts.into_iter(), (what, deed), (0, Vec::new()));
 }
@@ -176,7 +176,7 @@ fn next(
     deed(world, account, Box::new(then));
 }
 
-/// Notes what was done by a command.
+/// Records in the journal what a command has done.
 pub(crate) fn note(world: &World, order: &CommandOrder, what: &str, whom: &str) {
     world.state::<Journal>().note(Entry {
         unix_ms: world.time(),
@@ -187,8 +187,8 @@ pub(crate) fn note(world: &World, order: &CommandOrder, what: &str, whom: &str) 
     });
 }
 
-/// Ends a command with the reason why it wasn't carried out: as a note where other values would do,
-/// else as an error.
+/// Ends a command with the reason why it wasn't carried out: as a note if other values might work,
+/// otherwise as an error.
 pub(crate) fn refuse(world: &mut World, order: CommandOrder, refusal: Refusal) {
     match refusal {
         Refusal::Impossible(text) | Refusal::Missing(text) | Refusal::Exists(text) | Refusal::Full(text) => {
@@ -211,5 +211,5 @@ pub(crate) fn refuse(world: &mut World, order: CommandOrder, refusal: Refusal) {
 
 /// The type of all forms, which gives their fields a meaning.
 const FORM_TYPE: &str = "http://jabber.org/protocol/admin";
-/// Accounts that one command may be about.
+/// The most accounts that one command may be about.
 const MAX_ACCOUNTS: usize = 1000;

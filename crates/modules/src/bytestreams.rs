@@ -6,11 +6,11 @@
 //!
 //! # Invariants
 //!
-//! * Only the requester's own address makes the token of its stream: nobody activates somebody
-//!   else's.
-//! * The rule for who may use the proxy applies to the address and to the activation alike.
+//! * Only the requester's own address makes the token of its stream: no client can activate another
+//!   one's.
+//! * The rule about who may use the proxy applies to the address and to the activation alike.
 //!
-//! Left out: UDP (§7), which no client speaks.
+//! Left out: UDP (§7), which no client supports.
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,14 +26,13 @@ use rookery_stream::error::Condition;
 use rookery_xml::ns;
 use sha1::{Digest, Sha1};
 
-/// Tells clients of the proxy for bytestreams, and activates streams.
+/// The module that announces the proxy for bytestreams, and activates streams.
 #[derive(Debug)]
 pub struct Bytestreams {
     relay: Relay,
 }
 
-/// The program part that joins connections, as far as modules may ask it to. Clones are handles on
-/// the same one.
+/// The part of the process that joins connections, as far as modules use it. Clones share it.
 #[derive(Clone, Default)]
 pub struct Relay(Arc<OnceLock<Serving>>);
 
@@ -42,30 +41,30 @@ struct Serving {
     join: Box<dyn Fn(RelayWish) + Send + Sync>,
 }
 
-/// To join the two connections that wait with a token.
+/// The request to join the two connections that wait with a token.
 pub struct RelayWish {
     /// SHA-1 of the stream's id, the requester and the target, in hexadecimal digits.
     pub token: String,
-    /// The domain whose stream it is.
+    /// The domain against whose limit the stream counts.
     pub domain: String,
-    /// The account whose stream it is, a bare JID.
+    /// The account against whose limit the stream counts, a bare JID.
     pub requester: String,
     /// The terms for this stream.
     pub terms: RelayTerms,
-    /// Gets to know what came of it. If it is dropped, the proxy has failed.
+    /// Gets the outcome. If it is dropped, the proxy has failed.
     pub answer: Completer<RelayOutcome>,
 }
 
 /// The bounds for the streams of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RelayTerms {
-    /// Streams at a time that the domain may have.
+    /// The most streams that the domain may have at a time.
     pub streams: usize,
-    /// Streams at a time that one account may have.
+    /// The most streams that one account may have at a time.
     pub streams_per_user: usize,
-    /// Bytes a second in each direction; 0 for as many as there are.
+    /// Bytes per second in each direction; 0 for no limit.
     pub rate_bytes: u64,
-    /// Seconds after which a stream ends on which nothing moves.
+    /// Seconds without data after which a stream ends.
     pub idle_seconds: u64,
 }
 
@@ -76,7 +75,7 @@ pub enum RelayOutcome {
     Joined,
     /// Only one party is connected.
     OneOnly,
-    /// Nobody waits with this token.
+    /// No connection waits with this token.
     Unknown,
     /// The domain, or the account, has as many streams as it may.
     TooMany,
@@ -90,22 +89,21 @@ impl Bytestreams {
 }
 
 impl Relay {
-    /// Says on which port connections are taken, and who joins them, from any thread. The first one
-    /// counts.
+    /// Sets the port of the relay and the function that joins connections, from any thread. The
+    /// first call counts.
     pub fn serve(&self, port: u16, join: impl Fn(RelayWish) + Send + Sync + 'static) {
-        // Two relays would be a mistake of the program; that the second is never asked does no
-        // harm.
+        // A second relay would be a mistake in the program; ignoring it does no harm.
         let _ = self.0.set(Serving { port, join: Box::new(join) });
     }
 
-    /// Asks for two connections to be joined. Without a relay the wish is dropped.
+    /// Requests that two connections be joined. Without a relay the wish is dropped.
     pub fn ask(&self, wish: RelayWish) {
         if let Some(serving) = self.0.get() {
             (serving.join)(wish);
         }
     }
 
-    /// Returns the port on which connections are taken, if there is any.
+    /// Returns the port that accepts connections, if there is one.
     fn port(&self) -> Option<u16> {
         self.0.get().map(|serving| serving.port)
     }
@@ -224,7 +222,7 @@ const OPTIONS: [OptionSpec; 9] = [
     },
 ];
 
-/// Accepts a host's name or an IP address (§4.2).
+/// Accepts a host name or an IP address (§4.2).
 fn address(value: &Value) -> Result<(), String> {
     let Value::Text(text) = value else { return Ok(()) };
     let host = text.replace('@', "example.org");
@@ -251,7 +249,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
         ns::DISCO_INFO if is_get(world, &iq, "query") => info(world, &iq, options),
         ns::DISCO_ITEMS if is_get(world, &iq, "query") => reply_items(world, &iq, &[]),
         ns::BYTESTREAMS if iq.payload.name() != "query" => world.reply_error(&iq, Condition::BadRequest),
-        // §4.2 names the error for those who may not.
+        // §4.2 names this error for users without permission.
         ns::BYTESTREAMS if !option::may_use(world, options.list("access"), &iq.from) => {
             world.reply_error(&iq, Condition::Forbidden);
         }
@@ -275,7 +273,7 @@ fn info(world: &mut World, iq: &Iq, options: &Options) {
     world.reply(iq, reply);
 }
 
-/// Tells where to connect (§4.2).
+/// Replies with the address to connect to (§4.2).
 fn tell(world: &mut World, iq: &Iq, options: &Options, domain: &Domain, listening: u16) {
     let host = options.text("address").replace('@', &domain.name);
     let port = match options.number("port") {
@@ -312,14 +310,14 @@ fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     });
 }
 
-/// Returns the token that both parties say to the proxy (§5.3.2).
+/// Returns the token that both parties send to the proxy (§5.3.2).
 fn token(sid: &str, requester: &Jid, target: &Jid) -> String {
     let parts = [sid, requester.as_str(), target.as_str()];
     let hash = parts.iter().fold(Sha1::new(), |hash, part| hash.chain_update(part.as_bytes())).finalize();
     hex::encode(hash)
 }
 
-/// Sorted.
+/// The features, sorted.
 const FEATURES: [&str; 3] = [ns::BYTESTREAMS, ns::DISCO_INFO, ns::DISCO_ITEMS];
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use rookery_xml::{Writer, ns};
 use crate::caps2;
 use crate::entity::of_server;
 
-/// Announces a hash of what [`disco`](crate::disco) answers for a domain.
+/// The module that announces a hash of [`disco`](crate::disco)'s replies for a domain.
 #[derive(Debug)]
 pub struct Caps;
 
@@ -33,7 +33,8 @@ impl Module for Caps {
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::CAPS);
         hooks.feature(Target::Server, ns::CAPS_2);
-        // §6.3: as a stream feature; after login, when what the client may use is settled.
+        // §6.3: as a stream feature; after login, when it is settled which features the client may
+        // use.
         hooks.login_features(|registry, domain| {
             if !is_on(domain) {
                 return Vec::new();
@@ -47,17 +48,17 @@ impl Module for Caps {
     }
 }
 
-/// Returns whether a domain announces its capabilities: only one that replies when asked for them.
+/// Returns whether a domain announces its capabilities: only if it replies to requests about them.
 pub(crate) fn is_on(domain: &Domain) -> bool {
     domain.module("caps").is_some() && domain.module("disco").is_some()
 }
 
-/// Returns whether a service discovery node is one under which clients ask for what they have seen
-/// announced (§6.2).
+/// Returns whether a service discovery node is one of those under which clients look up announced
+/// capabilities (§6.2).
 pub(crate) fn is_node(info: &Info<'_>, node: &str) -> bool {
     node.strip_prefix(NODE).and_then(|rest| rest.strip_prefix('#')) == Some(ver(info).as_str())
         || node == caps2::node(info)
 }
 
-/// Identifies this software (§4): a URI that nobody else has.
+/// Identifies this software (§4) by a URI of its own.
 const NODE: &str = "urn:uuid:5d5a35a4-54f8-4f4b-9f0c-3f7c1b6f2f0e";

@@ -1,5 +1,5 @@
-//! XEP-0390: Entity Capabilities 2.0, of domains: a hash of the answers of
-//! [`disco`](crate::disco), which can't be made to fit something else.
+//! XEP-0390: Entity Capabilities 2.0, of domains: a hash of [`disco`](crate::disco)'s replies for
+//! which no colliding content can be made.
 //!
 //! Left out: hashes of clients, which pass through (optimization, §6).
 
@@ -16,8 +16,7 @@ pub(crate) fn stream_feature(info: &Info<'_>) -> Built {
     c.finish()
 }
 
-/// Returns the service discovery node under which clients ask for what they have seen announced
-/// (§3.3).
+/// Returns the service discovery node under which clients look up announced capabilities (§3.3).
 pub(crate) fn node(info: &Info<'_>) -> String {
     format!("{}#{ALGORITHM}.{}", ns::CAPS_2, hash(info))
 }
@@ -64,13 +63,13 @@ fn ended(bytes: &[u8], end: u8) -> Vec<u8> {
     [bytes, &[end]].concat()
 }
 
-/// The ends of parts: octets that no text of XML can have.
+/// The separators of parts: octets that can't occur in XML text.
 const FILE: u8 = 0x1c;
 const GROUP: u8 = 0x1d;
 const RECORD: u8 = 0x1e;
 const UNIT: u8 = 0x1f;
 
-/// The name of the hash function (XEP-0300); the one that everybody has.
+/// The name of the hash function (XEP-0300), which all implementations support.
 const ALGORITHM: &str = "sha-256";
 
 #[cfg(test)]

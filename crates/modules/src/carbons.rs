@@ -1,8 +1,8 @@
 //! XEP-0280: Message Carbons. Every device of a user gets both sides of every conversation.
 //!
-//! A copy is one packet for all sessions that get it, from the user's bare JID, by which a client
-//! knows that nobody else made it. It exists only in the outboxes of those sessions: when one of
-//! them ends, its copies are dropped with it.
+//! A copy is one packet for all sessions that get it, from the user's bare JID, which shows the
+//! client that it isn't forged. It exists only in the outboxes of those sessions: when one of them
+//! ends, its copies are dropped with it.
 //!
 //! # What is copied (§6.1)
 //!
@@ -12,11 +12,11 @@
 //! hint `<no-copy/>`; messages that this server refuses. The `<private/>` stays in the message, as
 //! the XEP has it since 0.13.
 //!
-//! An error is copied if it includes the message that it answers, and that one is of a kind that
-//! is copied. To tell whether an error without it is about such a message, everything that was
-//! sent would have to be remembered: so `urn:xmpp:carbons:rules:0` is not announced.
+//! An error is copied if it includes the message that it answers, and that message is of a kind
+//! that is copied. For errors without it, all sent messages would have to be remembered: so
+//! `urn:xmpp:carbons:rules:0` is not announced.
 //!
-//! # Forged ones
+//! # Forged copies
 //!
 //! No one-to-one message except those that this module writes has `<sent/>` or `<received/>` when
 //! it reaches a session: those that others insert are cut out.
@@ -31,7 +31,7 @@ use rookery_modkit::payload::{has, is_invitation, is_of_instant_messaging};
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Writer, ns};
 
-/// Copies what a user sends and gets to those of the user's devices that want it.
+/// The module that copies sent and received messages to those of a user's devices that want it.
 #[derive(Debug)]
 pub struct Carbons;
 
@@ -60,7 +60,7 @@ impl Module for Carbons {
     }
 }
 
-/// Begins or ends copies for a session (§4, §5); for Bind 2 too (XEP-0386).
+/// Switches copies for a session on or off (§4, §5); for Bind 2 too (XEP-0386).
 pub fn enable(world: &mut World, session: SessionRef, wanted: bool) {
     world.set_carbons(session, wanted);
 }
@@ -84,7 +84,7 @@ fn switch(world: &mut World, iq: Iq) {
     }
 }
 
-/// Copies what a session sends to the others of its account (§8).
+/// Copies a message that a session sends to the other sessions of its account (§8).
 fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delivery {
     let Some(from) = packet.sender() else { return Delivery::Pass };
     let mut links = world.links_with_carbons(from.as_ref());
@@ -98,7 +98,7 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
     Delivery::Pass
 }
 
-/// Copies what comes for an account to those of its sessions that don't get it anyway (§7).
+/// Copies a message for an account to those of its sessions that don't get it anyway (§7).
 fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let mut links = world.links_with_carbons(to);
     if links.is_empty() {
@@ -108,11 +108,11 @@ fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Deliv
     links.retain(|&link| match destination {
         Destination::Session(addressed) => link != addressed,
         Destination::Account => !world.session_at(link).is_some_and(|session| session.takes_messages()),
-        // An error to the bare JID is for nobody in particular.
+        // An error to the bare JID has no particular recipient.
         Destination::Nobody => packet.type_() == StanzaType::Error,
         Destination::Refused => false,
     });
-    // The session that sent it has it.
+    // The session that sent it has it already.
     let from = packet.sender();
     links.retain(|&link| world.address(link) != from.as_ref());
     if !links.is_empty() && is_eligible(packet, CarbonDirection::Received, to) {
@@ -121,7 +121,8 @@ fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Deliv
     Delivery::Pass
 }
 
-/// Gives a copy to these sessions. What its wrapping makes too deep for the scanner is not copied.
+/// Delivers a copy to these sessions. A message whose copy would be nested too deep for the scanner
+/// is not copied.
 fn give(world: &mut World, links: &[Link], name: &str, account: JidRef<'_>, packet: &Packet, to: JidRef<'_>) {
     let mut copy = Writer::new("message");
     copy.attr("from", account.bare_str()).opt_attr("type", packet.stanza().type_().as_deref());
@@ -136,7 +137,7 @@ fn give(world: &mut World, links: &[Link], name: &str, account: JidRef<'_>, pack
     }
 }
 
-/// Returns the message without what only this module may write.
+/// Returns the message without elements that only this module may write.
 fn without_forged(packet: &Packet) -> Delivery {
     let is_forged = |child: &Child<'_>| matches!(child.name(), "sent" | "received") && child.ns() == ns::CARBONS;
     if has(packet, |child| is_forged(&child)) {
@@ -177,7 +178,7 @@ fn is_eligible(packet: &Packet, direction: CarbonDirection, to: JidRef<'_>) -> b
 /// The key below `[modules]`.
 const NAME: &str = "carbons";
 const COPIED: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat, StanzaType::Error]);
-/// A client takes nothing of a room for a carbon.
+/// A client never takes a room's message for a carbon.
 const FORGEABLE: Stanzas = COPIED.and(Stanzas::of(Kind::Message, &[StanzaType::Headline]));
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! XEP-0352: Client State Indication. A phone in a pocket isn't woken for things that nobody looks
-//! at.
+//! XEP-0352: Client State Indication. A phone in a pocket isn't woken for things that its user
+//! doesn't see.
 //!
 //! The hub handles the clients' indications, and the outbox of a session delays stanzas that may
 //! wait ([`rookery_fanout::outbox::quiet`]); this module switches it on and announces it. Waiting
@@ -9,7 +9,7 @@ use rookery_hub::management::CLIENT_STATE;
 use rookery_hub::{Hooks, Module};
 use rookery_xml::{Writer, ns};
 
-/// Lets presence and the like wait while a client is inactive.
+/// The module that lets presence and the like wait while a client is inactive.
 #[derive(Debug)]
 pub struct ClientState;
 

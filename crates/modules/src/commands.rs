@@ -3,16 +3,16 @@
 //!
 //! # Layout
 //!
-//! Here: the module and the table. `request`: incoming requests and their errors. `order`: a
-//! command, and one in progress, as the commands themselves see it. `session`: the state between
-//! stages. `discovery`: lists and descriptions of commands.
+//! This file: the module and the table. `request`: incoming requests and their errors. `order`: the
+//! types of a command, and of one in progress. `session`: the state between stages. `discovery`:
+//! lists and descriptions of commands.
 //!
 //! # Invariants
 //!
 //! * A user who may not run a command gets `forbidden` for it, and doesn't see it in lists.
 //! * A session belongs to one full JID and one command; its id is never reused. Sessions are
-//!   bounded in number, per account and in all, and in age; as long as it is remembered, a session
-//!   that has ended is distinguished from one that never existed (`session-expired`,
+//!   bounded in number, per account and in total, and in age; as long as it is remembered, a
+//!   session that has ended is distinguished from one that never existed (`session-expired`,
 //!   `bad-sessionid`).
 //!
 //! Left out: `bad-locale`. Texts are in English; a client that prefers another language is answered
@@ -30,7 +30,7 @@ use crate::administration;
 use order::AdHocCommand;
 use session::Sessions;
 
-/// Lets clients run commands of the server.
+/// The module that lets clients run commands of the server.
 #[derive(Debug)]
 pub struct Commands;
 

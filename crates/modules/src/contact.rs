@@ -4,7 +4,7 @@ use rookery_hub::{Domain, Hooks, Module, OptionSpec, Options, Value};
 use rookery_modkit::option;
 use rookery_xml::{Element, ns};
 
-/// Shows whom to turn to, in the service discovery information of a domain.
+/// The module that shows contact addresses in the service discovery information of a domain.
 #[derive(Debug)]
 pub struct Contact;
 
@@ -25,12 +25,12 @@ impl Module for Contact {
         &OPTIONS
     }
 
-    // Service discovery asks for its form.
+    // Service discovery calls [`forms`] itself.
     fn install(&self, _: &mut Hooks<'_>) {}
 }
 
-/// Returns the data forms that tell a domain's addresses (XEP-0128): none where the module is off,
-/// or nothing is set.
+/// Returns the data forms with a domain's addresses (XEP-0128): none if the module is off or no
+/// address is set.
 pub(crate) fn forms(domain: &Domain) -> Vec<Element> {
     domain.module("contact").and_then(form).into_iter().collect()
 }
@@ -49,7 +49,7 @@ const fn addresses(key: &'static str, doc: &'static str) -> OptionSpec {
     OptionSpec { key, default: || Value::List(Vec::new()), doc, check: are_uris }
 }
 
-/// Refuses values that are no URIs: they should be, and those of `status` must be (§3).
+/// Refuses values that aren't URIs: they should be, and those of `status` must be (§3).
 fn are_uris(value: &Value) -> Result<(), String> {
     option::each(value, |address| match is_uri(address) {
         true => Ok(()),
@@ -66,7 +66,7 @@ fn is_uri(text: &str) -> bool {
     is_scheme && !rest.is_empty() && rest.chars().all(|c| !c.is_whitespace() && !c.is_control())
 }
 
-/// Returns the form with the addresses that are given; none if there are none.
+/// Returns the form with the configured addresses, or `None` if there are none.
 fn form(options: &Options) -> Option<Element> {
     let given = OPTIONS.iter().filter(|spec| !options.list(spec.key).is_empty());
     let fields: Vec<_> = given.map(|spec| field(&format!("{}-addresses", spec.key), options.list(spec.key))).collect();

@@ -1,13 +1,13 @@
 //! XEP-0055: a directory of the users of a domain, who find each other by their names and cards.
 //!
-//! It is off by default: a server for strangers has no reason to tell who its users are. A search
-//! looks at one account after the other, with the card (XEP-0054) that the account shows to
-//! everybody, since there is no index of cards: it is meant for a company or a school, and
-//! bounded.
+//! It is off by default: a server for strangers has no reason to reveal its users. A search looks
+//! at one account after the other, with the card (XEP-0054) that the account shows to anyone, since
+//! there is no index of cards: it is meant for a company or a school, and bounded.
 //!
 //! # Invariants
 //!
-//! * A search looks at a limited number of accounts, a portion at a time, and nobody waits for it.
+//! * A search looks at a limited number of accounts, a portion at a time, and nothing else waits
+//!   for it.
 //! * An account can run one search at a time.
 
 use rookery_base::Set;
@@ -21,11 +21,11 @@ use rookery_modkit::request::{is_get, to_service};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
-/// Lets users find each other.
+/// The module that lets users find each other.
 #[derive(Debug)]
 pub struct UserDirectory;
 
-/// The accounts that search at present, of a shard.
+/// The accounts of a shard that have a search in progress.
 #[derive(Debug, Default)]
 struct Searching(Set<Jid>);
 
@@ -60,7 +60,7 @@ impl Module for UserDirectory {
     }
 }
 
-/// Takes a stanza for the service.
+/// Dispatches a stanza for the service.
 fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some((iq, options)) = to_service(world, packet, to, domain, NAME) else { return };
     match iq.payload.ns() {
@@ -88,7 +88,7 @@ fn info(world: &mut World, iq: &Iq, options: &Options) {
     world.reply(iq, reply);
 }
 
-/// Says what may be searched for (§2.1, §2.3).
+/// Replies with the fields that may be searched for (§2.1, §2.3).
 fn ask(world: &mut World, iq: &Iq) {
     let form = Form::new("form").title("Users").instructions(INSTRUCTIONS).hidden("FORM_TYPE", SEARCH);
     let form = form.field(Field::text_single(WORDS).label("Name or address").required());
@@ -101,21 +101,21 @@ fn ask(world: &mut World, iq: &Iq) {
     world.reply(iq, reply);
 }
 
-/// A search that goes on.
+/// A search in progress.
 struct UserSearch {
     iq: Iq,
     domain: String,
-    /// In small letters.
+    /// The words to find, in lower case.
     words: Vec<String>,
-    /// True if it came by a form, as the result does then.
+    /// True if it came by a form, as the result then does, too.
     by_form: bool,
-    /// Accounts that it may still look at.
+    /// The number of accounts that it may still look at.
     left: usize,
     most_found: usize,
     found: Vec<FoundUser>,
 }
 
-/// A user who was found, as far as the card says it.
+/// A user who was found, with data from the card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FoundUser {
     jid: Jid,
@@ -149,7 +149,7 @@ fn begin(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     look(world, UserSearch { iq, domain, words, by_form: form.is_some(), left, most_found, found: Vec::new() }, None);
 }
 
-/// Looks at a portion of the accounts behind one.
+/// Looks at a portion of the accounts that sort behind one.
 fn look(world: &mut World, search: UserSearch, after: Option<Jid>) {
     let portion = search.left.min(PORTION);
     let listed = world.stores.accounts.list(&search.domain, after.as_ref().map(Jid::as_ref), portion);
@@ -202,7 +202,7 @@ impl FoundUser {
         }
     }
 
-    /// Returns whether each of these words is in one of its texts.
+    /// Returns whether each of these words is part of one of its texts.
     fn has(&self, words: &[String]) -> bool {
         let Self { jid, name, first, last, nick, email } = self;
         let texts = [jid.local().unwrap_or_default(), name, first, last, nick, email].map(str::to_lowercase);
@@ -214,7 +214,7 @@ impl FoundUser {
     }
 }
 
-/// Replies with those who were found (§2.2, §2.3).
+/// Replies with the users who were found (§2.2, §2.3).
 fn end(world: &mut World, search: &UserSearch) {
     world.state_mut::<Searching>().0.remove(&search.iq.from.to_bare());
     let mut query = Element::new("query", SEARCH);
@@ -235,7 +235,7 @@ fn end(world: &mut World, search: &UserSearch) {
     world.reply(&search.iq, reply);
 }
 
-/// Returns those who were found as a form (XEP-0004 §3.4).
+/// Returns the users who were found as a form (XEP-0004 §3.4).
 fn form(found: &[FoundUser]) -> Element {
     let field = |var: &str| Element::new("field", ns::DATA_FORMS).with_attr("var", var);
     let value = |text: &str| Element::new("value", ns::DATA_FORMS).with_text(text);
@@ -311,7 +311,7 @@ const NAME: &str = "directory";
 const MOST_ACCOUNTS: &str = "search_accounts";
 const MOST_RESULTS: &str = "results";
 const SEARCH: &str = "jabber:iq:search";
-/// The document with an account's card.
+/// The name of the document with an account's card.
 const CARD: &str = "vcard";
 const INSTRUCTIONS: &str = "Write parts of the name, or of the address.";
 /// The field of the form.
@@ -320,12 +320,12 @@ const WORDS: &str = "search";
 const FIELDS: [&str; 4] = ["first", "last", "nick", "email"];
 const LABELS: [(&str, &str); 5] =
     [("first", "First name"), ("last", "Last name"), ("nick", "Nickname"), ("email", "E-mail"), ("fn", "Name")];
-/// Accounts that are looked at together: their cards may have photos.
+/// The accounts that are looked at together: their cards may have photos.
 const PORTION: usize = 50;
 const MOST_WORDS: usize = 8;
-/// Letters of the longest word.
+/// The length up to which a word counts as short, in characters.
 const FEW_LETTERS: usize = 2;
-/// Letters of a text that is shown.
+/// The most characters of a text that are shown.
 const MOST_LETTERS: usize = 200;
 
 #[cfg(test)]

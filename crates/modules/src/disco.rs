@@ -14,7 +14,7 @@ use crate::caps;
 use crate::commands::discovery;
 use crate::entity::{of_account, of_server};
 
-/// Answers service discovery for domains and accounts.
+/// The module that replies to service discovery for domains and accounts.
 #[derive(Debug)]
 pub struct Disco;
 
@@ -32,7 +32,7 @@ impl Module for Disco {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        // Here because every server has this module.
+        // Installed here because every server has this module.
         for name in [env!("CARGO_CRATE_NAME"), rookery_modkit::CRATE] {
             hooks.collection(name);
         }
@@ -58,7 +58,7 @@ fn server_info(world: &mut World, iq: Iq) {
         return world.reply_error(&iq, Condition::ItemNotFound);
     };
     let info = of_server(world.registry(), domain);
-    // These nodes stand for the whole (XEP-0115 §6.2, XEP-0390 §3.3).
+    // These nodes stand for the whole domain (XEP-0115 §6.2, XEP-0390 §3.3).
     if node(&iq).is_some_and(|node| !caps::is_on(domain) || !caps::is_node(&info, node)) {
         return world.reply_error(&iq, Condition::ItemNotFound);
     }
@@ -90,8 +90,8 @@ fn account(world: &mut World, iq: Iq, answer: fn(&mut World, Iq, Asker)) {
     if !is_get(world, &iq, "query") {
         return;
     }
-    // XEP-0050 §3.2: an account has no commands, and says so to anybody, whether there is such an
-    // account or not.
+    // XEP-0050 §3.2: an account has no commands, which anyone may know, whether the account exists
+    // or not.
     if node(&iq) == Some(ns::COMMANDS) && iq.payload.ns() == ns::DISCO_ITEMS {
         return reply_items(world, &iq, &[]);
     }
@@ -121,7 +121,7 @@ fn account_info(world: &mut World, iq: Iq, asker: Asker) {
 }
 
 /// Lists the items of an account; a stranger gets an empty list, as for an account that doesn't
-/// exist (§8, second rule), anybody else the available resources.
+/// exist (§8, second rule), others get the available resources.
 fn account_items(world: &mut World, iq: Iq, asker: Asker) {
     if asker == Asker::Stranger {
         return reply_items(world, &iq, &[]);

@@ -9,7 +9,7 @@ use rookery_xml::ns;
 use crate::contact;
 use crate::version::NAME;
 
-/// Returns what a domain is and can do.
+/// Returns the identities and features of a domain.
 pub(crate) fn of_server<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
     let mut features = registry.features(Target::Server, domain);
     features.extend(OF_THE_HUB);
@@ -19,7 +19,7 @@ pub(crate) fn of_server<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
     Info { identity, more: personal_eventing(domain), features, forms: contact::forms(domain) }
 }
 
-/// Returns what an account of a domain is and can do.
+/// Returns the identities and features of a domain's accounts.
 pub(crate) fn of_account<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
     let type_ = match domain.login {
         LoginBy::Anonymous => "anonymous",
@@ -30,12 +30,12 @@ pub(crate) fn of_account<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
     Info { identity, more: personal_eventing(domain), features, forms: Vec::new() }
 }
 
-/// Returns the identity of accounts whose nodes are there for others (XEP-0163 §6.1). Their domain
+/// Returns the identity of accounts whose nodes are open to others (XEP-0163 §6.1). Their domain
 /// has it, too, since many clients look there.
 fn personal_eventing(domain: &Domain) -> &'static [DiscoIdentity<'static>] {
     let is_on = domain.module(pep::NAME).is_some();
     if is_on { &[DiscoIdentity { category: "pubsub", type_: "pep", name: None }] } else { &[] }
 }
 
-/// The features of the hub, which are there whatever modules are on.
+/// The features of the hub, which don't depend on modules.
 const OF_THE_HUB: [&str; 1] = [ns::ROSTER];

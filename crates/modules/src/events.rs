@@ -1,7 +1,7 @@
-//! Events for other programs: which of them a domain reports, and those that occur here. The API
-//! and the web front pass them on ([`rookery_operations::events`]).
+//! Events for other programs: the choice of those that a domain reports, and the events of this
+//! crate. The API and the web front pass them on ([`rookery_operations::events`]).
 //!
-//! Messages are only reported if the operator says so, and so are their texts.
+//! Messages are only reported if the operator wants that, and so are their texts.
 
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::{
@@ -13,7 +13,7 @@ use rookery_modkit::option;
 use rookery_operations::events::{self, EventKind, EventLog, KINDS, MODULE};
 use rookery_xml::{Kind, ns};
 
-/// Notes events.
+/// The module that records events.
 #[derive(Debug)]
 pub struct EventsModule {
     events: EventLog,
@@ -90,7 +90,7 @@ fn removed(world: &mut World, account: JidRef<'_>) {
 fn message(world: &mut World, Passage { packet, to, .. }: Passage<'_>, way: &'static str) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let domain = if way == "sent" { sender.domain().to_owned() } else { to.domain().to_owned() };
-    // Copies and the like are not what somebody says.
+    // Copies and the like are no messages of the user.
     let Some(body) = body(packet) else { return Delivery::Pass };
     let mut fields = vec![("way", way.to_owned()), ("from", sender.to_string()), ("to", to.to_string())];
     let stanza = packet.stanza();
@@ -133,7 +133,7 @@ fn is_kinds(value: &Value) -> Result<(), String> {
 }
 
 const CONTENTS: &str = "contents";
-/// Letters of a text that are told.
+/// The most characters of a text that are reported.
 const MOST_LETTERS: usize = 10_000;
 
 const BOUNDS: [Bound; 1] =

@@ -3,10 +3,10 @@
 //!
 //! A TURN server that shares the option `secret` (coturn: `use-auth-secret`) is shown with
 //! credentials that are valid for some hours: the username is their expiry and the account, the
-//! password an HMAC of that under the secret. So the server stores nothing, and a leaked password
-//! expires by itself.
+//! password its HMAC under the secret. So the server stores nothing, and a leaked password expires
+//! by itself.
 //!
-//! Only accounts of the domain are told. Left out: pushes (§3.2), since a list only changes with
+//! Only accounts of the domain may ask. Left out: pushes (§3.2), since a list only changes with
 //! the configuration.
 
 use base64::Engine;
@@ -19,7 +19,7 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Writer, ns};
 use sha1::Sha1;
 
-/// Tells clients of services besides XMPP.
+/// The module that lists services besides XMPP for clients.
 #[derive(Debug)]
 pub struct ExternalServices;
 
@@ -73,8 +73,8 @@ const HOURS: OptionSpec = OptionSpec {
     check: option::at_least_one,
 };
 
-/// A service as the operator writes it: type, host, and where they differ from the usual ones port
-/// and transport.
+/// A service as the operator writes it: type, host, and port and transport if they aren't the usual
+/// ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ExternalService {
     type_: String,
@@ -84,7 +84,7 @@ struct ExternalService {
 }
 
 impl ExternalService {
-    /// Reads `type:host[:port][?transport=udp]`; an IPv6 address stands in brackets.
+    /// Reads `type:host[:port][?transport=udp]`; an IPv6 address is written in brackets.
     fn read(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} isn't a service; write e.g. \"turn:turn.example.org:3478?transport=udp\"");
         let (type_, rest) = text.split_once(':').ok_or_else(wrong)?;
@@ -115,13 +115,13 @@ impl ExternalService {
         Ok(Self { type_: type_.to_owned(), host: host.to_owned(), port, transport: transport.map(str::to_owned) })
     }
 
-    /// Returns whether it takes credentials that are made from a secret.
+    /// Returns whether the service uses credentials made from a secret.
     fn takes_credentials(&self) -> bool {
         matches!(self.type_.as_str(), "turn" | "turns")
     }
 }
 
-/// Username and password for an account, and when they end (milliseconds since 1970).
+/// The username and password for an account, and their expiry in milliseconds since 1970.
 struct ServiceCredentials {
     username: String,
     password: String,
@@ -129,7 +129,7 @@ struct ServiceCredentials {
 }
 
 impl ServiceCredentials {
-    /// Makes the credentials that are valid from `now_ms` on, milliseconds since 1970.
+    /// Makes credentials that are valid from `now_ms` on, in milliseconds since 1970.
     fn new(options: &Options, user: &str, now_ms: u64) -> Option<Self> {
         let secret = Some(options.text(SECRET.key)).filter(|secret| !secret.is_empty())?;
         let until = now_ms / 1000 + options.number(HOURS.key).saturating_mul(3600);

@@ -1,17 +1,17 @@
 //! XEP-0484: Fast Authentication Streamlining Tokens. A client that has logged in once comes back
 //! in one round trip, without the password.
 //!
-//! Streams and hub implement it ([`rookery_hub::fast`]); this module switches it on and has its
-//! options. It needs the module `sasl2`.
+//! Streams and hub implement it ([`rookery_hub::fast`]); this module switches it on and declares
+//! its options. It needs the module `sasl2`.
 //!
-//! Left out: TLS 0-RTT, which no stream accepts; `HT-SHA-256-UNIQ`, whose binding TLS 1.3 doesn't
-//! have.
+//! Left out: TLS 0-RTT, which no stream accepts; `HT-SHA-256-UNIQ`, since TLS 1.3 lacks its channel
+//! binding.
 
 use rookery_hub::fast::{CLIENTS, DAYS, DOCUMENTS, MODULE, ROTATE_HOURS};
 use rookery_hub::{Bound, DocumentSpec, Hooks, Module, Most, OptionSpec, Per, Unit, Value};
 use rookery_modkit::option;
 
-/// Logging in with tokens.
+/// The module for logging in with tokens.
 #[derive(Debug)]
 pub struct Fast;
 

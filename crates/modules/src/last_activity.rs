@@ -1,10 +1,10 @@
 //! XEP-0012: Last Activity. The uptime of a server, the time when an account was last online, and
-//! who may ask a resource.
+//! the right to ask a resource.
 //!
 //! The time of an account is that of its last unavailable presence, which the hub stores for
 //! probes; so it is only known for accounts that were available. Only those who may see the
-//! account's presence learn it (§7), and nobody learns whether the account exists: both cases are
-//! `forbidden` alike.
+//! account's presence learn it (§7), and others can't learn whether the account exists: both cases
+//! get `forbidden`.
 
 use rookery_fanout::StanzaType;
 use rookery_hub::failure::condition;
@@ -15,7 +15,7 @@ use rookery_store::LastSeen;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Kind, ns};
 
-/// Tells when somebody was here last.
+/// The module that tells when an account was last active.
 #[derive(Debug)]
 pub struct LastActivity;
 
@@ -51,7 +51,7 @@ impl Module for LastActivity {
     }
 }
 
-/// Answers for an account (§3); one that is here counts as active now.
+/// Replies for an account (§3); one that is online counts as active now.
 fn of_account(world: &mut World, iq: Iq) {
     if world.conceals(iq.to.as_ref(), None, iq.from.as_ref()) {
         return world.reply_error(&iq, Condition::Forbidden);
@@ -69,7 +69,7 @@ fn of_account(world: &mut World, iq: Iq) {
                 let seconds = world.time().saturating_sub(last.unix_ms) / 1000;
                 reply(world, &iq, seconds, &status(&last));
             }
-            // It has never been available.
+            // The account has never been available.
             Ok(None) => world.reply_error(&iq, Condition::ItemNotFound),
             Err(error) => {
                 world.store_failed("telling the last activity", &iq.to, &error);

@@ -1,14 +1,13 @@
 //! One file per XEP, and the table of all of them.
 //!
-//! A module declares what it handles, what it shows and what an operator can set, all in its own
-//! file; the hub's registry is made from the [`table()`], and so are service discovery, the
-//! example configuration and the list of standards. A new XEP is a new file and one line in the
-//! table.
+//! A module declares its handlers, its features and its options, all in its own file; the hub's
+//! registry is made from the [`table()`], and so are service discovery, the example configuration
+//! and the list of standards. A new XEP is a new file and one line in the table.
 //!
 //! # Invariants
 //!
 //! * A module answers for an account that exists exactly as for one that doesn't, unless the asker
-//!   may see the account's presence (`rookery_modkit::asker`): nobody learns here who has an
+//!   may see the account's presence (`rookery_modkit::asker`): strangers can't find out who has an
 //!   account (XEP-0030 §8).
 //! * A module opens no socket, spawns nothing and reads no clock. Work that takes milliseconds
 //!   runs in the world's background.
@@ -17,11 +16,11 @@
 //!
 //! # Layout
 //!
-//! The modules of the [`table()`] have a file or a folder each, or a crate (archive, rooms,
-//! pubsub, and announcements among the operations). Others: `table` has the modules in their order
-//! and the data that shards share of them; [`standards`] lists the implemented standards; `entity`
-//! describes a domain and its accounts; `caps2` hashes that; [`logins`] says which modules suit a
-//! domain by its users' way of logging in.
+//! The modules of the [`table()`] have a file or a folder each, or a crate (archive, rooms, pubsub,
+//! and announcements among the operations). Others: `table` has the modules in their order and the
+//! data that their shards share; [`standards`] lists the implemented standards; `entity` describes
+//! a domain and its accounts; `caps2` hashes that; [`logins`] decides which modules suit a domain's
+//! way of logging in.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

@@ -2,17 +2,17 @@
 //!
 //! Accounts of an anonymous domain (XEP-0175) last for one session, and the store knows nothing of
 //! them: a module that stores something for accounts makes no sense there, and features that cost
-//! the operator something are off unless requested. If a source outside vouches for logins, nobody
-//! creates accounts or passwords here, and tokens that outlive the source's word are off unless
-//! the operator wants them.
+//! the operator something are off unless requested. If an outside source vouches for logins,
+//! accounts and passwords can't be created here, and tokens that outlive the source's decision are
+//! off unless the operator wants them.
 
 use rookery_hub::fast::MODULE as FAST;
 use rookery_stream::c2s::LoginKind;
 
-/// A module's place in a domain.
+/// A module's availability in a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginPlace {
-    /// It is on if it is on for all domains.
+    /// It is on in the domain if it is on for all domains.
     Usual,
     /// It is off unless the domain's own table switches it on.
     OnRequest,
@@ -20,7 +20,7 @@ pub enum LoginPlace {
     Never,
 }
 
-/// Returns the place that a module has in a domain with such logins.
+/// Returns the availability of a module in a domain with such logins.
 pub fn place(login: LoginKind, module: &str) -> LoginPlace {
     match login {
         LoginKind::Own => LoginPlace::Usual,
@@ -33,7 +33,7 @@ pub fn place(login: LoginKind, module: &str) -> LoginPlace {
     }
 }
 
-/// Modules that keep nothing for accounts. What isn't listed here or below has no place in an
+/// Modules that store nothing for accounts. Modules listed neither here nor below can't be on in an
 /// anonymous domain.
 const USUAL: [&str; 16] = [
     "administration",

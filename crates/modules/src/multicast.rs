@@ -3,9 +3,9 @@
 //!
 //! # Layout
 //!
-//! Here: the module, its options, and the answers of the service. [`untrusted`]: the checks of a
-//! stanza from outside, in their order. `limits`: the numbers of recipients. `originators`: remote
-//! senders of presence. [`discovery`]: the multicast services of other servers. The delivery
+//! This file: the module, its options, and the replies of the service. [`untrusted`]: the checks of
+//! a stanza from outside, in their order. `limits`: the numbers of recipients. `originators`:
+//! remote senders of presence. [`discovery`]: the multicast services of other servers. The delivery
 //! itself is the hub's trusted route and the plan of the fan-out engine.
 //!
 //! # Invariants
@@ -37,7 +37,7 @@ use discovery::Discovery;
 pub(crate) use limits::NAME;
 use originators::Originators;
 
-/// Passes one stanza on to the many addresses in its header.
+/// The module that passes one stanza on to the many addresses in its header.
 #[derive(Debug)]
 pub struct MulticastModule;
 
@@ -142,7 +142,7 @@ const fn limit(key: &'static str, default: u64, doc: &'static str) -> OptionSpec
     OptionSpec { key, default, doc, check: option::any }
 }
 
-/// Handles a stanza for the service.
+/// Dispatches a stanza for the service.
 fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     if !to.is_domain() {
         // §3: the outer stanza goes to the service itself, which has neither users nor resources.
@@ -188,7 +188,7 @@ fn info(world: &mut World, iq: &Iq, domain: &Domain) {
     world.reply(iq, reply);
 }
 
-/// Answers with the vCard of the service (XEP-0054 §3.1).
+/// Replies with the vCard of the service (XEP-0054 §3.1).
 fn vcard(world: &mut World, iq: &Iq, domain: &Domain) {
     let Some(options) = domain.module(NAME) else { return };
     let mut reply = iq.result();
@@ -200,5 +200,5 @@ fn vcard(world: &mut World, iq: &Iq, domain: &Domain) {
     world.reply(iq, reply);
 }
 
-/// Sorted.
+/// The features, sorted.
 const FEATURES: [&str; 4] = [ns::ADDRESS, ns::DISCO_INFO, ns::DISCO_ITEMS, ns::VCARD];

@@ -2,19 +2,19 @@
 //!
 //! # Invariants
 //!
-//! * A message leaves the store after it is in an outbox, never before: after a failure it is
-//!   there again, perhaps twice, but not lost. The hub returns the messages in the outbox of a
-//!   session that ends to the store.
+//! * A message leaves the store after it is in an outbox, never before: after a failure it may be
+//!   delivered twice, but it isn't lost. The hub returns the messages in the outbox of a session
+//!   that ends to the store.
 //! * While messages travel from the store to a session, later stanzas for the account wait (a
-//!   hold), so nothing overtakes them. The hold ends early in one case: when the client reads so
-//!   slowly that its outbox is half full. Otherwise everything else for the account, including its
-//!   other resources, would wait for that one client; stanzas that overtake then can be recognised
-//!   by the delay stamp.
+//!   hold), so nothing overtakes them. The hold ends early if the client reads so slowly that its
+//!   outbox is half full. Otherwise everything else for the account, including its other resources,
+//!   would wait for that one client; stanzas that overtake then can be recognised by the delay
+//!   stamp.
 //! * A message goes to one session. A session that becomes reachable takes over from one that is
 //!   being served.
-//! * A message that a session was given and that is still in the store isn't given to it again, in
-//!   whichever delivery: a session may be unavailable for a while, or get back its turn from one
-//!   that is gone.
+//! * A message that a session got and that is still in the store isn't given to it again by any
+//!   delivery: a session may be unavailable for a while, or be served again after another one has
+//!   ended.
 
 use rookery_base::Map;
 use rookery_fanout::{Link, Packet, StanzaType, To};
@@ -30,7 +30,7 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, ns};
 use tracing::warn;
 
-/// Keeps messages for accounts that no resource takes them for, and delivers them when one does.
+/// The module that stores messages that no resource takes, and delivers them when one does.
 #[derive(Debug)]
 pub struct OfflineModule;
 
@@ -92,21 +92,21 @@ const BOUNDS: [Bound; 2] = [
 enum OfflineFate {
     /// It waits for its user.
     Kept,
-    /// It would mean nothing later, and its sender doesn't need to hear so.
+    /// It would be pointless later, and its sender needn't be told.
     Dropped,
-    /// It must not be stored; its sender hears that it is lost, if it may know that the user is
-    /// away.
+    /// It must not be stored; its sender is told that it is lost, if the sender may know that the
+    /// user is offline.
     Unstored,
     /// It is not for storage; the hub tells the sender.
     Refused,
 }
 
-/// Decides whether a message is kept, by XEP-0160 §3 and the hints of XEP-0334 §4.
+/// Decides whether a message is stored, by XEP-0160 §3 and the hints of XEP-0334 §4.
 ///
 /// `<no-permanent-store/>` is about archives: waiting for the recipient is "a normal part of
 /// delivery" (XEP-0334 §3.3). A message that must not be stored at all is answered with an error if
-/// it has a body, since RFC 6121 §8.5.2.2.1 knows nothing but storing and telling; but only to
-/// those who get the user's presence: to others it would tell whether the user is here.
+/// it has a body, since RFC 6121 §8.5.2.2.1 allows only storing or an error; but only senders who
+/// get the user's presence are told, since others would learn from it whether the user is online.
 fn fate(packet: &Packet) -> OfflineFate {
     if packet.kind() != Kind::Message || !matches!(packet.type_(), StanzaType::Normal | StanzaType::Chat) {
         return OfflineFate::Refused;
@@ -121,8 +121,8 @@ fn fate(packet: &Packet) -> OfflineFate {
     if is_kept { OfflineFate::Kept } else { OfflineFate::Dropped }
 }
 
-/// Returns whether a message has only content that means nothing by itself once the moment has
-/// passed: chat states (XEP-0085), and what only goes along with other content.
+/// Returns whether an element means nothing by itself later: chat states (XEP-0085), and elements
+/// that only accompany others.
 fn is_fleeting(name: &str, namespace: &str) -> bool {
     match namespace {
         ns::CHAT_STATES | ns::HINTS | ns::STANZA_ID | ns::DELAY => true,
@@ -135,7 +135,7 @@ fn is_fleeting(name: &str, namespace: &str) -> bool {
 #[derive(Debug)]
 struct Pushes(Share);
 
-/// Keeps a message for an account that no resource takes; the account need not exist.
+/// Stores a message for an account that no resource takes; the account need not exist.
 fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdict {
     match fate(packet) {
         OfflineFate::Refused => return Verdict::Pass,
@@ -154,8 +154,7 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
         }
         OfflineFate::Kept => {}
     }
-    // A server that stops gives back all that sessions have not read, even if it is from one
-    // sender.
+    // A server that stops returns all unread stanzas of sessions, even if they are from one sender.
     let is_counted = !world.is_stopping();
     if is_counted && !world.state_mut::<Pushes>().0.take(packet) {
         world.bounce(packet, to, Condition::ResourceConstraint.into());
@@ -164,7 +163,7 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
     let options = world.options(to.domain(), "offline");
     let number = |key| options.map_or(0, |options| options.number(key));
     let room = OfflineRoom { messages: number(LIMIT.key), bytes: number(BYTES.key) };
-    // Without a sender it is the server's own.
+    // A message without a sender is the server's own.
     let sender = packet.sender().unwrap_or_else(|| to.to_jid());
     let stanza = packet.addressed(to.bare_str());
     let pushed =
@@ -178,8 +177,8 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
             Ok(Pushed::Kept) => {
                 world.sight(&packet, to.as_ref(), Step::Kept, || "it waits for the user in the store (XEP-0160)".into())
             }
-            // §2: the sender hears it where a queue is full, and can't tell that from an account
-            // that doesn't exist.
+            // §2: the sender is told that a queue is full, and can't distinguish that from an
+            // account that doesn't exist.
             Ok(outcome @ (Pushed::Full | Pushed::NoAccount)) => {
                 world.sight(&packet, to.as_ref(), Step::Noted, || match outcome {
                     Pushed::NoAccount => "there is no such account".into(),
@@ -196,8 +195,9 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
     Verdict::Taken
 }
 
-/// Tells a sender who may know that the user is offline that a message which mustn't be stored is
-/// lost. Others get no answer, as for a user who is online or an address that doesn't exist.
+/// Tells a sender, if allowed to know that the user is offline, that a message which mustn't be
+/// stored is lost. Others get no reply, as for a user who is online or an address that doesn't
+/// exist.
 fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let Some(sender) = packet.sender() else { return };
     if sender.bare() == to.bare() {
@@ -220,29 +220,28 @@ fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     });
 }
 
-/// Tells which delivery of an account is the current one, while there is one, and what sessions
-/// were given that the store still has. At most one entry per account that is here, and per
-/// session.
+/// The current delivery of each account that has one, and the messages that sessions were given and
+/// the store still has. There is at most one entry per online account, and per session.
 #[derive(Debug, Default)]
 struct DeliveryRounds {
     last: u64,
     current: Map<Jid, (u64, SessionRef)>,
-    /// The ids of messages that lie in the outbox of a session, oldest first.
+    /// The ids of messages in the outbox of a session, oldest first.
     given: Map<SessionRef, Vec<u64>>,
 }
 
-/// The way of an account's messages to a session. They stay in the store until they were sent:
-/// whatever happens meanwhile, none is lost and none loses its place.
+/// The delivery of an account's messages to a session. They stay in the store until they were sent:
+/// whatever happens meanwhile, no message is lost or delivered out of order.
 struct OfflineDelivery {
     owner: Jid,
     session: SessionRef,
     hold: Option<Hold>,
     round: u64,
-    /// The id of the last message that was dealt with.
+    /// The id of the last message that was handled.
     last: u64,
 }
 
-/// Gives a session that takes messages from now on those that have waited.
+/// Starts to deliver stored messages to a session that takes messages from now on.
 fn deliver(world: &mut World, link: Link) {
     let Some(owner) = world.address(link).map(Jid::to_bare) else { return };
     let Some(session) = reference(world, link) else { return };
@@ -252,7 +251,7 @@ fn deliver(world: &mut World, link: Link) {
 }
 
 impl DeliveryRounds {
-    /// Begins a delivery in the place of one that goes on; `None` if that one goes to the same
+    /// Starts a delivery in place of the current one; `None` if the current one goes to the same
     /// session.
     fn begin(&mut self, owner: &Jid, session: SessionRef) -> Option<u64> {
         if self.current.get(owner).is_some_and(|(_, served)| *served == session) {
@@ -278,23 +277,24 @@ impl OfflineDelivery {
         }
         let loaded = world.stores.offline.load(self.owner.as_ref(), self.last, PORTION);
         world.wait(loaded, move |world, loaded| match loaded {
-            // Somebody else has taken over, and loads what this one has not got out.
+            // Another delivery has taken over, and loads the messages that this one hasn't
+            // delivered.
             _ if !self.is_current(world) => self.wait_until_sent(world),
-            // Nothing has waited: what comes from now on goes to the session.
+            // No messages were stored: from now on they go directly to the session.
             Ok(messages) if messages.is_empty() && self.last == 0 => self.end(world),
             Ok(messages) if messages.is_empty() => self.wait_until_sent(world),
             Ok(messages) => self.portion(world, &messages),
             Err(error) => {
                 world.store_failed("loading offline messages", &self.owner, &error);
-                // What was given is still removed once it is sent; the rest waits for the next
-                // session.
+                // Delivered messages are still removed once they are sent; the rest wait for the
+                // next session.
                 world.state_mut::<DeliveryRounds>().current.remove(&self.owner);
                 self.wait_until_sent(world);
             }
         });
     }
 
-    /// Gives the session as much of a portion as it can take.
+    /// Delivers as much of a portion to the session as it can take.
     fn portion(mut self, world: &mut World, messages: &[OfflineMessage]) {
         for message in messages {
             let is_there = world.session(self.session).is_some_and(|found| found.takes_messages());
@@ -308,8 +308,8 @@ impl OfflineDelivery {
         self.next(world);
     }
 
-    /// Pushes a kept message; returns `false` if the session did not take it. A message that can't
-    /// be read is passed over: it would block those behind it for ever.
+    /// Pushes a kept message; returns `false` if the session did not take it. An unreadable message
+    /// is skipped: it would block those behind it for ever.
     fn push(&mut self, world: &mut World, message: &OfflineMessage) -> bool {
         match Packet::scanned(&message.stanza) {
             Ok(packet) => {
@@ -327,14 +327,15 @@ impl OfflineDelivery {
         true
     }
 
-    /// Waits, while everybody else goes on. When the session has read what it got, or is gone, what
-    /// was sent is removed from the store.
+    /// Waits without blocking others. When the session has read its messages, or has ended, the
+    /// sent ones are removed from the store.
     fn wait_until_sent(mut self, world: &mut World) {
         self.let_go(world);
         let (completer, drained) = rookery_base::one_shot::<usize>();
         world.outboxes.when_drained(self.session.link, move |unsent| completer.complete(unsent));
         let go_on = move |world: &mut World, unsent: Result<usize, rookery_base::Abandoned>| {
-            // Replaced by a later delivery to the same session, which removes what both have sent.
+            // Replaced by a later delivery to the same session, which removes the messages that
+            // both have sent.
             let Ok(unsent) = unsent else { return };
             let given = world.state_mut::<DeliveryRounds>().given.remove(&self.session).unwrap_or_default();
             let sent = given.len().saturating_sub(unsent);
@@ -344,12 +345,12 @@ impl OfflineDelivery {
                 None => self.go_on(world),
             }
         };
-        // The client reads when it likes: its own stanzas, which have begun this, are acknowledged
-        // before.
+        // The client may read at any time: the stanzas of its own that started this are
+        // acknowledged before that.
         world.in_custody(None, |world| world.wait(drained, go_on));
     }
 
-    /// Removes what was sent.
+    /// Removes the sent messages.
     fn remove(self, world: &mut World, up_to: u64) {
         let removed = world.stores.offline.remove(self.owner.as_ref(), up_to);
         world.wait(removed, move |world, removed| match removed {
@@ -361,7 +362,8 @@ impl OfflineDelivery {
         });
     }
 
-    /// Begins again with what the store has now, if there is anything, and somebody to take it.
+    /// Starts again with the messages that the store has now, if there are any and a session takes
+    /// them.
     fn go_on(mut self, world: &mut World) {
         let Some(session) = self.target(world).filter(|_| self.is_current(world)) else { return self.end(world) };
         self.session = session;
@@ -374,8 +376,8 @@ impl OfflineDelivery {
         });
     }
 
-    /// Returns the session that gets the next portion: the one that got the last, or, if it is
-    /// gone, any other that takes messages.
+    /// Returns the session that gets the next portion: the previous one or, if that has ended, any
+    /// other that takes messages.
     fn target(&self, world: &World) -> Option<SessionRef> {
         let takes = |session: &SessionRef| world.session(*session).is_some_and(|found| found.takes_messages());
         let others = || world.links_of(self.owner.as_ref()).into_iter().rev();
@@ -387,7 +389,7 @@ impl OfflineDelivery {
         world.state::<DeliveryRounds>().current.get(&self.owner).is_some_and(|(round, _)| *round == self.round)
     }
 
-    /// Ends, when all are delivered or nobody is there to take the rest.
+    /// Ends the delivery, when all messages are delivered or no session is left to take them.
     fn end(mut self, world: &mut World) {
         if self.is_current(world) {
             world.state_mut::<DeliveryRounds>().current.remove(&self.owner);
@@ -402,8 +404,8 @@ impl OfflineDelivery {
     }
 }
 
-/// Returns a message with the stamp of when it came (XEP-0203 §2). The store has what the sender
-/// sent, so that a stamp in our name is forged.
+/// Returns a message with the stamp of its arrival (XEP-0203 §2). The store has the sender's
+/// original, so a stamp in our name is forged.
 fn stamped(packet: Packet, domain: &str, unix_ms: u64) -> Packet {
     let is_forged = |child: &Child<'_>| child.is("delay", ns::DELAY) && child.attr("from").as_deref() == Some(domain);
     packet.without_children(is_forged).with_child(&delay::element(domain, unix_ms))
@@ -413,9 +415,9 @@ fn reference(world: &World, link: Link) -> Option<SessionRef> {
     world.session_at(link).map(|session| SessionRef { link, serial: session.serial })
 }
 
-/// Messages that a shard is writing to the store, a quarter of them from one sender.
+/// The messages that a shard may be writing to the store, a quarter of them from one sender.
 const PUSHES: Bounds = Bounds { number: 8192, bytes: 32 << 20 };
-/// Bytes of stanzas that are loaded at a time.
+/// The bytes of stanzas that are loaded at a time.
 const PORTION: usize = 64 * 1024;
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use rookery_modkit::request::is_get;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
-/// Replies to pings to a domain, and to an account from those who may know that it exists.
+/// The module that replies to pings to a domain, and to an account from those who may know that it
+/// exists.
 #[derive(Debug)]
 pub struct PingModule;
 

@@ -1,4 +1,4 @@
-//! Rules about which stanzas an account lets through: XEP-0191 Blocking Command and XEP-0016
+//! Rules about the stanzas that an account lets through: XEP-0191 Blocking Command and XEP-0016
 //! Privacy Lists, over one set of rules.
 //!
 //! # Layout
@@ -19,7 +19,7 @@
 //!   again and the client gets an error.
 //! * An account without rules costs a look at one field per stanza.
 //!
-//! # What is left out
+//! # Left out
 //!
 //! A blocked contact stays in the roster ("polite blocking", XEP-0191 §4). Messages that came
 //! before the block stay in the archive and in the offline storage.
@@ -44,7 +44,7 @@ use report::Reports;
 use rules::PrivacyRules;
 use sessions::PrivacySessions;
 
-/// Lets users block others, and rule in detail what comes and goes.
+/// The module that lets users block others, and set detailed rules for stanzas in both directions.
 #[derive(Debug)]
 pub struct Privacy;
 
@@ -83,7 +83,7 @@ impl Module for Privacy {
         hooks.iq(Target::Account, ns::BLOCKING, blocking::answer);
         hooks.every(HOUR_MS, |world| *world.state_mut() = Reports::default());
         hooks.iq(Target::Account, ns::PRIVACY, lists::answer);
-        // Nobody else pays for these.
+        // Accounts without rules don't pay for these.
         let with_rules = Wanted::from(Stanzas::ALL).with_document(PrivacyRules::NAME);
         hooks.before_route(Phase::Guard, with_rules, passage::going);
         hooks.before_delivery(Phase::Guard, with_rules, passage::coming);

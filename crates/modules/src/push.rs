@@ -1,10 +1,10 @@
 //! XEP-0357: Push Notifications. Notifies a phone without a connection of a waiting message.
 //!
-//! Users' clients name the push services of their makers. When a message arrives about which a
-//! user wants to be notified, and the user is looking at none of the sessions – there is none, or
-//! they are inactive (XEP-0352), or have lost their connection (XEP-0198) – each service gets a
-//! notification. By default it has the number of messages and nothing of their content: it passes
-//! through others' hands.
+//! Users' clients name the push services of their makers. When a message arrives about which a user
+//! wants to be notified, and the user isn't looking at any session – there is none, or all are
+//! inactive (XEP-0352) or have lost their connection (XEP-0198) – each service gets a notification.
+//! By default it has the number of messages and none of their content, since third parties can read
+//! it.
 //!
 //! # Invariants
 //!
@@ -33,7 +33,7 @@ use rookery_modkit::option;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Kind, Writer, ns};
 
-/// Notifications for those who are away.
+/// The module for push notifications.
 #[derive(Debug)]
 pub struct Push;
 
@@ -103,7 +103,7 @@ fn content(value: &Value) -> Result<(), String> {
 struct PushRegistration {
     service: Jid,
     node: Option<String>,
-    /// The form to publish with.
+    /// The form for publishing.
     options: Option<Element>,
 }
 
@@ -111,19 +111,18 @@ struct PushRegistration {
 #[derive(Debug, Clone, Default)]
 struct Registrations(Vec<PushRegistration>);
 
-/// Registrations that have something to be told, or have been told a moment ago: by account,
-/// service and node.
+/// Registrations with pending or recent notifications: by account, service and node.
 #[derive(Debug, Default)]
 struct PushNews(Map<(Jid, Jid, Option<String>), ToldService>);
 
-/// Tells how much a service has been told.
+/// The state of the notifications to one service.
 #[derive(Debug, Default)]
 struct ToldService {
     /// Messages since the last notification.
     count: u64,
     /// The last of them.
     last: Option<Packet>,
-    /// A notification waits for its answer or for its time.
+    /// True if a notification waits for its answer or for its time.
     is_busy: bool,
 }
 
@@ -154,7 +153,7 @@ fn switch(world: &mut World, iq: Iq) {
             let too_many = all.0.len().saturating_sub(most);
             all.0.drain(..too_many);
         }
-        // §6: without a node, all of the service.
+        // §6: without a node, all registrations at the service.
         "disable" => all.0.retain(|other| other.service != service || (node.is_some() && other.node != node)),
         _ => return world.reply_error(&iq, Condition::BadRequest),
     }
@@ -167,8 +166,8 @@ fn switch(world: &mut World, iq: Iq) {
     });
 }
 
-/// Returns whether a form can be published with: it can be read, and isn't larger than anybody
-/// needs.
+/// Returns whether a form can be used for publishing: it is readable, and not larger than
+/// necessary.
 fn is_usable(options: &Element) -> bool {
     Form::read(options).is_some() && Writer::write(options).bytes().len() <= MAX_FORM
 }
@@ -177,7 +176,7 @@ fn registrations(world: &World, account: JidRef<'_>) -> Option<Rc<Registrations>
     world.document::<Registrations>(account)
 }
 
-/// Sees a stanza for a session that nobody looks at.
+/// Reacts to a stanza for a session whose user isn't looking.
 fn unattended(world: &mut World, packet: &Packet, link: Link) {
     let Some(account) = world.address(link).map(Jid::to_bare) else { return };
     if registrations(world, account.as_ref()).is_none() {
@@ -192,7 +191,7 @@ fn unattended(world: &mut World, packet: &Packet, link: Link) {
     }
 }
 
-/// Tells the push services of an account of a message.
+/// Notifies the push services of an account of a message.
 fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>) {
     let is_message = packet.kind() == Kind::Message && packet.type_() != StanzaType::Error;
     let Some(all) = registrations(world, account).filter(|_| is_message && urgency(packet) == Urgency::Now) else {
@@ -217,7 +216,7 @@ fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>) {
     }
 }
 
-/// Publishes what there is (§7), then waits for the answer and a moment.
+/// Publishes pending news (§7), then waits for the answer and the interval.
 fn publish(world: &mut World, account: Jid, registration: PushRegistration) {
     let key = (account.clone(), registration.service.clone(), registration.node.clone());
     let Some(told) = world.state_mut::<PushNews>().0.get_mut(&key) else { return };
@@ -235,7 +234,7 @@ fn publish(world: &mut World, account: Jid, registration: PushRegistration) {
         }
         world.after(INTERVAL_MS, move |world| {
             let is_done = world.state::<PushNews>().0.get(&key).is_none_or(|told| told.count == 0);
-            // It may have been disabled meanwhile.
+            // The registration may have been disabled meanwhile.
             let is_there = registrations(world, account.as_ref()).is_none_or(|all| all.0.contains(&registration));
             if is_done || !is_there {
                 world.state_mut::<PushNews>().0.remove(&key);
@@ -246,7 +245,7 @@ fn publish(world: &mut World, account: Jid, registration: PushRegistration) {
     });
 }
 
-/// Disables a push service that has refused (§7.1).
+/// Removes a registration that its service has refused (§7.1).
 fn disable(world: &mut World, account: &Jid, refused: &PushRegistration) {
     let Some(all) = registrations(world, account.as_ref()) else { return };
     let left = Registrations(all.0.iter().filter(|other| *other != refused).cloned().collect());
@@ -258,7 +257,7 @@ fn disable(world: &mut World, account: &Jid, refused: &PushRegistration) {
     });
 }
 
-/// Returns the payload of §7.
+/// Returns the payload of a notification (§7).
 fn notification(registration: &PushRegistration, count: u64, last: Option<&Packet>, content: &str) -> Element {
     let mut summary = Form::new("submit").hidden("FORM_TYPE", SUMMARY);
     summary = summary.field(Field::text_single("message-count").value(&count.to_string()));
@@ -287,7 +286,7 @@ fn body(packet: &Packet) -> Option<String> {
     Some(body.chars().take(MAX_BODY).collect())
 }
 
-/// Returns the document of an account; `None` without registrations.
+/// Returns the stored form of registrations; `None` if there are none.
 fn write(all: &[PushRegistration]) -> Option<Vec<u8>> {
     let mut root = Element::new("push", ns::PUSH);
     for PushRegistration { service, node, options } in all {
@@ -316,15 +315,15 @@ impl Document for Registrations {
 const NAME: &str = "push";
 /// The type of a summary, which gives its fields a meaning (§7).
 const SUMMARY: &str = "urn:xmpp:push:summary";
-/// Errors that say nothing of the registration: the service can't be reached.
+/// Errors that say nothing about the registration: the service can't be reached.
 const PASSING: [&str; 3] = ["remote-server-not-found", "remote-server-timeout", "internal-server-error"];
-/// Between two notifications for one registration.
+/// The milliseconds between two notifications for one registration.
 const INTERVAL_MS: u64 = 5_000;
-/// Bytes of the name of a node.
+/// The most bytes of the name of a node.
 const MAX_NODE: usize = 1024;
-/// Bytes of the form to publish with.
+/// The most bytes of the form for publishing.
 const MAX_FORM: usize = 4096;
-/// Characters of a text.
+/// The most characters of a text.
 const MAX_BODY: usize = 500;
 
 const BOUNDS: [Bound; 3] = [

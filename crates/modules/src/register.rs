@@ -1,9 +1,8 @@
-//! XEP-0077: In-Band Registration. Off by default: a server that anyone may join needs somebody to
-//! look after it.
+//! XEP-0077: In-Band Registration. Off by default: a server that anyone may join needs supervision.
 //!
 //! # Layout
 //!
-//! Here: the module, and an account's requests about itself after login. [`creation`]: new
+//! This file: the module, and an account's requests about itself after login. [`creation`]: new
 //! accounts, before login. [`rate`]: the limit of new accounts per address. [`invite`]:
 //! invitations, and links to set a password; `shown`: streams that have shown one.
 //!
@@ -15,7 +14,7 @@
 //! * A new password ends the other sessions of its account.
 //! * An account can only change and remove itself: the stream decides, not the content of the
 //!   request.
-//! * No answer repeats the password (§3.3 asks for that).
+//! * No reply repeats the password (§3.3).
 
 pub mod creation;
 pub mod invite;
@@ -33,7 +32,7 @@ use rookery_xml::{Writer, ns};
 pub use rate::Creations;
 use rate::NAME;
 
-/// Lets people make, change and remove accounts from their clients.
+/// The module that lets users create, change and remove accounts from their clients.
 #[derive(Debug)]
 pub struct RegisterModule {
     creations: Creations,
@@ -153,8 +152,8 @@ const INVITATION_DAYS: OptionSpec = OptionSpec {
 
 /// Replies to a request of a user who has logged in, to the domain or to the user's own account.
 fn of_account(world: &mut World, iq: Iq) {
-    // Only the account's own stream to its own domain will do: on any other way the asker has no
-    // account here to change.
+    // Only the account's own stream to its own domain may do this: other askers have no account
+    // here to change.
     let Some(session) = iq.origin.filter(|_| iq.from.domain() == iq.to.domain() && (iq.to.is_domain() || iq.is_own()))
     else {
         return world.reply_error(&iq, Condition::Forbidden);
@@ -172,7 +171,7 @@ fn of_account(world: &mut World, iq: Iq) {
     }
 }
 
-/// Tells what is known of a registered account (§3.1). Its password is not.
+/// Replies with the data of a registered account (§3.1), without the password.
 fn reply_registered(world: &mut World, iq: &Iq) {
     let mut reply = iq.result();
     reply.start_ns("query", ns::REGISTER).text_child("registered", "");
@@ -181,13 +180,13 @@ fn reply_registered(world: &mut World, iq: &Iq) {
     world.reply(iq, reply);
 }
 
-/// Removes the account (§3.2). The answer comes when it is gone, and the stream ends behind it.
+/// Removes the account (§3.2). The reply follows the removal, and then the stream ends.
 fn remove(world: &mut World, iq: Iq) {
     let account = iq.from.to_bare();
-    // Before anything waits: nothing that its sessions ask for now is carried out.
+    // Before anything waits, so that no further request of its sessions is carried out.
     world.retire(&iq);
     world.end_sessions_of_removed(&account);
-    // The next owner of the name must not get the rights with it.
+    // The next owner of the name must not inherit the rights.
     let domains = rookery_operations::rights::domains(world);
     let forgotten = rookery_operations::rights::forget(&world.stores, &domains, account.as_ref());
     world.wait(forgotten, move |world, forgotten| match forgotten {
@@ -233,7 +232,7 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
                 world.reply_done(&iq);
                 sessions::password_changed(world, iq.from.to_bare(), Some(iq.from), |_, _| {});
             }
-            // Removed meanwhile.
+            // The account was removed meanwhile.
             Ok(false) => world.reply_error(&iq, Condition::RegistrationRequired),
             Err(error) => {
                 world.store_failed("changing a password", &iq.from, &error);
@@ -243,7 +242,7 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
     });
 }
 
-/// Tells whether a new password has as many characters as the operator wants.
+/// Checks that a new password has as many characters as the operator requires.
 fn long_enough(options: &Options, password: &str) -> Result<(), StanzaError> {
     let least = options.number(MIN_PASSWORD.key);
     if password.chars().count() as u64 >= least {

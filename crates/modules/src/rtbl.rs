@@ -4,14 +4,14 @@
 //! The list is a node of another server (or this one) whose items are named by the SHA-256 of an
 //! address, in hexadecimal: of a bare JID, or of a domain. One shard subscribes, fetches the items
 //! and is notified of changes; all shards look the hashes up. Stanzas from a listed address of
-//! another server to a room, to enter or to speak, are refused as from an outcast. Accounts of
-//! this server are its own operator's business, unless the operator wants them treated alike. If
-//! the operator wants that, listed servers and addresses are excluded altogether: nothing of
-//! theirs is accepted, and nothing is sent to them.
+//! another server to a room, to enter or to speak, are refused as from an outcast. Accounts of this
+//! server are its own operator's business, unless the operator wants them treated alike. If the
+//! operator wants that, listed servers and addresses are excluded altogether: nothing is accepted
+//! from them or sent to them.
 //!
 //! Invariants:
-//! * Only the configured service changes a list. If it can't be reached, the known list stays as
-//!   it was, and the service is asked again soon.
+//! * Only the configured service changes a list. If it can't be reached, the known list stays in
+//!   force, and the service is tried again soon.
 //! * Without a list, or without hashes, a stanza costs one look at a flag.
 
 use rookery_base::{Map, Set};
@@ -30,13 +30,13 @@ use rookery_xml::{Element, Kind, ns};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
-/// Keeps listed abusers out of rooms.
+/// The module that keeps listed abusers out of rooms.
 #[derive(Debug)]
 pub struct Rtbl {
     lists: Lists,
 }
 
-/// The hashes, by the service and node that they come from; clones mean the same ones.
+/// The hashes, by the service and node that they come from; clones share the data.
 #[derive(Debug, Clone, Default)]
 pub struct Lists(Arc<RtblShared>);
 
@@ -110,7 +110,7 @@ impl Lists {
         self.0.any.store(lists.values().any(|hashes| !hashes.is_empty()), Ordering::Relaxed);
     }
 
-    /// Returns whether one of these lists has an address or its domain.
+    /// Returns whether one of these lists contains an address or its domain.
     fn name(&self, wanted: &[ListSource], address: JidRef<'_>) -> bool {
         let hashes = [hash(address.bare_str()), hash(address.domain())];
         self.read(|lists| {
@@ -133,12 +133,12 @@ fn lets_cross(world: &World, remote: JidRef<'_>, domain: &str) -> bool {
         return true;
     }
     let lists = wanted(world, domain);
-    // Who keeps a list can take itself off it again.
+    // Otherwise a list's keeper couldn't remove its own entry again.
     let keeps_one = lists.iter().any(|list| list.service.domain() == remote.domain());
     keeps_one || !world.state::<Lists>().name(&lists, remote)
 }
 
-/// Sees what comes for a room, or an occupant of one.
+/// Filters stanzas for a room, or for an occupant of one.
 fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     if !world.state::<Lists>().0.any.load(Ordering::Relaxed)
         || to.local().is_none()
@@ -160,15 +160,15 @@ fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
     Delivery::Taken
 }
 
-/// Returns the lists that a domain wants.
+/// Returns the lists that a domain uses.
 fn wanted(world: &World, domain: &str) -> Vec<ListSource> {
     let options = world.options(domain, NAME);
     let texts = options.map(|options| options.list(LISTS)).unwrap_or_default();
     texts.iter().filter_map(|text| list(text)).collect()
 }
 
-/// Subscribes to the lists that are not known yet and fetches them; again for all of them, once in
-/// a while.
+/// Subscribes to lists that aren't loaded yet and fetches them; now and then it does so for all of
+/// them.
 fn follow(world: &mut World) {
     let (settings, lists) = (world.settings().clone(), world.state::<Lists>().clone());
     let mut all = Set::default();
@@ -201,7 +201,7 @@ fn subscribe(world: &mut World, domain: &str, list: ListSource) {
         other => {
             warn!(service = %list.service, node = list.node, ?other, "a block list for rooms can't be fetched");
             world.after(RETRY_MS, move |world| {
-                // Unless the operator doesn't want it any more.
+                // The operator may not want it any more.
                 if world.state::<Lists>().has(&list) {
                     subscribe(world, &asker, list);
                 }
@@ -210,7 +210,7 @@ fn subscribe(world: &mut World, domain: &str, list: ListSource) {
     });
 }
 
-/// Takes note of items that were published or retracted (XEP-0060 §7.1.2.1, §7.2.2.1).
+/// Applies items that were published or retracted (XEP-0060 §7.1.2.1, §7.2.2.1).
 fn event(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     let Some(sender) = packet.sender().filter(|_| packet.kind() == Kind::Message) else { return Verdict::Pass };
     let wanted = wanted(world, to.domain());
@@ -241,7 +241,7 @@ fn change(hashes: &mut Set<ListedHash>, item: &Element) {
     }
 }
 
-/// Returns the hash that an item is named by.
+/// Returns the hash that is the name of an item.
 fn listed(item: &Element) -> Option<ListedHash> {
     hex::decode(item.attr("id")?)
 }
@@ -250,7 +250,7 @@ fn hash(text: &str) -> ListedHash {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Reads a list as an operator writes it: service, space, node.
+/// Parses a list as an operator writes it: service, space, node.
 fn list(text: &str) -> Option<ListSource> {
     let (service, node) = text.trim().split_once(' ')?;
     let service = prepare(service).ok()?.as_ref().to_jid();
@@ -289,13 +289,13 @@ const OPTIONS: [OptionSpec; 3] = [
 const LOCAL: &str = "local";
 const SERVERS: &str = "servers";
 const LISTS: &str = "lists";
-/// The time between two checks for lists that must be subscribed to.
+/// Milliseconds between two checks for lists that need a subscription.
 const ROUND_MS: u64 = 5_000;
-/// After how long a list is asked for again that could not be had.
+/// Milliseconds until a list that couldn't be fetched is requested again.
 const RETRY_MS: u64 = 30_000;
-/// The time after which the lists are fetched again.
+/// Milliseconds after which the lists are fetched again.
 const REFRESH_MS: u64 = 6 * 3_600_000;
-/// Hashes of one list.
+/// The most hashes of one list.
 const MAX_HASHES: usize = 1_000_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! XEP-0388: Extensible SASL Profile, and XEP-0386: Bind 2. A client returns in one exchange:
-//! login, session and the session's settings.
+//! XEP-0388: Extensible SASL Profile, and XEP-0386: Bind 2. A client logs in again in one exchange,
+//! with its session and the session's settings.
 //!
 //! The streams implement it ([`rookery_stream::c2s`]); this module switches it on. A resource is
 //! `TAG/ID`, where the id is the same for the same installation of a client, and the older session
@@ -15,7 +15,7 @@ use rookery_hub::{Domain, Hooks, LoginBy, Module, Registry, Takes};
 use rookery_stream::c2s::{Host, LoginKind, Sasl2};
 use rookery_xml::{Built, ns};
 
-/// Login and session in one exchange.
+/// The module for login and session in one exchange.
 #[derive(Debug)]
 pub struct Sasl2Module;
 
@@ -39,7 +39,7 @@ impl Module for Sasl2Module {
     fn install(&self, _: &mut Hooks<'_>) {}
 }
 
-/// Returns what client streams of a domain offer, by the modules that are on there.
+/// Returns the stream features that a domain offers to clients, by its active modules.
 pub fn host(domain: &Domain, registry: &Registry) -> Host {
     let rendered = |features: Vec<Built>| features.iter().flat_map(|feature| feature.bytes().to_vec()).collect();
     Host {
@@ -52,7 +52,7 @@ pub fn host(domain: &Domain, registry: &Registry) -> Host {
     }
 }
 
-/// Returns how clients log in, in the words of their streams.
+/// Returns the way in which clients log in, as the type that streams use.
 pub fn login_kind(login: &LoginBy) -> LoginKind {
     match login {
         LoginBy::Own => LoginKind::Own,

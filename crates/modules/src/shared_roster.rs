@@ -1,26 +1,25 @@
 //! Shared roster groups: contacts that the operator assigns to accounts. A member of a group finds
-//! the others in the roster and sees their presence, without asking anybody.
+//! the others in the roster and sees their presence, without a subscription request.
 //!
 //! # Layout
 //!
 //! [`groups`]: the configured groups, and who sees whom, pure. [`directory`]: the existing
-//! accounts, and those online, for the groups of everybody. `force`: the groups in force. `news`:
-//! notifications of clients about changes. Here: the answers to the hub ([`SharedContacts`]).
+//! accounts, and those online, for groups of all accounts. `force`: the groups in force. `news`:
+//! notifications of clients about changes. This file: the answers to the hub ([`SharedContacts`]).
 //!
 //! # Invariants
 //!
-//! * Nothing here asks the store for an account's sake: membership is in memory, the same for all
+//! * Nothing here asks the store about a single account: membership is in memory, the same for all
 //!   shards. The accounts of a domain are listed periodically, by one shard, and only if a group
 //!   contains them all.
 //! * The audience of a presence is kept ready for all members of the same groups, and the effect
 //!   of a change of the groups is computed once for all of these.
-//! * Groups from a source of logins are read in each round, so that shards differ for at most one
-//!   round.
+//! * Groups from a source of logins are read in each round, so shards differ for at most one round.
 //!
-//! # What is left out
+//! # Left out
 //!
-//! Members of other servers. A group of everybody who is online goes by sessions that accept
-//! messages. A name in the user's own roster wins.
+//! Members of other servers. A group of all online accounts counts sessions that accept messages. A
+//! name in the user's own roster wins.
 
 pub mod directory;
 mod force;
@@ -48,7 +47,7 @@ use force::{GROUPS, GroupState, NAME, directories, in_force, item, items, renew,
 use groups::GroupMembers;
 use news::RosterNews;
 
-/// Gives accounts the contacts that the operator wants.
+/// The module that gives accounts the contacts that the operator assigns.
 #[derive(Debug)]
 pub struct SharedRoster {
     common: CommonGroups,
@@ -107,7 +106,7 @@ impl Module for SharedRoster {
         hooks.letter::<OnlineNews>();
         hooks.every(ROUND_MS, round);
         let subscribe = Stanzas::of(Kind::Presence, &[StanzaType::Subscribe]);
-        // A contact by group needn't be asked.
+        // A contact by group needn't be asked for a subscription.
         hooks.before_route(Phase::Act, subscribe, |world, Passage { packet, to, .. }| {
             let relation = packet.sender().map(|sender| relation(world, sender.bare(), to.bare()));
             if relation.is_some_and(Subscription::to) { Delivery::Taken } else { Delivery::Pass }
@@ -120,7 +119,7 @@ fn relation(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscripti
     groups.groups.get(owner.domain()).map_or(Subscription::None, |groups| groups.relation(owner, contact))
 }
 
-/// Returns the audience of an account, or those whom it sees.
+/// Returns the accounts that see an account, or those that it sees.
 fn circle(world: &mut World, owner: JidRef<'_>, of_watchers: bool) -> Option<Circle> {
     let compiled = take_up(world);
     let groups = compiled.groups.get(owner.domain())?;
@@ -195,7 +194,7 @@ fn has_everybody(world: &World, domain: &str) -> bool {
     in_force(world).groups.get(domain).is_some_and(|groups| groups.need_all() || groups.need_online())
 }
 
-/// Looks for what has changed since the last round, to tell the clients of this shard.
+/// Looks for changes since the last round, to notify the clients of this shard.
 fn round(world: &mut World) {
     let now = renew(world);
     let lists = world.shard() == 0;
@@ -208,7 +207,7 @@ fn round(world: &mut World) {
     news::look(world, &now);
 }
 
-/// Tells other nodes who is here, and forgets those who were on nodes that are gone.
+/// Tells other nodes who is online here, and forgets the accounts of nodes that have gone.
 fn tell_nodes(world: &mut World) {
     let is_there = |station: &Station| world.station_on(station.node, |_| 0) == Some(*station);
     let stations = world.other_nodes().into_iter().filter_map(|hop| world.station_of(hop)).filter(is_there);
@@ -244,7 +243,7 @@ impl Letter for OnlineNews {
     }
 }
 
-/// Asks for the accounts of a domain, once in a while.
+/// Requests the list of a domain's accounts, now and then.
 fn list_accounts(world: &mut World, domain: &str) {
     let now = world.time();
     let is_due = directories(world).with(domain, |directory| {
@@ -259,8 +258,8 @@ fn list_accounts(world: &mut World, domain: &str) {
     }
 }
 
-/// Lists the accounts of a domain, page by page, each behind the last one of the page before in the
-/// order of the store: addresses have another one.
+/// Lists the accounts of a domain, page by page. Each page begins behind the last account of the
+/// previous one, in the order of the store, which differs from that of addresses.
 fn list(world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSet<Jid>) {
     let page = world.stores.accounts.list(&domain, last.as_ref().map(Jid::as_ref), PAGE);
     world.wait(page, move |world, page| match page {
@@ -277,7 +276,8 @@ fn list(world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSe
     });
 }
 
-/// Returns the members that a circle names, besides everybody of a domain if it has these.
+/// Returns the named members of a circle, in addition to the whole domain if it belongs to the
+/// circle.
 fn named<'g>(members: &'g GroupMembers<'g>, domain: &'g str) -> impl Iterator<Item = &'g Jid> {
     members.named.iter().copied().filter(move |jid| !members.everybody || jid.domain() != domain)
 }
@@ -294,9 +294,9 @@ const OPTIONS: [OptionSpec; 1] = [OptionSpec {
     check: |value| option::each(value, groups::check),
 }];
 
-/// The time between two rounds in which clients are told of changes.
+/// Milliseconds between two rounds of notifications.
 const ROUND_MS: u64 = 2000;
-/// The time between two listings of a domain's accounts.
+/// Milliseconds between two listings of a domain's accounts.
 const LISTING_MS: u64 = 600_000;
-/// Accounts that are listed at a time.
+/// The number of accounts that are listed at a time.
 const PAGE: usize = 1000;

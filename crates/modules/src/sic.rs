@@ -5,7 +5,7 @@ use rookery_hub::{Hooks, Iq, Module, Target, World};
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
-/// Tells clients the address that they connect from.
+/// The module that tells clients the address from which they connect.
 #[derive(Debug)]
 pub struct Sic;
 
@@ -31,7 +31,7 @@ impl Module for Sic {
     }
 }
 
-/// Tells a session its own address (§4), and no other's.
+/// Replies with the session's own address (§4), and no other's.
 fn answer(world: &mut World, iq: Iq) {
     let Some(session) = iq.origin.filter(|_| iq.to.is_domain() || iq.is_own()) else {
         return world.reply_error(&iq, Condition::Forbidden);
@@ -41,7 +41,7 @@ fn answer(world: &mut World, iq: Iq) {
         return world.reply_error(&iq, Condition::BadRequest);
     }
     world.with_peer(session.link, move |world, peer| {
-        // A client that is gone meanwhile doesn't hear it anyway.
+        // A client that has gone meanwhile needs no reply.
         let Some(peer) = peer else { return };
         let peer = peer.address;
         let ip = peer.ip().to_canonical().to_string();

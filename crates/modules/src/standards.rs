@@ -1,4 +1,4 @@
-//! Lists the implemented standards, from what the modules declare: as a page for people, and as a
+//! Lists the implemented standards, from what the modules declare: as a readable page, and as a
 //! description of the project for programs (DOAP, XEP-0453).
 
 use std::fmt::Write as _;
@@ -28,8 +28,8 @@ pub fn xep_table() -> String {
     format!("{HEAD}{}{STREAMS_HEAD}{}", lines.concat(), streams.collect::<String>())
 }
 
-/// Returns the description of the project (XEP-0453): each XEP once, with what all modules leave
-/// out of it.
+/// Returns the description of the project (XEP-0453): each XEP once, with the parts that all
+/// modules leave out.
 pub fn doap() -> String {
     let mut xeps: Vec<Supported> = Vec::new();
     for (standard, version, _) in OF_STREAMS {
@@ -62,7 +62,7 @@ pub fn doap() -> String {
     text + "  </Project>\n</rdf:RDF>\n"
 }
 
-/// A XEP with what is left out of it.
+/// A XEP, with the parts that are left out.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Supported {
     number: &'static str,

@@ -1,5 +1,5 @@
-//! Limits messages and subscription requests between people who aren't each other's contacts,
-//! because spam consists of these.
+//! Limits messages and subscription requests between users who aren't contacts, because that is the
+//! form of spam.
 //!
 //! Stanzas that a local account sends to strangers are counted at its home, and those to strangers
 //! on other servers once more and over a longer time: a stolen account must not write to the whole
@@ -33,21 +33,21 @@ mod written;
 use outgoing::OutgoingCounts;
 use written::{NAME, NEWCOMER_DAYS, NEWCOMER_PER_HOUR, SAME_TEXT, StrangersWritten, is_contact};
 
-/// Limits what strangers send.
+/// The module that limits stanzas between strangers.
 #[derive(Debug)]
 pub struct StrangersModule;
 
-/// Counts what strangers have been sent in this minute, on a shard.
+/// A shard's counts of stanzas between strangers in this minute.
 #[derive(Debug, Default)]
 struct StrangerCounts {
-    /// To strangers, by the account that sends.
+    /// Stanzas to strangers, by sending account.
     sent: Map<Jid, u64>,
-    /// From strangers of other servers, by the address that receives.
+    /// Stanzas from strangers on other servers, by receiving address.
     received: Map<Jid, u64>,
-    /// The same by the domain that they are of: messages, and requests for a subscription.
+    /// The same by the sender's domain: messages, and requests for a subscription.
     messages_of: Map<String, u64>,
     requests_of: Map<String, u64>,
-    /// The strangers of other servers whom accounts have written to.
+    /// The strangers on other servers to whom accounts have written.
     abroad: Map<Jid, StrangersWritten>,
 }
 
@@ -80,7 +80,7 @@ impl Module for StrangersModule {
         hooks.before_route(Phase::Guard, limited, going);
         hooks.document::<Newcomer>();
         hooks.state(OutgoingCounts::default());
-        // Others than newcomers cost this nothing.
+        // Only newcomers pay for this.
         let of_newcomers = Wanted::from(stanzas).with_document(Newcomer::NAME).where_options(outgoing::is_limited);
         hooks.before_route(Phase::Guard, of_newcomers, outgoing::of_newcomer);
         let texts = Wanted::from(Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]));
@@ -125,7 +125,7 @@ fn going_abroad(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> D
     refuse(world, packet, to, "too many users of other servers who aren't among your contacts")
 }
 
-/// Counts a stranger elsewhere whom an account writes to.
+/// Counts a remote stranger to whom an account writes; returns `false` above the limit.
 fn may_go_abroad(world: &mut World, account: JidRef<'_>, to: JidRef<'_>, per_hour: u64) -> bool {
     let now_ms = world.uptime_ms();
     let abroad = &mut world.state_mut::<StrangerCounts>().abroad;
@@ -184,7 +184,7 @@ fn coming(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Deli
     Delivery::Taken
 }
 
-/// Asks the store whether a sender is a contact of an account that has no session. Those to one
+/// Asks the store whether a sender is a contact of an account that has no session. Stanzas to one
 /// account keep their order.
 fn look_up(world: &mut World, Passage { packet, to, notes }: Passage<'_>, sender: &Jid, refusal: StanzaError) {
     let item = world.stores.rosters.item(to.bare(), sender.bare());
@@ -192,7 +192,7 @@ fn look_up(world: &mut World, Passage { packet, to, notes }: Passage<'_>, sender
     world.wait(item, move |world, item| {
         let passes = match item {
             Ok(item) => item.is_some_and(|item| item.subscription != Subscription::None),
-            // The rules for addresses without account apply.
+            // The rules for addresses without an account apply.
             Err(StoreError::NoAccount) => true,
             Err(error) => {
                 world.store_failed("looking up a contact", &to, &error);
@@ -207,8 +207,8 @@ fn look_up(world: &mut World, Passage { packet, to, notes }: Passage<'_>, sender
     });
 }
 
-/// Counts one more for an address. Too many addresses at once are forgotten together: an attacker
-/// must not fill the memory.
+/// Counts one more stanza for an address. If there are too many addresses, all are forgotten: an
+/// attacker must not fill the memory.
 fn count(counts: &mut Map<Jid, u64>, address: JidRef<'_>) -> u64 {
     if counts.len() >= MAX_ADDRESSES {
         counts.clear();
@@ -218,7 +218,7 @@ fn count(counts: &mut Map<Jid, u64>, address: JidRef<'_>) -> u64 {
     *count
 }
 
-/// Counts one more for a domain.
+/// Counts one more stanza for a domain.
 fn count_domain(counts: &mut Map<String, u64>, domain: &str) -> u64 {
     if let Some(count) = counts.get_mut(domain) {
         *count += 1;
@@ -294,10 +294,10 @@ const REFUSE: &str = "refuse_remote";
 const ABROAD: &str = "abroad_per_hour";
 const MESSAGES_OF_DOMAIN: &str = "domain_messages_per_minute";
 const REQUESTS_OF_DOMAIN: &str = "domain_requests_per_minute";
-/// The limits of what comes from other servers.
+/// The limits for stanzas from other servers.
 const OF_OTHERS: [&str; 3] = [RECEIVED, MESSAGES_OF_DOMAIN, REQUESTS_OF_DOMAIN];
 const MINUTE_MS: u64 = 60_000;
-/// Addresses that a shard counts for.
+/// The most addresses for which a shard counts.
 const MAX_ADDRESSES: usize = 100_000;
 
 const BOUNDS: [Bound; 7] = [

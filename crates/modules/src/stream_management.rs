@@ -1,16 +1,16 @@
 //! XEP-0198: Stream Management. Neither side loses a stanza when a connection breaks.
 //!
-//! The streams and the hub do it ([`rookery_hub::management`]); this module switches it on, shows
-//! it, and has its options.
+//! The streams and the hub implement it ([`rookery_hub::management`]); this module switches it on,
+//! announces it, and declares its options.
 //!
-//! Left out: `location` (§3), since any address of this server will do.
+//! Left out: `location` (§3), since a session can be resumed at any address of this server.
 
 use rookery_hub::management::{MAX_BYTES, MAX_STANZAS, MODULE, RESUME_SECONDS};
 use rookery_hub::{Bound, Hooks, Module, Most, OptionSpec, Per, Unit, Value};
 use rookery_modkit::option;
 use rookery_xml::{Writer, ns};
 
-/// Acknowledged streams, and sessions that survive their connection.
+/// The module for acknowledged streams, and for sessions that survive their connection.
 #[derive(Debug)]
 pub struct StreamManagement;
 

@@ -1,4 +1,4 @@
-//! The table of the modules, and what the shards share of them.
+//! The table of the modules, and the data that their shards share.
 
 use rookery_hub::Module;
 
@@ -14,9 +14,9 @@ use crate::{
 pub struct Shared {
     /// The parties that have created accounts recently.
     pub creations: register::Creations,
-    /// The groups of the operator, and who is there.
+    /// The operator's groups, and the accounts that are online.
     pub groups: shared_roster::CommonGroups,
-    /// Hashes of those who are kept out of rooms.
+    /// Hashes of addresses that are kept out of rooms.
     pub block_lists: rtbl::Lists,
     /// The rooms that exist.
     pub rooms: rookery_rooms::Directory,
@@ -24,15 +24,15 @@ pub struct Shared {
     pub borders: administration::border::Borders,
     /// The messages of the day.
     pub motds: rookery_operations::announce::Motds,
-    /// The deeds of administrators.
+    /// The recent actions of administrators.
     pub journal: rookery_operations::journal::Journal,
     /// The latest logins and failures to log in.
     pub logins: rookery_operations::logins::Logins,
-    /// The events that other programs hear of.
+    /// The events for other programs.
     pub events: rookery_operations::events::EventLog,
-    /// The source of items from outside, and the subscriptions to them.
+    /// The source of outside items, and the subscriptions to them.
     pub data: rookery_pubsub::data::Data,
-    /// Hears when an administrator wants the server to stop.
+    /// Takes administrators' requests to stop or restart the server.
     pub process: rookery_operations::process::Process,
     /// Joins the connections of bytestreams.
     pub relay: bytestreams::Relay,

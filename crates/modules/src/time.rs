@@ -5,7 +5,7 @@ use rookery_hub::{Hooks, Iq, Module, Target, World};
 use rookery_modkit::request::is_get;
 use rookery_xml::ns;
 
-/// Tells the server's time of day.
+/// The module that tells the server's time of day.
 #[derive(Debug)]
 pub struct TimeModule;
 
@@ -33,8 +33,7 @@ fn answer(world: &mut World, iq: Iq) {
         return;
     }
     let mut reply = iq.result();
-    // A server serves people in many time zones; its own one would tell nothing but where it
-    // stands.
+    // A server has users in many time zones; its own would reveal nothing but its location.
     reply.start_ns("time", ns::TIME).text_child("tzo", "+00:00").text_child("utc", &date::timestamp(world.time()));
     world.reply(&iq, reply);
 }

@@ -1,15 +1,15 @@
-//! XEP-0363: HTTP File Upload. A service `upload.DOMAIN` that gives users places for files.
+//! XEP-0363: HTTP File Upload. A service `upload.DOMAIN` that gives users space for files.
 //!
-//! This module hands out slots and keeps the books; the bytes go to and come from the web front,
-//! which looks into the same store.
+//! This module hands out slots and does the accounting; the bytes go through the web front, which
+//! uses the same store.
 //!
 //! # Invariants
 //!
-//! * An address has a token of 400 random bits: who wasn't told of a file doesn't find it.
+//! * An address has a token of 400 random bits: a file can't be found without knowing its address.
 //! * A slot counts against its owner's quota, in bytes and in number, from the moment it is handed
 //!   out until it has expired or its file is removed.
 //!
-//! Left out: purposes (§4), whose retention nobody configures here, and headers for the upload,
+//! Left out: purposes (§4), whose retention can't be configured here, and headers for the upload,
 //! which the address makes unnecessary.
 
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ use rookery_store::{Reserved, Slot, SlotQuota, SlotStage, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
-/// Hands out places for files.
+/// The module that hands out slots for files.
 #[derive(Debug)]
 pub struct Upload;
 
@@ -126,9 +126,9 @@ const OPTIONS: [OptionSpec; 7] = [
     },
 ];
 
-/// Returns the address below which the files of a domain's users are; `None` where the module is
-/// off. Without one in the options it is where browsers reach the web front; if they don't by TLS,
-/// a proxy in front is taken to be there for them.
+/// Returns the address below which the files of a domain's users are; `None` if the module is off.
+/// Without an address in the options, it is the one at which browsers reach the web front; if that
+/// has no TLS, a proxy in front of it is assumed.
 pub fn base(settings: &Settings, domain: &Domain) -> Option<String> {
     let base = match domain.module(NAME)?.text("url") {
         "" => format!("{}/upload", settings.told.pages.as_deref().unwrap_or("https://@")),
@@ -137,7 +137,7 @@ pub fn base(settings: &Settings, domain: &Domain) -> Option<String> {
     Some(base.replace('@', &domain.name))
 }
 
-/// Accepts an address without a query, to which a path can be added, or none.
+/// Accepts an address without a query, to which a path can be added, or an empty one.
 fn address(value: &Value) -> Result<(), String> {
     let Value::Text(text) = value else { return Ok(()) };
     if text.is_empty() {
@@ -151,7 +151,7 @@ fn address(value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes a stanza for the service.
+/// Dispatches a stanza for the service.
 fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some((iq, options)) = to_service(world, packet, to, domain, NAME) else { return };
     let has_node = iq.payload.attr("node").is_some_and(|node| !node.is_empty());
@@ -165,7 +165,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// Describes the service, with the largest file in a form (§3).
+/// Describes the service, with the largest size of a file in a form (§3).
 fn info(world: &mut World, iq: &Iq, options: &Options) {
     let identity = DiscoIdentity { category: "store", type_: "file", name: Some(options.text("name")) };
     let most = Field::text_single("max-file-size").value(&options.number("max_bytes").to_string());
@@ -176,7 +176,7 @@ fn info(world: &mut World, iq: &Iq, options: &Options) {
     world.reply(iq, reply);
 }
 
-/// Takes a request for a slot (§4), from a user of the domain.
+/// Handles a request for a slot (§4) from a user of the domain.
 fn request(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     if iq.from.domain() != domain.name || iq.from.local().is_none() {
         return world.reply_error(&iq, Condition::Forbidden);
@@ -234,7 +234,7 @@ fn too_large(most: u64) -> StanzaError {
 }
 
 /// Returns the error for a full quota (§5): there will be room when files have expired, unless this
-/// one is larger than all the room that there is.
+/// one is larger than the whole quota.
 fn full(again_ms: Option<u64>) -> StanzaError {
     let full =
         StanzaError::new(Condition::ResourceConstraint).with_text("Your files take up all the space that you have.");
@@ -252,7 +252,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES && !name.contains(odd) && name != "." && name != ".."
 }
 
-/// Returns whether a text may stand in the header field: `type/subtype` with parameters (RFC 9110
+/// Returns whether a text is valid in the header field: `type/subtype` with parameters (RFC 9110
 /// §8.3.1).
 fn is_content_type(text: &str) -> bool {
     let printable = |byte: u8| (b' '..=b'~').contains(&byte);
@@ -273,16 +273,16 @@ pub fn encoded(name: &str) -> String {
     text
 }
 
-/// Sorted.
+/// The features, sorted.
 const FEATURES: [&str; 3] = [ns::DISCO_INFO, ns::DISCO_ITEMS, ns::HTTP_UPLOAD];
-/// Slots that one account has whose upload hasn't begun: as many as a large album has pictures.
+/// The most slots of one account whose upload hasn't begun: enough for a large album.
 const MOST_WAITING: u64 = 200;
-/// The time for which a slot waits for its upload to begin (§7 recommends 300 seconds).
+/// Milliseconds for which a slot waits for its upload to begin (§7 recommends 300 seconds).
 const BEGIN_MS: u64 = 300_000;
 const DAY_MS: u64 = 86_400_000;
-/// Bytes of a file's name.
+/// The most bytes of a file's name.
 const NAME_BYTES: usize = 255;
-/// Bytes of a file's type.
+/// The most bytes of a file's media type.
 const CONTENT_TYPE_BYTES: usize = 127;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use rookery_modkit::option;
 use rookery_modkit::request::is_get;
 use rookery_xml::ns;
 
-/// Tells which software serves a domain.
+/// The module that names the software of a domain.
 #[derive(Debug)]
 pub struct Version;
 
@@ -55,7 +55,7 @@ fn answer(world: &mut World, iq: Iq) {
     world.reply(&iq, reply);
 }
 
-/// The name of this software, wherever peers are told.
+/// The name of this software, as peers see it.
 pub(crate) const NAME: &str = "Rookery";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,20 +1,19 @@
-//! Our users in rooms of other servers: when such a server is lost, they hear whether they are
+//! Our users in rooms of other servers: when such a server is lost, they are told whether they are
 //! still in there (XEP-0410, XEP-0045 §18.1).
 //!
-//! A client can't see that the server of a room has died, or has restarted and forgotten who was
-//! there: it just hears nothing more. So when a stream with a server breaks, this server asks in
-//! the name of each session that has entered a room there whether the session is in it. If the room
-//! says no, or its server can't be reached for some minutes, the client gets what a room sends to
-//! somebody who is removed for a technical reason: unavailable presence with 110 and 333. Then it
-//! may enter again.
+//! A client can't see that the server of a room has died, or has restarted and forgotten its
+//! occupants: it just gets no more stanzas. So when a stream with a server breaks, this server asks
+//! in the name of each session that has entered a room there whether the session is in it. If the
+//! room says no, or its server can't be reached for some minutes, the client gets the presence that
+//! a room sends when it removes an occupant for a technical reason: unavailable, with 110 and 333.
+//! Then it may enter again.
 //!
 //! # Invariants
 //!
 //! * A session is told to be out only if the room's server says so, or can't be reached several
-//!   times in a row. Whatever else it answers may be about a nick that was changed since (XEP-0410
-//!   §3).
-//! * Questions are paced, and there is one round of them for a domain at a time.
-//! * Streams that end because nobody uses them ask nothing.
+//!   times in a row. Other answers may be about a nick that was changed since (XEP-0410 §3).
+//! * Pings are paced, and there is one round of them for a domain at a time.
+//! * A stream that ends because it was idle causes no pings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +26,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Element, Kind, Writer, ns};
 use serde::{Deserialize, Serialize};
 
-/// Tells users that they are no longer in a room of another server.
+/// The module that tells users that they are no longer in a room of another server.
 #[derive(Debug)]
 pub struct Visits;
 
@@ -39,7 +38,7 @@ struct Visiting {
     /// The sessions with rooms of a domain.
     sessions: Map<Box<str>, BTreeSet<Jid>>,
     number: usize,
-    /// Domains whose rooms are being asked.
+    /// Domains whose rooms are being pinged.
     asking: Set<Box<str>>,
 }
 
@@ -180,7 +179,7 @@ fn save(world: &World, link: Link) -> Carry {
     rooms.map_or(Carry::Nothing, |rooms| postcard::to_allocvec(rooms).map_or(Carry::Nothing, Carry::State))
 }
 
-/// Takes up what [`save`] has returned.
+/// Restores the data that [`save`] has returned.
 fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
     let rooms = state.and_then(|state| postcard::from_bytes::<BTreeMap<Jid, String>>(state).ok());
     let Some((rooms, session)) = rooms.zip(world.address(link).cloned()) else { return };
@@ -189,7 +188,7 @@ fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
     }
 }
 
-/// Asks about some visits to the rooms of a domain, and about the others later.
+/// Pings rooms of a domain for some visits, and for the others later.
 fn ask_some(world: &mut World, domain: String, mut visits: Vec<(Jid, Jid)>) {
     let rest = visits.split_off(visits.len().min(AT_ONCE));
     for (session, room) in visits {
@@ -201,11 +200,11 @@ fn ask_some(world: &mut World, domain: String, mut visits: Vec<(Jid, Jid)>) {
     });
 }
 
-/// Asks a room in the name of a session whether that is in it (XEP-0410 §2).
+/// Pings a session's own occupant, to learn whether the session is still in the room (XEP-0410 §2).
 fn ask(world: &mut World, session: Jid, room: Jid, attempt: u32) {
     let rooms = world.state::<Visiting>().rooms.get(&session);
     let nick = rooms.and_then(|rooms| rooms.get(&room)).cloned();
-    // It has left, or has ended.
+    // The session has left, or has ended.
     let Some(occupant) = nick.and_then(|nick| room.with_resource(&nick).ok()) else { return };
     let ping = Element::new("ping", ns::PING);
     let from = session.to_string();
@@ -221,14 +220,14 @@ fn ask(world: &mut World, session: Jid, room: Jid, attempt: u32) {
     });
 }
 
-/// The standing of a visitor, as an answer has it.
+/// A visitor's state in a room, by an answer.
 enum Standing {
     In,
     Out,
     Unknown,
 }
 
-/// Reads an answer as XEP-0410 §3 does.
+/// Interprets an answer by the rules of XEP-0410 §3.
 fn standing(answer: &Answer) -> Standing {
     match answer {
         Answer::Error { condition, .. } if condition == "not-acceptable" => Standing::Out,
@@ -238,7 +237,7 @@ fn standing(answer: &Answer) -> Standing {
     }
 }
 
-/// Tells a session that it is out of a room (XEP-0045 §18.1).
+/// Tells a session that it has been removed from a room (XEP-0045 §18.1).
 fn tell(world: &mut World, session: &Jid, occupant: JidRef<'_>) {
     let mut presence = Writer::new("presence");
     presence.attr("type", "unavailable").attr("from", occupant.as_str());
@@ -251,19 +250,20 @@ fn tell(world: &mut World, session: &Jid, occupant: JidRef<'_>) {
     world.route_built(&presence.finish(), session);
 }
 
-/// Errors that say nothing of the room.
+/// Errors that say nothing about the room.
 const NOT_REACHED: [&str; 4] =
     ["remote-server-timeout", "remote-server-not-found", "resource-constraint", "internal-server-error"];
-/// Milliseconds from the loss of a server to the first question.
+/// Milliseconds from the loss of a server to the first pings.
 const FIRST_MS: u64 = 15_000;
-/// Milliseconds from the first answer that says nothing to the next question; then twice as long.
+/// Milliseconds from the first inconclusive answer to the next ping; the time doubles then.
 const AGAIN_MS: u64 = 60_000;
-/// Questions about one visit.
+/// The most pings for one visit.
 const ATTEMPTS: u32 = 3;
-/// Questions of a shard to one domain at a time, and milliseconds until the next.
+/// The number of pings that a shard sends to one domain at a time, and the milliseconds until the
+/// next.
 const AT_ONCE: usize = 100;
 const NEXT_MS: u64 = 1000;
-/// Visits that a shard remembers.
+/// The most visits that a shard remembers.
 const MOST_VISITS: usize = 100_000;
 
 const BOUNDS: [Bound; 1] = [Bound::on(

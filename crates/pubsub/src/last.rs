@@ -194,8 +194,7 @@ fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(S
     world.bundle(packets, resource);
     if let Some((station, rest)) = more {
         world.when_room(session, move |world| {
-            // If the process has gone, its accounts come to this shard, and the resource begins
-            // again.
+            // If that process has gone, the accounts' next home begins again.
             if let Some(shard) = world.shard_of(station) {
                 world.send_letter(shard, LastItems::More(rest));
             }

@@ -189,9 +189,8 @@ fn next_subscriber(
 }
 
 /// Finds out whether a user has agreed to notifications by the caller. They come from the service,
-/// so blocking their author doesn't help: so an owner may subscribe itself, and those accounts of
-/// this server that see the owner's presence, for they have asked for that. Other users have to
-/// subscribe themselves.
+/// so blocking their author doesn't help. An owner may therefore subscribe only itself and those
+/// accounts of this server that see its presence, for they have asked for that.
 fn agreed(world: &mut World, call: PubsubCall, jid: &Jid, then: impl FnOnce(&mut World, PubsubCall, bool) + 'static) {
     let is_account = jid.local().is_some() && world.domain(jid.domain()).is_some();
     if jid.bare() == call.iq.from.bare() || !is_account {

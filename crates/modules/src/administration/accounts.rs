@@ -103,7 +103,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
     },
 ];
 
-/// Makes an account (§4.1).
+/// Creates an account (§4.1).
 fn add(world: &mut World, order: CommandOrder) {
     let account = match accounts_of(&order).as_deref() {
         Ok([account]) if account.resource().is_none() => account.clone(),

@@ -1,12 +1,12 @@
 //! The domains that users of a domain may not communicate with: the blacklist, and the whitelist,
-//! which excludes everybody else once it has entries (XEP-0133 §4.11, §4.12). Both apply to stanzas
-//! from other servers and to them; to shut out a user of this server, disable the account instead.
+//! which excludes all others once it has entries (XEP-0133 §4.11, §4.12). Both apply to stanzas to
+//! and from other servers; to shut out a user of this server, disable the account instead.
 //!
 //! # Invariants
 //!
-//! * An entry is a domain, an account or a full JID, and means exactly that; a whitelist that names
-//!   a domain names everybody there.
-//! * What comes from the refused is dropped without a word. A user who writes to them is told
+//! * An entry is a domain, an account or a full JID, and means exactly that; a whitelist entry for
+//!   a domain covers all of its addresses.
+//! * Stanzas from excluded addresses are dropped silently. A user who writes to one gets
 //!   `not-allowed`.
 //! * The lists are in the store; all shards look at one copy in memory, which is read when the
 //!   server starts and again every minute.
@@ -43,8 +43,8 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
     },
 ];
 
-/// The lists of all domains. Clones are handles on the same ones; a look costs a lock that nobody
-/// holds for long.
+/// The lists of all domains. Clones share the data; a look-up takes a lock that is never held for
+/// long.
 #[derive(Debug, Clone, Default)]
 pub struct Borders(Arc<RwLock<Map<String, BorderLists>>>);
 
@@ -102,7 +102,7 @@ impl Borders {
     }
 }
 
-/// Guards the borders of the domains.
+/// Enforces the borders of the domains.
 pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.starting(load);
     hooks.every(PERIOD_MS, load);
@@ -180,8 +180,7 @@ fn var(which: BorderWhich) -> String {
     format!("{}jids", which.name())
 }
 
-/// Entries of one list.
+/// The most entries of one list.
 const MAX_ENTRIES: usize = 5000;
-/// The time between two reads of the lists, in milliseconds: something other than this server may
-/// have changed them.
+/// The time between two reads of the lists, in milliseconds: another program may have changed them.
 const PERIOD_MS: u64 = 60_000;

@@ -50,12 +50,12 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
     },
 ];
 
-/// Asks for accounts. The standard has `accountjids` here, and the answer tells of one.
+/// Asks for an account. The standard has `accountjids` here, though the result is about one.
 fn ask(world: &mut World, order: CommandOrder, title: &str, instructions: &str) {
     order.ask(world, super::accounts_form(title, instructions));
 }
 
-/// Goes on with the account of a form, if there is one of that name.
+/// Continues with the account of a form, if it exists.
 fn with_account(world: &mut World, order: CommandOrder, then: fn(&mut World, CommandOrder, Jid)) {
     let account = match accounts_of(&order).as_deref() {
         Ok([account]) => account.to_bare(),
@@ -110,7 +110,7 @@ fn element(item: &RosterItem) -> Element {
         .fold(element, |element, group| element.with_child(Element::new("group", ns::ROSTER).with_text(group)))
 }
 
-/// Shows the time when an account was last here (§4.9).
+/// Shows the time when an account was last online (§4.9).
 fn last_login(world: &mut World, order: CommandOrder, account: Jid) {
     let asked = account.clone();
     sessions::of(world, &account, move |world, sessions| {
@@ -142,7 +142,7 @@ fn tell_last_login(world: &mut World, order: CommandOrder, account: &Jid, unix_m
     order.complete(world, outcome);
 }
 
-/// Shows the statistics of an account (§4.10), without rates: nobody counts them per account.
+/// Shows the statistics of an account (§4.10), without rates, which aren't counted per account.
 fn statistics(world: &mut World, order: CommandOrder, account: Jid) {
     let asked = account.clone();
     sessions::of(world, &account, move |world, sessions| {
@@ -173,6 +173,5 @@ fn statistics(world: &mut World, order: CommandOrder, account: Jid) {
     });
 }
 
-/// The most bytes of a roster that are shown: the owner of a long one must not end the session of
-/// an administrator by that.
+/// The most bytes of a roster that are shown: a long one must not end the administrator's session.
 const MAX_ROSTER: usize = 512 * 1024;

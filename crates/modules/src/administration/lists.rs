@@ -1,8 +1,8 @@
 //! Numbers and lists of accounts: XEP-0133 §4.13 to §4.22.
 //!
-//! Registered and disabled accounts are in the store; who is online is asked of all shards.
-//! *Active* is an account with an available resource that doesn't say `away` or `xa`; *idle* one
-//! whose resources all say so.
+//! Registered and disabled accounts are in the store; all shards are asked for online ones.
+//! *Active* means an account with an available resource that doesn't show `away` or `xa`; *idle*
+//! one whose resources all do.
 
 use rookery_fanout::Link;
 use rookery_hub::{Hooks, Question, QuestionReply, World};
@@ -76,7 +76,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         list_present(world, order, "activeuserjids", ListChoice::Active);
     }),
     list("http://jabber.org/protocol/admin#get-idle-users", "Get the list of idle users", |world, order| {
-        // Not an oversight: the standard's own name for the field of this list (§4.22).
+        // Not a mistake: the standard's own name for the field of this list (§4.22).
         list_present(world, order, "activeuserjids", ListChoice::Idle);
     }),
 ];
@@ -89,7 +89,8 @@ const fn list(node: &'static str, name: &'static str, run: CommandStep) -> AdHoc
     AdHocCommand { node, name, module: NAME, may: Rights::Admin, stages: &[ask], run }
 }
 
-/// Asks how many; the standard leaves it to services how to go on behind them.
+/// Asks for the number of entries; the standard leaves it to services how further ones are
+/// requested.
 fn ask(world: &mut World, order: CommandOrder) {
     let most = Field::list_single("max_items").label("Maximum number of items to show");
     let most = ["25", "50", "75", "100", "150", "200"].iter().fold(most, |field, number| field.option(number, number));
@@ -99,7 +100,7 @@ fn ask(world: &mut World, order: CommandOrder) {
     order.ask(world, form.field(most).field(after));
 }
 
-/// The part of a list that is asked for.
+/// The part of a list that is requested.
 struct ListPage {
     limit: usize,
     after: Option<Jid>,
@@ -129,7 +130,7 @@ fn tell(world: &mut World, order: CommandOrder, var: &str, (count, is_partial): 
     order.complete(world, noted(CommandOutcome::result(form.element()), is_partial));
 }
 
-/// Says in an outcome what is missing.
+/// Adds to an outcome that the list is incomplete.
 fn noted(outcome: CommandOutcome, is_partial: bool) -> CommandOutcome {
     match is_partial {
         true => outcome.note("warn", "a part of the server has not answered in time, so its users are missing"),
@@ -178,7 +179,7 @@ fn count(world: &mut World, order: CommandOrder, var: &'static str, choice: List
     });
 }
 
-/// Asks a shard how many accounts of a domain are there.
+/// Asks a shard for the number of a domain's accounts with sessions there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct OnlineCount {
     domain: String,
@@ -205,7 +206,7 @@ fn list_present(world: &mut World, order: CommandOrder, var: &'static str, choic
     });
 }
 
-/// Asks a shard for the bare JIDs of the first so many accounts of a domain behind one.
+/// Asks a shard for the bare JIDs of a domain's accounts that sort behind one, up to a limit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct OnlineList {
     domain: String,
@@ -227,7 +228,7 @@ impl Question for OnlineList {
     }
 }
 
-/// Returns the first so many names, in order.
+/// Returns the first names in order, at most `limit`.
 fn first(mut names: Vec<&str>, limit: usize) -> Vec<String> {
     if names.len() > limit {
         names.select_nth_unstable(limit);
@@ -237,8 +238,8 @@ fn first(mut names: Vec<&str>, limit: usize) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// Shows a part of a list that was asked for with one more than is shown, as far as it fits one
-/// stanza: users choose long names.
+/// Shows the requested part of a list, which was gathered with one entry more than is shown, as far
+/// as it fits one stanza: users may choose long names.
 fn show(world: &mut World, order: CommandOrder, var: &str, listed: Gathered<String>) {
     let Gathered { items: mut names, is_partial } = listed;
     let limit = ListPage::of(&order).limit;
@@ -276,7 +277,7 @@ enum ListAttention {
     Away,
 }
 
-/// Returns what a session's presence says of its user's attention; `None` if it isn't available.
+/// Returns the attention that a session's presence shows; `None` if it isn't available.
 fn shows(world: &World, link: Link) -> Option<ListAttention> {
     let presence = world.session_at(link)?.presence.as_ref()?;
     let stanza = presence.stanza();
@@ -287,9 +288,9 @@ fn shows(world: &World, link: Link) -> Option<ListAttention> {
     })
 }
 
-/// Accounts that one answer lists: it is one stanza.
+/// The most accounts in one reply, which is one stanza.
 const MAX_ITEMS: usize = 2000;
 /// The most bytes of such a list.
 const MAX_BYTES: usize = 192 * 1024;
-/// The bytes that a name takes in it besides itself.
+/// The bytes of markup around a name.
 const VALUE_BYTES: usize = 15;

@@ -169,8 +169,8 @@ fn set_welcome(world: &mut World, order: CommandOrder, text: String, done: &'sta
     });
 }
 
-/// Shows the administrators that can be changed here, and those that the configuration names
-/// (§4.29).
+/// Shows the administrators that can be changed by this command, and those that the configuration
+/// names (§4.29).
 fn ask_admins(world: &mut World, order: CommandOrder) {
     let configured = rights::configured(world, order.domain()).unwrap_or_default();
     let domain = order.domain().to_owned();
@@ -259,11 +259,11 @@ fn end(world: &mut World, order: CommandOrder, wish: Wish) {
     let act = if wish == Wish::Restart { "restarts the server" } else { "shuts the server down" };
     note(world, &order, act, &format!("in {seconds} seconds"));
     order.done(world, &format!("the server does so in {seconds} seconds"));
-    // At least a moment: the answer and the announcement go first.
+    // Waits at least a moment, so that the reply and the announcement go out first.
     world.after((seconds * 1000).max(LAST_WORDS_MS), move |world| world.state::<Process>().wish(wish));
 }
 
-/// Returns subject and text of an announcement.
+/// Returns the subject and text of an announcement.
 fn text(order: &CommandOrder, var: &str) -> Text {
     Text { subject: order.value("subject").map(str::to_owned), body: order.text(var) }
 }
@@ -280,9 +280,9 @@ fn multi(var: &str, label: &str, text: Option<&Text>) -> Field {
     Field::text_multi(var).label(label).with_values(text.into_iter().flat_map(|text| text.body.lines()))
 }
 
-/// Administrators that can be named.
+/// The most administrators that can be named.
 const MAX_ADMINS: usize = 100;
 /// The longest delay before an end, seconds.
 const MAX_DELAY: u64 = 86_400;
-/// The shortest one, milliseconds.
+/// The shortest delay, in milliseconds.
 const LAST_WORDS_MS: u64 = 500;

@@ -9,7 +9,7 @@ use rookery_xml::ns;
 use super::order::AdHocCommand;
 use super::{find, of_domain};
 
-/// Answers disco#items for the node of all commands with those that the asker may run, if any.
+/// Replies to disco#items for the node of all commands with those that the asker may run, if any.
 pub(crate) fn items(world: &mut World, iq: Iq) {
     let (domain, from) = (iq.to.domain().to_owned(), iq.from.clone());
     with_rights(world, &domain, &from, move |world, rights| {
@@ -27,7 +27,8 @@ pub(crate) fn items(world: &mut World, iq: Iq) {
     });
 }
 
-/// Answers disco#info for a node, if it is that of all commands or of one. `false`: it is neither.
+/// Replies to disco#info for the node of all commands or of one of them. Returns `false` for other
+/// nodes.
 pub(crate) fn info(world: &mut World, iq: &Iq, node: &str) -> bool {
     let Some(domain) = world.domain(iq.to.domain()).filter(|domain| domain.module(super::NAME).is_some()) else {
         return false;

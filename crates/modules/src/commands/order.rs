@@ -1,4 +1,4 @@
-//! A command, and one on its way, as the command itself sees it.
+//! A command, and one in progress, as the command itself sees it.
 
 use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};
@@ -11,26 +11,26 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::session::{CommandSession, Sessions};
 
-/// One command of XEP-0050: its node, its name for people, who may run it, and its forms.
+/// One command of XEP-0050: its node, its name for display, the right to run it, and its forms.
 pub(crate) struct AdHocCommand {
-    /// Its node: what clients name it by.
+    /// Its node, by which clients name it.
     pub node: &'static str,
-    /// Its name for people.
+    /// Its name for display.
     pub name: &'static str,
-    /// The module that it belongs to; where that is off there is no such command.
+    /// The module that it belongs to; if that is off, the command doesn't exist.
     pub module: &'static str,
     /// The least right that allows a user to run it.
     pub may: Rights,
     /// The stages: each makes a form and hands it to [`CommandOrder::ask`].
     pub stages: &'static [CommandStep],
-    /// Does what the command is for, when all forms are filled in.
+    /// Carries the command out once all forms are filled in.
     pub run: CommandStep,
 }
 
 /// A part of a command.
 pub(crate) type CommandStep = fn(&mut World, CommandOrder);
 
-/// A command that somebody runs. It ends with [`CommandOrder::ask`], [`CommandOrder::done`],
+/// A running command. It ends with [`CommandOrder::ask`], [`CommandOrder::done`],
 /// [`CommandOrder::complete`], [`CommandOrder::fail`] or [`CommandOrder::refuse`].
 pub(crate) struct CommandOrder {
     pub(super) command: &'static AdHocCommand,
@@ -50,17 +50,17 @@ pub(crate) struct CommandOutcome {
 }
 
 impl CommandOutcome {
-    /// Returns a form of type `result`.
+    /// Returns an outcome with a form of type `result`.
     pub fn result(form: Element) -> Self {
         Self { result: Some(form), notes: Vec::new() }
     }
 
-    /// Returns a word that all went well.
+    /// Returns an outcome with a note of success.
     pub fn info(text: impl Into<String>) -> Self {
         Self::default().note("info", text)
     }
 
-    /// Returns the same with a word of what did not go well.
+    /// Returns the same with a note about something that failed.
     #[must_use]
     pub fn error(self, text: impl Into<String>) -> Self {
         self.note("error", text)
@@ -75,22 +75,22 @@ impl CommandOutcome {
 }
 
 impl CommandOrder {
-    /// Returns the full JID of the user who runs it.
+    /// Returns the full JID of the user who runs the command.
     pub fn from(&self) -> &Jid {
         &self.iq.from
     }
 
-    /// Returns the domain that it is run at.
+    /// Returns the domain at which the command runs.
     pub fn domain(&self) -> &str {
         self.iq.to.domain()
     }
 
-    /// Returns the first value of a field, of whichever stage; `None` if it is empty.
+    /// Returns the first value of a field, from any stage; `None` if it is empty.
     pub fn value(&self, var: &str) -> Option<&str> {
         self.answers.iter().rev().find_map(|form| form.value(var)).filter(|value| !value.is_empty())
     }
 
-    /// Returns the values of a field, of whichever stage, without empty ones.
+    /// Returns the values of a field, from any stage, without empty ones.
     pub fn values(&self, var: &str) -> Vec<String> {
         let form = self.answers.iter().rev().find(|form| form.has(var));
         let values = form.into_iter().flat_map(|form| form.values(var)).map(str::trim);
@@ -104,7 +104,7 @@ impl CommandOrder {
         lines.join("\n").trim().to_owned()
     }
 
-    /// Asks for a form to be filled in.
+    /// Asks the user to fill in a form.
     pub fn ask(self, world: &mut World, form: Form) {
         let required = form.required().map(str::to_owned).collect();
         let stage = self.answers.len();
@@ -121,12 +121,12 @@ impl CommandOrder {
         world.reply(&self.iq, reply);
     }
 
-    /// Ends it with a word of success.
+    /// Ends the command with a note of success.
     pub fn done(self, world: &mut World, text: &str) {
         self.complete(world, CommandOutcome::info(text));
     }
 
-    /// Ends it.
+    /// Ends the command with an outcome.
     pub fn complete(self, world: &mut World, outcome: CommandOutcome) {
         let mut reply = self.reply("completed");
         for (severity, text) in &outcome.notes {
@@ -139,26 +139,26 @@ impl CommandOrder {
         world.reply(&self.iq, reply);
     }
 
-    /// Ends it with a word about a wrong value that was given (XEP-0050 §3.6): the form was as it
-    /// should be.
+    /// Ends the command with a note about an invalid value (XEP-0050 §3.6), in a form that was
+    /// otherwise valid.
     pub fn fail(self, world: &mut World, text: impl Into<String>) {
         self.complete(world, CommandOutcome::default().error(text));
     }
 
-    /// Ends it with an error.
+    /// Ends the command with an error.
     pub fn refuse(self, world: &mut World, error: impl Into<StanzaError>) {
         self.end(world);
         world.reply_error(&self.iq, error);
     }
 
-    /// Ends it since the store failed.
+    /// Ends the command because the store failed.
     pub fn store_failed(self, world: &mut World, doing: &'static str, error: &StoreError) {
         world.store_failed(doing, &self.iq.from, error);
         self.refuse(world, condition(error));
     }
 
-    /// Refuses a form that is none, or lacks what it must have (`bad-payload`); the session goes
-    /// on, and another one may be sent.
+    /// Refuses a form that is missing, or lacks a required field (`bad-payload`); the session
+    /// continues, and another form may be sent.
     pub(super) fn send_back(self, world: &mut World, text: impl Into<String>) {
         match self.before {
             Some(session) => world.state_mut::<Sessions>().put(self.id, session),

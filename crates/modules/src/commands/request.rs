@@ -20,7 +20,7 @@ enum SessionAction {
     Cancel,
 }
 
-/// Answers a request.
+/// Handles a request.
 pub(super) fn handle(world: &mut World, iq: Iq) {
     let (action, node) = match read(&iq) {
         Ok(read) => read,
@@ -54,7 +54,7 @@ fn read(iq: &Iq) -> Result<(SessionAction, &str), StanzaError> {
 fn permitted(world: &mut World, iq: Iq, command: &'static AdHocCommand, action: SessionAction) {
     let Some(id) = iq.payload.attr("sessionid").map(str::to_owned) else {
         if action != SessionAction::Execute {
-            // There is nothing yet to go on with, to go back from or to end.
+            // There is nothing yet to continue, to go back from or to end.
             return world.reply_error(&iq, bad_action());
         }
         let id = world.unique_text();
@@ -119,8 +119,8 @@ fn go(world: &mut World, order: CommandOrder) {
     }
 }
 
-/// Returns the form that was sent, if it has what it must have. §3.6.1: whatever its type says, it
-/// is one that was submitted.
+/// Returns the submitted form if it has all required fields. §3.6.1: its type doesn't matter, it
+/// counts as submitted.
 fn filled_in(iq: &Iq, session: &CommandSession) -> Result<Form, String> {
     let x = iq.payload.child("x", ns::DATA_FORMS).ok_or("the form is missing")?;
     let form = Form::read(x).ok_or("the form is too large")?;

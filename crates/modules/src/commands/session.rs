@@ -11,9 +11,9 @@ use rookery_modkit::form::Form;
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     open: Map<String, CommandSession>,
-    /// The same by age, oldest first; one that was continued is there more than once.
+    /// The same by age, oldest first; one that was continued is listed more than once.
     by_age: VecDeque<(String, u64)>,
-    /// Those that ended last.
+    /// The sessions that ended last.
     ended: VecDeque<String>,
 }
 
@@ -24,18 +24,18 @@ pub(super) struct CommandSession {
     pub owner: Jid,
     /// The node of its command.
     pub node: &'static str,
-    /// The forms that are filled in; the stage that waits is the one behind them.
+    /// The filled-in forms; the waiting stage is the one behind them.
     pub answers: Vec<Form>,
-    /// The fields that the form must have.
+    /// The fields that the form requires.
     pub required: Vec<String>,
-    /// The time when it began to wait, milliseconds since 1970.
+    /// The time when it began to wait, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
-/// The reason why there is no such session.
+/// The reason why a session doesn't exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// There never was, as far as anybody remembers, or it is somebody else's.
+    /// It isn't known, or it belongs to another user.
     Unknown,
     /// It has ended.
     Ended,
@@ -60,7 +60,7 @@ impl Sessions {
         self.open.insert(id, session);
     }
 
-    /// Takes a session out to go on with it.
+    /// Takes a session out to continue it.
     pub fn take(&mut self, id: &str, owner: &Jid, node: &str, now_ms: u64) -> Result<CommandSession, Gone> {
         self.sweep(now_ms);
         match self.open.get(id) {
@@ -95,13 +95,13 @@ impl Sessions {
     }
 }
 
-/// Sessions that a shard keeps.
+/// The most sessions that a shard keeps.
 const MAX_SESSIONS: usize = 10_000;
-/// Sessions that one account may have; a further one ends its oldest.
+/// The most sessions of one account; a further one ends its oldest.
 const MAX_PER_ACCOUNT: usize = 10;
-/// The time for which a form may be filled in, milliseconds.
+/// The time for filling in a form, in milliseconds.
 pub(super) const MAX_AGE_MS: u64 = 15 * 60_000;
-/// Sessions that are remembered after their end.
+/// The number of ended sessions that are remembered.
 const REMEMBERED: usize = 1000;
 
 /// The bounds of sessions, for the page of limits.

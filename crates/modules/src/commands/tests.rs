@@ -40,7 +40,7 @@ fn every_node_is_there_once() {
     }
 }
 
-/// Somebody who runs commands.
+/// A user who runs commands.
 struct CommandStage {
     world: World,
     link: Link,
@@ -66,7 +66,7 @@ impl CommandStage {
         Self { world, link: Link(0) }
     }
 
-    /// Runs an action with the form of one field; the answer.
+    /// Runs an action with the form of one field, and returns the reply.
     fn act(&mut self, session: &str, action: &str, field: Option<(&str, &str)>) -> Element {
         let form = field.map(|(var, value)| {
             format!("<x xmlns='jabber:x:data' type='submit'><field var='{var}'><value>{value}</value></field></x>")
@@ -95,7 +95,7 @@ fn command(answer: &Element) -> &Element {
     answer.child("command", ns::COMMANDS).unwrap_or_else(|| panic!("{answer:?}"))
 }
 
-/// Returns its status, what `execute` means, the actions, and the field or note.
+/// Returns its status, the meaning of `execute`, the actions, and the field or note.
 fn said(answer: &Element) -> String {
     let command = command(answer);
     let mut words = vec![command.attr("status").unwrap_or("?").to_owned()];
@@ -160,8 +160,7 @@ fn a_bad_form_can_be_sent_again() {
     assert_eq!(said(&stage.act(&id, "", Some(("state", "even")))), "completed a is even");
 }
 
-/// XEP-0050 §3.6: a form that is as it should be, with a value that isn't, ends the command with a
-/// note.
+/// XEP-0050 §3.6: a valid form with an invalid value ends the command with a note.
 #[test]
 fn a_wrong_value_ends_the_command() {
     let mut stage = CommandStage::new();

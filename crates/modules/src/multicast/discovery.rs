@@ -1,17 +1,17 @@
-//! Discovery of other servers' multicast services, and of what they take at once (XEP-0033 §2).
+//! Discovery of other servers' multicast services, and of their limits (XEP-0033 §2).
 //!
-//! A domain is asked when something for it is to be sent for the first time; nothing waits for the
-//! answer: until it is in, recipients get individual copies. First the domain itself is asked, then
-//! its list of services, then each of these; the first that says so is it. Answers of either kind
-//! are kept for 24 hours (§2.3); an old one serves until a new one has come.
+//! A domain is queried when something for it is to be sent for the first time; nothing waits for
+//! the answer: until it arrives, recipients get individual copies. The domain itself is queried
+//! first, then its list of services, then each of these; the first that supports multicast is used.
+//! Answers, positive or negative, are kept for 24 hours (§2.3); an old one serves until a new one
+//! arrives.
 //!
 //! # Invariants
 //!
-//! * What is known of a domain is kept by its home shard; an answer that comes in on another one is
-//!   handed over.
-//! * An answer counts only if it comes from whom it was asked of, with the number that it was asked
-//!   with.
-//! * A domain's services are below that domain: nobody can name another's service as theirs.
+//! * A domain's answers are kept by its home shard; one that arrives on another shard is handed
+//!   over.
+//! * An answer counts only if it comes from the queried address, with the `id` of the query.
+//! * A domain's services are below that domain: a domain can't name another's service as its own.
 //! * Domains, items and limits are bounded, whatever peers say.
 
 use rookery_base::Map;
@@ -20,23 +20,23 @@ use rookery_hub::{RemoteService, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Element, Writer, ns};
 
-/// A shard's knowledge of other servers.
+/// A shard's knowledge about other servers.
 #[derive(Debug, Default)]
 pub struct Discovery {
     domains: Map<String, KnownDomain>,
-    /// The domain that each request under way is about, by the request's `id`.
+    /// The domain that each pending request is about, by the request's `id`.
     asked: Map<String, AskedDomain>,
 }
 
-/// The facts that were found out about a domain, or the stage of the questions.
+/// The result about a domain, or the state of the queries.
 #[derive(Debug)]
 struct KnownDomain {
     answer: Option<RemoteService>,
-    /// The time when the answer came; `None` as long as there is none.
+    /// The time of the answer; `None` as long as there is none.
     answered_ms: Option<u64>,
-    /// The time when the present negotiation began.
+    /// The time when the current negotiation began.
     asking_since: Option<u64>,
-    /// Questions of it that are open.
+    /// The number of its open queries.
     open: usize,
 }
 
@@ -47,8 +47,8 @@ struct AskedDomain {
     items: bool,
 }
 
-/// Returns the multicast service of a remote domain, as far as it is known; if it isn't, or isn't
-/// any more, one of our domains asks.
+/// Returns the known multicast service of a remote domain; if it isn't known, or no longer valid,
+/// one of our domains queries it.
 pub(super) fn find(world: &mut World, own: &str, remote: &str) -> Option<RemoteService> {
     let now = world.time();
     let (answer, ask) = world.state_mut::<Discovery>().look_up(remote, now);
@@ -58,11 +58,11 @@ pub(super) fn find(world: &mut World, own: &str, remote: &str) -> Option<RemoteS
     answer
 }
 
-/// Reads an answer to the service.
+/// Handles an answer to the service.
 pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
     let (Some(id), Some(sender)) = (packet.id().map(|id| id.into_owned()), packet.sender()) else { return };
     let station = id.split_once('-').and_then(|(station, _)| station.parse().ok());
-    // Of a process that is gone nobody waits for it.
+    // No one waits for the answer to a process that has gone.
     let Some(asker) = station.and_then(|station| world.shard_of(station)) else { return };
     if asker != world.shard() {
         return world.route_to_service(asker, packet, own);
@@ -75,8 +75,8 @@ pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
         return world.state_mut::<Discovery>().settle(&asked.domain, service, now);
     }
     let next: Vec<_> = match payload {
-        // The domain itself doesn't: its services may. One that answers with an error has none to
-        // tell of.
+        // The domain itself doesn't support it, but its services may. If it replies with an error,
+        // it has none to list.
         Some(_) if !asked.items && asked.whom.as_str() == asked.domain => vec![(asked.whom.clone(), true)],
         Some(items) if asked.items => services_below(&items, &asked.domain).map(|item| (item, false)).collect(),
         _ => Vec::new(),
@@ -87,7 +87,7 @@ pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
     world.state_mut::<Discovery>().settle_if_nobody_is_left(&asked.domain, now);
 }
 
-/// Asks for disco#info, or for disco#items.
+/// Queries disco#info or disco#items.
 fn ask_one(world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) {
     let id = format!("{}-{}", world.station(), world.unique_text());
     let asked = AskedDomain { domain: domain.to_owned(), whom: whom.clone(), items };
@@ -99,7 +99,7 @@ fn ask_one(world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) 
 }
 
 impl Discovery {
-    /// Returns the answer in force, and whether it is time to ask.
+    /// Returns the answer in force, and whether it is time to query again.
     fn look_up(&mut self, domain: &str, now: u64) -> (Option<RemoteService>, bool) {
         if !self.domains.contains_key(domain) && !self.make_room(now) {
             return (None, false);
@@ -107,7 +107,7 @@ impl Discovery {
         let new = || KnownDomain { answer: None, answered_ms: None, asking_since: None, open: 0 };
         let known = self.domains.entry(domain.to_owned()).or_insert_with(new);
         if known.asking_since.is_some_and(|since| now >= since + PATIENCE_MS) {
-            // A server that doesn't answer has no service, until the next time.
+            // A server that doesn't answer counts as having no service, until the next query.
             *known = KnownDomain { answered_ms: Some(now), ..new() };
             self.asked.retain(|_, asked| asked.domain != domain);
         }
@@ -126,7 +126,7 @@ impl Discovery {
         }
     }
 
-    /// Returns the question that an answer belongs to, which is open no more.
+    /// Returns the query that an answer belongs to, which is closed by that.
     fn closed(&mut self, id: &str, sender: &Jid) -> Option<AskedDomain> {
         if self.asked.get(id)?.whom != *sender {
             return None;
@@ -150,7 +150,7 @@ impl Discovery {
         }
     }
 
-    /// Makes sure that one more domain fits, by forgetting what is old.
+    /// Makes room for one more domain by dropping old answers; returns whether it fits.
     fn make_room(&mut self, now: u64) -> bool {
         if self.domains.len() >= DOMAINS {
             self.domains.retain(|_, known| {
@@ -163,7 +163,7 @@ impl Discovery {
     }
 }
 
-/// Returns the address of the service that asks for a domain of ours.
+/// Returns the address of the service that sends the queries of one of our domains.
 fn own_service(world: &World, own: &str) -> Option<String> {
     let services = world.services_of(own).into_iter().map(|service| service.host);
     services.into_iter().find(|host| world.is_service_of(host, super::limits::NAME))
@@ -177,7 +177,7 @@ fn payload(packet: &Packet) -> Option<Element> {
     packet.stanza().first_child().map(|payload| payload.element())
 }
 
-/// Returns the service that this disco#info shows, if it is one.
+/// Returns the service that this disco#info describes, if it supports multicast.
 fn service(info: &Element, whom: &Jid) -> Option<RemoteService> {
     let has =
         info.children().any(|child| child.is("feature", ns::DISCO_INFO) && child.attr("var") == Some(ns::ADDRESS));
@@ -213,11 +213,11 @@ fn services_below<'a>(items: &'a Element, domain: &'a str) -> impl Iterator<Item
 pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 /// The longest time that a negotiation may take, in milliseconds.
 pub const PATIENCE_MS: u64 = 10 * 60 * 1000;
-/// The limit of a service that doesn't tell.
+/// The limit of a service that doesn't announce one.
 const UNSAID: usize = 20;
-/// No stanza goes to more at once, whatever a service says it takes.
+/// The most recipients of a stanza, whatever a service announces.
 const MOST: usize = 1000;
-/// Domains that a shard remembers.
+/// The most domains that a shard remembers.
 const DOMAINS: usize = 10_000;
-/// Services of one domain that are asked.
+/// The most services of one domain that are queried.
 const ITEMS: usize = 50;

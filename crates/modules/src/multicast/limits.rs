@@ -1,9 +1,8 @@
-//! Bounds the recipients of a stanza, which the service tells (XEP-0033 §6, ejabberd's form of it),
-//! and the bytes that a sender may have multiplied.
+//! Bounds the recipients of a stanza, a limit that the service announces (XEP-0033 §6, in
+//! ejabberd's form), and the bytes that a sender may have multiplied.
 //!
-//! One message of 100 KB for a hundred recipients is kept a hundred times and more: in their
-//! archives, and for those who are away once again. So bytes times recipients count, in each
-//! minute.
+//! One message of 100 KB for a hundred recipients is stored a hundred times or more: in their
+//! archives, and once again for those who are offline. So bytes times recipients count, per minute.
 
 use rookery_base::{Bucket, Map};
 use rookery_hub::Options;
@@ -17,17 +16,17 @@ pub(super) const LOCAL_PRESENCES: &str = "local_presences";
 pub(super) const REMOTE_MESSAGES: &str = "remote_messages";
 pub(super) const REMOTE_PRESENCES: &str = "remote_presences";
 
-/// Bytes times recipients that a sender may have in a minute; 0: any number.
+/// Bytes times recipients that a sender may have in a minute; 0 for no limit.
 pub(super) const MINUTE_BYTES: &str = "minute_bytes";
 
-/// Remembers what senders have had multiplied and owe, in milliseconds: local ones by their bare
-/// JID, others by their domain. Nobody who has nothing to pay has an entry for long.
+/// The debts of senders for multiplied bytes, in milliseconds: of local ones by bare JID, of others
+/// by domain. An entry without debt is soon dropped.
 #[derive(Debug, Default)]
 pub(super) struct Spent(Map<Box<str>, Bucket>);
 
 impl Spent {
-    /// Charges a sender for a message. Returns `false` if that would be more than it may have in a
-    /// minute. A sender that owes nothing may have any message.
+    /// Charges a sender for a message. Returns `false` if the message exceeds what is left of the
+    /// sender's minute. A sender without debt may have any message.
     pub(super) fn charge(&mut self, sender: &str, bytes: u64, minute_bytes: u64, now_ms: u64) -> bool {
         let Some(cost_ms) = bytes.saturating_mul(MINUTE_MS).checked_div(minute_bytes) else { return true };
         if self.0.len() >= MOST_SENDERS {
@@ -43,7 +42,7 @@ impl Spent {
 }
 
 const MINUTE_MS: u64 = 60_000;
-/// Senders after which those are forgotten who owe nothing.
+/// The number of senders above which those without debt are dropped.
 const MOST_SENDERS: usize = 10_000;
 
 /// Returns the limit for a stanza; `None` if there is none.
@@ -57,8 +56,7 @@ pub(super) fn of(options: &Options, is_local: bool, kind: Kind) -> Option<usize>
     Some(options.number(key)).filter(|&limit| limit > 0).map(|limit| limit as usize)
 }
 
-/// Returns the form with the limits that hold for the asker. A limit that doesn't exist has no
-/// field.
+/// Returns the form with the asker's limits. A limit that doesn't exist has no field.
 pub(super) fn form(options: &Options, is_local: bool) -> Element {
     let field = |var: &str, value: &str| {
         let value = Element::new("value", ns::DATA_FORMS).with_text(value);
@@ -95,7 +93,7 @@ mod tests {
         for number in 0..3 * MOST_SENDERS as u64 {
             assert!(spent.charge(&number.to_string(), 1000, 60_000, number * 10));
         }
-        // Each owes for a second, and there are a hundred in a second.
+        // Each owes for one second, and a hundred arrive per second.
         let last = 3 * MOST_SENDERS as u64 - 1;
         assert!((last - 98..=last).all(|number| spent.0.contains_key(number.to_string().as_str())), "who owes is not");
         assert!(spent.0.len() <= MOST_SENDERS);

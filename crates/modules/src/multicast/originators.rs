@@ -1,8 +1,7 @@
-//! Senders from elsewhere whose presence went through the service, and its recipients.
+//! Remote senders whose presence went through the service, and its recipients.
 //!
-//! A user of this server hears of it through the hub, which ends directed presence by itself. For
-//! everybody else the service has to remember: it must repeat unavailable presence to all who saw
-//! the originator available.
+//! For users of this server, the hub ends directed presence by itself. For all others the service
+//! has to remember: it must repeat unavailable presence to all who saw the originator available.
 
 use rookery_base::Map;
 use std::collections::BTreeSet;
@@ -13,13 +12,13 @@ use rookery_jid::{Jid, JidRef};
 #[derive(Debug, Default)]
 pub(super) struct Originators {
     seen_by: Map<Jid, BTreeSet<Jid>>,
-    /// The number of senders of each domain: no domain may take the place of the others.
+    /// The number of senders of each domain, so that none takes up all the space.
     domains: Map<String, usize>,
 }
 
 impl Originators {
-    /// Remembers to whom available presence goes. `false` if there is no room: then nothing was
-    /// remembered.
+    /// Remembers the recipients of available presence. Returns `false` if there is no room; then
+    /// nothing is remembered.
     pub(super) fn available<'a>(&mut self, who: &Jid, to: impl Iterator<Item = JidRef<'a>>) -> bool {
         let known = self.seen_by.get(who);
         let of_domain = self.domains.get(who.domain()).copied().unwrap_or_default();
@@ -37,7 +36,7 @@ impl Originators {
         true
     }
 
-    /// Forgets those who have been told that the originator is unavailable.
+    /// Forgets recipients who have been told that the originator is unavailable.
     pub(super) fn unavailable<'a>(&mut self, who: &Jid, to: impl Iterator<Item = JidRef<'a>>) {
         let Some(seen_by) = self.seen_by.get_mut(who) else { return };
         to.for_each(|to| {
@@ -48,7 +47,7 @@ impl Originators {
         }
     }
 
-    /// Returns the originator is gone: those who have to hear of it.
+    /// Forgets an originator that is gone; returns those who have to be told.
     pub(super) fn gone(&mut self, who: &Jid) -> BTreeSet<Jid> {
         let Some(seen_by) = self.seen_by.remove(who) else { return BTreeSet::new() };
         if let Some(count) = self.domains.get_mut(who.domain()) {
@@ -64,9 +63,9 @@ impl Originators {
 
 /// The most senders that a shard remembers.
 const ORIGINATORS: usize = 10_000;
-/// The most of them that may be of one domain.
+/// The most of them from one domain.
 const OF_ONE_DOMAIN: usize = 1000;
-/// The most recipients that are remembered of one sender.
+/// The most recipients that are remembered per sender.
 const RECIPIENTS: usize = 1000;
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! The checks come in this order, and nothing is delivered when one refuses: may the sender use the
 //! service (`forbidden`); does the header decode (`bad-request`); are there too many recipients
-//! (`not-acceptable`); may the sender reach others through this server (`forbidden`); are these too
-//! many bytes for so many (`resource-constraint`). Each recipient without a usable JID is reported
-//! for itself (`jid-malformed`) and does not stop the others.
+//! (`not-acceptable`); may the sender reach others through this server (`forbidden`); is the
+//! message too large for so many recipients (`resource-constraint`). Each recipient without a
+//! usable JID is reported separately (`jid-malformed`) and does not stop the others.
 
 use rookery_base::Set;
 use rookery_fanout::multicast::{Groups, HeaderTarget, Hop, MulticastHeader, Plan, find};
@@ -20,7 +20,7 @@ use rookery_xml::{Kind, Stanza};
 use super::limits::{self, NAME};
 use super::originators::Originators;
 
-/// Handles a message or presence for a domain itself as the service does, if it has a header.
+/// Handles a message or presence for a domain itself like one for its service, if it has a header.
 pub(super) fn for_domain(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     if !to.is_domain() {
         return Verdict::Pass;
@@ -42,7 +42,7 @@ pub(super) fn handle(world: &mut World, packet: &Packet, to: JidRef<'_>, domain:
     match packet.type_() {
         StanzaType::Error => return,
         StanzaType::Subscribe | StanzaType::Subscribed | StanzaType::Unsubscribe | StanzaType::Unsubscribed => {
-            // The sender's own server would not know of it (RFC 6121 §3).
+            // The sender's own server wouldn't know about the subscription (RFC 6121 §3).
             let text = "a subscription is between two, and goes to its address";
             return world.bounce(packet, to, StanzaError::new(Condition::NotAllowed).with_text(text));
         }
@@ -90,8 +90,8 @@ impl UntrustedRoute<'_, '_> {
             return Err(StanzaError::new(Condition::NotAcceptable).with_text(text));
         }
         let begun = self.end(MulticastStage::Limits, begun);
-        // §2.2 of the XEP: a server may refuse to send on to third parties for those who are none
-        // of its own.
+        // §2.2 of the XEP: a server may refuse to send to third parties for senders that aren't its
+        // own users.
         if !is_local && !header.recipients().all(|to| self.is_of_domain(to.as_ref())) {
             return Err(StanzaError::new(Condition::Forbidden).with_text("relaying to other servers is denied"));
         }
@@ -106,8 +106,8 @@ impl UntrustedRoute<'_, '_> {
         self.world.counters.stages.end(stage, begun)
     }
 
-    /// Reports each recipient without a usable JID with an error of its own, at least as many of
-    /// them as recipients would be allowed.
+    /// Reports each recipient without a usable JID with an error of its own, as many as the limit
+    /// for recipients, or at least [`REPORTED`].
     fn report_unusable(&mut self, header: &MulticastHeader<'_>, limit: Option<usize>) {
         let most = limit.map_or(usize::MAX, |limit| limit.max(REPORTED));
         let texts: Vec<_> = header.unusable().take(most).map(unusable).collect();
@@ -123,8 +123,8 @@ impl UntrustedRoute<'_, '_> {
         self.world.domain_of(jid.domain()).is_some_and(|domain| domain.name == self.domain)
     }
 
-    /// Passes on unavailable presence without a header, which says that the originator is gone: all
-    /// who saw it hear of it. Anything else needs a header.
+    /// Passes on unavailable presence without a header, which means that the originator is gone:
+    /// all who saw it are told. Anything else needs a header.
     fn without_header(self) -> Result<(), StanzaError> {
         if self.packet.type_() != StanzaType::Unavailable {
             return Err(bad_request("the stanza has no header with addresses"));
@@ -134,8 +134,8 @@ impl UntrustedRoute<'_, '_> {
         Ok(())
     }
 
-    /// Charges the sender for a message, which each of its recipients keeps. Presence is free:
-    /// nobody keeps it.
+    /// Charges the sender for a message, since each of its recipients stores it. Presence isn't
+    /// stored, so it is free.
     fn charge(&mut self, recipients: usize, is_local: bool) -> Result<(), StanzaError> {
         if self.packet.kind() != Kind::Message {
             return Ok(());
@@ -194,8 +194,8 @@ impl UntrustedRoute<'_, '_> {
     }
 }
 
-/// Returns the recipients whom the sender, an account of this server, blocks. Of each of them it
-/// gets the error that a stanza for it alone would get.
+/// Returns the recipients that the sender, an account of this server, blocks. For each of them it
+/// gets the same error as for a stanza to that address alone.
 fn blocked(world: &mut World, packet: &Packet, sender: &Jid, header: &MulticastHeader<'_>) -> Set<String> {
     let is_own = world.is_here(sender.domain()) && world.home_of(sender.bare()) == world.shard();
     if !is_own || !world.has_rules(sender.as_ref()) {
@@ -225,7 +225,7 @@ fn bad_request(text: impl Into<std::borrow::Cow<'static, str>>) -> StanzaError {
     StanzaError::new(Condition::BadRequest).with_text(text)
 }
 
-/// Unusable addresses that are reported whatever the limit.
+/// The number of unusable addresses that are always reported, whatever the limit.
 const REPORTED: usize = 100;
-/// Characters of an address in an error.
+/// The most characters of an address that an error shows.
 const SHOWN: usize = 200;

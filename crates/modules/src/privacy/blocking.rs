@@ -14,7 +14,7 @@ use super::{change, report};
 
 /// Replies to a request of the blocking command.
 pub(crate) fn answer(world: &mut World, iq: Iq) {
-    // Nobody but the account itself has a block list to ask for.
+    // Only the account itself has a block list to request.
     let Some(session) = iq.origin.filter(|_| iq.is_own()) else {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
     };
@@ -25,7 +25,7 @@ pub(crate) fn answer(world: &mut World, iq: Iq) {
     }
 }
 
-/// Sends the list of blocked addresses (§3.2). A client that asks hears of changes from now on.
+/// Sends the list of blocked addresses (§3.2). From now on, the client is notified of changes.
 fn get(world: &mut World, session: SessionRef, iq: &Iq) {
     world.state_mut::<PrivacySessions>().asked_for_blocks(session);
     let rules = world.document::<PrivacyRules>(iq.to.as_ref()).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! From one set of rules to the next: what contacts and resources have to hear of it.
+//! The notifications of contacts and resources when one set of rules replaces another.
 //!
-//! A contact that is shut out now sees the account become unavailable, before the new rules count;
-//! one that is let in sees it again, once they are kept (XEP-0191 §3.3, §3.4; XEP-0016 §2.11,
-//! §2.12). The same in the other direction: a contact whose presence doesn't come any more seems
-//! unavailable, and one whose presence comes again is asked for it.
+//! A contact that is shut out now sees the account become unavailable, before the new rules apply;
+//! one that is let in sees it again, once they are stored (XEP-0191 §3.3, §3.4; XEP-0016 §2.11,
+//! §2.12). The same holds in the other direction: a contact whose presence is stopped seems
+//! unavailable, and one whose presence is let in again is probed.
 
 use rookery_base::{Map, Set};
 use std::cell::RefCell;
@@ -51,7 +51,7 @@ pub(crate) fn replace(
         if is_kept {
             return shift.open(world);
         }
-        // The former rules count again, or those of a later change.
+        // The former rules apply again, or those of a later change.
         let now = world.document::<PrivacyRules>(account.as_ref()).unwrap_or_default();
         Shift::of_rules(world, &account, &after, &now).open(world);
     });
@@ -71,14 +71,14 @@ impl Shift {
     ) -> Self {
         let (watchers, watched) = (world.watchers(account.as_ref()), world.watched(account.as_ref()));
         let mut shift = Self::default();
-        // The roster is asked once for each contact, however many sessions and lists there are.
+        // The roster is looked up once per contact, however many sessions and lists there are.
         let known = RefCell::new(Map::<Jid, Acquaintance>::default());
         let known = |contact: &Jid| {
             let mut known = known.borrow_mut();
             let ask = || acquaintance(world, account.as_ref(), contact.as_ref());
             known.entry(contact.to_bare()).or_insert_with(ask).clone()
         };
-        // A session that is ending will tell it to those from whom it does not conceal itself then.
+        // A session that is ending tells only those from whom it doesn't conceal itself then.
         for session in world.links_shown(account.as_ref()).into_iter().filter_map(|link| reference(world, link)) {
             let Some(address) = world.address(session.link) else { continue };
             let lists = lists(address.as_ref());
@@ -114,7 +114,8 @@ impl Shift {
         shift
     }
 
-    /// Tells those who are shut out, and for whom nothing comes any more.
+    /// Sends unavailable presence to contacts that are shut out, and from those whose presence is
+    /// stopped.
     pub(crate) fn shut(&self, world: &mut World) {
         for (session, contact) in &self.hidden {
             world.hide_session_from(session.link, contact.as_ref());
@@ -128,7 +129,7 @@ impl Shift {
         }
     }
 
-    /// Tells those who are let in, and asks for what may come again.
+    /// Sends presence to contacts that are let in, and probes those whose presence may come again.
     pub(crate) fn open(&self, world: &mut World) {
         show(world, &self.shown);
         probe(world, &self.back);
@@ -154,7 +155,7 @@ fn probe(world: &mut World, back: &[(SessionRef, Jid)]) {
 }
 
 /// Returns these contacts, and those whom a rule names by an address of an account, bare or full,
-/// if they are contacts too: by group, or one resource of them.
+/// if they are contacts: by group, or by one of their resources.
 fn with_named<'c>(
     contacts: impl Iterator<Item = &'c Jid>,
     (before, after): (Option<&PrivacyList>, Option<&PrivacyList>),

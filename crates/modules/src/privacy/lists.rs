@@ -16,7 +16,7 @@ use super::sessions::{PrivacySessions, screen, sessions_of};
 
 /// Replies to a request of the privacy lists protocol.
 pub(crate) fn answer(world: &mut World, iq: Iq) {
-    // Nobody but the account itself has privacy lists to ask for.
+    // Only the account itself has privacy lists to request.
     let Some(session) = iq.origin.filter(|_| iq.is_own()) else {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
     };
@@ -76,7 +76,7 @@ fn set(world: &mut World, session: SessionRef, iq: &Iq) -> Result<(), StanzaErro
     }
 }
 
-/// Makes a list the active one of a session, or none (§2.4).
+/// Makes a list the active one of a session; `None` declines the active list (§2.4).
 fn set_active(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str>) -> Result<(), StanzaError> {
     let rules = rules_of(world, &iq.to);
     if name.is_some_and(|name| rules.list(name).is_none()) {
@@ -98,7 +98,7 @@ fn set_active(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str
     Ok(())
 }
 
-/// Makes a list the default one of the account, or none (§2.5).
+/// Makes a list the default one of the account; `None` declines the default list (§2.5).
 fn set_default(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str>) -> Result<(), StanzaError> {
     let mut rules = rules_of(world, &iq.to);
     if name.is_some_and(|name| rules.list(name).is_none()) {
@@ -159,7 +159,7 @@ fn put(world: &mut World, session: SessionRef, iq: &Iq, name: &str, list: &Eleme
         let has_groups = loaded.map(|()| has_groups(world, &iq.to, &list));
         match has_groups {
             Ok(true) => {
-                // What has changed meanwhile, by another session, stays.
+                // Changes made meanwhile by another session stay.
                 let mut rules = rules_of(world, &iq.to);
                 rules.put(list);
                 replace(world, session, &iq, rules, Some(&name));
@@ -180,15 +180,15 @@ fn has_groups(world: &World, account: &Jid, list: &PrivacyList) -> bool {
     })
 }
 
-/// Returns whether a session other than the asker's uses the list of that name, or the default one.
+/// Returns whether a session other than the asker's uses the list of that name or, without a name,
+/// the default one.
 fn others_use(world: &World, asker: SessionRef, iq: &Iq, name: Option<&str>) -> bool {
     let others = sessions_of(world, iq.to.as_ref()).into_iter().filter(|session| *session != asker);
     let mut addresses = others.filter_map(|session| world.address(session.link));
     addresses.any(|address| world.state::<PrivacySessions>().active(address.as_ref()) == name)
 }
 
-/// Sets new rules and answers; `pushed` is the list that has changed, if one has (§2.2, tenth
-/// rule).
+/// Sets new rules and replies; `pushed` is the list that has changed, if any (§2.2, tenth rule).
 fn replace(world: &mut World, session: SessionRef, iq: &Iq, rules: PrivacyRules, pushed: Option<&str>) {
     let blocked = |rules: &PrivacyRules| rules.blocked().into_iter().cloned().collect::<Vec<Jid>>();
     let (before, after) = (blocked(&rules_of(world, &iq.to)), blocked(&rules));
@@ -199,7 +199,7 @@ fn replace(world: &mut World, session: SessionRef, iq: &Iq, rules: PrivacyRules,
         if let Err(error) = kept {
             return failed(world, &iq, &error);
         }
-        // The asker alone may use a list that it removes.
+        // Only the asker may be using a list that it removes.
         if lost.is_some() && world.state::<PrivacySessions>().active(iq.from.as_ref()) == lost.as_deref() {
             world.state_mut::<PrivacySessions>().set_active(session, iq.from.clone(), None);
             screen(world, account.as_ref());
@@ -223,7 +223,7 @@ fn failed(world: &mut World, iq: &Iq, error: &StoreError) {
     world.reply_error(iq, condition(error));
 }
 
-/// Lists of one account.
+/// The most lists of one account.
 pub(super) const MAX_LISTS: usize = 50;
-/// Bytes of a list's name.
+/// The most bytes of a list's name.
 const MAX_NAME: usize = 1023;

@@ -1,4 +1,5 @@
-//! The effect of an account's rules on stanzas that come and go (XEP-0191 §3.3, XEP-0016 §2.13).
+//! The effect of an account's rules on incoming and outgoing stanzas (XEP-0191 §3.3, XEP-0016
+//! §2.13).
 
 use std::rc::Rc;
 
@@ -33,8 +34,8 @@ impl Document for PrivacyRules {
     }
 }
 
-/// Sees a stanza that a session sends. One to a blocked address comes back as an error, if it is
-/// one that is answered at all.
+/// Filters a stanza that a session sends. One to a blocked address gets an error, if its kind gets
+/// replies at all.
 pub(crate) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let Some(rules) = world.document::<PrivacyRules>(sender.bare()) else { return Delivery::Pass };
@@ -54,7 +55,7 @@ pub(crate) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) 
     Delivery::Taken
 }
 
-/// Sees a stanza for an account, or for one of its sessions.
+/// Filters a stanza for an account, or for one of its sessions.
 pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let Some(rules) = world.document::<PrivacyRules>(to) else { return Delivery::Pass };
@@ -71,8 +72,8 @@ pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>)
             world.state::<PrivacySessions>().list_for(&rules, to).map(|list| list.name.as_str()).unwrap_or_default();
         format!("{} blocks {sender} (XEP-0191), or has a rule against it: list \"{name}\" (XEP-0016)", to.bare())
     });
-    // XEP-0191 §3.3. A room would take an error for the end of the occupant, who may have blocked
-    // another one only.
+    // XEP-0191 §3.3. A room would take an error for the occupant's departure, though only another
+    // occupant may be blocked.
     let is_answered =
         matches!(packet.type_(), StanzaType::Normal | StanzaType::Chat | StanzaType::Get | StanzaType::Set);
     if is_answered {
@@ -81,8 +82,8 @@ pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>)
     Delivery::Taken
 }
 
-/// Returns whether a stanza for a bare JID may reach a certain session, which may have a list of
-/// its own.
+/// Returns whether a stanza for a bare JID may reach this session, which may have a list of its
+/// own.
 fn may_reach(world: &World, rules: &PrivacyRules, link: Link, packet: &Packet) -> bool {
     let (Some(sender), Some(address)) = (packet.sender(), world.address(link)) else { return true };
     let Some(list) = world.state::<PrivacySessions>().list_for(rules, address.as_ref()) else { return true };
@@ -90,8 +91,8 @@ fn may_reach(world: &World, rules: &PrivacyRules, link: Link, packet: &Packet) -
     !senders.any(|sender| denies(world, list, address.bare(), sender.as_ref(), coming_as(packet)))
 }
 
-/// Returns the user who has a room say something: an invitation, or that one is declined (XEP-0045
-/// §7.8.2). A room is no way around the rules against its users.
+/// Returns the user behind a room's message: an invitation, or a declined one (XEP-0045 §7.8.2).
+/// Rules against a user must not be evaded through a room.
 fn behind(packet: &Packet) -> Option<Jid> {
     if (packet.kind(), packet.type_()) != (Kind::Message, StanzaType::Normal) {
         return None;
@@ -109,8 +110,8 @@ fn conceals(world: &World, rules: &PrivacyRules, link: Option<Link>, owner: JidR
     list.is_some_and(|list| denies(world, list, owner, contact, PassingStanza::PresenceOut))
 }
 
-/// Returns whether a list of an account stops a stanza from or to a contact. What an account and
-/// its server say to each other always passes.
+/// Returns whether a list of an account stops a stanza from or to a contact. Stanzas between an
+/// account and its server always pass.
 pub(crate) fn denies(
     world: &World,
     list: &PrivacyList,
@@ -121,7 +122,7 @@ pub(crate) fn denies(
     denies_known(list, owner, contact, passing, || acquaintance(world, owner, contact))
 }
 
-/// Returns whether a list denies a contact, given what the roster says of it.
+/// Returns whether a list denies a contact, given the contact's entry in the roster.
 pub(crate) fn denies_known(
     list: &PrivacyList,
     owner: JidRef<'_>,
@@ -134,8 +135,8 @@ pub(crate) fn denies_known(
     !is_own && !is_own_server && list.denies(contact, passing, known)
 }
 
-/// Returns whether a stanza is stopped: one for a bare JID if no session may have it; which of
-/// several may, is decided one by one.
+/// Returns whether a stanza is stopped: one for a bare JID only if no session may have it; the
+/// sessions that may are chosen one by one.
 fn is_stopped(world: &World, rules: &Rc<PrivacyRules>, packet: &Packet, sender: JidRef<'_>, to: JidRef<'_>) -> bool {
     let (passing, sessions) = (coming_as(packet), world.state::<PrivacySessions>());
     let stops = |address: JidRef<'_>| {
@@ -158,16 +159,16 @@ fn coming_as(packet: &Packet) -> PassingStanza {
     }
 }
 
-/// Returns what the roster says of a contact, groups of the operator included; if the roster isn't
-/// in memory, the same as for a contact that isn't in it.
+/// Returns the roster's data about a contact, including groups of the operator; if the roster isn't
+/// in memory, the same as for an unknown contact.
 pub(crate) fn acquaintance(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Acquaintance {
     let own = world.roster_item(owner, contact).cloned();
     let item = world.joined(owner, &contact.bare().to_jid(), own);
     item.map(|item| Acquaintance { subscription: item.subscription, groups: item.groups.into() }).unwrap_or_default()
 }
 
-/// Tells a session that its stanza went nowhere. Past the queue of its account, in which the error
-/// would count as one of the blocked address.
+/// Tells a session that its stanza wasn't delivered. The error bypasses the queue of the session's
+/// account, in which it would count as sent by the blocked address.
 fn refuse_going(world: &mut World, packet: &Packet, sender: JidRef<'_>, to: JidRef<'_>) {
     let kind = match (packet.kind(), packet.type_()) {
         (_, StanzaType::Error | StanzaType::Result | StanzaType::Unavailable | StanzaType::Probe) => return,

@@ -1,4 +1,4 @@
-//! Tells the resources of an account how its rules have changed, in the words of both standards.
+//! Notifies the resources of an account of changed rules, in the formats of both standards.
 
 use rookery_fanout::{Packet, To};
 use rookery_hub::{SessionRef, World};
@@ -8,7 +8,7 @@ use rookery_xml::{Writer, ns};
 use super::rules::PrivacyRules;
 use super::sessions::{PrivacySessions, sessions_of};
 
-/// Tells the resources that follow the block list what has changed.
+/// Notifies the resources that follow the block list of its changes.
 pub(crate) fn push_blocks<'j>(
     world: &mut World,
     account: &Jid,
@@ -37,7 +37,7 @@ pub(super) fn write_blocks<'j>(out: &mut Writer, name: &str, jids: impl IntoIter
     out.end();
 }
 
-/// Tells the resources that use privacy lists that the default one has changed by way of the block
+/// Notifies the resources that use privacy lists that the default one has changed through the block
 /// list.
 pub(crate) fn push_default(world: &mut World, account: &Jid) {
     if let Some(name) = rules_of(world, account).default {
@@ -60,7 +60,7 @@ pub(super) fn push_list(world: &mut World, account: &Jid, name: &str, to: fn(&Wo
     }
 }
 
-/// Returns the rules of an account; none where it has none.
+/// Returns the rules of an account, which are empty if it has none.
 pub(super) fn rules_of(world: &World, account: &Jid) -> PrivacyRules {
     world.document::<PrivacyRules>(account.as_ref()).map_or_else(PrivacyRules::default, |rules| (*rules).clone())
 }

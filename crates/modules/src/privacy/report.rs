@@ -1,13 +1,12 @@
-//! XEP-0377: Spam Reporting. Passes a user's report about somebody they block to the operators of
-//! the domain.
+//! XEP-0377: Spam Reporting. Passes a user's report about a blocked contact to the operators of the
+//! domain.
 //!
-//! Every report is logged, kept in the list of those that operators have to deal with
-//! ([`rookery_operations::reports`]) and, if the operator wants it, sent as a message. If the
-//! operator wants that too, a report that allows it (`<report-origin/>`, §5) goes to those who care
-//! for abuse at the server of whom it is about, as that server says (XEP-0157): in the name of the
-//! domain, and without saying who has reported. Nothing goes to third parties, since a server could
-//! name anybody as the ones to be told. A report that lacks its reason is none; the block counts
-//! anyway.
+//! Every report is logged, added to the list for operators ([`rookery_operations::reports`]) and,
+//! if the operator wants it, sent as a message. If the operator wants that too, a report that
+//! allows it (`<report-origin/>`, §5) goes to the abuse contacts that the reported user's server
+//! names (XEP-0157): in the name of the domain, and without the reporter's identity. Nothing goes
+//! to third parties, since a server could name any address. A report without a reason is ignored;
+//! the block counts anyway.
 
 use rookery_base::Map;
 use rookery_hub::{Answer, Iq, World};
@@ -20,14 +19,14 @@ use tracing::info;
 
 use super::limits::NAME;
 
-/// Counts the reports that each account has made in this hour.
+/// The number of reports that each account has made in this hour.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     made: Map<Jid, u64>,
 }
 
-/// Takes note of the reports in a block request that was carried out, as far as the account may
-/// make more.
+/// Handles the reports in a block request that was carried out, as far as the account may make
+/// more.
 pub(crate) fn take(world: &mut World, iq: &Iq) {
     let Some(options) = world.options(iq.to.domain(), NAME) else { return };
     let limit = options.number(REPORTS_PER_HOUR);
@@ -57,9 +56,9 @@ pub(crate) fn take(world: &mut World, iq: &Iq) {
     }
 }
 
-/// Puts a report into the list of those that the operators of the domain have to deal with.
+/// Adds a report to the list for the domain's operators.
 fn keep(world: &mut World, iq: &Iq, reported: &str, report: &Element) {
-    // A block of what is no address was refused.
+    // A block of an invalid address was refused.
     let Ok(about) = Jid::parse(reported) else { return };
     let reason = report.attr("reason").unwrap_or_default();
     let text = report.child_text("text", ns::REPORTING).unwrap_or_default();
@@ -93,7 +92,7 @@ fn forward(world: &mut World, own: &str, reported: Jid, report: &Element) {
         let Some(contacts) = contacts.next() else { return };
         let all = contacts.values("report-addresses").chain(contacts.values("abuse-addresses"));
         let addresses = all.filter_map(|uri| Jid::parse(uri.strip_prefix("xmpp:")?).ok());
-        // A server speaks for itself: it can't have others written to.
+        // A server speaks for itself: it can't cause messages to others.
         let mut addresses: Vec<Jid> = addresses.filter(|address| address.domain() == reported.domain()).collect();
         addresses.dedup();
         for address in addresses.into_iter().take(MOST_TOLD) {
@@ -102,7 +101,7 @@ fn forward(world: &mut World, own: &str, reported: Jid, report: &Element) {
     });
 }
 
-/// Tells somebody at another server, who learns nothing of the one who has reported.
+/// Sends a report to a contact of another server, without the reporter's identity.
 fn tell_elsewhere(world: &mut World, own: &str, to: &Jid, reported: &Jid, report: &Element) {
     let reason = report.attr("reason").unwrap_or_default();
     let text = report.child_text("text", ns::REPORTING);
@@ -122,7 +121,7 @@ fn tell_elsewhere(world: &mut World, own: &str, to: &Jid, reported: &Jid, report
     world.route_built(&message.finish(), to);
 }
 
-/// Sends a message for people, with the report for their tools.
+/// Sends an operator a readable message, with the report for tools.
 fn tell(world: &mut World, iq: &Iq, operator: &Jid, reported: &str, report: &Element) {
     let reason = report.attr("reason").unwrap_or_default();
     let mut body = format!("{} reports {reported}: {reason}", iq.to);
@@ -139,13 +138,13 @@ fn tell(world: &mut World, iq: &Iq, operator: &Jid, reported: &str, report: &Ele
 
 /// The addresses that get reports.
 pub(crate) const REPORT_TO: &str = "report_to";
-/// The option that lets reports go to the server of the one they are about.
+/// The option that lets reports go to the server of the reported user.
 pub(crate) const FORWARD_REPORTS: &str = "forward_reports";
 /// The number of reports that an account may make in an hour.
 pub(crate) const REPORTS_PER_HOUR: &str = "reports_per_hour";
 /// The form in which servers name their contacts (XEP-0157).
 const SERVER_INFO: &str = "http://jabber.org/network/serverinfo";
-/// Tells whom a report is about, where it goes to another server.
+/// The namespace of the reported address in a report to another server.
 const JID: &str = "urn:xmpp:jid:0";
-/// Addresses of another server that hear of one report.
+/// The most addresses of another server that get one report.
 const MOST_TOLD: usize = 3;

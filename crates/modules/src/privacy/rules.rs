@@ -1,11 +1,11 @@
-//! The rules by which an account lets stanzas in and out: its privacy lists (XEP-0016 §2.1), of
-//! which the default one is its block list too (XEP-0191 §5).
+//! The rules by which an account lets stanzas in and out: its privacy lists (XEP-0016 §2.1); the
+//! default one is its block list too (XEP-0191 §5).
 //!
 //! Invariants:
 //! * The items of a list are in the order of their `order`, which is unique; a list has at least
 //!   one.
 //! * The default list exists.
-//! * Finding the item that decides costs a look-up for each address that names the contact, for
+//! * Finding the deciding item costs a look-up for each address that names the contact, for
 //!   each of the contact's groups, and two more, however many items a list has.
 
 use rookery_base::{Map, Set};
@@ -20,9 +20,9 @@ use rookery_xml::{Element, Writer, ns};
 /// All rules of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrivacyRules {
-    /// The name of the list that counts where no session has made another one active.
+    /// The name of the list that applies to sessions without an active one.
     pub default: Option<String>,
-    /// The lists, in the order in which they came to be.
+    /// The lists, in the order of their creation.
     pub lists: Vec<PrivacyList>,
 }
 
@@ -35,25 +35,25 @@ pub struct PrivacyList {
     index: Index,
 }
 
-/// The places of the first items that decide about somebody.
+/// The positions of the first matching items.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Index {
     by_jid: Map<Jid, FirstRules>,
     by_group: Map<String, FirstRules>,
     by_subscription: Map<&'static str, FirstRules>,
     everybody: FirstRules,
-    /// Before those there is no item that asks the roster.
+    /// No earlier item depends on the roster.
     by_roster: FirstRules,
 }
 
-/// The place of the first item about each kind of stanza; [`NONE`] where there is none.
+/// The position of the first item about each kind of stanza; [`NONE`] if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FirstRules([usize; KINDS]);
 
-/// Allows or denies kinds of stanzas from or to those whom it names (XEP-0016 §2.1).
+/// Allows or denies kinds of stanzas from or to the addresses that it names (XEP-0016 §2.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrivacyRule {
-    /// Its place among the others.
+    /// Its position among the others.
     pub order: u32,
     /// The addresses that it is about.
     pub test: Test,
@@ -66,26 +66,26 @@ pub struct PrivacyRule {
 /// The addresses that a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Test {
-    /// A full JID, all of an account, a resource of a domain, or all of a domain.
+    /// A full JID, all resources of an account, a resource of a domain, or a whole domain.
     Jid(Jid),
     /// Contacts in a group of the roster.
     Group(String),
-    /// Contacts with exactly this subscription; with none also those who are not in the roster.
+    /// Contacts with exactly this subscription; with none, also those not in the roster.
     Subscription(Subscription),
-    /// Everybody else.
+    /// All other addresses.
     Everybody,
 }
 
-/// A stanza, as rules tell it.
+/// The kind of a stanza, as rules distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassingStanza {
-    /// A message that comes in.
+    /// An incoming message.
     Message = 1,
-    /// An IQ that comes in.
+    /// An incoming IQ.
     Iq = 2,
-    /// Available or unavailable presence that comes in.
+    /// Incoming available or unavailable presence.
     PresenceIn = 4,
-    /// Available or unavailable presence that goes out.
+    /// Outgoing available or unavailable presence.
     PresenceOut = 8,
     /// Everything else: only rules about all stanzas apply.
     Other = 16,
@@ -95,7 +95,7 @@ pub enum PassingStanza {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StanzaSet(u8);
 
-/// A contact's entry in the roster, as far as rules look at it.
+/// A contact's entry in the roster, as far as rules use it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Acquaintance {
     /// The state of the subscription between account and contact.
@@ -105,10 +105,10 @@ pub struct Acquaintance {
 }
 
 impl StanzaSet {
-    /// All that there is.
+    /// All kinds.
     pub const ALL: Self = Self(31);
 
-    /// Returns all kinds that it has, by their places in [`FirstRules`].
+    /// Returns all kinds in the set, as positions in [`FirstRules`].
     fn kinds(self) -> impl Iterator<Item = usize> {
         (0..KINDS).filter(move |kind| self.0 & 1 << kind != 0)
     }
@@ -117,7 +117,7 @@ impl StanzaSet {
         self.0 & passing as u8 != 0
     }
 
-    /// Returns the same with another one.
+    /// Returns the set with one more kind.
     #[must_use]
     pub fn with(self, passing: PassingStanza) -> Self {
         Self(self.0 | passing as u8)
@@ -130,7 +130,7 @@ impl StanzaSet {
 }
 
 impl PrivacyRules {
-    /// Returns the rules as [`PrivacyRules::write`] wrote them.
+    /// Reads rules that [`PrivacyRules::write`] wrote.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let query = Element::parse(bytes).ok().filter(|query| query.is("query", ns::PRIVACY))?;
         let lists = query.children().filter(|child| child.name() == "list");
@@ -156,12 +156,12 @@ impl PrivacyRules {
         Some(query.finish().bytes().to_vec())
     }
 
-    /// Returns a list by its name.
+    /// Returns the list with a name.
     pub fn list(&self, name: &str) -> Option<&PrivacyList> {
         self.lists.iter().find(|list| list.name == name)
     }
 
-    /// Returns the list that holds for sessions without an active one.
+    /// Returns the list that applies to sessions without an active one.
     pub fn default_list(&self) -> Option<&PrivacyList> {
         self.list(self.default.as_deref()?)
     }
@@ -177,12 +177,12 @@ impl PrivacyRules {
         items.filter(|item| !matches!(item.test, Test::Jid(_))).count()
     }
 
-    /// Returns whether the test of any rule depends on the roster.
+    /// Returns whether any rule depends on the roster.
     pub fn need_roster(&self) -> bool {
         self.lists.iter().any(PrivacyList::needs_roster)
     }
 
-    /// Puts a list in the place of the one of its name, or behind the others.
+    /// Replaces the list of the same name, or appends a new one.
     pub fn put(&mut self, list: PrivacyList) {
         match self.lists.iter_mut().find(|other| other.name == list.name) {
             Some(other) => *other = list,
@@ -196,12 +196,13 @@ impl PrivacyRules {
         self.default.take_if(|default| default == name);
     }
 
-    /// Returns the block list: the contacts that the default list denies everything (XEP-0191 §5).
+    /// Returns the block list: the contacts to which the default list denies everything (XEP-0191
+    /// §5).
     pub fn blocked(&self) -> Vec<&Jid> {
         self.default_list().map(PrivacyList::blocked).unwrap_or_default()
     }
 
-    /// Blocks addresses: they come first in the default list, which is made if there is none.
+    /// Blocks addresses: they come first in the default list, which is created if necessary.
     pub fn block(&mut self, jids: &[Jid]) {
         let old = self.default_list();
         let name = old.map_or_else(|| self.unused_name(), |list| list.name.clone());
@@ -216,7 +217,7 @@ impl PrivacyRules {
         self.default = Some(name);
     }
 
-    /// Unblocks addresses. A default list that has nothing else is removed.
+    /// Unblocks addresses. A default list that is empty then is removed.
     pub fn unblock(&mut self, jids: &[Jid]) {
         let Some(old) = self.default_list() else { return };
         let name = old.name.clone();
@@ -235,15 +236,15 @@ impl PrivacyRules {
 }
 
 impl PrivacyList {
-    /// Returns a list of these items; `None` if two have the same order or there is none (XEP-0016
-    /// §2.1).
+    /// Returns a list of these items; `None` if two have the same order or there are no items
+    /// (XEP-0016 §2.1).
     pub fn new(name: String, mut items: Vec<PrivacyRule>) -> Option<Self> {
         items.sort_by_key(|item| item.order);
         let is_unique = items.windows(2).all(|pair| !matches!(pair, [a, b] if a.order == b.order));
         (is_unique && !items.is_empty()).then(|| Self::indexed(name, items))
     }
 
-    /// Returns a list of items in this order.
+    /// Returns a list with these items, numbered in their order.
     fn numbered(name: String, mut items: Vec<PrivacyRule>) -> Self {
         for (item, order) in items.iter_mut().zip(1..) {
             item.order = order;
@@ -261,14 +262,14 @@ impl PrivacyList {
         &self.items
     }
 
-    /// Returns whether the list stops a stanza from or to a contact. The first rule that matches
-    /// decides; if none does, it passes (XEP-0016 §2.2).
+    /// Returns whether the list stops a stanza from or to a contact. The first matching rule
+    /// decides; without one, the stanza passes (XEP-0016 §2.2).
     pub fn denies(&self, contact: JidRef<'_>, passing: PassingStanza, known: impl FnOnce() -> Acquaintance) -> bool {
         let first = self.index.find(contact, passing, known);
         self.items.get(first).is_some_and(|item| item.deny)
     }
 
-    /// Returns the addresses that are denied everything.
+    /// Returns the addresses to which everything is denied.
     pub fn blocked(&self) -> Vec<&Jid> {
         let blocked = self.items.iter().filter(|item| item.deny && item.stanzas == StanzaSet::ALL);
         blocked.filter_map(|item| if let Test::Jid(jid) = &item.test { Some(jid) } else { None }).collect()
@@ -301,9 +302,9 @@ impl PrivacyList {
 /// The reason for refusing an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleFault {
-    /// It is not what its schema says.
+    /// It doesn't follow the schema.
     Malformed,
-    /// It names an address that is none.
+    /// It names an invalid address.
     Jid,
 }
 
@@ -324,7 +325,7 @@ impl PrivacyRule {
             let (_, passing) = GRANULES.iter().find(|(name, _)| *name == child.name()).ok_or(RuleFault::Malformed)?;
             stanzas = stanzas.with(*passing);
         }
-        // All four leave only what is no notification: that is not the same as naming none.
+        // All four kinds together don't include other stanzas: that differs from naming none.
         let stanzas = if stanzas.is_empty() { StanzaSet::ALL } else { stanzas };
         Ok(Self { order, test: Test::read(element)?, deny, stanzas })
     }
@@ -347,7 +348,7 @@ impl PrivacyRule {
         out.end();
     }
 
-    /// Returns whether it is an item that blocks one of these.
+    /// Returns whether the item blocks one of these addresses.
     fn blocks(&self, jids: &Set<&Jid>) -> bool {
         let is_block = self.deny && self.stanzas == StanzaSet::ALL;
         is_block && matches!(&self.test, Test::Jid(jid) if jids.contains(jid))
@@ -389,7 +390,7 @@ impl Index {
         index
     }
 
-    /// Returns the place of the item that decides; [`NONE`] if none does.
+    /// Returns the position of the deciding item; [`NONE`] if there is none.
     fn find(&self, contact: JidRef<'_>, passing: PassingStanza, known: impl FnOnce() -> Acquaintance) -> usize {
         let named = [contact.as_str(), contact.bare_str(), contact.domain()];
         let named = named.into_iter().map(|jid| of(&self.by_jid, jid, passing));
@@ -415,7 +416,7 @@ impl Default for FirstRules {
 }
 
 impl FirstRules {
-    /// Notes an item, behind those that were noted before.
+    /// Notes an item, behind all earlier ones.
     fn note(&mut self, at: usize, stanzas: StanzaSet) {
         for kind in stanzas.kinds() {
             if let Some(first) = self.0.get_mut(kind) {
@@ -429,9 +430,9 @@ impl FirstRules {
     }
 }
 
-/// Kinds of stanzas, see [`PassingStanza`].
+/// The number of kinds of stanzas, see [`PassingStanza`].
 const KINDS: usize = 5;
-/// The place of an item that isn't there, behind all others.
+/// The position of a missing item, behind all others.
 const NONE: usize = usize::MAX;
 
 /// The stanzas that an item may name, in the order in which they are written.
@@ -442,7 +443,7 @@ const GRANULES: [(&str, PassingStanza); 4] = [
     ("iq", PassingStanza::Iq),
 ];
 
-/// The name of the default list that is made when the first contact is blocked.
+/// The name of the default list that the first block creates.
 const BLOCKED: &str = "blocked";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The module's knowledge of sessions: the lists that they have asked for and made active.
+//! The module's data about sessions: the lists that they have requested and made active.
 
 use rookery_base::{Map, Set};
 use rookery_fanout::Link;
@@ -7,34 +7,34 @@ use rookery_jid::{Jid, JidRef};
 
 use super::rules::{PrivacyList, PrivacyRules};
 
-/// Remembers what the sessions of a shard have asked for.
+/// The requests and active lists of a shard's sessions.
 #[derive(Debug, Default)]
 pub(crate) struct PrivacySessions {
-    /// Those that have asked for the block list: they hear of its changes (XEP-0191 §3.3).
+    /// Sessions that have requested the block list, and get its changes (XEP-0191 §3.3).
     blocking: Set<SessionRef>,
-    /// Those that have asked for privacy lists.
+    /// Sessions that have requested privacy lists.
     lists: Set<SessionRef>,
     /// By full JID, the session and the name of its active list (XEP-0016 §2.4).
     active: Map<Jid, (SessionRef, String)>,
 }
 
 impl PrivacySessions {
-    /// Notes that the session has asked for the block list.
+    /// Notes that the session has requested the block list.
     pub(crate) fn asked_for_blocks(&mut self, session: SessionRef) {
         self.blocking.insert(session);
     }
 
-    /// Notes that the session has asked for privacy lists.
+    /// Notes that the session has requested privacy lists.
     pub(crate) fn asked_for_lists(&mut self, session: SessionRef) {
         self.lists.insert(session);
     }
 
-    /// Returns whether the session has asked for the block list.
+    /// Returns whether the session has requested the block list.
     pub(crate) fn follows_blocks(&self, session: SessionRef) -> bool {
         self.blocking.contains(&session)
     }
 
-    /// Returns whether the session has asked for privacy lists.
+    /// Returns whether the session has requested privacy lists.
     pub(crate) fn follows_lists(&self, session: SessionRef) -> bool {
         self.lists.contains(&session)
     }
@@ -44,7 +44,7 @@ impl PrivacySessions {
         self.active.get(address.as_str()).map(|(_, name)| name.as_str())
     }
 
-    /// Makes a list active for a session, or none.
+    /// Sets the active list of a session; `None` for none.
     pub(crate) fn set_active(&mut self, session: SessionRef, address: Jid, name: Option<String>) {
         match name {
             Some(name) => drop(self.active.insert(address, (session, name))),
@@ -52,15 +52,15 @@ impl PrivacySessions {
         }
     }
 
-    /// Returns the list that counts for an address of an account: the active one of that session,
-    /// else the default one (XEP-0016 §2.2).
+    /// Returns the list that applies to an address of an account: the active one of that session,
+    /// otherwise the default one (XEP-0016 §2.2).
     pub(crate) fn list_for<'r>(&self, rules: &'r PrivacyRules, address: JidRef<'_>) -> Option<&'r PrivacyList> {
         let active = self.active(address).and_then(|name| rules.list(name));
         active.or_else(|| rules.default_list())
     }
 }
 
-/// Returns what is known of a session, for another process: whether it follows blocks and lists,
+/// Returns the data about a session, for another process: whether it follows blocks and lists,
 /// and its active list.
 pub(crate) fn save(world: &World, link: Link) -> Carry {
     let Some((session, address)) = reference(world, link).zip(world.address(link)) else { return Carry::Nothing };
@@ -76,7 +76,7 @@ pub(crate) fn save(world: &World, link: Link) -> Carry {
     }
 }
 
-/// Takes up what [`save`] has returned.
+/// Restores the data that [`save`] has returned.
 pub(crate) fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
     let known = state.and_then(|state| postcard::from_bytes::<KnownSessions>(state).ok());
     let Some((blocks, lists, active)) = known else { return };
@@ -111,7 +111,7 @@ pub(crate) fn ended(world: &mut World, link: Link) {
     }
 }
 
-/// Screens each session of an account by itself while any of them has a list of its own.
+/// Has each session of an account filtered separately while any of them has a list of its own.
 pub(crate) fn screen(world: &mut World, account: JidRef<'_>) {
     let sessions = world.state::<PrivacySessions>();
     let links = world.links_of(account).into_iter();

@@ -1,5 +1,5 @@
-//! New accounts, and passwords that are set by a link, asked for by connections that have not
-//! logged in (XEP-0077 §3.1, XEP-0445).
+//! New accounts, and passwords set by a link, requested by connections that have not logged in
+//! (XEP-0077 §3.1, XEP-0445).
 
 use rookery_hub::{Guest, Iq, Options, World};
 use rookery_modkit::form::{Field, Form};
@@ -13,7 +13,7 @@ use super::rate::{CreationSlot, CreationStep, Creations};
 use super::shown::ShownTokens;
 use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, APPROVE, INSTRUCTIONS, NAME, long_enough, rate};
 
-/// Replies to a request of a guest: with what to fill in, or by creating the account.
+/// Replies to a request of a guest: with the form to fill in, or by creating the account.
 pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {
     let invitation = world.state::<ShownTokens>().of(guest).filter(|invitation| invitation.domain == iq.to.domain());
     let options = match may_create(world, guest, &iq, invitation.as_ref()) {
@@ -34,7 +34,7 @@ pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {
     }
 }
 
-/// Tells whether accounts can be created at all, and over such a connection. A token opens what is
+/// Checks whether accounts can be created at all, and over this connection. A token permits what is
 /// closed to others.
 fn may_create<'w>(
     world: &'w World,
@@ -55,7 +55,7 @@ fn may_create<'w>(
     Ok(options)
 }
 
-/// Asks for what is to be filled in: as elements for older clients, and as a form (XEP-0077 §5,
+/// Replies with the fields to fill in: as elements for older clients, and as a form (XEP-0077 §5,
 /// XEP-0004).
 fn ask(world: &mut World, guest: Guest, iq: &Iq, instructions: &str, invitation: Option<&Invitation>) {
     let name = invitation.and_then(fixed_name).unwrap_or_default();
@@ -70,18 +70,18 @@ fn ask(world: &mut World, guest: Guest, iq: &Iq, instructions: &str, invitation:
     world.reply_to_guest(guest, reply);
 }
 
-/// A request of a guest, with what it has used up.
+/// A request of a guest, with the turn of its address.
 struct Creation {
     guest: Guest,
     iq: Iq,
-    /// Gives the address back what it has used up, should the creation fail.
+    /// Returns the turn to the address if the creation fails.
     slot: CreationSlot,
     /// The token that the connection has shown.
     token: Option<String>,
 }
 
 impl Creation {
-    /// Reads a filled-in form, and takes the address's turn if all is well.
+    /// Reads a filled-in form, and takes the address's turn if it is valid.
     fn read(
         world: &World,
         guest: Guest,
@@ -108,7 +108,7 @@ impl Creation {
         Ok((Self { guest, iq, slot, token }, wanted))
     }
 
-    /// Tells other nodes what the address has used up, or got back.
+    /// Tells other nodes how the address has used its turn.
     fn tell(&self, world: &mut World, step: CreationStep) {
         if world.has_other_nodes()
             && let Some(news) = self.slot.news(self.iq.to.domain(), step)
@@ -142,7 +142,7 @@ impl Creation {
     }
 }
 
-/// Returns the error for a name that no new account can have.
+/// Returns the error for an invalid name of a new account.
 fn no_name(why: BadName) -> StanzaError {
     match why {
         BadName::Impossible => not_acceptable("this username isn't possible"),
@@ -153,7 +153,7 @@ fn no_name(why: BadName) -> StanzaError {
     }
 }
 
-/// Reads username and password, from the form if there is one, which then has to be complete
+/// Reads the username and password, from the form if there is one, which then has to be complete
 /// (XEP-0077 §5).
 fn filled_in(iq: &Iq) -> Result<(String, String), StanzaError> {
     let needed = || not_acceptable("a username and a password are needed");

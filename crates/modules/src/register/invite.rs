@@ -1,5 +1,5 @@
-//! Invitations (XEP-0401), and links to set a new password: what makes the tokens that `shown`
-//! takes.
+//! Invitations (XEP-0401), and links to set a new password: the source of the tokens that `shown`
+//! accepts.
 
 use rookery_base::date;
 use rookery_hub::World;
@@ -54,7 +54,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
     },
 ];
 
-/// Makes an invitation to become a contact (XEP-0401 §3.1).
+/// Creates an invitation to become a contact (XEP-0401 §3.1).
 fn invite(world: &mut World, order: CommandOrder) {
     let allows = world.options(order.domain(), NAME);
     if !allows.is_some_and(|options| options.switch(USERS_INVITE.key)) {
@@ -68,7 +68,7 @@ fn invite(world: &mut World, order: CommandOrder) {
     make(world, order, LinkPurpose::Account { domain, local: None, inviter: owner }, true);
 }
 
-/// Makes an invitation to create an account (XEP-0401 §3.2).
+/// Creates an invitation to create an account (XEP-0401 §3.2).
 fn create_account(world: &mut World, order: CommandOrder) {
     let local = match order.value("username").map(prepare_local) {
         None => None,

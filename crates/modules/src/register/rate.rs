@@ -1,9 +1,9 @@
-//! A limit on how often one party may create accounts.
+//! A limit on the rate at which one party may create accounts.
 //!
-//! One table for all shards of the process: a lock is taken once per request to create an account,
-//! which is rare and costs milliseconds anyway. Nothing else waits for it. The nodes of a cluster
-//! tell each other at once of each turn that a party has taken, and of what has come of it, so that
-//! all of them refuse the next one.
+//! There is one table for all shards of the process: a lock is taken once per request to create an
+//! account, which is rare and costs milliseconds anyway. Nothing else waits for it. The nodes of a
+//! cluster tell each other at once about each turn that a party has taken, and about its outcome,
+//! so that all of them refuse the next one.
 
 use rookery_base::Map;
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,7 +15,7 @@ use rookery_modkit::option;
 use rookery_stream::error::{Condition, StanzaError};
 use serde::{Deserialize, Serialize};
 
-/// The parties that have created accounts recently. Clones are handles on the same table.
+/// The parties that have created accounts recently. Clones share the table.
 #[derive(Debug, Clone, Default)]
 pub struct Creations {
     parties: Arc<Mutex<Map<IpAddr, Recent>>>,
@@ -24,20 +24,20 @@ pub struct Creations {
 /// The recent attempts of one party.
 #[derive(Debug, Clone, Copy)]
 struct Recent {
-    /// Milliseconds since 1970.
+    /// The end of the wait, in milliseconds since 1970.
     until: u64,
-    /// The accounts that it has created, or is about to: more than one only at several nodes in the
-    /// same moment.
+    /// The accounts that it has created, or is creating: more than one only if several nodes are
+    /// asked at the same moment.
     created: u32,
-    /// The number of times that a name which it wanted was taken.
+    /// The number of times that a requested name was taken.
     conflicts: u32,
 }
 
-/// Tells other nodes of a party's turn.
+/// Tells other nodes about a party's turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct CreationNews {
     party: IpAddr,
-    /// The domain in which it creates an account, which has the options.
+    /// The domain of the account, whose options apply.
     domain: String,
     step: CreationStep,
 }
@@ -47,9 +47,9 @@ pub(super) struct CreationNews {
 pub(super) enum CreationStep {
     /// It has taken a turn.
     Begun,
-    /// The name was taken: it may try another one.
+    /// The name was taken; the party may try another one.
     Conflicted,
-    /// It has its turn back.
+    /// It has got its turn back.
     GivenBack,
 }
 
@@ -63,7 +63,7 @@ impl Letter for CreationNews {
     }
 }
 
-/// A party's turn to create an account. Dropped, it is used up.
+/// A party's turn to create an account. If it is dropped, it is used up.
 #[derive(Debug)]
 pub struct CreationSlot {
     of: Option<(Creations, IpAddr)>,
@@ -71,7 +71,7 @@ pub struct CreationSlot {
 
 /// The name of the module.
 pub(super) const NAME: &str = "register";
-/// The option that says how long a party waits.
+/// The option for the time that a party waits.
 pub(super) const PER_ADDRESS_SECONDS: OptionSpec = OptionSpec {
     key: "per_address_seconds",
     default: || Value::Number(600),
@@ -79,7 +79,7 @@ pub(super) const PER_ADDRESS_SECONDS: OptionSpec = OptionSpec {
     check: option::any,
 };
 
-/// The option that says who needn't wait.
+/// The option for networks that needn't wait.
 pub(super) const TRUSTED_NETWORKS: OptionSpec = OptionSpec {
     key: "trusted_networks",
     default: || Value::List(vec!["127.0.0.0/8".to_owned(), "::1".to_owned()]),
@@ -96,9 +96,8 @@ pub(super) fn is_trusted(options: &Options, address: IpAddr) -> bool {
 impl Creations {
     /// Returns a turn for an address at this time (milliseconds since 1970), if it has one.
     ///
-    /// # Errors
-    /// `resource-constraint` of type wait: the address has created an account or guessed at taken
-    /// names within the time that the options say, or so many others have that the table is full.
+    /// # Errors `resource-constraint` of type wait: the address has created an account, or tried
+    /// too many taken names, within the time in the options, or the table is full.
     pub fn take(&self, address: IpAddr, now: u64, options: &Options) -> Result<CreationSlot, StanzaError> {
         let window = options.number(PER_ADDRESS_SECONDS.key).saturating_mul(1000);
         if window == 0 {
@@ -114,7 +113,7 @@ impl Creations {
         Ok(CreationSlot { of: Some((self.clone(), party)) })
     }
 
-    /// Takes what another node tells of a party.
+    /// Applies another node's news about a party.
     fn hear(&self, party: IpAddr, step: CreationStep, now: u64, options: &Options) {
         let window = options.number(PER_ADDRESS_SECONDS.key).saturating_mul(1000);
         if window == 0 {
@@ -134,15 +133,14 @@ impl Creations {
 }
 
 impl Recent {
-    /// Ends a turn that has come to nothing.
+    /// Applies the outcome of a turn that has failed.
     fn take(&mut self, step: CreationStep) {
         self.created = self.created.saturating_sub(1);
         self.conflicts = self.conflicts.saturating_add(u32::from(step == CreationStep::Conflicted));
     }
 }
 
-/// Returns what is known of a party; `None` if so many others have created accounts that the table
-/// is full.
+/// Returns the entry of a party; `None` if the table is full.
 fn recent(parties: &mut Map<IpAddr, Recent>, party: IpAddr, now: u64, window: u64) -> Option<&mut Recent> {
     if parties.len() >= MAX_PARTIES {
         parties.retain(|_, recent| recent.until > now);
@@ -165,18 +163,17 @@ impl CreationSlot {
         Self { of: None }
     }
 
-    /// Ends a turn because the name was taken. The party may try another one, but not try names for
-    /// ever.
+    /// Ends a turn because the name was taken. The party may try another one, up to a limit.
     pub fn conflicted(self) {
         self.returned(CreationStep::Conflicted);
     }
 
-    /// Gives a turn back: no account was created, by no fault of the party's.
+    /// Returns a turn: no account was created, through no fault of the party.
     pub fn give_back(self) {
         self.returned(CreationStep::GivenBack);
     }
 
-    /// Returns what other nodes are to hear of it, if it counts.
+    /// Returns the news for other nodes, if the turn counts.
     pub(super) fn news(&self, domain: &str, step: CreationStep) -> Option<CreationNews> {
         let (_, party) = self.of.as_ref()?;
         Some(CreationNews { party: *party, domain: domain.to_owned(), step })
@@ -190,8 +187,8 @@ impl CreationSlot {
     }
 }
 
-/// Returns the address that stands for a party: a single IPv4 address, but a /64 network of IPv6,
-/// of which a household has as many addresses as it likes.
+/// Returns the address that identifies a party: a single IPv4 address, or a /64 network of IPv6,
+/// since a household can use any address in one.
 fn party(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.into(),
@@ -204,11 +201,11 @@ fn too_soon() -> StanzaError {
         .with_text("too many accounts were created from your address; try again later")
 }
 
-/// Parties that are remembered, some 50 bytes each. If more than that create accounts within one
-/// window, it is an attack.
+/// The most parties that are remembered, at some 50 bytes each. If more than that create accounts
+/// within one window, it is an attack.
 const MAX_PARTIES: usize = 50_000;
 
-/// Taken names that a party may come upon in one window.
+/// The most taken names that a party may try in one window.
 const MAX_CONFLICTS: u32 = 10;
 
 #[cfg(test)]
@@ -278,7 +275,7 @@ mod tests {
         hear(&other, CreationStep::Begun);
         assert!(other.take(party, 0, &options()).is_err());
         assert!(other.take(party, WINDOW, &options()).is_ok());
-        // Two in the same moment, of which one has failed.
+        // Two at the same moment, one of which has failed.
         let (one, other) = (Creations::default(), Creations::default());
         let (failed, _kept) = (one.take(party, 0, &options()).unwrap(), other.take(party, 0, &options()).unwrap());
         hear(&one, CreationStep::Begun);
@@ -286,7 +283,7 @@ mod tests {
         failed.give_back();
         hear(&other, CreationStep::GivenBack);
         assert!(one.take(party, 0, &options()).is_err() && other.take(party, 0, &options()).is_err());
-        // Names are tried out at all nodes together.
+        // Names are tried at all nodes together.
         let one = Creations::default();
         (0..MAX_CONFLICTS).for_each(|_| {
             hear(&one, CreationStep::Begun);

@@ -1,7 +1,7 @@
 //! Registration with a token: pre-authenticated in-band registration (XEP-0445).
 //!
 //! A token that was shown once counts for its connection until that ends, whether it expires
-//! meanwhile or not (§3); it is used up by the registration that succeeds, and by nothing else.
+//! meanwhile or not (§3); only a successful registration uses it up.
 
 use std::collections::VecDeque;
 
@@ -61,5 +61,5 @@ pub(super) fn preauth(world: &mut World, guest: Guest, iq: Iq) {
     });
 }
 
-/// Tokens of one shard that are remembered; the oldest make room.
+/// The most tokens that a shard remembers; the oldest make room.
 const MAX_SHOWN: usize = 1000;

@@ -1,9 +1,9 @@
-//! The accounts of domains with groups of everybody: which exist, and which are online. There is
-//! one directory for all shards, under a lock that is taken when somebody comes or goes, and when a
-//! roster is requested.
+//! The existing and the online accounts of domains with groups of all accounts. There is one
+//! directory for all shards, under a lock that is taken when an account comes online or goes
+//! offline, and when a roster is requested.
 //!
-//! In a cluster each node tells the others who is here: all of them once, and then those who come
-//! and go. With a process that is gone go those who were there.
+//! In a cluster each node tells the others which accounts are online there: all of them once, and
+//! then the changes. If a process has gone, so have its accounts.
 
 use rookery_base::Map;
 use std::collections::{BTreeSet, VecDeque};
@@ -14,7 +14,7 @@ use rookery_hub::{Bound, Most, Per, Unit};
 use rookery_jid::Jid;
 use serde::{Deserialize, Serialize};
 
-/// The directories of all domains; clones mean the same ones.
+/// The directories of all domains; clones share the data.
 #[derive(Debug, Clone, Default)]
 pub struct Directories(Arc<Mutex<Map<String, AccountDirectory>>>);
 
@@ -22,11 +22,11 @@ pub struct Directories(Arc<Mutex<Map<String, AccountDirectory>>>);
 #[derive(Debug, Default)]
 pub(crate) struct AccountDirectory {
     all: Arc<BTreeSet<Jid>>,
-    /// Those who are here, on whichever node.
+    /// The accounts that are online on any node.
     online: Arc<BTreeSet<Jid>>,
-    /// In a cluster, which of them are where.
+    /// In a cluster, the online accounts by node.
     nodes: Option<Box<OnlineByNode>>,
-    /// The time when the accounts were last asked for, milliseconds of the clock of day.
+    /// The time of the last listing, in milliseconds since 1970.
     pub(crate) asked_ms: Option<u64>,
     log: VecDeque<DirectoryChange>,
     /// The number of the oldest change in the log.
@@ -36,43 +36,43 @@ pub(crate) struct AccountDirectory {
 /// A process of another node: its number, and the number of its processes so far.
 pub(crate) type OtherProcess = (u16, u32);
 
-/// The accounts that are here, by the nodes that have their sessions.
+/// The online accounts, by the nodes of their sessions.
 #[derive(Debug, Default)]
 struct OnlineByNode {
     own: BTreeSet<Jid>,
     others: Map<OtherProcess, BTreeSet<Jid>>,
-    /// The processes that have been told who is on this node.
+    /// The processes that know the accounts online on this node.
     greeted: BTreeSet<OtherProcess>,
-    /// Those who came or went since, and have still to be told to these.
+    /// The changes since then that are still to be sent to them.
     untold: Vec<(Jid, bool)>,
 }
 
-/// The news that one node has for another: those who are here.
+/// News from one node for another: its online accounts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OnlineNews {
     /// The domain.
     pub(crate) domain: String,
-    /// The process that they are on.
+    /// The process where they are online.
     pub(crate) of: OtherProcess,
-    /// The process that is told.
+    /// The process that gets the news.
     pub(crate) to: OtherProcess,
-    /// True if what was told before holds no more.
+    /// True if earlier news are void.
     pub(crate) is_first: bool,
-    /// Those who came (`true`) or went.
+    /// The accounts that came online (`true`) or went offline.
     pub(crate) changes: Vec<(Jid, bool)>,
 }
 
-/// Somebody came or went.
+/// An account was added or removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DirectoryChange {
-    /// The account that came or went.
+    /// The account.
     pub(crate) account: Jid,
-    /// To or from those who are here, rather than the accounts that there are.
+    /// True if the change concerns online accounts, not the existing ones.
     pub(crate) online: bool,
 }
 
 impl Directories {
-    /// Returns the domains of which somebody is, or was, here.
+    /// Returns the domains with accounts that are, or were, online here.
     pub(crate) fn domains(&self) -> Vec<String> {
         self.lock().keys().cloned().collect()
     }
@@ -92,17 +92,18 @@ impl Directories {
 }
 
 impl AccountDirectory {
-    /// Returns the accounts that there are, as far as they are known.
+    /// Returns the existing accounts, as far as they are known.
     pub(crate) fn all(&self) -> Arc<BTreeSet<Jid>> {
         self.all.clone()
     }
 
-    /// Returns the accounts that are here.
+    /// Returns the online accounts.
     pub(crate) fn online(&self) -> Arc<BTreeSet<Jid>> {
         self.online.clone()
     }
 
-    /// Adds an account that is here, on this node. `is_node`: there are others.
+    /// Adds an account that has come online on this node. `is_node` is true if there are other
+    /// nodes.
     pub(crate) fn came(&mut self, account: &Jid, is_node: bool) {
         if is_node {
             let nodes = self.nodes.get_or_insert_default();
@@ -124,7 +125,7 @@ impl AccountDirectory {
         }
     }
 
-    /// Takes out an account that is on this node no longer.
+    /// Removes an account that isn't online on this node any more.
     pub(crate) fn went(&mut self, account: &Jid) {
         if let Some(nodes) = &mut self.nodes
             && nodes.own.remove(account)
@@ -145,7 +146,7 @@ impl AccountDirectory {
         }
     }
 
-    /// Takes out an account that is no more.
+    /// Removes an account that doesn't exist any more.
     pub(crate) fn gone(&mut self, account: &Jid) {
         if let Some(nodes) = &mut self.nodes {
             for there in nodes.others.values_mut() {
@@ -159,14 +160,14 @@ impl AccountDirectory {
         }
     }
 
-    /// Takes out those who are on this node no longer, by where their homes are now.
+    /// Drops accounts that aren't on this node any more, by the current homes.
     pub(crate) fn keep_own(&mut self, is_home: impl Fn(&Jid) -> bool) {
         let own = self.nodes.iter().flat_map(|nodes| &nodes.own);
         let gone: Vec<Jid> = own.filter(|account| !is_home(account)).cloned().collect();
         gone.iter().for_each(|account| self.went(account));
     }
 
-    /// Takes in what another process tells.
+    /// Applies news from another process.
     pub(crate) fn told(&mut self, news: OnlineNews) {
         let OnlineNews { of, is_first, changes, .. } = news;
         let there = self.nodes.get_or_insert_default().others.entry(of).or_default();
@@ -184,7 +185,7 @@ impl AccountDirectory {
         gone.iter().for_each(|account| self.is_gone(account));
     }
 
-    /// Forgets the processes that are none of these any more, and those who were there.
+    /// Forgets the processes that aren't among these any more, and their accounts.
     pub(crate) fn keep_processes(&mut self, present: &[OtherProcess]) {
         let Some(nodes) = &mut self.nodes else { return };
         nodes.greeted.retain(|process| present.contains(process));
@@ -196,14 +197,14 @@ impl AccountDirectory {
         }
     }
 
-    /// Has a process told again who is online, because it didn't receive the last message.
+    /// Makes a process get the whole list again, because it didn't receive the last message.
     pub(crate) fn greet_again(&mut self, process: OtherProcess) {
         if let Some(nodes) = &mut self.nodes {
             nodes.greeted.remove(&process);
         }
     }
 
-    /// Returns what these processes of other nodes are to be told by this one.
+    /// Returns this process's news for these processes of other nodes.
     pub(crate) fn news(&mut self, domain: &str, own: OtherProcess, present: &[OtherProcess]) -> Vec<OnlineNews> {
         let Some(nodes) = &mut self.nodes else { return Vec::new() };
         let untold = std::mem::take(&mut nodes.untold);
@@ -229,16 +230,16 @@ impl AccountDirectory {
         news
     }
 
-    /// Replaces all accounts that are known.
+    /// Replaces the existing accounts.
     pub(crate) fn set_all(&mut self, mut accounts: BTreeSet<Jid>) {
-        // Somebody may have come since the store was asked.
+        // An account may have come online since the store was asked.
         accounts.extend(self.online.iter().cloned());
         let changed: Vec<Jid> = self.all.symmetric_difference(&accounts).cloned().collect();
         self.all = Arc::new(accounts);
         changed.into_iter().for_each(|account| self.note(account, false));
     }
 
-    /// Returns the changes from a number on, and the number behind the last.
+    /// Returns the changes from a number on, and the number after the last.
     pub(crate) fn since(&self, number: u64) -> (Vec<DirectoryChange>, u64) {
         let skipped = number.saturating_sub(self.first) as usize;
         (self.log.iter().skip(skipped).cloned().collect(), self.first + self.log.len() as u64)
@@ -259,7 +260,7 @@ impl OnlineByNode {
     }
 }
 
-/// The bounds of what nodes tell each other.
+/// The bounds of news between nodes.
 pub(crate) const BOUNDS: &[Bound] = &[Bound::on(
     "accounts of a domain that another node has told to be online, where a group has these",
     Per::Domain,
@@ -267,11 +268,11 @@ pub(crate) const BOUNDS: &[Bound] = &[Bound::on(
     Unit::Number,
 )
 .or("one more isn't in the group on other nodes")];
-/// Accounts in one letter between nodes.
+/// The most accounts in one letter between nodes.
 const MAX_TOLD: usize = 2_000;
-/// Accounts that one node may have here, in the eyes of another.
+/// The most accounts that another node may report as online.
 const MAX_THERE: usize = 1_000_000;
-/// Changes that are remembered for shards that have not looked yet.
+/// The most changes that are remembered for shards that haven't read them yet.
 const MAX_LOG: usize = 100_000;
 
 #[cfg(test)]
@@ -289,7 +290,7 @@ mod tests {
         directory.online().iter().map(|account| account.local().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Lets one node tell another.
+    /// Passes the news of one node to another.
     fn tell(from: &mut AccountDirectory, to: &mut AccountDirectory) -> usize {
         let news = from.news("x", ONE, &[OTHER]);
         let count = news.len();
@@ -308,7 +309,7 @@ mod tests {
         one.went(&jid("alice"));
         tell(&mut one, &mut other);
         assert_eq!(online(&other), ["bob", "carol"]);
-        // Somebody whose home moves is on both for a while.
+        // An account whose home moves is on both nodes for a while.
         other.came(&jid("carol"), true);
         one.went(&jid("carol"));
         tell(&mut one, &mut other);

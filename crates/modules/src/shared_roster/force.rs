@@ -1,4 +1,4 @@
-//! The groups in force, and what rosters have of contacts by group.
+//! The groups in force, and the roster entries of contacts by group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -20,37 +20,37 @@ pub struct CommonGroups {
     pub(super) compiled: Arc<Mutex<Option<Compiled>>>,
 }
 
-/// The groups of all domains, made of one generation of settings.
+/// The groups of all domains, made from one generation of settings.
 #[derive(Debug, Clone)]
 pub(super) struct Compiled {
     pub(super) settings: Arc<Settings>,
     pub(super) groups: Arc<Map<String, RosterGroups>>,
-    /// The groups that others know, for each domain.
+    /// The groups of each domain that come from a source of logins.
     outside: Vec<OutsideGroups>,
 }
 
-/// Groups that a source of logins knows.
+/// The groups of one source of logins.
 type OutsideGroups = Option<Arc<Vec<Group>>>;
 
-/// Holds what a shard knows of groups.
+/// A shard's state of groups.
 #[derive(Debug)]
 pub(super) struct GroupState {
     pub(super) common: CommonGroups,
-    /// The groups that the shard has used last.
+    /// The groups that the shard used last.
     pub(super) now: Option<Compiled>,
-    /// The audiences by these groups: by domain, whether of those who see an account, and its
-    /// groups.
+    /// The audiences by these groups: by domain, by direction (`true` for those who see an
+    /// account), and by the account's groups.
     pub(super) circles: Map<(String, bool, Vec<usize>), Circle>,
 }
 
 impl Compiled {
-    /// Groups that are the same as before are the same ones.
+    /// Returns the groups; those that haven't changed are shared with `before`.
     fn new(settings: Arc<Settings>, before: Option<Compiled>) -> Self {
         let outside = settings.domains.iter().map(outside).collect();
         Self::with(settings, outside, before)
     }
 
-    /// Returns the groups without those of others; `None` if others know none.
+    /// Returns the groups without those from sources; `None` if sources have none.
     pub(super) fn without_others(&self) -> Option<Self> {
         let is_known = self.outside.iter().any(Option::is_some);
         is_known.then(|| Self::with(self.settings.clone(), vec![None; self.outside.len()], None))
@@ -61,8 +61,8 @@ impl Compiled {
         for (domain, outside) in settings.domains.iter().zip(&outside) {
             let Some(options) = domain.module(NAME) else { continue };
             let mut all = RosterGroups::read(&domain.name, options.list(GROUPS)).unwrap_or_else(|why| {
-                // The configuration was checked line by line; what remains are names that don't fit
-                // together.
+                // The configuration was checked line by line; only contradictions between lines
+                // remain.
                 error!(domain = domain.name, why, "the shared roster groups are not used");
                 RosterGroups::default()
             });
@@ -75,7 +75,7 @@ impl Compiled {
         Self { settings, groups: before.unwrap_or_else(|| Arc::new(groups)), outside }
     }
 
-    /// Returns whether others know the same groups as when this was made.
+    /// Returns whether the sources' groups are the same as when this was made.
     fn is_current(&self) -> bool {
         let same = |(domain, then): (&Domain, &OutsideGroups)| match (outside(domain), then) {
             (Some(now), Some(then)) => Arc::ptr_eq(&now, then),
@@ -92,7 +92,7 @@ fn outside(domain: &Domain) -> OutsideGroups {
     }
 }
 
-/// Returns the accounts that there are, and those that are here.
+/// Returns the directories of existing and online accounts.
 pub(super) fn directories(world: &World) -> &Directories {
     &world.state::<GroupState>().common.directories
 }
@@ -112,7 +112,7 @@ pub(super) fn in_force(world: &World) -> Compiled {
     now
 }
 
-/// Returns the groups in force, and keeps them where this shard finds them without a lock.
+/// Returns the groups in force, and caches them on this shard, so that no lock is needed.
 pub(super) fn take_up(world: &mut World) -> Compiled {
     let now = in_force(world);
     let state = world.state_mut::<GroupState>();
@@ -123,7 +123,7 @@ pub(super) fn take_up(world: &mut World) -> Compiled {
     now
 }
 
-/// Does the same, and looks whether others know other groups by now.
+/// Does the same, and checks whether the sources' groups have changed.
 pub(super) fn renew(world: &mut World) -> Compiled {
     let now = take_up(world);
     if now.is_current() {
@@ -142,7 +142,7 @@ pub(super) fn renew(world: &mut World) -> Compiled {
     renewed
 }
 
-/// Returns what a roster has of a contact by group.
+/// Returns the roster entry of a contact by group.
 pub(super) fn item(
     directories: &Directories,
     groups: &RosterGroups,
@@ -162,8 +162,8 @@ pub(super) fn item(
     (!names.is_empty()).then(|| RosterItem { groups: names, subscription, ..RosterItem::new(contact.to_jid()) })
 }
 
-/// Returns the contacts by group of the accounts of a domain with a [key](Groups::key); they may be
-/// among them.
+/// Returns the contacts by group for accounts of a domain with a [key](Groups::key), which may
+/// include those accounts themselves.
 pub(super) fn items(
     directories: &Directories,
     groups: &RosterGroups,

@@ -1,9 +1,9 @@
 //! The groups of a domain as the operator writes them, and who sees whom by them.
 //!
-//! A group is a line: `Sales: alice@example.org, bob@example.org -> Sales, Support`. Behind the
-//! colon are its members, behind the arrow the groups whose members have them as contacts; without
-//! an arrow these are the members themselves. `@all@` is every account of the domain, `@online@`
-//! every account that is there.
+//! A group is a line: `Sales: alice@example.org, bob@example.org -> Sales, Support`. After the
+//! colon are its members, after the arrow the groups whose members have them as contacts; without
+//! an arrow these are the members themselves. `@all@` stands for every account of the domain,
+//! `@online@` for every account that is online.
 
 use rookery_base::Map;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,13 +16,13 @@ use rookery_store::Subscription;
 pub struct RosterGroups {
     domain: String,
     groups: Vec<RosterGroup>,
-    /// The groups that name an account.
+    /// The groups that name an account, by account.
     by_member: Map<Jid, Vec<usize>>,
-    /// The groups of everybody, whether there or not.
+    /// The groups of all accounts, online or not.
     of_all: Vec<usize>,
 }
 
-/// A group as an operator has written it.
+/// A group as configured by an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RosterGroup {
     name: String,
@@ -33,10 +33,10 @@ struct RosterGroup {
     shown_to: BTreeSet<usize>,
 }
 
-/// Some members of a domain.
+/// Some accounts of a domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupMembers<'g> {
-    /// Those who are named.
+    /// The accounts that are named.
     pub named: BTreeSet<&'g Jid>,
     /// True if every account of the domain belongs to them.
     pub everybody: bool,
@@ -81,8 +81,8 @@ impl RosterGroups {
         Ok(all)
     }
 
-    /// Adds groups that somebody else knows: their members see each other. A name that is taken is
-    /// the operator's.
+    /// Adds groups from a source of logins: their members see each other. If a name is taken, the
+    /// operator's group has it.
     pub fn add(&mut self, groups: &[rookery_hub::Group]) {
         for group in groups {
             if self.groups.iter().any(|known| known.name == group.name) {
@@ -102,17 +102,17 @@ impl RosterGroups {
         self.groups.is_empty()
     }
 
-    /// Returns whether any group has all accounts of the domain.
+    /// Returns whether any group contains all accounts of the domain.
     pub fn need_all(&self) -> bool {
         self.groups.iter().any(|group| group.all)
     }
 
-    /// Returns whether any group has all accounts that are online.
+    /// Returns whether any group contains all online accounts.
     pub fn need_online(&self) -> bool {
         self.groups.iter().any(|group| group.online)
     }
 
-    /// Tells the accounts apart that see and are seen by the same groups.
+    /// Returns a key that is equal for accounts that see, and are seen by, the same groups.
     pub fn key(&self, account: JidRef<'_>) -> Vec<usize> {
         self.groups_of(account)
     }
@@ -122,25 +122,25 @@ impl RosterGroups {
         self.relation_of(&self.groups_of(owner), contact)
     }
 
-    /// Returns the same for whatever account has this [key](RosterGroups::key).
+    /// Returns the same for any account with this [key](RosterGroups::key).
     pub fn relation_of(&self, mine: &[usize], contact: JidRef<'_>) -> Subscription {
         let theirs = self.groups_of(contact);
         Subscription::new(self.shows(&theirs, mine), self.shows(mine, &theirs))
     }
 
-    /// Returns the accounts that see the presence of those with a key; they may be among them.
+    /// Returns the accounts that see the presence of those with a key, which they may include.
     pub fn watchers(&self, mine: &[usize]) -> GroupMembers<'_> {
         let seen_by: BTreeSet<usize> = self.of(mine).flat_map(|group| &group.shown_to).copied().collect();
         self.members(seen_by)
     }
 
-    /// Returns the accounts whose presence those with a key see; they may be among them.
+    /// Returns the accounts whose presence those with a key see, which they may include.
     pub fn watched(&self, mine: &[usize]) -> GroupMembers<'_> {
         self.members(self.seen(mine))
     }
 
-    /// Returns the groups that the accounts with a key see, with those who are named in each and
-    /// whether all accounts, or all that are there, belong to it.
+    /// Returns the groups that the accounts with a key see, each with its named members, and
+    /// whether all accounts, or all online ones, belong to it.
     pub fn shown(&self, mine: &[usize]) -> impl Iterator<Item = (&str, &BTreeSet<Jid>, bool, bool)> {
         let seen = self.seen(mine).into_iter().filter_map(|at| self.groups.get(at));
         seen.map(|group| (group.name.as_str(), &group.members, group.all, group.online))

@@ -1,16 +1,15 @@
 //! News for clients when groups, or the accounts that exist, change: roster pushes, and the
-//! presence of accounts that have come into sight or gone out of it.
+//! presence of accounts that have become visible or invisible.
 //!
-//! A change of many accounts concerns many accounts: with `@all@` each of N clients has to hear of
-//! each of N others. That is so much that a shard does it in small steps, account by account, and
-//! looks for the next change only when all have heard of the last one.
+//! A change of many accounts concerns many accounts: with `@all@` each of N clients has to be told
+//! about each of N others. So a shard does it in small steps, account by account, and looks for the
+//! next change only after all clients have been notified of the last one.
 //!
 //! # Invariants
 //!
-//! * What has changed is found out once for all accounts that are in the same groups.
-//! * What is told of a contact is what holds when it is told, so that the order of changes doesn't
-//!   matter.
-//! * What waits to be told takes two words per account, whatever the number of contacts.
+//! * Differences are computed once for all accounts that are in the same groups.
+//! * A notification has the state at the time of sending, so the order of changes doesn't matter.
+//! * Pending notifications take two words per account, whatever the number of contacts.
 
 use rookery_base::Map;
 use std::collections::{BTreeSet, VecDeque};
@@ -25,35 +24,35 @@ use super::directory::Directories;
 use super::force::{Compiled, directories, in_force, item, items};
 use super::groups::RosterGroups;
 
-/// The progress of telling a shard's clients.
+/// The progress of notifying a shard's clients.
 #[derive(Debug, Default)]
 pub(super) struct RosterNews {
     told: Option<Compiled>,
-    /// By domain, of its directory.
+    /// The last change seen of each domain's directory.
     seen: Map<String, u64>,
-    /// Accounts that have yet to hear of something.
+    /// Accounts whose clients are still to be notified.
     due: VecDeque<(Jid, Rc<ClassDifference>)>,
 }
 
-/// The change for accounts that are in the same groups: before and after.
+/// The difference for accounts that are in the same groups.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ClassDifference {
-    /// Contacts whose entry in the roster is another one.
+    /// Contacts whose roster entry has changed.
     contacts: Vec<Jid>,
-    /// Those who see the accounts now and did not before, and the other way round.
+    /// Accounts that see these now (`true`), or don't any more.
     watchers: Vec<(Jid, bool)>,
 }
 
 /// Accounts that are in the same groups: their domain, and the keys before and after.
 type AccountClass = (String, Vec<usize>, Vec<usize>);
 
-/// Looks for changes, unless the last ones are still being told.
+/// Looks for changes, unless clients are still being notified of the last ones.
 pub(super) fn look(world: &mut World, now: &Compiled) {
     let news = world.state_mut::<RosterNews>();
     if !news.due.is_empty() {
         return;
     }
-    // Those who came before the first look may have found none of the groups that others know.
+    // Accounts that were online before the first look may have missed the groups from sources.
     let told = news.told.replace(now.clone()).or_else(|| now.without_others());
     if let Some(told) = told.filter(|told| !Arc::ptr_eq(&told.groups, &now.groups)) {
         regroup(world, &told, now);
@@ -64,7 +63,7 @@ pub(super) fn look(world: &mut World, now: &Compiled) {
     step(world);
 }
 
-/// Brings the rosters and the presence into line with other groups.
+/// Brings rosters and presence into line with new groups.
 fn regroup(world: &mut World, before: &Compiled, now: &Compiled) {
     let none = RosterGroups::default();
     let mut differences = Map::<AccountClass, Rc<ClassDifference>>::default();
@@ -84,7 +83,7 @@ fn regroup(world: &mut World, before: &Compiled, now: &Compiled) {
     world.state_mut::<RosterNews>().due.extend(due);
 }
 
-/// Tells others of accounts that are new or removed, or that came or went.
+/// Notifies clients of accounts that are new or removed, or that came online or went offline.
 fn changes(world: &mut World, domain: &str, groups: &RosterGroups) {
     let from = world.state::<RosterNews>().seen.get(domain).copied().unwrap_or_default();
     let (changes, behind) = directories(world).with(domain, |directory| directory.since(from));
@@ -119,7 +118,7 @@ fn changes(world: &mut World, domain: &str, groups: &RosterGroups) {
     }
 }
 
-/// Tells some accounts, and goes on a little later.
+/// Notifies the clients of some accounts, and continues a little later.
 fn step(world: &mut World) {
     let mut told = 0;
     while told < STEP {
@@ -130,8 +129,8 @@ fn step(world: &mut World) {
     world.after(PAUSE_MS, step);
 }
 
-/// Returns what is another for accounts that had these groups with this key before, and have these
-/// now.
+/// Returns the difference for accounts that had one key in the old groups, and have another in the
+/// new.
 fn difference(
     directories: &Directories,
     domain: &str,
@@ -151,7 +150,8 @@ fn difference(
     ClassDifference { contacts: contacts.collect(), watchers: watchers.collect() }
 }
 
-/// Tells the clients of an account of contacts, and shows it to others or hides it from them.
+/// Notifies the clients of an account of its contacts, and shows it to others or hides it from
+/// them.
 fn tell(world: &mut World, account: &Jid, difference: &ClassDifference) {
     let compiled = in_force(world);
     let groups = compiled.groups.get(account.domain());
@@ -180,7 +180,8 @@ fn tell(world: &mut World, account: &Jid, difference: &ClassDifference) {
     }
 }
 
-/// Tells of a contact that is in the user's own roster too: what is kept there has to be looked up.
+/// Notifies an account of a contact that is in the user's own roster too: its stored entry has to
+/// be looked up.
 fn tell_of_own(world: &mut World, account: &Jid, contact: &Jid) {
     let stored = world.stores.rosters.item(account.as_ref(), contact.as_ref());
     let (account, contact) = (account.clone(), contact.clone());
@@ -193,7 +194,7 @@ fn tell_of_own(world: &mut World, account: &Jid, contact: &Jid) {
     });
 }
 
-/// Contacts that a shard tells its clients of at a time.
+/// The number of contacts that a shard notifies its clients of at a time.
 const STEP: usize = 2000;
-/// Between two such steps.
+/// The milliseconds between two such steps.
 const PAUSE_MS: u64 = 10;

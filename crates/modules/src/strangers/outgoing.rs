@@ -1,9 +1,9 @@
-//! Limits for what our own users send to strangers, which other servers would put this one onto
-//! their lists for: how many an account may write to that its user has just made, and how many
-//! anybody may send the same text to.
+//! Limits stanzas from our own users to strangers, for which other servers would block this one:
+//! the number of strangers to whom a new account may write, and the number to whom anyone may send
+//! the same text.
 //!
-//! An account that goes beyond is told so, and the operators once an hour: by a line of the log and
-//! among the reports of abuse, where they can disable it.
+//! An account that exceeds a limit gets an error, and the operators are told once an hour: by a
+//! line in the log and in the list of abuse reports, from which they can disable it.
 
 use std::hash::BuildHasher;
 
@@ -20,14 +20,14 @@ use tracing::warn;
 
 use super::written::{HOUR_MS, NAME, NEWCOMER_DAYS, NEWCOMER_PER_HOUR, SAME_TEXT, StrangersWritten, is_contact};
 
-/// Counts what accounts of a shard send to strangers.
+/// The counts of a shard's accounts.
 #[derive(Debug, Default)]
 pub(super) struct OutgoingCounts {
-    /// The strangers whom newcomers have written to.
+    /// The strangers to whom newcomers have written.
     newcomers: Map<Jid, StrangersWritten>,
     /// The latest texts of accounts.
     texts: Map<Jid, Vec<SentText>>,
-    /// The accounts of which the operators were told within the hour, and when.
+    /// The accounts that were reported to the operators within the hour, with the time.
     told_ms: Map<Jid, u64>,
 }
 
@@ -35,14 +35,14 @@ pub(super) struct OutgoingCounts {
 #[derive(Debug)]
 struct SentText {
     hash: u64,
-    /// The time of the first one.
+    /// The time of the first copy.
     since_ms: u64,
-    /// Hashes of those who have got it.
+    /// The hashes of its recipients.
     recipients: Set<u64>,
 }
 
 impl OutgoingCounts {
-    /// Forgets what was an hour ago.
+    /// Drops entries older than an hour.
     pub fn sweep(&mut self, now_ms: u64) {
         self.newcomers.retain(|_, written| !written.is_over(now_ms));
         self.texts.retain(|_, texts| texts.iter().any(|text| text.since_ms + HOUR_MS > now_ms));
@@ -55,7 +55,7 @@ pub(super) fn is_limited(options: &Options) -> bool {
     options.number(NEWCOMER_DAYS) > 0 && options.number(NEWCOMER_PER_HOUR) > 0
 }
 
-/// Sees what an account sends to somebody that was new once.
+/// Checks a stanza from an account that is, or was, new.
 pub(super) fn of_newcomer(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = to_stranger(world, packet, to) else { return Delivery::Pass };
     let Some(options) = world.options(sender.domain(), NAME) else { return Delivery::Pass };
@@ -69,7 +69,7 @@ pub(super) fn of_newcomer(world: &mut World, Passage { packet, to, .. }: Passage
     refuse(world, packet, to, "a new account that writes to too many strangers", told)
 }
 
-/// Sees messages with texts that an account sends to somebody.
+/// Checks a message with a text.
 pub(super) fn text(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = to_stranger(world, packet, to) else { return Delivery::Pass };
     let limit = world.options(sender.domain(), NAME).map_or(0, |options| options.number(SAME_TEXT));
@@ -80,7 +80,7 @@ pub(super) fn text(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -
     refuse(world, packet, to, "it sends the same text to too many strangers", told)
 }
 
-/// Returns the sender of what goes to a stranger.
+/// Returns the sender of a stanza to a stranger.
 fn to_stranger(world: &World, packet: &Packet, to: JidRef<'_>) -> Option<Jid> {
     let sender = packet.sender()?;
     let is_other = to.local().is_some() && sender.bare_str() != to.bare_str();
@@ -96,8 +96,7 @@ fn may_write(world: &mut World, account: JidRef<'_>, to: JidRef<'_>, per_hour: u
     newcomers.entry(account.to_jid()).or_default().may_write(to, per_hour, now_ms)
 }
 
-/// Notes that a stranger gets a text; returns `false` if as many have had it within the hour as
-/// may.
+/// Notes that a stranger gets a text; returns `false` if the limit within the hour is reached.
 fn may_repeat(world: &mut World, packet: &Packet, account: JidRef<'_>, to: JidRef<'_>, limit: u64) -> bool {
     let Some(text) = gist(packet) else { return true };
     let now_ms = world.uptime_ms();
@@ -110,7 +109,7 @@ fn may_repeat(world: &mut World, packet: &Packet, account: JidRef<'_>, to: JidRe
     texts.retain(|text| text.since_ms + HOUR_MS > now_ms);
     let at = texts.iter().position(|text| text.hash == hash).unwrap_or_else(|| {
         if texts.len() >= MOST_TEXTS {
-            // The one that fewest have got is least of all what spam is made of.
+            // The text with the fewest recipients is the least likely to be spam.
             let least = texts.iter().enumerate().min_by_key(|(_, text)| text.recipients.len());
             let least = least.map_or(0, |(at, _)| at);
             texts.swap_remove(least);
@@ -129,8 +128,8 @@ fn may_repeat(world: &mut World, packet: &Packet, account: JidRef<'_>, to: JidRe
     fits
 }
 
-/// Returns the letters of a message's text: numbers, blanks and signs are what changes in the same
-/// text. `None` of one that everybody says, such as a greeting.
+/// Returns the letters of a message's text: numbers, blanks and signs vary within the same text.
+/// `None` for a common text, such as a greeting.
 fn gist(packet: &Packet) -> Option<String> {
     let stanza = packet.stanza();
     let body = stanza.children().find(|child| child.is("body", ns::CLIENT))?.element().text();
@@ -149,7 +148,7 @@ fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, why: &'static str,
     Delivery::Taken
 }
 
-/// Reports an account, once an hour.
+/// Reports an account to the operators, once an hour.
 fn tell_operators(world: &mut World, account: &Jid, why: &'static str) {
     let now_ms = world.uptime_ms();
     let told_ms = &mut world.state_mut::<OutgoingCounts>().told_ms;
@@ -185,11 +184,11 @@ pub(super) fn is_countable(value: &Value) -> Result<(), String> {
 }
 
 const DAY_MS: u64 = 24 * HOUR_MS;
-/// Letters that a text has at least which is compared.
+/// The fewest letters of a text that is compared.
 const FEW_LETTERS: usize = 12;
-/// Accounts of a shard of which anything is counted.
+/// The most accounts of a shard that are counted.
 const MOST_ACCOUNTS: usize = 5000;
-/// Texts of one account that are compared.
+/// The most texts of one account that are compared.
 const MOST_TEXTS: usize = 8;
-/// Recipients of one text that are counted.
+/// The most recipients of one text that are counted.
 pub(super) const MOST_RECIPIENTS: u64 = 1000;

@@ -1,16 +1,16 @@
-//! The strangers whom an account has written to, and the options about them.
+//! The strangers to whom an account has written, and the options about them.
 
 use rookery_base::{Bucket, Set};
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_store::Subscription;
 
-/// The strangers whom an account has written to.
+/// The strangers to whom an account has written.
 #[derive(Debug, Default)]
 pub(super) struct StrangersWritten {
-    /// In milliseconds.
+    /// The rate of new strangers, in milliseconds.
     bucket: Bucket,
-    /// Those who are no news.
+    /// The strangers that aren't new.
     known: Set<Jid>,
 }
 
@@ -34,14 +34,14 @@ impl StrangersWritten {
         fits
     }
 
-    /// Returns whether nothing of it counts any more.
+    /// Returns whether nothing of it counts any more, so that it can be dropped.
     pub fn is_over(&self, now_ms: u64) -> bool {
         self.bucket.level(now_ms) == 0
     }
 }
 
-/// Returns whether two share presence in either direction; `None` if the account is not here to
-/// tell.
+/// Returns whether two share presence in either direction; `None` if the account's roster isn't in
+/// memory.
 pub(super) fn is_contact(world: &World, account: JidRef<'_>, contact: JidRef<'_>) -> Option<bool> {
     world.subscription(account, contact).map(|subscription| subscription != Subscription::None)
 }
@@ -52,5 +52,5 @@ pub(super) const NEWCOMER_DAYS: &str = "newcomer_days";
 pub(super) const NEWCOMER_PER_HOUR: &str = "newcomer_per_hour";
 pub(super) const SAME_TEXT: &str = "same_text_per_hour";
 pub(super) const HOUR_MS: u64 = 3_600_000;
-/// Strangers of one account who are no news.
+/// The most strangers of one account that are remembered.
 const MAX_KNOWN: usize = 500;

@@ -47,7 +47,7 @@ fn the_first_rule_that_matches_decides() {
     assert!(rules.need_roster());
 }
 
-/// The roster is asked once at most for any number of items, and not where an earlier item
+/// The roster is looked up at most once for any number of items, and not at all if an earlier item
 /// decides.
 #[test]
 fn the_roster_is_asked_when_it_matters() {
@@ -166,7 +166,7 @@ proptest! {
         prop_assert_eq!(PrivacyRules::read(&rules.write().unwrap()), Some(rules));
     }
 
-    /// The index finds what a walk over all items finds.
+    /// The index finds the same item as a walk over all items.
     #[test]
     fn the_index_is_the_list(
         items in prop::collection::vec((any_test(), any::<bool>(), 1u8..32), 1..12),
