@@ -1,8 +1,8 @@
-//! Streams in use: the other server's acknowledgements (XEP-0198), and whether it still reads.
+//! Streams in use: the other server's acknowledgements (XEP-0198), and checks that it still reads.
 //!
-//! An acknowledgement is requested after a number of stanzas, and for the rest a moment later: a
-//! single message causes its server no immediate extra work. An idle stream is asked, too, so that
-//! a server that died silently is noticed before it is needed.
+//! An acknowledgement is requested after a number of stanzas, and for the rest a moment later, so
+//! that a single message causes no immediate extra work. An idle stream is asked, too, so that a
+//! server that died silently is noticed before it is needed.
 
 use rookery_stream::error::{Condition, StreamError};
 use tracing::info;
@@ -19,25 +19,25 @@ use crate::writing::TAKEN_MS;
 /// The ways in which a stream begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamStart {
-    /// Nothing has left before.
+    /// Nothing has been sent before.
     Fresh,
-    /// It goes on where another one was, of which so many stanzas were handled.
+    /// It continues a stream on which this many stanzas were handled.
     Resumed(u32),
-    /// That one is lost; so many of its stanzas were handled, if anybody knows.
+    /// The earlier stream is lost; this many of its stanzas were handled, if known.
     NotResumed(Option<u32>),
 }
 
 /// The state of acknowledgements at the beginning of a stream, or of its use.
 struct Agreement {
     id: Option<Box<str>>,
-    /// Stanzas that the other server has handled before, modulo 2^32.
+    /// Stanzas that the other server has handled already, modulo 2^32.
     acked: u32,
     sharing: Sharing,
 }
 
 impl ServerStreams {
-    /// Takes a stream as ready: what waits leaves, and before it what has left once and not
-    /// arrived.
+    /// Notes that a stream is ready: the waiting stanzas leave, after those that were sent before
+    /// and have not arrived.
     pub(crate) fn ready(&mut self, key: ConnectionKey, start: StreamStart) {
         let serial = self.next_serial();
         let (now_ms, idle_ms) = (self.now_ms, self.rests_after_ms(key));
@@ -85,7 +85,7 @@ impl ServerStreams {
         self.set_timer(ANSWER_MS, StreamTimer::Patience(at, serial));
     }
 
-    /// Returns how a stream that is ready is acknowledged, if it is; `None` if it is gone.
+    /// Returns how a ready stream is acknowledged, if at all; `None` if the stream is gone.
     fn agreement(&self, key: ConnectionKey) -> Option<Option<Agreement>> {
         let agreed = match &self.streams.get(key.0 as usize)?.machine {
             Machine::Out { machine, .. } => machine.is_managed().then(|| Agreement {
@@ -103,8 +103,8 @@ impl ServerStreams {
         Some(agreed)
     }
 
-    /// Sends again what has left on a broken stream and is known not to have arrived. What nobody
-    /// knows of comes back.
+    /// Resends stanzas of a broken stream that are known not to have arrived. Those of unknown fate
+    /// are bounced.
     fn go_on(&mut self, at: usize, start: StreamStart, sharing: Sharing, sent: &mut Sent) -> Result<(), TooHigh> {
         let Some(broken) = self.routes.get_mut(at).and_then(|route| route.broken.take()) else { return Ok(()) };
         let (went_on, handled) = match start {
@@ -123,7 +123,7 @@ impl ServerStreams {
         went_on
     }
 
-    /// Gives stanzas back that may have arrived or not.
+    /// Bounces stanzas that may or may not have arrived.
     pub(crate) fn lose(&mut self, stanzas: impl IntoIterator<Item = rookery_fanout::multicast::Outgoing>) {
         for stanza in stanzas {
             self.bounce(stanza, Condition::RemoteServerTimeout);
@@ -139,7 +139,7 @@ impl ServerStreams {
         else {
             return;
         };
-        // A server that has agreed too late counts from another stanza.
+        // A server that has agreed too late starts counting at a later stanza.
         if *ready != key || sent.is_watched() {
             return;
         }
@@ -163,7 +163,7 @@ impl ServerStreams {
         }
     }
 
-    /// Handles a server that acknowledges too much: nothing that it has said of this stream is
+    /// Handles a server that acknowledges too much: none of its acknowledgements on this stream are
     /// believed.
     fn acknowledges_too_much(&mut self, at: usize, key: ConnectionKey, TooHigh { h, sent }: &TooHigh) {
         let error = StreamError::HandledCountTooHigh { h: *h, sent: *sent };
@@ -174,8 +174,8 @@ impl ServerStreams {
         self.broken(at, "it acknowledges more than was sent to it");
     }
 
-    /// Looks whether a server has taken and acknowledged what it was sent, and asks it. Gives it up
-    /// if it is silent.
+    /// Checks whether a server has taken and acknowledged its stanzas, and asks it. Gives it up if
+    /// it is silent.
     pub(crate) fn look_after(&mut self, key: ConnectionKey, serial: u32) {
         let now_ms = self.now_ms;
         let Some(at) = self.route_of(key) else { return };
@@ -229,9 +229,9 @@ impl ServerStreams {
     }
 }
 
-/// The time after a stanza until an acknowledgement is asked for that no other stanza has caused.
+/// The time after a stanza until an acknowledgement is requested, unless another stanza causes one.
 pub(crate) const ASK_MS: u64 = 2_000;
-/// The time that another server may take to acknowledge what it was sent.
+/// The time that another server may take to acknowledge stanzas, in milliseconds.
 pub const ACKNOWLEDGED_MS: u64 = 60_000;
-/// The time for which a stream may be silent until its server is asked whether it is there.
+/// The time for which a stream may be silent until its server is asked whether it is alive.
 const QUIET_MS: u64 = 120_000;

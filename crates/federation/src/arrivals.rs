@@ -1,4 +1,4 @@
-//! Accepts streams from other servers: which are admitted, what they prove, and which shard they
+//! Accepts streams from other servers: their admission, their proofs, and the shard that they
 //! belong to.
 
 use std::net::{IpAddr, SocketAddr};
@@ -14,8 +14,8 @@ use crate::strangers::block;
 use crate::timers::StreamTimer;
 
 impl ServerStreams {
-    /// Accepts the connection of another server. Returns `None` if there are too many of that
-    /// address, or in all, that have proven nothing, or if the address connects too often.
+    /// Accepts the connection of another server. Returns `None` if there are too many unproven ones
+    /// from that address, or in total, or if the address connects too often.
     pub fn accept(&mut self, peer: SocketAddr, direct_tls: bool) -> Option<ConnectionKey> {
         let peer = self.admit_stranger(peer)?;
         let machine = Box::new(Inbound::new(self.settings.clone(), direct_tls));
@@ -37,8 +37,8 @@ impl ServerStreams {
         Some(key)
     }
 
-    /// Counts a connection that has proven nothing. `None` if there are too many of that address,
-    /// or in all, or if it connects too often.
+    /// Counts a connection that has proven nothing. Returns `None` if there are too many from that
+    /// address, or in total, or if it connects too often.
     pub(crate) fn admit_stranger(&mut self, peer: SocketAddr) -> Option<IpAddr> {
         let peer = block(peer);
         if self.is_stopping || !self.strangers.connect(peer, self.now_ms) {
@@ -49,7 +49,7 @@ impl ServerStreams {
     }
 
     /// Adopts a stream that came in at another shard, and belongs here. Call
-    /// [`ServerStreams::received`] with nothing behind it.
+    /// [`ServerStreams::received`] with no bytes afterwards.
     pub fn adopt(&mut self, arrival: Arrival, home: &dyn Home) -> ConnectionKey {
         let Arrival { arriving, carry } = arrival;
         let (mut machine, peer, event, deadline_ms) = match arriving {
@@ -112,7 +112,7 @@ impl ServerStreams {
         key
     }
 
-    /// Deals with an event of an incoming stream. `false` if the stream isn't here any more.
+    /// Handles an event of an incoming stream. Returns `false` if the stream isn't here any more.
     pub(crate) fn arrived(&mut self, key: ConnectionKey, event: InboundEvent, rest: &[u8], home: &dyn Home) -> bool {
         match event {
             InboundEvent::Stanza(packet, to, _) if self.takes_answer(&packet, &to) => {}
@@ -150,7 +150,7 @@ impl ServerStreams {
         true
     }
 
-    /// Sends a stream to the home of the domain that it speaks for, or goes on with it here.
+    /// Moves a stream to the home of the domain that it speaks for, or continues with it here.
     fn belongs(&mut self, key: ConnectionKey, event: InboundEvent, rest: &[u8], home: &dyn Home) -> bool {
         let domain = match &event {
             InboundEvent::Proven(domain) => domain,
@@ -166,8 +166,8 @@ impl ServerStreams {
             return true;
         }
         if *is_home {
-            // Its other domains are at home here. Such a peer opens another connection for this
-            // one.
+            // The stream's other domains are at home here. The peer has to open another connection
+            // for this one.
             let mut out = Vec::new();
             match event {
                 InboundEvent::Verify(KeyQuestion { from, to, .. }) => {
@@ -200,7 +200,7 @@ impl ServerStreams {
         self.actions.push_back(Action::Move(key, Box::new(arrival), shard));
     }
 
-    /// Goes on with what a stream that is where it belongs has proven or asked.
+    /// Handles a proof or a request of a stream that is at its home.
     fn settled(&mut self, key: ConnectionKey, event: InboundEvent) {
         match event {
             InboundEvent::Proven(domain) if self.has_room_for(key, &domain) => {
@@ -253,7 +253,7 @@ impl ServerStreams {
         self.is_alive(domain);
     }
 
-    /// Tells a stream what has come of its question, if it still waits for that.
+    /// Tells a stream the outcome of its question, if it still waits for that.
     pub(crate) fn tell(&mut self, arrived: Arrived, question: &KeyQuestion, outcome: &Result<bool, Condition>) {
         if let Some(address) = arrived.stranger {
             self.strangers.answered(address);
@@ -281,13 +281,13 @@ impl ServerStreams {
         }
     }
 
-    /// Tells whether one more stream may speak for a domain.
+    /// Returns whether one more stream may speak for a domain.
     fn has_room_for(&self, key: ConnectionKey, domain: &str) -> bool {
         let Some(machine) = self.inbound(key) else { return false };
         self.speakers.get(&pair(machine, domain)).is_none_or(|streams| *streams < MOST_SPEAKERS)
     }
 
-    /// Asks the server of a key's domain to verify the key, over a stream that is for nothing else.
+    /// Asks the server of a key's domain to verify the key, over a stream for this purpose only.
     fn ask(&mut self, question: KeyQuestion, arrived: Arrived) {
         let at = self.way(&question.to, &question.from, StreamPurpose::Questions);
         let room = at.and_then(|at| Some((at, self.routes.get(at)?.questions.len())));
@@ -332,17 +332,18 @@ impl ServerStreams {
     }
 }
 
-/// Names a domain together with the domain of ours that a stream is for.
+/// Returns a name for a domain together with the domain of ours that a stream is for.
 pub(crate) fn pair(machine: &Inbound, domain: &str) -> Box<str> {
     name_of_pair(domain, machine.local().unwrap_or_default())
 }
 
-/// Names a remote domain together with one of ours.
+/// Returns a name for a remote domain together with one of ours.
 pub(crate) fn name_of_pair(remote: &str, local: &str) -> Box<str> {
     [remote, " ", local].concat().into()
 }
 
-/// Incoming streams that may speak for one domain: some open one for each pair of hosts.
+/// The most incoming streams that may speak for one domain: some servers open one for each pair of
+/// hosts.
 pub const MOST_SPEAKERS: u32 = 100;
-/// Keys that may wait to be verified by one server.
+/// The most keys that may wait to be verified by one server.
 pub const MOST_QUESTIONS: usize = 100;

@@ -1,11 +1,10 @@
-//! Calling servers that show a certificate which no trusted authority has issued: DNS may name it
-//! (DANE, RFC 7673), as it does for servers that we call.
+//! Callers that show a certificate which no trusted authority has issued: DNS may name it (DANE,
+//! RFC 7673), as it does for servers that we call.
 //!
 //! Such a caller is offered no SASL, and sends a dialback key, which names its domain (XEP-0220).
-//! If DNS is trusted, the domain is then looked up, as it would be to have the key verified. If
-//! one of its servers has the certificate that the caller has shown, by records that are signed
-//! like everything that leads to them, no connection is made. If not, the key counts as far as the
-//! policy permits.
+//! If DNS is trusted, the domain is then looked up, as it would be for verifying the key. If signed
+//! records, reached through signed records only, name the caller's certificate for one of the
+//! domain's servers, no connection is made. If not, the key counts as far as the policy permits.
 //!
 //! # Invariants
 //!
@@ -22,8 +21,8 @@ use crate::settings::PeerPolicy;
 use crate::targets::Address;
 
 impl ServerStreams {
-    /// Takes the certificate that another server has shown as it called, for the case that DNS
-    /// names it. Comes before [`ServerStreams::secured`].
+    /// Takes the certificate that a calling server has shown, since DNS may name it. To be called
+    /// before [`ServerStreams::secured`].
     pub fn shown(&mut self, key: ConnectionKey, own: Fingerprints) {
         if let Some(machine) = self.inbound_mut(key) {
             machine.shows(own);
@@ -31,11 +30,11 @@ impl ServerStreams {
     }
 
     /// Compares the certificates of callers that wait for a domain's server with those that DNS
-    /// names. Returns whether somebody has to ask that server still.
+    /// names. Returns whether that server still has to be asked.
     pub(crate) fn associate(&mut self, at: usize, found: &[Address]) -> bool {
         let Some(route) = self.routes.get_mut(at).filter(|_| self.settings.dane) else { return true };
         let mut named: Vec<&Associations> = found.iter().filter_map(|address| address.tlsa.as_deref()).collect();
-        // The addresses of a target share them.
+        // The addresses of a target share their records.
         named.dedup_by(|one, other| std::ptr::eq(*one, *other));
         let needs_certificate = self.settings.policy_for(&route.local, &route.remote) == PeerPolicy::Certificate;
         let mut others = Vec::new();
@@ -57,7 +56,7 @@ impl ServerStreams {
         !is_done
     }
 
-    /// Takes the certificate of a caller for proof if DNS names it.
+    /// Accepts the certificate of a caller as proof if DNS names it.
     fn is_named(&mut self, arrived: Arrived, named: &[&Associations]) -> bool {
         if !self.is_at(arrived.key, arrived.serial) {
             return false;
@@ -70,6 +69,6 @@ impl ServerStreams {
     }
 }
 
-/// The time for which the way to a domain is remembered that a caller has named: DNS has a memory
-/// of its own.
+/// The time for which the way to a domain that a caller has named is remembered: DNS caches by
+/// itself.
 const FORGET_MS: u64 = 5_000;

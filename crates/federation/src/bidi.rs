@@ -1,12 +1,12 @@
 //! Streams of other servers that also carry our stanzas (XEP-0288).
 //!
 //! A server that calls us may request both directions. Then our stanzas for its domain need no
-//! connection of our own, and servers behind firewalls can be answered.
+//! connection of our own, and servers behind firewalls can be reached.
 //!
 //! # Invariants
 //!
-//! - A way uses one stream at a time, and that changes only when nothing is under way on the
-//!   previous stream, or when it is known what has arrived of it: this alone keeps the order.
+//! - A way uses one stream at a time. It changes to another only when nothing is under way on the
+//!   previous one, or when it is known which stanzas arrived there: only this keeps the order.
 //! - A stream of ours that is being negotiated isn't given up for another server's: if both did so
 //!   at the same time, none would be left.
 //! - An incoming stream carries stanzas from one domain of ours to the one that was proven for it.
@@ -26,12 +26,12 @@ pub(crate) const BIDI_FEATURE: &str = "urn:xmpp:features:bidi";
 /// The request (§2.2).
 pub(crate) const BIDI: &str = "urn:xmpp:bidi";
 
-/// Streams of other servers that can carry stanzas, and servers that can't bear to be asked.
+/// Streams of other servers that can carry stanzas, and servers that can't cope with the request.
 #[derive(Debug, Default)]
 pub(crate) struct Carriers {
     /// The latest stream for each pair of domains.
     streams: Map<Box<str>, ConnectionKey>,
-    /// Domains whose servers end streams on which both directions are asked for.
+    /// Domains whose servers end streams on which both directions are requested.
     one_way: ForADay,
 }
 
@@ -55,15 +55,15 @@ impl ServerStreams {
         }
     }
 
-    /// Looks at an incoming stream that has been there for a while.
+    /// Checks an incoming stream that has been open for a while.
     pub(crate) fn carries_by_now(&mut self, key: ConnectionKey, serial: u32) {
         if self.is_at(key, serial) {
             self.may_carry(key);
         }
     }
 
-    /// Lets an incoming stream carry a way, if there is one for it. Not if stanzas have left before
-    /// of which it isn't known whether they have arrived.
+    /// Lets an incoming stream carry its way, if there is one, unless stanzas have left whose fate
+    /// isn't known yet.
     pub(crate) fn carry(&mut self, at: usize) -> bool {
         let Some(route) = self.routes.get(at).filter(|route| route.purpose == StreamPurpose::Stanzas) else {
             return false;
@@ -75,14 +75,15 @@ impl ServerStreams {
         self.attach_way(at, key, StreamStart::Fresh)
     }
 
-    /// Takes a resumed stream that has carried a way: it goes on, if no stream of ours is about to.
+    /// Handles the answer on a resumed stream that carried a way: it continues, unless a stream of
+    /// ours is about to.
     pub(crate) fn answers_resumed(&mut self, key: ConnectionKey, id: &str, answered: u32) {
         let pair = self.inbound(key).and_then(|machine| machine.reverse_pair());
         let pair = pair.map(|(local, remote)| (Box::<str>::from(local), Box::<str>::from(remote)));
         let at = pair.and_then(|(local, remote)| self.known_way(&local, &remote, StreamPurpose::Stanzas));
         let may_attach = |route: &DomainRoute| {
-            // If both servers have asked to go on, each does so on its own stream: neither may give
-            // its own up for the other's.
+            // If both servers have asked to resume, each does so on its own stream: neither may
+            // give up its own for the other's.
             let has_agreed = match route.state {
                 RouteState::Negotiating { key, .. } => self.outbound(key).is_some_and(Outbound::has_agreed),
                 RouteState::Ready { .. } => true,
@@ -137,7 +138,7 @@ impl ServerStreams {
         }
     }
 
-    /// Notes that an incoming stream carries nothing more.
+    /// Notes that an incoming stream carries no more stanzas of ours.
     pub(crate) fn carries_no_more(&mut self, key: ConnectionKey, reason: &str) {
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
         let Machine::In { machine, is_carrier, .. } = &mut stream.machine else { return };
@@ -153,17 +154,17 @@ impl ServerStreams {
         }
     }
 
-    /// Remembers for a day that a server ends streams on which both directions are asked for.
+    /// Remembers for a day that a server ends streams on which both directions are requested.
     pub(crate) fn dislikes_bidi(&mut self, remote: &str) {
         self.carriers.one_way.insert(remote, self.now_ms);
     }
 
-    /// Tells whether both directions are not to be asked for.
+    /// Returns whether both directions must not be requested.
     pub(crate) fn is_one_way(&self, remote: &str) -> bool {
         self.carriers.one_way.contains(remote, self.now_ms)
     }
 }
 
 /// The time after its proof in which a server may agree on acknowledgements, before its stream
-/// carries stanzas of ours without.
+/// carries stanzas of ours without them.
 pub(crate) const GRACE_MS: u64 = 2_000;

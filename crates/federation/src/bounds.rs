@@ -18,7 +18,7 @@ use crate::settings::{LOGIN_MS, PATIENCE_MS, QUEUE_BYTES, QUEUE_STANZAS, STANZA_
 use crate::strangers::{CALL_MS, MOST_ASKED_BY_ADDRESS, MOST_CALLS, MOST_OF_ADDRESS, MOST_STRANGERS};
 use crate::writing::{MOST_WAITING, TAKEN_MS};
 
-/// All of them. "Per shard" is where streams come in, or the home of the remote domain.
+/// All bounds. "Per shard" refers to the shard where streams come in, or the remote domain's home.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("a stanza from another server", Per::Stanza, Most::Fixed(STANZA_BYTES as u64), Unit::Bytes)
         .or("the stream ends with <policy-violation/>"),

@@ -1,8 +1,8 @@
 //! Limits the connections to one address that are being made at a time.
 //!
 //! A server may have any number of domains, and accepts few unproven connections from one address.
-//! After a restart each of the domains has something waiting: if all were called at once, most
-//! would be refused. So they wait in a queue, no longer than their stanzas do.
+//! After a restart each of the domains has stanzas waiting: if all were called at once, most calls
+//! would be refused. So the calls wait in a queue, no longer than their stanzas do.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use rookery_base::Map;
 
 use crate::servers::{ConnectionKey, Machine, ServerStreams};
 
-/// The connections that are being made.
+/// The connections that are being opened.
 #[derive(Debug, Default)]
 pub(crate) struct OutboundCalls {
     addresses: Map<IpAddr, Called>,
-    /// Addresses that have room for those who wait.
+    /// Addresses that have room for waiting calls.
     free: Vec<IpAddr>,
 }
 
@@ -27,7 +27,7 @@ struct Called {
 }
 
 impl OutboundCalls {
-    /// Takes a place, or puts a way at the end of the line.
+    /// Takes a place, or queues the way.
     pub(crate) fn enter(&mut self, address: IpAddr, route: usize, serial: u32) -> bool {
         let called = self.addresses.entry(address).or_default();
         let has_room = called.under_way < MOST_AT_ONCE;
@@ -39,7 +39,7 @@ impl OutboundCalls {
         has_room
     }
 
-    /// Gives a place back.
+    /// Returns a place.
     pub(crate) fn leave(&mut self, address: IpAddr) {
         let Some(called) = self.addresses.get_mut(&address) else { return };
         called.under_way -= 1;
@@ -50,7 +50,7 @@ impl OutboundCalls {
         }
     }
 
-    /// Returns who is next at an address that has a free place.
+    /// Returns the next call to an address that has a free place.
     fn next(&mut self, address: IpAddr) -> Option<(usize, u32)> {
         let called = self.addresses.get_mut(&address)?;
         let next = if called.under_way < MOST_AT_ONCE { called.line.pop_front() } else { None };
@@ -71,7 +71,7 @@ impl ServerStreams {
         }
     }
 
-    /// Lets those go on that have waited for a place. Those that wait no more are passed over.
+    /// Starts calls that have waited for a place. Ways that don't wait any more are skipped.
     pub(crate) fn call_up(&mut self) {
         while let Some(address) = self.calls.free.pop() {
             while let Some((route, serial)) = self.calls.next(address) {
@@ -81,5 +81,5 @@ impl ServerStreams {
     }
 }
 
-/// Connections to one address that a shard makes at a time.
+/// The most connections to one address that a shard opens at a time.
 pub const MOST_AT_ONCE: usize = 10;

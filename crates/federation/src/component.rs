@@ -1,5 +1,5 @@
-//! A stream that a component has opened (XEP-0114): which one it is, how it proves that, and which
-//! stanzas it may then send.
+//! A stream that a component has opened (XEP-0114): its name, the proof of that, and the stanzas
+//! that it may then send.
 //!
 //! # Invariants
 //!
@@ -26,16 +26,16 @@ use crate::settings::FederationSettings;
 use crate::stanzas::refusal;
 use crate::stream_id;
 
-/// A stream under negotiation, or in use.
+/// A stream being negotiated, or in use.
 #[derive(Debug)]
 pub struct ComponentStream {
     settings: Arc<FederationSettings>,
     reading: ReadingPlace,
     phase: ComponentPhase,
-    /// The name that the header asks for.
+    /// The name that the header requests.
     name: Box<str>,
     id: String,
-    /// Our header has been written.
+    /// True once our header has been written.
     is_open: bool,
 }
 
@@ -45,35 +45,35 @@ enum ComponentPhase {
     Header,
     /// The handshake.
     Handshake,
-    /// The handshake was right: the stream goes where its name belongs.
+    /// The handshake was right: the stream moves to the home of its name.
     Proven,
     /// Stanzas.
     Open,
-    /// The end has been written; what still comes is thrown away.
+    /// The end has been written; further input is discarded.
     Ended,
 }
 
-/// An act that is the owner's.
+/// An act that the owner has to carry out.
 #[derive(Debug)]
 pub enum ComponentEvent {
-    /// It has proven its name: call [`ComponentStream::attached`] at the home of that.
+    /// The component has proven its name: call [`ComponentStream::attached`] at that name's home.
     Proven,
-    /// It has shown a wrong secret, which the operator should know.
+    /// The component has sent a wrong secret, which the operator should know.
     Wrong,
     /// A stanza of the component, for any address.
     Stanza(Packet, Jid),
-    /// An error for the sender of a stanza that can't be sent as it is, to that sender.
+    /// An error for the sender of a stanza that can't be sent unchanged, and the sender's address.
     Refused(Built, Jid),
-    /// The stream is over: close the connection when all is written.
+    /// The stream is over: close the connection when all bytes are written.
     End,
 }
 
-/// The outcome of a call.
+/// The result of reading.
 #[derive(Debug)]
 pub struct ComponentRead {
-    /// Bytes of the input that are done with.
+    /// The bytes of the input that are consumed.
     pub consumed: usize,
-    /// The act that precedes the next call; without one nothing happens until more bytes arrive.
+    /// The act to carry out before the next call; without one, more bytes are needed.
     pub event: Option<ComponentEvent>,
 }
 
@@ -90,28 +90,27 @@ impl ComponentStream {
         }
     }
 
-    /// Returns the name that the component asks for: nothing that it has proven.
+    /// Returns the name that the component claims, which isn't proven.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Tells whether the component has proven its name.
+    /// Returns whether the component has proven its name.
     pub fn has_proven(&self) -> bool {
         matches!(self.phase, ComponentPhase::Proven | ComponentPhase::Open)
     }
 
-    /// Tells whether the stream was ended by us or the peer.
+    /// Returns whether the stream was ended by us or the peer.
     pub fn has_ended(&self) -> bool {
         self.phase == ComponentPhase::Ended
     }
 
-    /// Takes other settings from now on.
+    /// Applies new settings.
     pub fn apply(&mut self, settings: Arc<FederationSettings>) {
         self.settings = settings;
     }
 
-    /// Reads what the component sent, up to the first event, and appends what it is to be sent to
-    /// `out`.
+    /// Reads the component's input up to the first event, and appends the reply to `out`.
     pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> ComponentRead {
         let mut consumed = 0;
         loop {
@@ -144,7 +143,7 @@ impl ComponentStream {
         }
     }
 
-    /// Notes that the stream is where its name belongs: the component hears that its handshake was
+    /// Notes that the stream is at the home of its name: tells the component that its handshake was
     /// right.
     pub fn attached(&mut self, out: &mut Vec<u8>) {
         if self.phase == ComponentPhase::Proven {
@@ -160,7 +159,7 @@ impl ComponentStream {
         }
     }
 
-    /// Judges the header (XEP-0114 §3, steps 1 and 2).
+    /// Checks the header (XEP-0114 §3, steps 1 and 2).
     fn open(&mut self, mut header: Header, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<ComponentEvent> {
         let name = header.to.as_deref().map(domain);
         if let Some(Ok(name)) = &name {
@@ -215,8 +214,8 @@ impl ComponentStream {
         }
     }
 
-    /// Compares the digest of the stream's id and the secret (XEP-0114 §3, step 3). It takes the
-    /// same time for every wrong one.
+    /// Compares the digest of the stream's id and the secret (XEP-0114 §3, step 3). Takes the same
+    /// time for every wrong digest.
     fn handshake(&mut self, element: &Element, out: &mut Vec<u8>) -> ComponentEvent {
         let given = element.text().trim().to_ascii_lowercase();
         let secret = self.settings.component(&self.name).map(|component| &component.secret);

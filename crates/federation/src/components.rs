@@ -25,16 +25,16 @@ use crate::writing::WRITE;
 pub(crate) struct AttachedComponent {
     pub machine: ComponentStream,
     pub peer: IpAddr,
-    /// It counts among those of its address that have proven nothing.
+    /// True if it counts among the unproven ones of its address.
     pub counts: bool,
     pub queue: Queue,
-    /// The stanzas that the connection hasn't taken whole.
+    /// The stanzas that the connection hasn't taken completely.
     pub written: Vec<Outgoing>,
 }
 
 impl ServerStreams {
-    /// Accepts the connection of a component. Returns `None` if there are too many of that address,
-    /// or in all, that have proven nothing.
+    /// Accepts the connection of a component. Returns `None` if there are too many unproven ones
+    /// from that address, or in total.
     pub fn accept_component(&mut self, peer: SocketAddr) -> Option<ConnectionKey> {
         let peer = self.admit_stranger(peer)?;
         let login_ms = self.settings.login_ms;
@@ -53,10 +53,11 @@ impl ServerStreams {
         Some(key)
     }
 
-    /// Takes a stanza for a component, whose home this is.
+    /// Queues a stanza for a component whose home this is.
     pub(crate) fn send_to_component(&mut self, stanza: Outgoing) {
         let Some(key) = self.connection_for(&stanza) else {
-            // Nobody is told that somebody who isn't there doesn't see who is available.
+            // Available presence isn't bounced: it is no news that an absent component doesn't see
+            // it.
             if stanza.packet().type_() != StanzaType::Available {
                 self.bounce(stanza, Condition::RemoteServerTimeout);
             }
@@ -72,7 +73,7 @@ impl ServerStreams {
         }
     }
 
-    /// Returns which connection of a component gets what this sender says.
+    /// Returns the connection of a component that gets this sender's stanzas.
     fn connection_for(&self, stanza: &Outgoing) -> Option<ConnectionKey> {
         let keys = self.components.get(stanza.to().domain())?;
         let sender = stanza.packet().sender();
@@ -81,7 +82,7 @@ impl ServerStreams {
         keys.get(at).copied()
     }
 
-    /// Writes what waits for components: once for each connection that got something.
+    /// Writes the stanzas that wait for components, once per connection.
     pub(crate) fn flush_components(&mut self) {
         for key in std::mem::take(&mut self.dirty_components) {
             let Some(attached) = self.attached_mut(key).filter(|attached| attached.written.is_empty()) else {
@@ -94,8 +95,8 @@ impl ServerStreams {
         }
     }
 
-    /// Notes that a connection of a component has taken all that was to be written. Returns `false`
-    /// if it is none.
+    /// Notes that a connection of a component has taken all output. Returns `false` if it is no
+    /// such connection.
     pub(crate) fn component_drained(&mut self, key: ConnectionKey) -> bool {
         let Some(attached) = self.attached_mut(key) else { return false };
         attached.written.clear();
@@ -106,7 +107,7 @@ impl ServerStreams {
         true
     }
 
-    /// Deals with an event of a component's stream. `false` if the stream isn't here any more.
+    /// Handles an event of a component's stream. Returns `false` if the stream isn't here any more.
     pub(crate) fn component_did(
         &mut self,
         key: ConnectionKey,
@@ -149,7 +150,7 @@ impl ServerStreams {
         false
     }
 
-    /// Adopts a connection of a component that has come in at another shard, and belongs here.
+    /// Adopts a connection of a component that has arrived at another shard, and belongs here.
     pub(crate) fn adopt_component(
         &mut self,
         mut attached: Box<AttachedComponent>,
@@ -194,8 +195,8 @@ impl ServerStreams {
         self.components.entry(name).or_default().push(key);
     }
 
-    /// Detaches a connection of a component that is gone, or about to be: others get what was not
-    /// written, or it comes back.
+    /// Detaches a connection of a component that has gone, or is about to: other connections get
+    /// the unwritten stanzas, or these are given back.
     pub(crate) fn detach(&mut self, key: ConnectionKey) {
         let Some(attached) = self.attached_mut(key) else { return };
         let name = Box::<str>::from(attached.machine.name());
@@ -215,8 +216,8 @@ impl ServerStreams {
         waiting.into_iter().for_each(|stanza| self.send_to_component(stanza));
     }
 
-    /// Gives back what a connection has not taken that is gone. One that this server ends takes
-    /// first what was written.
+    /// Gives back the stanzas that a closed connection has not taken. One that this server ends
+    /// takes all written output first.
     pub(crate) fn give_back_written(&mut self, key: ConnectionKey) {
         let Some(attached) = self.attached_mut(key) else { return };
         for stanza in std::mem::take(&mut attached.written) {
@@ -242,12 +243,11 @@ impl ServerStreams {
         }
     }
 
-    /// Returns the components that are connected, whose home this is, with how many connections
-    /// each has.
+    /// Returns the connected components whose home this is, with the number of their connections.
     pub fn connected_components(&self) -> impl Iterator<Item = (&str, usize)> {
         self.components.iter().map(|(name, keys)| (&**name, keys.len()))
     }
 }
 
-/// Connections of one component.
+/// The most connections of one component.
 pub const MOST_CONNECTIONS: usize = 16;

@@ -36,7 +36,7 @@ impl ServerStreams {
             if is_asking && !self.associate(at, addresses) {
                 continue;
             }
-            // A stranger may have named the domain, and what DNS says of it is the stranger's, too.
+            // A stranger may have named the domain, and may control its DNS records, too.
             let most = if is_asking { MOST_ADDRESSES_ASKED } else { MOST_ADDRESSES };
             let may = |address: &&Address| self.settings.allow_private_addresses || is_public(address.socket.ip());
             let untried: VecDeque<Address> = addresses.iter().filter(may).take(most).cloned().collect();
@@ -55,7 +55,7 @@ impl ServerStreams {
         }
     }
 
-    /// Takes a connection that was asked for.
+    /// Notes that a requested connection is open.
     pub fn connected(&mut self, key: ConnectionKey) {
         let Some(at) = self.route_of(key) else { return };
         let Some(DomainRoute { state: RouteState::Connecting { untried, trying }, .. }) = self.routes.get_mut(at)
@@ -79,7 +79,7 @@ impl ServerStreams {
         }
     }
 
-    /// Gives up a machine that takes connections and says nothing, and goes on to the others.
+    /// Gives up a machine that accepts connections and stays silent, and continues with the others.
     pub(crate) fn handshake_timed_out(&mut self, key: ConnectionKey) {
         let is_secured = self.outbound_mut(key).is_some_and(|(machine, _)| machine.is_secured());
         let state = self.route_of(key).and_then(|at| self.routes.get(at)).map(|route| &route.state);
@@ -89,7 +89,7 @@ impl ServerStreams {
         }
     }
 
-    /// Deals with an event of a stream of ours.
+    /// Handles an event of a stream of ours.
     pub(crate) fn progressed(&mut self, key: ConnectionKey, event: OutboundEvent) {
         match event {
             OutboundEvent::StartTls => self.shake_hands(key),
@@ -117,7 +117,7 @@ impl ServerStreams {
     pub(crate) fn attempt_failed(&mut self, key: ConnectionKey, reason: &str) {
         let Some(at) = self.route_of(key) else { return };
         if let Some(machine) = self.inbound(key) {
-            // It was theirs, and carried a way of ours.
+            // It was a stream of theirs, which carried a way of ours.
             self.lost_all(machine.proven().map(Box::from).collect());
             self.carries_no_more(key, reason);
             return self.drop_now(key);
@@ -141,7 +141,7 @@ impl ServerStreams {
                 if untried.is_empty() || is_secured {
                     return self.fail(at, Cause::Timeout, reason);
                 }
-                // The handshake has failed, which may be this machine's fault alone.
+                // The handshake has failed, which may be the fault of this machine only.
                 let untried = std::mem::take(untried);
                 self.try_others(at, untried);
             }
@@ -153,8 +153,8 @@ impl ServerStreams {
         }
     }
 
-    /// Notes that another server of that domain has proven that it is alive: what has failed may be
-    /// tried again.
+    /// Notes that another server of that domain has proven to be alive: a failed way may be tried
+    /// again.
     pub(crate) fn is_alive(&mut self, domain: &str) {
         for at in self.by_remote.get(domain).cloned().unwrap_or_default() {
             if let Some(route) = self.routes.get_mut(at)
@@ -202,7 +202,7 @@ impl ServerStreams {
         }
         let is_question = purpose == StreamPurpose::Questions;
         let is_full = self.routes.len() >= MOST_ROUTES || self.under_way >= MOST_UNDER_WAY;
-        // Strangers have questions asked: those never take the place of stanzas.
+        // Strangers cause questions, which must never take the place of stanzas.
         let is_shared =
             is_question && (self.question_ways >= MOST_ROUTES / 4 || self.questions_under_way >= MOST_UNDER_WAY / 4);
         if is_full || is_shared || self.is_stopping {
@@ -220,8 +220,8 @@ impl ServerStreams {
         self.by_remote.get(remote)?.iter().copied().find(|at| self.routes.get(*at).is_some_and(is_meant))
     }
 
-    /// Looks for a way: on a stream of the other server if that has one for both directions, else
-    /// through DNS.
+    /// Starts to look for a way: on a bidirectional stream of the other server if there is one,
+    /// otherwise through DNS.
     pub(crate) fn begin(&mut self, at: usize) {
         if self.carry(at) {
             return;
@@ -237,7 +237,7 @@ impl ServerStreams {
         self.actions.push_back(Action::Resolve(remote));
     }
 
-    /// Tries the next address beside those that haven't answered yet (RFC 8305 §5).
+    /// Tries the next address in parallel to those that haven't answered yet (RFC 8305 §5).
     pub(crate) fn next_address(&mut self, at: usize, serial: u32) {
         let settings = self.settings.clone();
         let Some(route) = self.routes.get_mut(at).filter(|route| route.serial == serial) else { return };
@@ -286,7 +286,7 @@ impl ServerStreams {
         self.actions.push_back(Action::StartTls(key, handshake));
     }
 
-    /// Takes the answer to a question. One that nobody has asked of this server is dropped.
+    /// Takes the answer to a question. An unrequested one is dropped.
     fn answered(&mut self, key: ConnectionKey, from: &str, to: &str, id: &str, outcome: Option<bool>) {
         let Some(at) = self.route_of(key) else { return };
         let Some(route) = self.routes.get_mut(at) else { return };
@@ -305,7 +305,7 @@ impl ServerStreams {
         }
     }
 
-    /// Handles the end of a stream of ours: the peer has ended it, or its machine did.
+    /// Handles the end of a stream of ours, caused by the peer or by its machine.
     fn ended(&mut self, key: ConnectionKey) {
         let Some(at) = self.route_of(key) else { return };
         let Some((machine, direct_tls)) = self.outbound_mut(key) else { return };
@@ -326,7 +326,7 @@ impl ServerStreams {
                 self.dislikes_bidi(&remote);
                 self.begin(at);
             }
-            // Some servers have no way to log in with direct TLS, but after STARTTLS.
+            // Some servers offer a way to log in only after STARTTLS, not with direct TLS.
             RouteState::Negotiating { untried, .. } if direct_tls && !untried.is_empty() => {
                 let untried = std::mem::take(untried);
                 self.try_others(at, untried);
@@ -358,17 +358,17 @@ impl ServerStreams {
     }
 }
 
-/// Addresses of a domain that are tried.
+/// The most addresses of a domain that are tried.
 const MOST_ADDRESSES: usize = 40;
-/// The same to have a key verified.
+/// The most addresses that are tried for verifying a key.
 pub const MOST_ADDRESSES_ASKED: usize = 8;
-/// The time that TLS may take to begin where there are other addresses.
+/// The time that TLS may take to begin if there are other addresses.
 const HANDSHAKE_MS: u64 = 15_000;
-/// Ways that a shard remembers.
+/// The most ways that a shard remembers.
 pub const MOST_ROUTES: usize = 50_000;
-/// Ways that are being found or negotiated at a time.
+/// The most ways that are being found or negotiated at a time.
 pub const MOST_UNDER_WAY: usize = 1000;
-/// The same for one sender.
+/// The most of them for one sender.
 pub const MOST_FOR_ONE: usize = MOST_UNDER_WAY / 2;
 /// RFC 8305 §8, "Connection Attempt Delay".
 const BETWEEN_ATTEMPTS_MS: u64 = 250;

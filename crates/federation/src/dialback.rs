@@ -1,8 +1,8 @@
 //! Keys and elements of dialback (XEP-0220, XEP-0185).
 //!
 //! A key proves only that its maker has the secret: it includes the pair of domains and the id of
-//! the stream, so it is valid for one pair on one stream, and checking it needs no memory of
-//! having made it.
+//! the stream, so it is valid for one pair on one stream, and it can be checked without being
+//! remembered.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ use subtle::ConstantTimeEq;
 use crate::inbound::{Ours, domain};
 use crate::settings::FederationSettings;
 
-/// The secret that this installation's keys are made with: all its machines have the same one.
+/// The secret for this installation's keys: all its machines have the same one.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a secret, of which there are at least 128 bits (XEP-0185 §4).
+    /// Takes a secret, which must have at least 128 bits (XEP-0185 §4).
     pub fn new(secret: &[u8]) -> Self {
         Self(hex::encode(Sha256::digest(secret)))
     }
@@ -38,11 +38,11 @@ impl Secret {
         hex::encode(hash.finalize().into_bytes())
     }
 
-    /// Tells whether a key is the one for this pair and stream. It takes the same time for every
+    /// Returns whether a key is the one for this pair and stream. Takes the same time for every
     /// wrong key.
     pub fn verify(&self, key: &str, receiving: &str, originating: &str, stream: &str) -> bool {
-        // The fields are separated by spaces: with a space in one of them, other fields would make
-        // the same key.
+        // The fields are separated by spaces: with a space in one of them, different fields could
+        // have the same key.
         if [receiving, originating, stream].iter().any(|field| field.contains(' ')) {
             return false;
         }
@@ -52,13 +52,13 @@ impl Secret {
 }
 
 impl fmt::Debug for Secret {
-    /// Shows nothing of it.
+    /// Hides the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
 }
 
-/// The content of a dialback element: a pair of domains as they are written, and what stands in it.
+/// The content of a dialback element: a pair of domains as they are written, and the key or answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dialback {
     pub from: String,
@@ -77,13 +77,13 @@ pub enum DialbackAnswer {
     Valid,
     /// The key is wrong.
     Invalid,
-    /// It could not be found out (§2.5).
+    /// The check failed (§2.5).
     Error,
 }
 
 impl Dialback {
-    /// Reads `<db:result/>` or `<db:verify/>`. `None` without both addresses, or if the key is
-    /// longer than any that is in use: it would have to be passed on.
+    /// Reads `<db:result/>` or `<db:verify/>`. `None` without both addresses, or if the key, which
+    /// would have to be passed on, is longer than any in use.
     pub(crate) fn read(element: &Element) -> Option<Self> {
         let key = element.text().trim().to_owned();
         let id = element.attr("id").map(str::to_owned);
@@ -111,7 +111,7 @@ pub(crate) enum Name {
 impl Name {
     fn written(self) -> &'static str {
         match self {
-            // Others take no other prefix than this one.
+            // Other servers accept no prefix but this one.
             Self::Result => "db:result",
             Self::Verify => "db:verify",
         }
@@ -126,8 +126,8 @@ pub(crate) fn ask(name: Name, from: &str, to: &str, id: Option<&str>, key: &str,
     out.extend_from_slice(format!("</{}>", name.written()).as_bytes());
 }
 
-/// Appends an answer: `Ok(true)` for a right key, `Ok(false)` for a wrong one, or why it can't be
-/// told (XEP-0220 §2.5).
+/// Appends an answer: `Ok(true)` for a right key, `Ok(false)` for a wrong one, or the reason why
+/// that is unknown (XEP-0220 §2.5).
 pub(crate) fn answer(
     name: Name,
     from: &str,
@@ -151,7 +151,7 @@ pub(crate) fn answer(
     out.extend_from_slice(format!("</{}>", name.written()).as_bytes());
 }
 
-/// Answers a question of another server whether a key is ours (XEP-0220 §2.1.2). `false` if it
+/// Answers another server's question whether a key is ours (XEP-0220 §2.1.2). Returns `false` if it
 /// lacks an address.
 pub(crate) fn confirm(question: &Element, settings: &FederationSettings, ours: &dyn Ours, out: &mut Vec<u8>) -> bool {
     let (Some(from), Some(to)) = (question.attr("from"), question.attr("to")) else { return false };
@@ -167,8 +167,8 @@ pub(crate) fn confirm(question: &Element, settings: &FederationSettings, ours: &
     true
 }
 
-/// Appends the start of an element whose name has a prefix of the stream's header, which the writer
-/// knows nothing of.
+/// Appends the start of an element whose prefix is declared in the stream's header, unknown to the
+/// writer.
 fn open<'a>(name: Name, attributes: impl IntoIterator<Item = (&'static str, Option<&'a str>)>, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("<{}", name.written()).as_bytes());
     for (attribute, value) in attributes {
@@ -178,7 +178,7 @@ fn open<'a>(name: Name, attributes: impl IntoIterator<Item = (&'static str, Opti
     }
 }
 
-/// The most bytes of a key, or of the id of a stream, that are looked at or passed on.
+/// The most bytes of a key, or of a stream's id, that are checked or passed on.
 const MAX_KEY: usize = 255;
 
 #[cfg(test)]
@@ -237,7 +237,7 @@ mod tests {
     }
 
     proptest! {
-        /// A key is good for one pair on one stream.
+        /// A key is valid for one pair on one stream.
         #[test]
         fn another_pair_or_stream_has_another_key(
             one in ("[a-c.]{1,4}", "[a-c.]{1,4}", "[a-c]{1,4}"),

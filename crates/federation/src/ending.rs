@@ -1,5 +1,4 @@
-//! Streams to other servers that end: idle, broken, given up; and the ways that nobody needs any
-//! more.
+//! Streams to other servers that end: idle, broken, given up; and ways that aren't needed any more.
 
 use rookery_base::chance;
 use rookery_stream::error::{Condition, StreamError};
@@ -12,8 +11,8 @@ use crate::servers::{ConnectionKey, LAST_WORDS_MS, Machine, ServerStreams, relea
 use crate::timers::StreamTimer;
 
 impl ServerStreams {
-    /// Handles the loss of a stream that was in use. What isn't acknowledged waits for the next
-    /// one, or comes back; what wasn't written tries again.
+    /// Handles the loss of a stream that was in use. Unacknowledged stanzas wait for the next one,
+    /// or are bounced; unwritten ones try again.
     pub(crate) fn broken(&mut self, at: usize, reason: &str) {
         let until_ms = self.now_ms + self.settings.patience_ms;
         let Some(route) = self.routes.get_mut(at) else { return };
@@ -43,12 +42,12 @@ impl ServerStreams {
             }
             Err(lost) => {
                 self.waiting_bytes -= unacknowledged;
-                // Without acknowledgements only what was not taken is left.
+                // Without acknowledgements, only stanzas that were not taken are left.
                 self.give_back_untaken(Some(key).filter(|_| is_known), lost, &Condition::RemoteServerTimeout);
             }
         }
         let waits = self.routes.get(at).is_some_and(|route| !route.queue.is_empty() || !route.questions.is_empty());
-        // A server that ends each stream at once would have us connect for ever.
+        // A server that ends each stream at once would make us connect for ever.
         if waits && self.now_ms < soonest_ms {
             return self.fail(at, Cause::Timeout, reason);
         }
@@ -65,7 +64,7 @@ impl ServerStreams {
         }
     }
 
-    /// Lets all that waits wait for a while, for a stream that is to be resumed.
+    /// Makes all stanzas of a way wait for a while, for a stream that is to be resumed.
     fn pause(&mut self, at: usize, delay_ms: u64) {
         self.drop_streams(at);
         self.set_state(at, RouteState::Paused);
@@ -91,14 +90,15 @@ impl ServerStreams {
         }
     }
 
-    /// Ends a stream that nobody needs for now. `false` if it is needed.
+    /// Ends a stream that isn't needed for now. Returns `false` if it is needed.
     pub(crate) fn rest(&mut self, at: usize, key: ConnectionKey) -> bool {
         let Some(route) = self.routes.get_mut(at) else { return true };
         if route.key() != Some(key) || !route.is_in_use() || route.is_needed() {
             return false;
         }
         if let RouteState::Ready { sent, .. } = std::mem::replace(&mut route.state, RouteState::Idle) {
-            // What has left and isn't known to have arrived is read before the end of the stream.
+            // Stanzas that have left and may not have arrived are read before the end of the
+            // stream.
             self.waiting_bytes -= sent.bytes();
         }
         _ = route.queue.take();
@@ -118,7 +118,7 @@ impl ServerStreams {
         true
     }
 
-    /// Notes that the incoming stream of a way that nobody needs for now is about to end.
+    /// Notes that the incoming stream of an unneeded way is about to end.
     pub(crate) fn is_carried_no_more(&mut self, at: usize) {
         if let Some(route) = self.routes.get_mut(at) {
             if let RouteState::Ready { sent, .. } = std::mem::replace(&mut route.state, RouteState::Idle) {
@@ -141,8 +141,8 @@ impl ServerStreams {
         self.rest(at, key);
     }
 
-    /// Gives a way up for a while: all that waits for it comes back, unless a stream is to be
-    /// resumed.
+    /// Gives a way up for a while: all stanzas that wait for it are bounced, unless a stream is to
+    /// be resumed.
     pub(crate) fn fail(&mut self, at: usize, cause: Cause, reason: &str) {
         if self.routes.get(at).is_some_and(DomainRoute::is_under_way) && self.carry(at) {
             return;
@@ -164,8 +164,8 @@ impl ServerStreams {
         if route.broken.as_ref().is_some_and(|broken| !broken.is_empty() && broken.until_ms > self.now_ms) {
             return self.pause(at, pause_ms.min(LONGEST_PAUSE_MS));
         }
-        // Strangers name domains as they like: what failed for them is remembered no longer than it
-        // says something. What isn't there is remembered by DNS.
+        // Strangers name domains as they like: a failure caused by them is remembered only as long
+        // as it is meaningful. DNS remembers domains that don't exist.
         let is_short = route.purpose == StreamPurpose::Questions || cause == Cause::NotFound;
         let forget_ms = if is_short { 0 } else { FORGET_MS };
         self.abandon(at, RouteState::Failed { until_ms, cause }, &cause.condition());
@@ -173,14 +173,14 @@ impl ServerStreams {
         self.forget_later(at, pause_ms + forget_ms);
     }
 
-    /// Tells that the server of a way's domain is gone.
+    /// Reports that the server of a way's domain is gone.
     pub(crate) fn tell_lost(&mut self, at: usize) {
         let route = self.routes.get(at).filter(|route| route.purpose == StreamPurpose::Stanzas);
         let domain = route.map(|route| route.remote.clone());
         self.lost_all(domain.into_iter().collect());
     }
 
-    /// Ends a way for good, or because it is not allowed any more.
+    /// Ends a way for good, because it isn't needed or not allowed any more.
     pub(crate) fn give_up(&mut self, at: usize, error: &StreamError, reason: &str) {
         let Some(route) = self.routes.get(at) else { return };
         debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server ends");
@@ -221,7 +221,7 @@ impl ServerStreams {
         self.drop_streams(at);
         self.set_state(at, state);
         let (_, mut back) = broken.map(|broken| broken.give_up(None)).unwrap_or_default();
-        // A server that stops ends its streams in good order: what they have taken arrives.
+        // A server that stops closes its streams properly: stanzas that they have taken arrive.
         let (untaken, all) = sent.give_up(is_stopping);
         self.give_back_untaken(key, untaken, condition);
         back.extend(all);
@@ -234,7 +234,7 @@ impl ServerStreams {
         }
     }
 
-    /// Drops the connections of a way, but not those that still say their last words.
+    /// Drops the connections of a way, except those that are closing properly.
     pub(crate) fn drop_streams(&mut self, at: usize) {
         let keys = match self.routes.get_mut(at).map(|route| &mut route.state) {
             Some(RouteState::Connecting { trying, .. }) => std::mem::take(trying),
@@ -303,16 +303,16 @@ impl ServerStreams {
 
 fn random() -> u32 {
     let mut bytes = [0; 4];
-    // Without chance all pauses are short, which is bearable.
+    // Without randomness all pauses are short, which is bearable.
     _ = chance::fill(&mut bytes);
     u32::from_le_bytes(bytes)
 }
 
-/// A stream that was ready for less is a failure.
+/// A stream that was ready for a shorter time counts as a failure.
 const SHORTEST_USE_MS: u64 = 5_000;
 /// The longest pause while a stream is to be resumed.
 const LONGEST_PAUSE_MS: u64 = 10_000;
-/// The time for which a way that nobody uses is remembered.
+/// The time for which an unused way is remembered.
 const FORGET_MS: u64 = 600_000;
-/// The time that a server may take to say whether keys are its own.
+/// The time that a server may take to answer questions about its keys.
 pub(crate) const ANSWER_MS: u64 = 30_000;

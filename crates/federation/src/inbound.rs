@@ -1,4 +1,4 @@
-//! A stream that another server has opened: how it proves its identity, and which stanzas it may
+//! A stream that another server has opened: the proof of its identity, and the stanzas that it may
 //! send then.
 //!
 //! # Invariants
@@ -39,13 +39,13 @@ mod reverse;
 pub(crate) use managed::{ManagedInbound, Said, handled, reaches};
 use reverse::Reverse;
 
-/// The questions of an incoming stream to the server around it.
+/// The questions of an incoming stream to the server that runs it.
 pub trait Ours {
-    /// Tells whether a host is one of this server: a domain or a service.
+    /// Returns whether a host belongs to this server: a domain or a service.
     fn is_ours(&self, host: &str) -> bool;
 }
 
-/// A stream under negotiation, or in use.
+/// A stream being negotiated, or in use.
 #[derive(Debug)]
 pub struct Inbound {
     settings: Arc<FederationSettings>,
@@ -53,19 +53,19 @@ pub struct Inbound {
     phase: InboundPhase,
     /// The domain of ours that the header names.
     local: Option<Box<str>>,
-    /// The domain that the peer says it is.
+    /// The domain that the peer claims.
     remote: Option<Box<str>>,
     lang: Option<Box<str>>,
     /// The id of the current stream.
     id: String,
-    /// Our header of the current stream has been written.
+    /// True once our header of the current stream has been written.
     is_open: bool,
-    /// Our end of the stream has been written; what the peer still says counts.
+    /// True once our end of the stream has been written; the peer's input still counts.
     is_closing: bool,
-    /// The stream has ended with an error, the peer's or ours.
+    /// True if the stream has ended with an error, the peer's or ours.
     has_failed: bool,
     tls: Option<Result<Names, Untrusted>>,
-    /// The certificate that the peer has shown, for the case that DNS names it.
+    /// The certificate that the peer has shown, since DNS may name it.
     shown: Option<Box<Fingerprints>>,
     /// The domains that were proven.
     proven: Vec<Box<str>>,
@@ -74,15 +74,15 @@ pub struct Inbound {
     failures: u32,
     /// The state of acknowledgements, if the peer wants them.
     managed: Option<ManagedInbound>,
-    /// The stream that is to go on here when the store has all that came on it, and what the peer
-    /// has handled of ours.
+    /// The stream to be resumed here once the store has everything that arrived on it, and the
+    /// number of our stanzas that the peer has handled.
     pub(crate) resuming: Option<(Box<str>, Option<u32>)>,
-    /// The other direction, if the peer has asked for both on this stream.
+    /// The other direction, if the peer has requested both on this stream.
     reverse: Option<Reverse>,
-    /// The peer has ended the stream in good order: it won't be resumed.
+    /// True if the peer has ended the stream properly: it won't be resumed.
     is_finished: bool,
-    /// Requests of dialback so far: all for our verdict, and those for other verdicts while nothing
-    /// is proven.
+    /// The number of dialback requests so far: all for our own verdict, and those to verify other
+    /// servers' keys while nothing is proven.
     requests: u32,
 }
 
@@ -94,62 +94,64 @@ enum InboundPhase {
     Open,
     /// TLS: `<proceed/>` is written.
     Tls,
-    /// The peer has ended the stream, and is told what has arrived when the store has it; what
-    /// still comes is thrown away.
+    /// The peer has ended the stream, and gets an acknowledgement once the store is done; further
+    /// input is discarded.
     Settling,
-    /// The end has been written; what still comes is thrown away.
+    /// The end has been written; further input is discarded.
     Ended,
 }
 
-/// An act that is the owner's.
+/// An act that the owner has to carry out.
 #[derive(Debug)]
 pub enum InboundEvent {
     /// Begin the handshake, as the domain of [`Inbound::local`]; then call [`Inbound::secured`].
     StartTls,
-    /// The peer has proven to be of this domain, by its certificate in SASL.
+    /// The peer has proven this domain, by its certificate in SASL.
     Proven(Box<str>),
     /// The peer wants its stanzas acknowledged; `true` if it wants to be able to resume the stream.
     /// Call `Inbound::enabled`.
     Enable(bool),
-    /// The peer wants to go on where the stream of this name was, of which it has handled so many
-    /// of our stanzas. Call `Inbound::resumed` or `Inbound::not_resumed`.
+    /// The peer wants to resume the stream with this id, on which it has handled this many of our
+    /// stanzas. Call `Inbound::resumed` or `Inbound::not_resumed`.
     Resume(Box<str>, Option<u32>),
-    /// So many of our stanzas were handled since acknowledgements began, modulo 2^32.
+    /// This many of our stanzas were handled since acknowledgements began, modulo 2^32.
     Acknowledged(u32),
     /// Ask the domain's own server whether the key is its own, and call [`Inbound::verified`].
     Verify(KeyQuestion),
-    /// A stanza for an address of ours, and the custody that it is in until it is acknowledged.
+    /// A stanza for an address of ours, and its custody until it is acknowledged.
     Stanza(Packet, Jid, Option<Custody>),
-    /// The peer asks what is acknowledged, or ends the stream, and the store is still at work: call
-    /// `Inbound::tell_settled` in a moment.
+    /// The peer requests an acknowledgement, or ends the stream, and the store is still at work:
+    /// call `Inbound::tell_settled` in a moment.
     Asked,
-    /// An error for the sender of a stanza that can't be delivered as it is, to that sender.
+    /// An error for the sender of a stanza that can't be delivered unchanged, and the sender's
+    /// address.
     Refused(Built, Jid),
-    /// The stream is over: close the connection when all is written.
+    /// The stream is over: close the connection when all bytes are written.
     End,
 }
 
 /// A key that has to be verified (XEP-0220 §2.2.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyQuestion {
-    /// The domain that the peer wants to send from.
+    /// The domain from which the peer wants to send.
     pub from: Box<str>,
-    /// The domain of ours that it wants to send to.
+    /// The domain of ours to which it wants to send.
     pub to: Box<str>,
     /// The id of the stream that the key came on.
     pub id: Box<str>,
     /// The key.
     pub key: Box<str>,
-    /// The certificate of the stream is for the domain, so nobody has to be asked (XEP-0344).
+    /// True if the stream's certificate is for the domain, so that no server has to be asked
+    /// (XEP-0344).
     pub is_certified: bool,
 }
 
-/// The outcome of a call.
+/// The result of reading.
 #[derive(Debug)]
 pub struct InboundRead {
-    /// Bytes of the input that are done with.
+    /// The bytes of the input that are consumed.
     pub consumed: usize,
-    /// The act that precedes the next call; without one nothing happens until more bytes arrive.
+    /// The act to carry out before the next call; without one, more bytes are needed.
     pub event: Option<InboundEvent>,
 }
 
@@ -182,12 +184,12 @@ impl Inbound {
         }
     }
 
-    /// Returns the domain of ours that the stream is for, once its header has said so.
+    /// Returns the domain of ours that the stream is for, once its header has named it.
     pub fn local(&self) -> Option<&str> {
         self.local.as_deref()
     }
 
-    /// Returns the domain that the peer says it is: nothing that it has proven.
+    /// Returns the domain that the peer claims, which isn't proven.
     pub fn claimed(&self) -> Option<&str> {
         self.remote.as_deref()
     }
@@ -197,7 +199,7 @@ impl Inbound {
         self.proven.iter().map(|domain| &**domain)
     }
 
-    /// Returns how a domain was proven.
+    /// Returns the kind of proof for a domain, as a word.
     pub fn security(&self, domain: &str) -> &'static str {
         match &self.tls {
             _ if !self.proven.iter().any(|proven| **proven == *domain) => "nothing",
@@ -208,27 +210,27 @@ impl Inbound {
         }
     }
 
-    /// Tells whether the peer has proven to be anybody.
+    /// Returns whether the peer has proven any domain.
     pub fn has_proven(&self) -> bool {
         !self.proven.is_empty()
     }
 
-    /// Takes back what was proven, for a stream that is ended because of it.
+    /// Revokes all proofs, for a stream that is ended because of them.
     pub(crate) fn forget(&mut self) {
         self.proven.clear();
     }
 
-    /// Tells whether a key is being verified.
+    /// Returns whether a key is being verified.
     pub fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Takes other settings from now on.
+    /// Applies new settings.
     pub fn apply(&mut self, settings: Arc<FederationSettings>) {
         self.settings = settings;
     }
 
-    /// Reads what the peer sent, up to the first event, and appends what it is to be sent to `out`.
+    /// Reads the peer's input up to the first event, and appends the reply to `out`.
     pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> InboundRead {
         let mut consumed = 0;
         loop {
@@ -237,8 +239,8 @@ impl Inbound {
                 InboundPhase::Settling | InboundPhase::Ended => {
                     return InboundRead { consumed: input.len(), event: None };
                 }
-                // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted
-                // stream with.
+                // Plain bytes after `<proceed/>` don't come from the peer that we are about to
+                // encrypt with.
                 InboundPhase::Tls if !rest.is_empty() => {
                     self.phase = InboundPhase::Ended;
                     return InboundRead { consumed: input.len(), event: Some(InboundEvent::End) };
@@ -271,7 +273,7 @@ impl Inbound {
             };
             consumed += len;
             if self.phase == InboundPhase::Tls {
-                // White space behind `<starttls/>`; anything else there was refused.
+                // White space after `<starttls/>`; anything else there was refused.
                 consumed = input.len();
             }
             if event.is_some() {
@@ -280,8 +282,7 @@ impl Inbound {
         }
     }
 
-    /// Takes the end of the handshake: the stream begins again, and what the peer said before
-    /// doesn't count.
+    /// Handles the end of the handshake: the stream begins again, and earlier input doesn't count.
     pub fn secured(&mut self, shown: Result<Names, Untrusted>) {
         if self.phase == InboundPhase::Tls {
             self.tls = Some(shown);
@@ -290,8 +291,8 @@ impl Inbound {
         }
     }
 
-    /// Answers [`InboundEvent::Verify`]: whether the key is right, or why that can't be told.
-    /// `true` if the domain is proven now.
+    /// Answers [`InboundEvent::Verify`]: whether the key is right, or why that is unknown. Returns
+    /// `true` if the domain is now proven.
     pub fn verified(&mut self, from: &str, to: &str, outcome: &Result<bool, Condition>, out: &mut Vec<u8>) -> bool {
         let asked = self.pending.iter().position(|(of, for_)| &**of == from && &**for_ == to);
         let Some(asked) = asked else { return false };
@@ -299,7 +300,7 @@ impl Inbound {
         if self.phase == InboundPhase::Ended {
             return false;
         }
-        // Where certificates are the proof, no key is.
+        // If certificates are required, a key isn't enough.
         let is_enough = self.settings.policy_for(to, from) != PeerPolicy::Certificate || self.is_certified(from);
         let refused = Err(Condition::NotAuthorized);
         let outcome = if is_enough || *outcome != Ok(true) { outcome } else { &refused };
@@ -309,7 +310,7 @@ impl Inbound {
                 self.prove(from);
                 self.may_be_answered(to, from);
             }
-            // XEP-0220 §2.2.1: the stream is worth nothing any more.
+            // XEP-0220 §2.2.1: the stream is useless now.
             Ok(false) if self.proven.is_empty() && self.pending.is_empty() => {
                 out.extend_from_slice(STREAM_END);
                 self.phase = InboundPhase::Ended;
@@ -319,12 +320,12 @@ impl Inbound {
         matches!(outcome, Ok(true))
     }
 
-    /// Tells whether the stream was ended by us or the peer.
+    /// Returns whether the stream was ended by us or the peer.
     pub fn has_ended(&self) -> bool {
         self.phase == InboundPhase::Ended
     }
 
-    /// Tells whether the stream has ended with an error, the peer's or ours.
+    /// Returns whether the stream has ended with an error, the peer's or ours.
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -339,8 +340,8 @@ impl Inbound {
         }
     }
 
-    /// Ends our direction because the stream is idle. Stanzas that are on their way are still taken
-    /// until the peer has ended its own (RFC 6120 §4.4).
+    /// Ends our direction because the stream is idle. Stanzas are still taken until the peer has
+    /// ended its own (RFC 6120 §4.4).
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if self.phase == InboundPhase::Open && !self.is_closing {
             self.acknowledge(out);
@@ -349,7 +350,7 @@ impl Inbound {
         }
     }
 
-    /// Tells whether our direction is ended, and the peer's not yet.
+    /// Returns whether our direction has ended, and the peer's hasn't yet.
     pub fn is_closing(&self) -> bool {
         self.is_closing
     }
@@ -392,7 +393,7 @@ impl Inbound {
         None
     }
 
-    /// Reads the names of a header, which are those of the first one for ever.
+    /// Reads the names of a header; those of the first header are final.
     fn names(&mut self, header: &Header, ours: &dyn Ours) -> Result<(), (StreamError, &'static str)> {
         let given = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(domain).transpose();
         let to = given(&header.to).map_err(|()| IMPROPER_TO)?;
@@ -418,7 +419,7 @@ impl Inbound {
         if let Some(objection) = remote.and_then(|remote| self.settings.objection(local, remote)) {
             return Err((StreamError::PolicyViolation, objection.text().to_owned().into()));
         }
-        // Without features there is no STARTTLS: plain dialback is all that is left.
+        // Without features there is no STARTTLS: plain dialback is the only possibility left.
         let is_plain = remote.is_some_and(|remote| self.settings.policy_for(local, remote) == PeerPolicy::Plain);
         if features || is_plain { Ok(()) } else { Err((StreamError::UnsupportedVersion, OLD_VERSION.into())) }
     }
@@ -444,8 +445,8 @@ impl Inbound {
         }
     }
 
-    /// Deals with an element of the stream itself. None that is looked into has children: strangers
-    /// have no trees built.
+    /// Handles an element of the stream itself. The ones read into a tree have no children, so
+    /// strangers can't cause large trees.
     fn element(
         &mut self,
         stanza: &Stanza<'_>,
@@ -461,7 +462,7 @@ impl Inbound {
                 self.has_failed = true;
                 Some(self.end(out))
             }
-            // Answers, which nobody has asked for on this stream.
+            // Answers, which were not requested on this stream.
             (ns::DIALBACK, "result" | "verify") if stanza.raw_type().is_some() => None,
             (ns::SASL, "auth") | (ns::DIALBACK, "result" | "verify") | (ns::SM, _)
                 if stanza.first_child().is_some() =>
@@ -531,21 +532,21 @@ impl Inbound {
     }
 }
 
-/// Reads a domain as it stands in a header or in dialback: an address that is nothing but a domain.
-/// Spaces, resources and what can't be prepared are no domains.
+/// Reads a domain from a header or from dialback: an address that is only a domain. Spaces,
+/// resources and text that can't be prepared are refused.
 pub(crate) fn domain(text: &str) -> Result<Box<str>, ()> {
     let jid = Jid::parse(text).map_err(|_| ())?;
-    // A separator of the fields of a key must not be in one of them.
+    // A domain must not contain the separator of a key's fields.
     if jid.is_domain() && !jid.domain().contains(' ') { Ok(jid.domain().into()) } else { Err(()) }
 }
 
-/// Keys that are verified at a time for one stream.
+/// The most keys that are verified at a time for one stream.
 pub const MOST_PENDING: usize = 20;
-/// Domains that one stream may speak for.
+/// The most domains that one stream may speak for.
 pub const MOST_PROVEN: usize = 100;
-/// Failed attempts at SASL before a stream is ended.
+/// The most failed attempts at SASL before a stream is ended.
 const MOST_FAILURES: u32 = 5;
-/// Requests of dialback that one stream may make.
+/// The most dialback requests that one stream may make.
 pub const MOST_REQUESTS: u32 = 500;
 /// The most bytes of a language tag: BCP 47 §4.4.1 knows none above 35.
 const MAX_LANG: usize = 64;

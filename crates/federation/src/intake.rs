@@ -1,9 +1,9 @@
-//! Limits how fast other servers may send: all streams that speak for a domain are read later if
-//! the domain sends faster, and nothing is dropped.
+//! Limits the rate at which other servers may send: if a domain sends faster, all streams that
+//! speak for it are read later, and nothing is dropped.
 //!
-//! Each domain has a bucket of bytes and stanzas that empties with time, as a client's session
-//! has. A server that floods only delays itself. If the operator wants it, domains that nobody
-//! here has written to yet have a smaller one: spam comes from servers that were set up for it.
+//! Each domain has a bucket of bytes and stanzas that empties with time, as a client's session has.
+//! A server that floods only delays itself. If the operator wants it, domains to which no user here
+//! has written yet have a smaller one: spam comes from servers that were set up for it.
 
 use rookery_base::{Bucket, Map, Set};
 
@@ -15,12 +15,12 @@ use crate::timers::StreamTimer;
 #[derive(Debug, Default)]
 pub(crate) struct DomainIntake {
     buckets: Map<Box<str>, Bucket>,
-    /// Domains to which somebody here has written.
+    /// Domains to which users here have written.
     known: Set<Box<str>>,
 }
 
 impl DomainIntake {
-    /// Notes that somebody here has written to a domain.
+    /// Notes that a user here has written to a domain.
     pub(crate) fn wrote_to(&mut self, domain: &str) {
         if self.known.contains(domain) {
             return;
@@ -31,7 +31,7 @@ impl DomainIntake {
         self.known.insert(domain.into());
     }
 
-    /// Charges a domain, and returns for how many milliseconds it has to wait, if it was too fast.
+    /// Charges a domain, and returns the milliseconds that it has to wait if it was too fast.
     fn charge(
         &mut self,
         domain: &str,
@@ -56,8 +56,8 @@ impl DomainIntake {
 }
 
 impl ServerStreams {
-    /// Charges the domain of a stream for what has come, and stops reading from the stream if that
-    /// was too much.
+    /// Charges the domain of a stream for its input, and stops reading from the stream if that was
+    /// too much.
     pub(crate) fn charge(&mut self, key: ConnectionKey, bytes: usize, stanzas: u64) {
         let Some(stream) = self.streams.get(key.0 as usize).filter(|stream| !stream.ended) else { return };
         let serial = stream.serial;
@@ -80,7 +80,7 @@ impl ServerStreams {
 }
 
 const SECOND_US: u64 = 1_000_000;
-/// Domains that a shard remembers to have written to, or to have heard of lately.
+/// The most domains that a shard remembers, as written to or as recent senders.
 pub(crate) const MOST_KNOWN: usize = 50_000;
 
 #[cfg(test)]

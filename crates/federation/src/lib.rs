@@ -15,26 +15,26 @@
 //! * Stanzas of one domain of ours for one remote domain leave in the order in which they arrived.
 //!   Each arrives or is bounced if the other server acknowledges (XEP-0198) or answers pings; if
 //!   it does neither, one that was on its way when a connection broke may be lost.
-//! * The memory and the connections that a stranger can cause are bounded, for each address and in
-//!   all.
+//! * The memory and the connections that a stranger can cause are bounded, per address and in
+//!   total.
 //!
 //! # Layout
 //!
 //! * [`settings`]: the operator's settings. [`dialback`]: keys and elements. [`targets`]: the
 //!   servers of a domain. [`bounds`]: all bounds.
-//! * `reading`: the items of a stream; `stanzas`: which of them count; [`inbound`] and
+//! * `reading`: the items of a stream; `stanzas`: the checks of stanzas; [`inbound`] and
 //!   [`outbound`]: streams that others open, and ours; `notes`: notes for an operator who watches.
 //! * [`component`]: the stream of a component; `components` are those of a shard.
-//! * `queue`: the stanzas that wait for a domain; `sent`: those that have left and may have to
-//!   leave again. [`servers`]: all of a shard's streams together; `timers` are their timed work.
+//! * `queue`: the stanzas that wait for a domain; `sent`: those that have left and may have to be
+//!   sent again. [`servers`]: all of a shard's streams together; `timers` are their timed work.
 //!   `route` is the way to one domain, `departures` looks for it, `associating` finds out whether
 //!   DNS names the caller's certificate, `calling` limits the calls to one address, `writing` uses
-//!   it, `acknowledging` learns what has arrived, `pings` find it out where nobody acknowledges,
-//!   `ending` lets it rest or gives it up; `arrivals` are the streams of others, `bidi` those that
-//!   also carry our stanzas; `resumption` those that have broken, `strangers` those who have
-//!   proven nothing; `intake` is how fast domains may send; `renewal` ends streams whose
-//!   certificate has expired, `reload` those that new settings forbid. [`report`]: an operator's
-//!   view of them.
+//!   it, `acknowledging` learns which stanzas have arrived, `pings` do so for servers without
+//!   acknowledgements, `ending` lets it rest or gives it up; `arrivals` are the streams of others,
+//!   `bidi` those that also carry our stanzas; `resumption` those that have broken, `strangers`
+//!   those that have proven nothing; `intake` limits the rates of domains; `renewal` ends streams
+//!   whose certificate has expired, `reload` those that new settings forbid. [`report`]: an
+//!   operator's view of them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -77,11 +77,11 @@ pub use settings::{
 };
 pub use targets::{Address, Found, NotFound};
 
-/// Returns an id for a stream, which nobody can guess (RFC 6120 §4.7.3). The keys of dialback
+/// Returns an id for a stream, which can't be guessed (RFC 6120 §4.7.3). The keys of dialback
 /// depend on it.
 fn stream_id() -> String {
     let mut bytes = [0; 16];
-    // Without chance nobody logs in anywhere: the keys of TLS need it, too. Such a stream is as
+    // Without randomness no login works, since the keys of TLS need it, too. Such a stream is as
     // good as closed.
     _ = rookery_base::chance::fill(&mut bytes);
     format!("{:032x}", u128::from_be_bytes(bytes))

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use rookery_xml::{Element, ns};
 
-/// Says what an element of the other server means.
+/// Describes the meaning of an element from the other server.
 pub(crate) fn of(element: &Element) -> Option<String> {
     match (element.ns(), element.name()) {
         (_, "features") => {

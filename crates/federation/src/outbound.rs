@@ -2,11 +2,11 @@
 //!
 //! # Invariants
 //!
-//! - It is ready only after the other server has proven to be the domain's, as the policy
-//!   requires: its SASL says that it believes us, and nothing about itself.
+//! - It is ready only after the other server has proven to be the domain's, as the policy requires:
+//!   success in SASL proves our identity to it, not the other way round.
 //! - If the policy requires TLS, nothing but `<starttls/>` is sent without it, whatever the peer
 //!   offers.
-//! - A dialback answer counts if this stream has requested it, about this pair.
+//! - A dialback answer counts only if this stream has requested it, for this pair.
 //! - Stanzas of the peer count if both directions were requested (XEP-0288), and then only those
 //!   of this stream's domain: it has proven that before the first of ours may leave. Other stanzas
 //!   are dropped: nothing on the stream was proven in that direction.
@@ -40,7 +40,7 @@ pub(crate) mod acks;
 mod login;
 mod proof;
 
-/// A stream under negotiation, or in use.
+/// A stream being negotiated, or in use.
 #[derive(Debug)]
 pub struct Outbound {
     settings: Arc<FederationSettings>,
@@ -51,32 +51,32 @@ pub struct Outbound {
     purpose: StreamPurpose,
     /// The id that the peer gave the stream.
     id: String,
-    /// The peer's header has declared the prefix of dialback.
+    /// True if the peer's header has declared the prefix of dialback.
     knows_dialback: bool,
-    /// The most bytes of a stanza that the peer says it takes (XEP-0478).
+    /// The largest stanza that the peer accepts, in bytes (XEP-0478).
     longest: usize,
-    /// The milliseconds without traffic that the peer says it bears (XEP-0478).
+    /// The milliseconds without traffic that the peer tolerates (XEP-0478).
     most_idle_ms: u64,
     acks: AcksAgreement,
-    /// Both directions were asked for: the peer may send, too.
+    /// True if both directions were requested: the peer may send, too.
     is_bidi: bool,
-    /// They aren't asked for, whatever the peer offers.
+    /// True if they aren't requested, whatever the peer offers.
     avoids_bidi: bool,
-    /// Nothing is said without TLS, whatever the policy.
+    /// True if nothing is sent without TLS, whatever the policy.
     must_encrypt: bool,
-    /// Our end of the stream has been written; what the peer still says counts.
+    /// True once our end of the stream has been written; the peer's input still counts.
     is_closing: bool,
-    /// The peer's stanzas come over another connection by now; nothing more that comes here counts.
+    /// True if the peer's stanzas now come over another connection; no more count here.
     is_deaf: bool,
     lang: Option<Box<str>>,
     tls: Option<Result<Names, Untrusted>>,
-    /// SASL was tried and has failed.
+    /// True if SASL was tried and has failed.
     was_refused: bool,
-    /// The peer has ended the stream with an error.
+    /// True if the peer has ended the stream with an error.
     was_told_off: bool,
     /// The reason why the stream can't be used, in words for the operator.
     cause: Option<String>,
-    /// Set if an operator looks on.
+    /// True if an operator is watching.
     is_noting: bool,
     notes: Vec<String>,
 }
@@ -92,11 +92,11 @@ pub enum StreamPurpose {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutboundPhase {
-    /// Nothing was sent yet.
+    /// Nothing has been sent yet.
     Closed,
-    /// The peer's header; `true` behind SASL.
+    /// The peer's header; `true` after SASL.
     Header(bool),
-    /// Features; `true` behind SASL.
+    /// Features; `true` after SASL.
     Features(bool),
     /// The answer to `<starttls/>`.
     Proceed,
@@ -114,61 +114,61 @@ enum OutboundPhase {
     Enabling,
     /// In use.
     Ready,
-    /// The end is written or was read.
+    /// The end has been written or read.
     Ended,
 }
 
-/// An act that is the owner's.
+/// An act that the owner has to carry out.
 #[derive(Debug)]
 pub enum OutboundEvent {
     /// Begin the handshake with the remote domain; then call [`Outbound::secured`].
     StartTls,
     /// Stanzas, or questions, may be sent.
     Ready,
-    /// The same: the stream goes on where another one was, of which so many stanzas were handled.
+    /// The stream is ready and continues another one, on which this many stanzas were handled.
     Resumed(u32),
-    /// The same, but that one is lost; of its stanzas so many were handled, if the peer knows.
+    /// The stream is ready, but the earlier one is lost; this many of its stanzas were handled, if
+    /// known.
     NotResumed(Option<u32>),
-    /// So many stanzas were handled since acknowledgements began, modulo 2^32.
+    /// This many stanzas were handled since acknowledgements began, modulo 2^32.
     Acknowledged(u32),
-    /// The answer to a question: who is meant by it, and whether the key is right; `None` if that
-    /// can't be told.
+    /// The answer to a question about a key.
     Answered {
-        /// The domain that wants to send, which is the one of this stream's peer.
+        /// The domain that wants to send, which is that of this stream's peer.
         from: Box<str>,
-        /// The domain of ours that it wants to send to.
+        /// The domain of ours to which it wants to send.
         to: Box<str>,
         /// The id of the stream that the key came on.
         id: Box<str>,
-        /// True if the key is right.
+        /// True if the key is right; `None` if that is unknown.
         outcome: Option<bool>,
     },
-    /// A stanza of the peer for an address of ours, and the custody that it is in until it is
-    /// acknowledged.
+    /// A stanza of the peer for an address of ours, and its custody until it is acknowledged.
     Stanza(Packet, Jid, Option<Custody>),
-    /// The peer asks what is acknowledged, and the store is still at work: call
+    /// The peer requests an acknowledgement, and the store is still at work: call
     /// `Outbound::tell_asked` in a moment.
     Asked,
-    /// A stream is to be resumed: call `Outbound::resume` with what was handled of the peer's
-    /// stanzas on it.
+    /// A stream is to be resumed: call `Outbound::resume` with the number of the peer's stanzas
+    /// that were handled on it.
     Counting,
-    /// An error for the sender of a stanza that can't be delivered as it is, to that sender.
+    /// An error for the sender of a stanza that can't be delivered unchanged, and the sender's
+    /// address.
     Refused(Built, Jid),
-    /// The stream is over, for the reason of [`Outbound::cause`].
+    /// The stream is over, for the reason in [`Outbound::cause`].
     End,
 }
 
-/// The outcome of a call.
+/// The result of reading.
 #[derive(Debug)]
 pub struct OutboundRead {
-    /// Bytes of the input that are done with.
+    /// The bytes of the input that are consumed.
     pub consumed: usize,
-    /// The act that precedes the next call.
+    /// The act to carry out before the next call.
     pub event: Option<OutboundEvent>,
 }
 
 impl Outbound {
-    /// Returns a machine for a connection to be, in the name of `local`, to the server of `remote`.
+    /// Returns a machine for a connection to the server of `remote`, in the name of `local`.
     pub fn new(settings: Arc<FederationSettings>, local: &str, remote: &str, purpose: StreamPurpose) -> Self {
         Self {
             settings,
@@ -197,33 +197,34 @@ impl Outbound {
         }
     }
 
-    /// Resumes the stream of that name, if the peer offers that: see [`OutboundEvent::Counting`].
+    /// Makes it resume the stream of that id, if the peer offers that: see
+    /// [`OutboundEvent::Counting`].
     #[must_use]
     pub fn resuming(mut self, id: Box<str>) -> Self {
         self.acks.id = Some(id);
         self
     }
 
-    /// Asks for no stanzas of the peer on this stream.
+    /// Makes it request one direction only.
     #[must_use]
     pub fn one_way(self) -> Self {
         Self { avoids_bidi: true, ..self }
     }
 
-    /// Demands TLS also where the policy doesn't: DNS says which certificates the peer has, and so
-    /// that it has TLS (RFC 7673 §3).
+    /// Makes it require TLS even if the policy doesn't: if DNS names the peer's certificates, the
+    /// peer has TLS (RFC 7673 §3).
     #[must_use]
     pub fn encrypted(self) -> Self {
         Self { must_encrypt: true, ..self }
     }
 
-    /// Notes from now on what the peer says, for an operator who looks on: no stream for stanzas.
+    /// Makes it note the peer's messages for a watching operator: such a stream isn't for stanzas.
     #[must_use]
     pub fn noting(self) -> Self {
         Self { is_noting: true, avoids_bidi: true, ..self }
     }
 
-    /// Takes other settings from now on.
+    /// Applies new settings.
     pub(crate) fn apply(&mut self, settings: Arc<FederationSettings>) {
         self.settings = settings;
     }
@@ -233,7 +234,7 @@ impl Outbound {
         std::mem::take(&mut self.notes)
     }
 
-    /// Begins the stream on a connection that is open. With direct TLS the handshake is first, and
+    /// Starts the stream on an open connection. With direct TLS the handshake comes first, and
     /// [`Self::secured`].
     pub fn start(&mut self, direct_tls: bool, out: &mut Vec<u8>) {
         if direct_tls {
@@ -248,50 +249,49 @@ impl Outbound {
         self.cause.as_deref().unwrap_or("the other server has closed the stream")
     }
 
-    /// Tells whether the stream has ended with an error, the peer's or ours.
+    /// Returns whether the stream has ended with an error, the peer's or ours.
     pub fn has_failed(&self) -> bool {
         self.phase == OutboundPhase::Ended && self.cause.is_some()
     }
 
-    /// Tells whether stanzas, or questions, may be sent.
+    /// Returns whether stanzas, or questions, may be sent.
     pub fn is_ready(&self) -> bool {
         self.phase == OutboundPhase::Ready
     }
 
-    /// Returns the most bytes of a stanza that the peer says it takes: a longer one would end the
-    /// stream for everybody.
+    /// Returns the largest stanza that the peer accepts, in bytes: a larger one would end the
+    /// stream for all senders.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Returns the milliseconds without traffic after which the peer says that it may end the
-    /// stream.
+    /// Returns the announced milliseconds without traffic after which the peer may end the stream.
     pub(crate) fn most_idle_ms(&self) -> u64 {
         self.most_idle_ms
     }
 
-    /// Tells whether the peer acknowledges stanzas.
+    /// Returns whether the peer acknowledges stanzas.
     pub fn is_managed(&self) -> bool {
         self.acks.are_on
     }
 
-    /// Returns what the peer calls the stream, if it can be resumed.
+    /// Returns the id that the peer gave the stream, if it can be resumed.
     pub(crate) fn managed_id(&self) -> Option<&str> {
         self.acks.id.as_deref()
     }
 
-    /// Tells whether the peer may send, too.
+    /// Returns whether the peer may send, too.
     pub fn is_bidi(&self) -> bool {
         self.is_bidi
     }
 
-    /// Tells whether the peer has ended the stream with an error after both directions were asked
-    /// for: some can't bear that.
+    /// Returns whether the peer has ended the stream with an error after both directions were
+    /// requested: some can't cope with that.
     pub(crate) fn may_dislike_bidi(&self) -> bool {
         self.is_bidi && self.was_told_off
     }
 
-    /// Tells whether our direction is ended, and the peer's not yet.
+    /// Returns whether our direction has ended, and the peer's hasn't yet.
     pub(crate) fn is_closing(&self) -> bool {
         self.is_closing
     }
@@ -306,17 +306,17 @@ impl Outbound {
         &self.local
     }
 
-    /// Tells whether the stream is over.
+    /// Returns whether the stream is over.
     pub fn has_ended(&self) -> bool {
         self.phase == OutboundPhase::Ended
     }
 
-    /// Tells whether TLS is established.
+    /// Returns whether TLS is established.
     pub fn is_secured(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Reads what the peer sent, up to the first event, and appends what it is to be sent to `out`.
+    /// Reads the peer's input up to the first event, and appends the reply to `out`.
     pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> OutboundRead {
         let mut consumed = 0;
         loop {
@@ -332,7 +332,7 @@ impl Outbound {
                 OutboundPhase::Closed | OutboundPhase::Tls => return OutboundRead { consumed, event: None },
                 _ => {}
             }
-            // Whom a question is put to has proven nothing, and never does.
+            // A server that is asked about keys has proven nothing, and never does.
             let is_proven = self.purpose == StreamPurpose::Stanzas && self.is_logged_in();
             let limits = if is_proven { self.settings.limits } else { self.settings.limits_before };
             let (len, event) = match self.reading.next(rest, scanner, &limits, is_proven) {
@@ -352,7 +352,7 @@ impl Outbound {
             };
             consumed += len;
             if self.phase == OutboundPhase::Tls {
-                // Nothing may be between `<proceed/>` and the handshake that wasn't encrypted.
+                // There must be no plain bytes between `<proceed/>` and the handshake.
                 consumed = input.len();
             }
             if event.is_some() {
@@ -361,13 +361,13 @@ impl Outbound {
         }
     }
 
-    /// Asks whether a key that came on a stream of that id is right. The stream is ready, and for
-    /// questions.
+    /// Asks whether a key that came on a stream of that id is right. The stream must be ready, and
+    /// for questions.
     pub fn ask(&self, id: &str, key: &str, out: &mut Vec<u8>) {
         dialback::ask(dialback::Name::Verify, &self.local, &self.remote, Some(id), key, out);
     }
 
-    /// Ends the stream with an error, or because it is idle without one.
+    /// Ends the stream with an error, or without one if it is idle.
     pub fn close(&mut self, error: Option<&StreamError>, out: &mut Vec<u8>) {
         match (self.phase, error) {
             (OutboundPhase::Ended, _) => {}
@@ -380,14 +380,14 @@ impl Outbound {
         }
     }
 
-    /// Ends our direction because the stream is idle. What the peer has sent meanwhile still counts
-    /// until it has ended its own (RFC 6120 §4.4).
+    /// Ends our direction because the stream is idle. Stanzas of the peer still count until it has
+    /// ended its own (RFC 6120 §4.4).
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         self.say_last(|out| out.extend_from_slice(STREAM_END), out);
         self.is_closing = true;
     }
 
-    /// Writes the end of our direction, once, behind what the peer has to know.
+    /// Writes the end of our direction, once, after the last acknowledgement.
     fn say_last(&mut self, end: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
         if !self.is_closing {
             self.acknowledge(out);
@@ -395,7 +395,7 @@ impl Outbound {
         }
     }
 
-    /// Tells whether the peer has accepted who we are.
+    /// Returns whether the peer has accepted our identity.
     fn is_logged_in(&self) -> bool {
         matches!(
             self.phase,
@@ -444,7 +444,7 @@ impl Outbound {
         if stanza.kind() != Kind::Other {
             return self.stanza(stanza, ours, out);
         }
-        // What is built into a tree is small, also from a peer that has proven itself.
+        // Elements that are read into a tree are small, also from a proven peer.
         let namespace = stanza.ns();
         let is_of_stream = matches!(&*namespace, ns::STREAMS | ns::STARTTLS | ns::SASL | ns::DIALBACK | ns::SM);
         if !is_of_stream || stanza.bytes().len() > self.settings.limits_before.bytes {
@@ -488,7 +488,7 @@ impl Outbound {
         }
     }
 
-    /// Takes a stanza of the peer. It counts if both directions were asked for.
+    /// Handles a stanza of the peer. It counts if both directions were requested.
     fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         if !self.is_bidi {
             return None;
@@ -520,8 +520,8 @@ impl Outbound {
         }
     }
 
-    /// Takes a question of dialback from a peer that may send, too: about our keys it gets an
-    /// answer. For other pairs of domains it needs streams of its own.
+    /// Handles a dialback question from a peer that may send, too: it gets an answer about our
+    /// keys. For other pairs of domains it needs streams of its own.
     fn asked(&mut self, name: &str, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         if element.attr("type").is_some() {
             return None;
@@ -570,7 +570,7 @@ impl Outbound {
     }
 }
 
-/// Reads the answer to a question. Whether somebody has asked it is for the owner to see.
+/// Reads the answer to a question. The owner has to check that it was requested.
 fn answered(element: &Element) -> Option<OutboundEvent> {
     let answer = Dialback::read(element)?;
     let outcome = match answer.answer? {
@@ -582,7 +582,7 @@ fn answered(element: &Element) -> Option<OutboundEvent> {
     Some(OutboundEvent::Answered { from, to, id: answer.id?.into(), outcome })
 }
 
-/// The most bytes of a stream's id: it is a part of each key.
+/// The most bytes of a stream's id, which is a part of each key.
 const MAX_ID: usize = 255;
 /// The most bytes of a language tag: BCP 47 §4.4.1 knows none above 35.
 const MAX_LANG: usize = 64;

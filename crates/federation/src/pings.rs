@@ -1,16 +1,16 @@
-//! Servers without acknowledgements (XEP-0198): a ping after the stanzas (XEP-0199 §4.3) finds out
+//! Servers without acknowledgements (XEP-0198): a ping after the stanzas (XEP-0199 §4.3) shows
 //! whether they have arrived.
 //!
 //! A server reads a stream in order, so one that answers a ping has read everything before it. If
-//! its connection breaks, unconfirmed stanzas are bounced to their senders, who would otherwise
-//! hear nothing. The price is a request every two seconds, while messages leave.
+//! its connection breaks, unconfirmed stanzas are bounced to their senders, who would otherwise not
+//! be told. The cost is one request every two seconds while messages leave.
 //!
 //! # Invariants
 //!
-//! - An answer counts if it has the id of our last ping, which nobody can guess, and comes from
-//!   the domain that was asked to the one that asked. It is passed on to nobody else.
+//! - An answer counts if it has the id of our last ping, which can't be guessed, and comes from the
+//!   pinged domain to the pinging one. It isn't passed on.
 //! - Nothing waits for an answer: neither the next stanzas nor the end of an idle stream. A server
-//!   that gives none isn't asked for a day.
+//!   that doesn't answer isn't pinged for a day.
 //! - Its memory is at most half of the room for waiting stanzas ([`MOST_WAITING`]).
 
 use rookery_base::Map;
@@ -25,7 +25,7 @@ use crate::timers::StreamTimer;
 #[cfg(doc)]
 use crate::writing::MOST_WAITING;
 
-/// Domains of which something is remembered for a day.
+/// Domains about which something is remembered for a day.
 #[derive(Debug, Default)]
 pub(crate) struct ForADay(Map<Box<str>, u64>);
 
@@ -43,8 +43,8 @@ impl ForADay {
 }
 
 impl ServerStreams {
-    /// Hears of a stanza that has come in at another node from a domain whose home is here. Returns
-    /// `true` if it is the answer to a ping of these streams, and for nobody else.
+    /// Takes a stanza that has arrived at another node from a domain whose home is here. Returns
+    /// `true` if it is the answer to a ping of these streams, and so for no one else.
     pub fn hears(&mut self, packet: &Packet, to: &Jid) -> bool {
         if let Some(sender) = packet.sender() {
             self.is_alive(sender.domain());
@@ -52,7 +52,7 @@ impl ServerStreams {
         self.takes_answer(packet, to)
     }
 
-    /// Takes the answer to a ping of ours. `false` if the stanza is none: it is for somebody else.
+    /// Handles the answer to a ping of ours. Returns `false` if the stanza isn't one.
     pub(crate) fn takes_answer(&mut self, packet: &Packet, to: &Jid) -> bool {
         if !matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || !to.is_domain() {
             return false;
@@ -70,7 +70,7 @@ impl ServerStreams {
             && writing.watched_ms > now_ms + ASK_MS
             && let Some(stream) = self.streams.get(key.0 as usize)
         {
-            // More has left since, and perhaps nothing follows it.
+            // More stanzas have left since, and perhaps none follows them.
             writing.watched_ms = now_ms + ASK_MS;
             let watch = StreamTimer::Watch(*key, stream.serial);
             self.set_timer(ASK_MS, watch);
@@ -88,7 +88,7 @@ impl ServerStreams {
         }
     }
 
-    /// Notes that the other server has ended the stream of a way in good order.
+    /// Notes that the other server has ended the stream of a way properly.
     pub(crate) fn has_read_all(&mut self, at: usize) {
         if let Some(DomainRoute { state: RouteState::Ready { sent, .. }, .. }) = self.routes.get_mut(at) {
             let before = sent.bytes();
@@ -98,9 +98,8 @@ impl ServerStreams {
     }
 }
 
-/// The time for which the answer to a ping is waited for: longer than the system takes to find out
-/// that a peer is gone.
+/// The time to wait for the answer to a ping: longer than the system takes to detect a dead peer.
 pub const PATIENCE_MS: u64 = 90_000;
 const DAY_MS: u64 = 86_400_000;
-/// Domains of which such a thing is remembered.
+/// The most domains that are remembered.
 pub const MOST_REMEMBERED: usize = 1_000;

@@ -1,10 +1,10 @@
 //! Keeps the stanzas that wait for a remote domain.
 //!
-//! While there is no connection, a sender has at most a quarter of the queue, so that the excess
-//! of one doesn't cause bounces for others. The copies of one stanza, such as a room's message for
-//! many occupants there, count as one of the sender's, and have a bound of their own: a stanza
-//! built once waits once, with an address for each. Once there is a connection, the queue empties
-//! with every tick, and only bytes are counted.
+//! While there is no connection, a sender has at most a quarter of the queue, so that the excess of
+//! one doesn't cause bounces for others. The copies of one stanza, such as a room's message for
+//! many occupants there, count as one stanza of the sender, and have a bound of their own: a stanza
+//! built once is queued once, with an address for each copy. Once there is a connection, the queue
+//! empties with every tick, and only bytes are counted.
 
 use std::collections::VecDeque;
 
@@ -20,17 +20,17 @@ pub(crate) struct Queue {
     most: Bounds,
     /// The shares of senders, while there is no connection.
     share: Option<Share>,
-    /// The further copies of stanzas that are in these shares.
+    /// The number of further copies of stanzas in these shares.
     copies: usize,
 }
 
 impl Queue {
-    /// Holds nothing, for a domain that is not connected.
+    /// Returns an empty queue for a domain that is not connected.
     pub(crate) fn new(most: Bounds) -> Self {
         Self { waiting: VecDeque::new(), bytes: 0, most, share: Some(Share::new(most)), copies: 0 }
     }
 
-    /// Takes a stanza that is to wait; gives it back if there is no room.
+    /// Queues a stanza; returns it if there is no room.
     pub(crate) fn push(&mut self, stanza: Outgoing) -> Result<(), Box<Outgoing>> {
         let is_copy = self.waiting.iter().rev().take(FORMS).any(|other| is_same(other.packet(), stanza.packet()));
         let has_room = match &mut self.share {
@@ -50,19 +50,19 @@ impl Queue {
         Ok(())
     }
 
-    /// Notes that a connection is there: what waits is on its way.
+    /// Notes that there is a connection: waiting stanzas are on their way.
     pub(crate) fn connected(&mut self) {
         self.share = None;
     }
 
-    /// Notes that the connection is gone and another one is looked for: what waits goes on waiting,
-    /// and what comes has its bounds besides that.
+    /// Notes that the connection is gone and another one is looked for: queued stanzas keep
+    /// waiting, and new ones have their bounds in addition.
     pub(crate) fn disconnected(&mut self) {
         self.share = Some(Share::new(self.most));
         self.copies = 0;
     }
 
-    /// Puts stanzas before all that wait: they have left once before.
+    /// Puts stanzas that have left once before in front of all others.
     pub(crate) fn put_back(&mut self, stanzas: VecDeque<Outgoing>) {
         for stanza in stanzas.into_iter().rev() {
             self.bytes += size(stanza.packet());
@@ -70,7 +70,7 @@ impl Queue {
         }
     }
 
-    /// Renders stanzas until `most` bytes are reached, and tells which. Those with more than
+    /// Renders stanzas until `most` bytes are reached, and returns them. Those with more than
     /// `longest` bytes go to `refused`.
     pub(crate) fn render(
         &mut self,
@@ -98,20 +98,20 @@ impl Queue {
         }
     }
 
-    /// Keeps no room for stanzas if none wait.
+    /// Frees the memory of an empty queue.
     pub(crate) fn shrink(&mut self) {
         if self.waiting.is_empty() {
             self.waiting = VecDeque::new();
         }
     }
 
-    /// Takes all that waits, and begins again without a connection.
+    /// Takes all waiting stanzas, and starts again without a connection.
     pub(crate) fn take(&mut self) -> VecDeque<Outgoing> {
         let most = self.most;
         std::mem::replace(self, Self::new(most)).waiting
     }
 
-    /// Returns the bytes of what waits.
+    /// Returns the bytes of the waiting stanzas.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -125,24 +125,25 @@ impl Queue {
     }
 }
 
-/// Tells whether two stanzas are copies of one, which share its bytes.
+/// Returns whether two stanzas are copies of one, which share its bytes.
 fn is_same(one: &Packet, other: &Packet) -> bool {
     std::ptr::eq(one.bytes(), other.bytes())
 }
 
-/// Returns what a stanza counts for.
+/// Returns the bytes that a stanza counts for.
 pub(crate) fn size(packet: &Packet) -> usize {
     packet.bytes().len()
 }
 
-/// The factor by which more may wait for a domain that is connected: a room speaks to all of its
-/// occupants there in one tick.
+/// The factor by which the bound grows for a connected domain: a room sends to all of its occupants
+/// there in one tick.
 pub(crate) const WHILE_CONNECTED: usize = 16;
-/// Places that an empty queue keeps.
+/// The capacity that an empty queue keeps.
 const KEPT: usize = 8;
-/// Copies that wait for a connection, besides the first of each stanza.
+/// The most copies that wait for a connection, besides the first of each stanza.
 pub(crate) const MOST_COPIES: usize = 4000;
-/// Forms of a stanza that come in turns: a room shows some of its occupants more than others.
+/// The number of forms of a stanza that may alternate: a room shows some occupants more than
+/// others.
 const FORMS: usize = 4;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use rookery_stream::opening::Opening;
 use rookery_xml::header::{self, Header};
 use rookery_xml::{Fault, Limits, Scan, Scanner, Stanza, escape_attr, ns, slow};
 
-/// The place up to which a stream has been read.
+/// The position up to which a stream has been read.
 #[derive(Debug)]
 pub(crate) struct ReadingPlace {
     /// The content namespace of the stream.
@@ -20,15 +20,15 @@ pub(crate) struct ReadingPlace {
 
 /// The next item.
 pub(crate) enum ReadItem<'a> {
-    /// Nothing before more bytes arrive.
+    /// None until more bytes arrive.
     More,
-    /// Bytes that mean nothing.
+    /// Bytes without meaning.
     Skip(usize),
     /// The header of the stream.
     Header(usize, Box<Header>),
     /// A first-level element.
     Element(usize, Stanza<'a>),
-    /// One that relied on the prefixes of the header, rewritten so that it doesn't.
+    /// An element that relied on prefixes of the header, rewritten so that it doesn't.
     Rewritten(usize, Vec<u8>),
     /// The end of the stream.
     Close(usize),
@@ -46,9 +46,9 @@ impl ReadingPlace {
         Self { namespace, opening: Some(Opening::default()), prefix: String::new(), prefixes: Vec::new() }
     }
 
-    /// Returns what `input` begins with. After a whole element the scanner is reset. A peer that
-    /// has not proven anything may send few elements in one: such as dialback's, with a prefix of
-    /// the header, are rewritten, which takes many times their bytes.
+    /// Returns the first item of `input`. After a whole element the scanner is reset. A peer that
+    /// has not proven anything may send few tags in one: elements with a prefix from the header,
+    /// such as dialback's, are rewritten, which takes many times their bytes.
     pub(crate) fn next<'a>(
         &mut self,
         input: &'a [u8],
@@ -65,7 +65,7 @@ impl ReadingPlace {
         }
     }
 
-    /// Notes that the header was taken: elements follow.
+    /// Notes that the header was read: elements follow.
     pub(crate) fn open(&mut self, header: &mut Header) {
         self.opening = None;
         self.prefix = header.prefix.take().unwrap_or_default();
@@ -73,7 +73,7 @@ impl ReadingPlace {
         self.prefixes.shrink_to_fit();
     }
 
-    /// Tells whether the header has declared a prefix for this namespace.
+    /// Returns whether the header has declared a prefix for this namespace.
     pub(crate) fn declares(&self, namespace: &str) -> bool {
         self.prefixes.iter().any(|(_, declared)| declared == namespace)
     }
@@ -131,7 +131,8 @@ impl ReadingPlace {
     }
 }
 
-/// Judges what doesn't depend on addresses: the content namespace (RFC 6120 §4.8.2).
+/// Checks the part of a header that doesn't depend on addresses: the content namespace (RFC 6120
+/// §4.8.2).
 pub(crate) fn judge(header: &Header) -> Result<(), (StreamError, &'static str)> {
     if header.default_ns == ns::SERVER {
         Ok(())
@@ -140,14 +141,15 @@ pub(crate) fn judge(header: &Header) -> Result<(), (StreamError, &'static str)> 
     }
 }
 
-/// Tells whether the peer knows stream features: its version is 1.0 or later (RFC 6120 §4.7.5).
+/// Returns whether the peer supports stream features: its version is 1.0 or later (RFC 6120
+/// §4.7.5).
 pub(crate) fn has_features(header: &Header) -> bool {
     let version = header.version.as_deref().unwrap_or_default();
     version.split_once('.').is_some_and(|(major, _)| major.parse().is_ok_and(|major: u32| major >= 1))
 }
 
-/// Appends a header of ours. The prefix of dialback is always declared: for some that is how it is
-/// announced, and others can't ask us to verify a key otherwise.
+/// Appends a header of ours. The prefix of dialback is always declared: some servers take it as the
+/// announcement of dialback, and others can't ask us to verify a key otherwise.
 pub(crate) fn write_header(from: Option<&str>, to: Option<&str>, id: Option<&str>, versioned: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<?xml version='1.0'?><stream:stream xmlns='jabber:server'");
     let attributes = [

@@ -9,8 +9,8 @@ use crate::servers::{ConnectionKey, Home, Machine, ServerStreams};
 use crate::settings::FederationSettings;
 
 impl ServerStreams {
-    /// Takes other settings. Streams that they no longer admit, or that are for hosts which are
-    /// gone, end, and what waits for such comes back.
+    /// Applies new settings. Streams that they no longer admit, or that are for hosts which have
+    /// gone, end, and their waiting stanzas are bounced.
     pub fn apply(&mut self, settings: Arc<FederationSettings>, home: &dyn Home) {
         self.settings = settings;
         self.is_stopping = false;
@@ -50,7 +50,7 @@ impl ServerStreams {
                         continue;
                     }
                     let error = if is_gone { StreamError::HostGone } else { StreamError::PolicyViolation };
-                    // One that says its last words has left its way to others.
+                    // A closing stream has left its way to others.
                     let (route, is_past) = (*route, machine.is_closing());
                     if is_past { self.close_stream(key, &error) } else { self.give_up(route, &error, CHANGED) }
                 }

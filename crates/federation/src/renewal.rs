@@ -1,6 +1,6 @@
 //! Streams that outlive the certificate that proved them (RFC 6120 §13.7.2.3).
 //!
-//! They end with `<reset/>`, and their servers open new ones, with a certificate that is judged
+//! They end with `<reset/>`, and their servers open new ones, with a certificate that is checked
 //! again. Stanzas that wait for such a stream of ours leave with the next one.
 
 use rookery_stream::error::StreamError;
@@ -10,7 +10,7 @@ use crate::servers::{ConnectionKey, Machine, ServerStreams};
 use crate::timers::StreamTimer;
 
 impl ServerStreams {
-    /// Remembers until when the certificate of a stream holds, and what else was proven by it.
+    /// Remembers the expiry of a stream's certificate, and the other results of the check.
     pub(crate) fn holds_until(&mut self, key: ConnectionKey, shown: &Result<Names, Untrusted>) {
         let Ok(names) = shown else { return };
         let until_ms = self.now_ms.saturating_add(names.valid_s().saturating_mul(1000));
@@ -20,7 +20,7 @@ impl ServerStreams {
         }
     }
 
-    /// Judges streams again when the believed authorities have changed: a server that was proven by
+    /// Checks streams again when the trusted authorities have changed: a server that was proven by
     /// a certificate has to prove itself again.
     pub fn judge_again(&mut self) {
         let certified = self.streams.iter().filter(|(_, stream)| stream.certified_until_ms.is_some());
@@ -33,7 +33,7 @@ impl ServerStreams {
         }
     }
 
-    /// Ends a stream whose certificate has expired. `false` if it hasn't.
+    /// Ends a stream whose certificate has expired. Returns `false` if it hasn't.
     pub(crate) fn renew(&mut self, key: ConnectionKey) -> bool {
         let now_ms = self.now_ms;
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return false };
@@ -43,7 +43,7 @@ impl ServerStreams {
         let serial = stream.serial;
         let mut out = Vec::new();
         match &mut stream.machine {
-            // Something is under way; it isn't for long.
+            // Stanzas are under way, though not for long.
             Machine::In { carries: Some(route), .. } if self.routes.get(*route).is_some_and(|route| !route.rests()) => {
                 self.set_timer(SOON_MS, StreamTimer::Idle(key, serial));
             }
@@ -62,9 +62,9 @@ impl ServerStreams {
                 self.has_read_all(route);
                 self.broken(route, EXPIRED);
             }
-            // It has shown no certificate.
+            // A component shows no certificate.
             Machine::Component(_) => return false,
-            // Something is under way; it isn't for long.
+            // Stanzas are under way, though not for long.
             Machine::Out { .. } => self.set_timer(SOON_MS, StreamTimer::Idle(key, serial)),
         }
         true
@@ -72,5 +72,5 @@ impl ServerStreams {
 }
 
 const EXPIRED: &str = "The certificate has to be shown again.";
-/// The time after which a stream that is being written to is looked at again.
+/// The time until a stream with stanzas under way is checked again.
 const SOON_MS: u64 = 1_000;

@@ -9,24 +9,24 @@ use rookery_stream::error::StreamError;
 use crate::route::RouteState;
 use crate::servers::{ConnectionKey, Machine, ServerStreams};
 
-/// The way that stanzas go on a stream.
+/// The direction of a stream's stanzas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StreamDirection {
     /// To another server.
     Outgoing,
     /// From another server.
     Incoming,
-    /// Both ways, with a component.
+    /// In both directions, with a component.
     Component,
 }
 
 impl StreamDirection {
-    /// Returns the direction of a word.
+    /// Returns the direction with a name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Outgoing, Self::Incoming, Self::Component].into_iter().find(|direction| direction.name() == name)
     }
 
-    /// Returns the word for it, as metrics and lists have it.
+    /// Returns its name in metrics and lists.
     pub fn name(self) -> &'static str {
         match self {
             Self::Outgoing => "out",
@@ -36,26 +36,26 @@ impl StreamDirection {
     }
 }
 
-/// A stream, or the way to a domain that has none now.
+/// A stream, or a way to a domain without one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StreamReport {
     /// The other domain, or the component.
     pub remote: String,
-    /// The domain of this server; empty if the stream doesn't say.
+    /// The domain of this server; empty if the stream doesn't name one.
     pub local: String,
-    /// The way that stanzas go.
+    /// The direction of stanzas.
     pub direction: StreamDirection,
-    /// The step that it has come to: `ready`, or what it waits for.
+    /// The state: `ready`, or the step that it waits for.
     pub state: Cow<'static, str>,
     /// The proof of the other domain, in a few words; empty if there is no stream.
     pub security: Cow<'static, str>,
     /// The address of the other end.
     pub address: Option<SocketAddr>,
-    /// Stanzas that wait.
+    /// The number of waiting stanzas.
     pub waiting: usize,
-    /// Milliseconds since a stanza went over it last.
+    /// Milliseconds since the last stanza.
     pub quiet_ms: u64,
-    /// The reason why there was no way the last time; empty if there was one.
+    /// The reason for the last failure; empty if there was none.
     pub trouble: String,
     /// The connection.
     pub key: Option<ConnectionKey>,
@@ -64,11 +64,11 @@ pub struct StreamReport {
 /// Counts of streams, for metrics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Streams that are ready, by direction and how the other domain is proven.
+    /// Streams that are ready, by direction and proof of the other domain.
     pub ready: BTreeMap<(&'static str, &'static str), u64>,
     /// Ways that are looked for or negotiated.
     pub under_way: u64,
-    /// Ways on which nothing is tried for a while, since they have failed.
+    /// Ways that aren't tried for a while, since they have failed.
     pub failed: u64,
     /// Connections that have proven nothing yet.
     pub strangers: u64,
@@ -147,7 +147,7 @@ impl ServerStreams {
         all
     }
 
-    /// Adds what there is to a tally.
+    /// Adds the shard's streams to a tally.
     pub fn count(&self, tally: &mut Tally) {
         for (_, route) in &self.routes {
             tally.waiting += route.waiting() as u64;
@@ -177,8 +177,8 @@ impl ServerStreams {
     }
 
     /// Ends all streams with a domain or component, and lets the way to it be tried at once. With
-    /// `locals`, only those of these domains of ours and of what is below them. Returns how many
-    /// there were.
+    /// `locals`, only streams of these domains of ours and of their subdomains. Returns the number
+    /// of streams.
     pub fn close(&mut self, remote: &str, locals: Option<&[String]>) -> usize {
         let is_meant = |local: &str| locals.is_none_or(|locals| locals.iter().any(|domain| is_of(local, domain)));
         let mut closed = 0;
@@ -214,7 +214,7 @@ impl ServerStreams {
     }
 }
 
-/// Tells whether a host is a domain or below it.
+/// Returns whether a host is a domain or below it.
 pub fn is_of(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }

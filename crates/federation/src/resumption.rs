@@ -1,12 +1,12 @@
 //! Broken streams of other servers that may continue over another connection (XEP-0198 §5).
 //!
-//! For each, the number of stanzas that were handed on is kept: enough to tell its server which of
-//! them to send again.
+//! For each, the number of handled stanzas is kept: enough to tell its server which ones to send
+//! again.
 //!
 //! A bidirectional stream (XEP-0288) is resumed by the server that has opened it, as the standard
 //! has it, or by the other one, on a stream of its own: that one has stanzas under way, too, and
-//! may have to know first. A server that doesn't know of this refuses, and nothing is lost that
-//! wouldn't be without asking.
+//! may be the first to need the count. A server that doesn't support this refuses, and nothing is
+//! lost that wouldn't be lost anyway.
 //!
 //! # Invariants
 //!
@@ -28,9 +28,9 @@ use crate::timers::StreamTimer;
 /// The streams that may be resumed here.
 #[derive(Debug, Default)]
 pub(crate) struct Resumable {
-    /// Those that have a connection, by their domains and names.
+    /// The streams that have a connection, by their domains and ids.
     live: Map<Box<str>, ConnectionKey>,
-    /// Those that have none, by the domains that they speak for.
+    /// The streams that have none, by the domains that they speak for.
     broken: Map<Box<str>, Vec<BrokenStreams>>,
     number: usize,
     is_watched: bool,
@@ -45,7 +45,7 @@ struct BrokenStreams {
 }
 
 impl ServerStreams {
-    /// Acknowledges the stanzas of a stream from now on.
+    /// Starts to acknowledge the stanzas of a stream.
     pub(crate) fn enable(&mut self, key: ConnectionKey, may_resume: bool) {
         let id: Option<Box<str>> = may_resume.then(|| stream_id().into());
         let remote = self.inbound(key).and_then(|machine| machine.proven().next());
@@ -62,8 +62,8 @@ impl ServerStreams {
         self.may_carry(key);
     }
 
-    /// Lets a stream go on where another one was, whose connection may still seem to be alive. Of
-    /// our stanzas on that one the peer says how many it has handled.
+    /// Lets a stream continue another one, whose connection may still seem to be alive. `answered`
+    /// is the peer's count of our stanzas on that one.
     pub(crate) fn resume(&mut self, key: ConnectionKey, id: &str, answered: Option<u32>) {
         let Some(machine) = self.inbound(key) else { return };
         let (Some(remote), Some(local)) = (machine.proven().next().map(Box::<str>::from), machine.local()) else {
@@ -96,8 +96,8 @@ impl ServerStreams {
         }
     }
 
-    /// Goes on where another stream of ours was: tells its server how many of its own stanzas were
-    /// handled there.
+    /// Continues another stream of ours: tells its server how many of its own stanzas were handled
+    /// there.
     pub(crate) fn resumes(&mut self, key: ConnectionKey) {
         let Some(at) = self.route_of(key) else { return };
         let Some(route) = self.routes.get(at) else { return };
@@ -115,7 +115,7 @@ impl ServerStreams {
                         if self.outbound(key).is_some_and(Outbound::is_bidi) {
                             self.resumable.live.insert(name(&remote, &id), key);
                         } else {
-                            // The other direction may go on elsewhere.
+                            // The other direction may continue elsewhere.
                             let (balance, until_ms) = (Ledger::after(handled).end(), self.now_ms + KEPT_MS);
                             self.remember(remote, BrokenStreams { id, local, balance, until_ms });
                         }
@@ -132,14 +132,14 @@ impl ServerStreams {
         }
     }
 
-    /// Looks in a moment whether the store has all that a stream has to know of.
+    /// Checks in a moment whether the store has everything that a stream depends on.
     pub(crate) fn settles(&mut self, key: ConnectionKey, looks: u8) {
         if let Some(serial) = self.streams.get(key.0 as usize).map(|stream| stream.serial) {
             self.set_timer(SETTLE_MS, StreamTimer::Settle(key, serial, looks));
         }
     }
 
-    /// Looks whether the store has all that a stream has to know of, and goes on with it.
+    /// Checks whether the store has everything that a stream depends on, and continues with it.
     pub(crate) fn look_whether_settled(&mut self, key: ConnectionKey, serial: u32, looks: u8) {
         let Some(stream) = self.streams.get_mut(key.0 as usize).filter(|stream| !stream.ended) else { return };
         let (mut out, is_last) = (Vec::new(), looks >= MOST_LOOKS);
@@ -174,7 +174,7 @@ impl ServerStreams {
         }
     }
 
-    /// Keeps what it takes to go on with a stream that is gone.
+    /// Keeps the state for resuming a stream that is gone.
     pub(crate) fn keep(&mut self, machine: &mut Machine) {
         if let Some(named) = named(machine) {
             self.resumable.live.remove(&named);
@@ -191,7 +191,7 @@ impl ServerStreams {
         }
     }
 
-    /// Forgets streams that nobody has gone on with.
+    /// Forgets streams that were not resumed.
     pub(crate) fn forget_broken(&mut self) {
         let (resumable, now_ms) = (&mut self.resumable, self.now_ms);
         let mut next = None;
@@ -208,7 +208,7 @@ impl ServerStreams {
     }
 
     /// Takes the count from a stream that seems to have a connection. A stream of the other server
-    /// ends with that; on one of ours our own direction goes on.
+    /// ends then; on one of ours, our own direction continues.
     fn put_away(&mut self, id: &str, remote: &str, local: &str) {
         let Some(&key) = self.resumable.live.get(&name(remote, id)) else { return };
         let is_meant = match self.streams.get(key.0 as usize).map(|stream| &stream.machine) {
@@ -269,7 +269,7 @@ impl Resumable {
     }
 }
 
-/// Returns the name of a stream that is resumable, with its domain.
+/// Returns the id of a resumable stream, with its domain.
 fn named(machine: &Machine) -> Option<Box<str>> {
     match machine {
         Machine::In { machine, .. } => Some(name(machine.proven().next()?, machine.managed_id()?)),
@@ -280,7 +280,7 @@ fn named(machine: &Machine) -> Option<Box<str>> {
     }
 }
 
-/// Takes what it takes to go on with a stream elsewhere: nothing more that comes on it counts.
+/// Takes the state for continuing a stream elsewhere: no more stanzas count on it.
 fn taken(machine: &mut Machine, until_ms: u64) -> Option<(Box<str>, BrokenStreams)> {
     let (remote, local, id, balance) = match machine {
         Machine::In { machine, .. } => {
@@ -306,19 +306,19 @@ enum HandledCount {
     Of(u32),
 }
 
-/// Names a stream among those of all domains: some choose names that others choose, too.
+/// Returns a key for a stream among those of all domains: ids of different servers may be equal.
 fn name(remote: &str, id: &str) -> Box<str> {
     [remote, " ", id].concat().into()
 }
 
-/// The time after which somebody looks whether the store has done its part.
+/// The time between two checks whether the store is done.
 const SETTLE_MS: u64 = 10;
 /// The number of checks after which a server gets an acknowledgement of what is settled, rather
-/// than of everything it asked about: without any, it would take us for dead.
+/// than of everything that it asked about: without an answer, it would take us for dead.
 const MOST_LOOKS: u8 = 200;
 /// The time for which a broken stream may be resumed.
 pub const KEPT_MS: u64 = 300_000;
-/// Broken streams of one domain.
+/// The most broken streams of one domain.
 pub const MOST_OF_DOMAIN: usize = 16;
-/// Broken streams of all domains.
+/// The most broken streams of all domains.
 pub const MOST_KEPT: usize = 10_000;

@@ -16,46 +16,46 @@ use crate::servers::{Arrived, ConnectionKey};
 use crate::settings::FederationSettings;
 use crate::targets::{Address, NotFound};
 
-/// A way, with what waits for it.
+/// A way, with its waiting stanzas.
 #[derive(Debug)]
 pub(crate) struct DomainRoute {
     pub local: Box<str>,
     pub remote: Box<str>,
     pub purpose: StreamPurpose,
     pub queue: Queue,
-    /// Keys to be verified, and for which stream; for a way of [`StreamPurpose::Questions`].
+    /// The keys to be verified, each with its stream; for a way of [`StreamPurpose::Questions`].
     pub questions: Vec<(KeyQuestion, Arrived)>,
     pub state: RouteState,
-    /// The stream that has broken last, and is to be resumed.
+    /// The last broken stream, which is to be resumed.
     pub broken: Option<Box<Broken>>,
-    /// For whom it is looked for, a bare JID, while it is.
+    /// The sender on whose behalf it is looked for, a bare JID, during the search.
     pub asker: Option<Box<str>>,
     /// Failures since the last success.
     pub failures: u32,
-    /// A number that tells its timers from those of earlier attempts.
+    /// A number that distinguishes its timers from those of earlier attempts.
     pub serial: u32,
-    /// The reason why it failed last, for the operator.
+    /// The reason for the last failure, for the operator.
     pub trouble: String,
-    /// The time at which somebody began to look for it, while somebody does.
+    /// The time at which the search began, during the search.
     pub sought_ms: Option<u64>,
 }
 
 /// The steps of a way.
 #[derive(Debug)]
 pub(crate) enum RouteState {
-    /// Nothing waits.
+    /// No stanza waits.
     Idle,
-    /// DNS is asked.
+    /// DNS is being queried.
     Resolving,
     /// Addresses are tried, several at a time.
     Connecting { untried: VecDeque<Address>, trying: Vec<ConnectionKey> },
-    /// One is connected, and its stream negotiated. The others are for the case that TLS fails.
+    /// One is connected, and its stream is being negotiated. The others are kept in case TLS fails.
     Negotiating { untried: VecDeque<Address>, key: ConnectionKey },
-    /// The stream is ready. `sent` is what may have to leave again.
+    /// The stream is ready. `sent` has the stanzas that may have to be sent again.
     Ready { key: ConnectionKey, sent: Sent, since_ms: u64, writing: Writing },
-    /// A stream has broken that is to be resumed, and it is too soon for that; what comes waits.
+    /// A broken stream is to be resumed, but it is too soon for that; new stanzas wait.
     Paused,
-    /// It has failed; until then nothing is tried.
+    /// It has failed; nothing is tried before `until_ms`.
     Failed { until_ms: u64, cause: Cause },
 }
 
@@ -64,18 +64,18 @@ pub(crate) enum RouteState {
 pub(crate) struct Writing {
     /// The time of the write.
     pub since_ms: u64,
-    /// The time at which a timer looks whether it is taken, and acknowledged.
+    /// The time at which a timer checks whether it is taken, and acknowledged.
     pub watched_ms: u64,
 }
 
 impl Default for Writing {
-    /// Returns a way on which nothing was written, and nothing is looked for.
+    /// Returns a way without a write or a timer.
     fn default() -> Self {
         Self { since_ms: 0, watched_ms: u64::MAX }
     }
 }
 
-/// The reason why there is no way, as the sender of a stanza is told.
+/// The reason why there is no way, for the sender of a stanza.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     NotFound,
@@ -119,7 +119,7 @@ impl DomainRoute {
         }
     }
 
-    /// Notes how long it was looked for, if that was long, and what came of it.
+    /// Logs the time and the outcome of the search, if it was long.
     pub(crate) fn found(&mut self, now_ms: u64, outcome: &str) {
         let Some(sought_ms) = self.sought_ms.take() else { return };
         slow().note(Slow::Stream, Duration::from_millis(now_ms.saturating_sub(sought_ms)), || {
@@ -132,7 +132,7 @@ impl DomainRoute {
         });
     }
 
-    /// Returns the connection that is negotiated or in use.
+    /// Returns the connection that is being negotiated or in use.
     pub(crate) fn key(&self) -> Option<ConnectionKey> {
         match &self.state {
             RouteState::Negotiating { key, .. } | RouteState::Ready { key, .. } => Some(*key),
@@ -140,35 +140,35 @@ impl DomainRoute {
         }
     }
 
-    /// Tells whether a connection is there and has taken all that was written.
+    /// Returns whether there is a connection and it has taken all that was written.
     pub(crate) fn rests(&self) -> bool {
         matches!(&self.state, RouteState::Ready { sent, .. } if sent.is_taken())
     }
 
-    /// Returns how many stanzas wait for a stream, those included that have left on one that has
-    /// broken and may have to leave again.
+    /// Returns how many stanzas wait for a stream, including those that left on a broken one and
+    /// may have to be sent again.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len() + self.broken.as_ref().map_or(0, |broken| broken.len())
     }
 
-    /// Tells whether something waits, or has left and may not have arrived.
+    /// Returns whether stanzas wait, or have left and may not have arrived.
     pub(crate) fn is_needed(&self) -> bool {
         let is_sent = matches!(&self.state, RouteState::Ready { sent, .. } if sent.is_needed());
         is_sent || !self.queue.is_empty() || !self.questions.is_empty()
     }
 
-    /// Tells whether a connection is ready.
+    /// Returns whether a connection is ready.
     pub(crate) fn is_in_use(&self) -> bool {
         matches!(self.state, RouteState::Ready { .. })
     }
 
-    /// Tells whether a connection is being made.
+    /// Returns whether a connection is being made.
     pub(crate) fn is_under_way(&self) -> bool {
         matches!(self.state, RouteState::Resolving | RouteState::Connecting { .. } | RouteState::Negotiating { .. })
     }
 
-    /// Returns for how long nothing is tried after a failure: twice as long each time, and not all
-    /// at the same moment.
+    /// Returns the time without attempts after a failure: it doubles each time, and varies
+    /// randomly.
     pub(crate) fn pause_ms(&self, random: u32) -> u64 {
         let doubled = SHORTEST_PAUSE_MS << self.failures.saturating_sub(1).min(6);
         let shortest = doubled.min(LONGEST_PAUSE_MS / 3 * 2);

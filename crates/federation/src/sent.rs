@@ -1,9 +1,9 @@
-//! Keeps stanzas that have left on a stream and may have to leave again (XEP-0198).
+//! Keeps stanzas that have left on a stream and may have to be sent again (XEP-0198).
 //!
 //! With acknowledgements, a stanza stays until the other server has handled it, so that it can be
 //! sent again on the next connection, or bounced to its sender. For a server without them, the
 //! answer to a ping after it means the same, and without such an answer it is bounced (`pings`).
-//! Without either it is done with when the connection has accepted it: nobody can know more.
+//! Without either it is dropped once the connection has accepted it: more can't be known.
 
 use std::collections::VecDeque;
 
@@ -15,11 +15,11 @@ use crate::outbound::acks::REQUEST;
 use crate::queue::size;
 use crate::stream_id;
 
-/// Stanzas that have left, in their order.
+/// Stanzas that have been sent, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     stanzas: VecDeque<Outgoing>,
-    /// The last of them, which the connection may not have taken whole.
+    /// The number of the last ones that the connection may not have taken completely.
     untaken: usize,
     acks: Option<Box<Acks>>,
 }
@@ -39,7 +39,7 @@ pub(crate) enum Sharing {
 /// The state of the acknowledgements of a stream.
 #[derive(Debug, Default)]
 struct Acks {
-    /// Bytes of the stanzas that are not acknowledged.
+    /// The bytes of the unacknowledged stanzas.
     bytes: usize,
     /// The count of the last acknowledgement, modulo 2^32 (XEP-0198 §4).
     acked: u32,
@@ -50,18 +50,18 @@ struct Acks {
     ping: Option<Ping>,
     /// The number of times that the stream was resumed without any progress.
     resumptions: u8,
-    /// The time at which an acknowledgement was asked for that has not come.
+    /// The time of an acknowledgement request that is unanswered.
     asked_ms: Option<u64>,
-    /// The number of stanzas that have left since one was asked for last.
+    /// The stanzas that have left since the last request.
     since_asked: Bulk,
 }
 
-/// The pings that find out how much has arrived at a server without acknowledgements.
+/// The pings that show which stanzas have arrived at a server without acknowledgements.
 #[derive(Debug, Default)]
 struct Ping {
-    /// The id of the one that is not answered, and the count of the stanzas before it.
+    /// The id of the unanswered ping, and the count of the stanzas before it.
     asked: Option<(Box<str>, u32)>,
-    /// The count of the last stanza whose sender would be told that it is lost.
+    /// The count of the last stanza whose sender would be told about its loss.
     owed: u32,
 }
 
@@ -81,11 +81,11 @@ pub(crate) struct Broken {
     resumptions: u8,
     stanzas: VecDeque<Outgoing>,
     pub bytes: usize,
-    /// Until when it may be resumed; then its stanzas come back.
+    /// The time until which it may be resumed; then its stanzas are bounced.
     pub until_ms: u64,
 }
 
-/// The other server acknowledges more than it was sent: so many, of so many.
+/// The other server acknowledges more stanzas than it was sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooHigh {
     pub h: u32,
@@ -93,18 +93,18 @@ pub(crate) struct TooHigh {
 }
 
 impl Sent {
-    /// Notes that the other server acknowledges from now on; it has handled so many stanzas on the
-    /// stream before. With an id the stream can be resumed.
+    /// Notes that the other server acknowledges from now on; it has handled `acked` stanzas of the
+    /// stream already. With an id the stream can be resumed.
     pub(crate) fn manage(&mut self, id: Option<Box<str>>, acked: u32, sharing: Sharing) {
         self.acks = Some(Box::new(Acks { id, acked, sharing, ..Acks::default() }));
     }
 
-    /// Notes that the other server doesn't acknowledge: pings find out what it has handled.
+    /// Notes that the other server doesn't acknowledge: pings show what it has handled.
     pub(crate) fn watch(&mut self) {
         self.acks = Some(Box::new(Acks { ping: Some(Ping::default()), ..Acks::default() }));
     }
 
-    /// Notes that the other server answers no pings: what the connection has taken counts as
+    /// Notes that the other server answers no pings: stanzas that the connection has taken count as
     /// arrived.
     pub(crate) fn watch_no_more(&mut self) {
         let taken = self.stanzas.len() - self.untaken;
@@ -112,16 +112,16 @@ impl Sent {
         self.acks = None;
     }
 
-    /// Notes that the other server has ended the stream in good order, and has read what was on its
-    /// way: what only a ping would have told counts as arrived.
+    /// Notes that the other server has ended the stream properly, and has read all stanzas on their
+    /// way: those that only a ping could confirm count as arrived.
     pub(crate) fn is_read(&mut self) {
         if self.is_watched() {
             self.watch_no_more();
         }
     }
 
-    /// Takes the answer to the ping with this id. Returns the bytes of the stanzas that were not
-    /// known to be handled; `None` if it is none of this stream.
+    /// Handles the answer to the ping with this id. Returns the bytes of the newly confirmed
+    /// stanzas; `None` if the ping isn't of this stream.
     pub(crate) fn answered(&mut self, id: &str) -> Option<usize> {
         let acks = self.acks.as_mut()?;
         let (_, count) = acks.ping.as_mut()?.asked.take_if(|(asked, _)| **asked == *id)?;
@@ -131,7 +131,7 @@ impl Sent {
         if is_known { Some(0) } else { self.acknowledge(count).ok() }
     }
 
-    /// Goes on where a broken stream was, of which so many stanzas were handled.
+    /// Continues a broken stream, on which this many stanzas were handled.
     pub(crate) fn resume(&mut self, broken: &Broken, handled: u32, sharing: Sharing) -> Result<(), TooHigh> {
         broken.known(handled).ok_or(TooHigh { h: handled, sent: broken.sent() })?;
         let resumptions = if handled == broken.acked { broken.resumptions + 1 } else { 0 };
@@ -151,7 +151,7 @@ impl Sent {
         self.acks.is_some()
     }
 
-    /// Adds a stanza that leaves.
+    /// Adds a stanza that is being sent.
     pub(crate) fn push(&mut self, stanza: Outgoing) {
         if let Some(acks) = &mut self.acks {
             let bytes = size(stanza.packet());
@@ -168,8 +168,8 @@ impl Sent {
         self.give_up_the_first();
     }
 
-    /// Counts the first stanzas as arrived where more wait for the answer to a ping than are kept:
-    /// it may never come, and nothing waits for it.
+    /// Counts the first stanzas as arrived if more wait for the answer to a ping than are kept: the
+    /// answer may never come, and nothing waits for it.
     fn give_up_the_first(&mut self) {
         let Some(acks) = self.acks.as_mut().filter(|acks| acks.ping.is_some()) else { return };
         while (acks.bytes > MOST_WATCHED || self.stanzas.len() > MOST_UNACKNOWLEDGED)
@@ -181,8 +181,8 @@ impl Sent {
         }
     }
 
-    /// Notes that the connection has taken all that has left. What only a ping can tell about is
-    /// kept if there is room, and if somebody is waiting for it.
+    /// Notes that the connection has taken all stanzas. Those that only a ping can confirm are kept
+    /// if there is room, and if their loss would matter to a sender.
     pub(crate) fn taken(&mut self, has_room: bool) {
         self.untaken = 0;
         let is_kept = self.acks.is_some() && (!self.is_watched() || has_room && self.is_worth_asking());
@@ -196,13 +196,13 @@ impl Sent {
         }
     }
 
-    /// Returns whether the stream has to stay for what has left on it.
+    /// Returns whether the stream has to stay open for the stanzas sent on it.
     pub(crate) fn is_needed(&self) -> bool {
         if self.is_watched() { !self.is_taken() } else { !self.is_empty() }
     }
 
     /// Notes how many stanzas were handled since the stream began, modulo 2^32. Returns the bytes
-    /// of those that were not known to be.
+    /// of the newly acknowledged ones.
     pub(crate) fn acknowledge(&mut self, h: u32) -> Result<usize, TooHigh> {
         let Some(acks) = &mut self.acks else { return Ok(0) };
         let more = h.wrapping_sub(acks.acked) as usize;
@@ -211,7 +211,7 @@ impl Sent {
         }
         let done: usize = self.stanzas.drain(..more).map(|stanza| size(stanza.packet())).sum();
         if self.stanzas.is_empty() {
-            // A stream on which little happens keeps nothing for more.
+            // A quiet stream keeps no spare capacity.
             self.stanzas.shrink_to(if more > KEPT { KEPT } else { 0 });
         }
         self.untaken = self.untaken.min(self.stanzas.len());
@@ -222,8 +222,8 @@ impl Sent {
         Ok(done)
     }
 
-    /// Returns whether it is time to ask for an acknowledgement because so much has left. Pings
-    /// wait for their time: they are stanzas, too.
+    /// Returns whether enough stanzas have left to request an acknowledgement. Pings wait for their
+    /// time: they are stanzas, too.
     pub(crate) fn is_much(&self) -> bool {
         self.acks.as_ref().is_some_and(|acks| {
             acks.asked_ms.is_none()
@@ -232,7 +232,7 @@ impl Sent {
         })
     }
 
-    /// Asks what has arrived, in the name of a domain of ours.
+    /// Requests an acknowledgement, or sends a ping in the name of a domain of ours.
     pub(crate) fn ask(&mut self, now_ms: u64, local: &str, remote: &str, out: &mut Vec<u8>) {
         let Some(acks) = &mut self.acks else { return };
         acks.asked_ms = Some(now_ms);
@@ -246,7 +246,7 @@ impl Sent {
         ping.asked = Some((id.into(), acks.acked.wrapping_add(self.stanzas.len() as u32)));
     }
 
-    /// Returns whether it is of use to ask on a stream of which nothing else is known.
+    /// Returns whether a request is useful on a stream without other signs of life.
     pub(crate) fn is_worth_asking(&self) -> bool {
         self.acks.as_ref().is_some_and(|acks| match &acks.ping {
             None => true,
@@ -254,44 +254,45 @@ impl Sent {
         })
     }
 
-    /// Returns whether pings find out what has arrived.
+    /// Returns whether pings are used to find out what has arrived.
     pub(crate) fn is_watched(&self) -> bool {
         self.acks.as_ref().is_some_and(|acks| acks.ping.is_some())
     }
 
-    /// Returns since when an acknowledgement has been waited for.
+    /// Returns the time since which an acknowledgement has been awaited.
     pub(crate) fn asked_ms(&self) -> Option<u64> {
         self.acks.as_ref().and_then(|acks| acks.asked_ms)
     }
 
-    /// Tells whether so much waits for acknowledgements that nothing more may leave.
+    /// Returns whether so many stanzas are unacknowledged that no more may leave.
     pub(crate) fn is_full(&self, most_bytes: usize) -> bool {
         self.acks.as_ref().is_some_and(|acks| {
             acks.ping.is_none() && (acks.bytes >= most_bytes || self.stanzas.len() >= MOST_UNACKNOWLEDGED)
         })
     }
 
-    /// Tells whether the connection has taken all that has left.
+    /// Returns whether the connection has taken all stanzas.
     pub(crate) fn is_taken(&self) -> bool {
         self.untaken == 0
     }
 
-    /// Tells whether nothing that has left can have to leave again.
+    /// Returns whether no stanza may have to be sent again.
     pub(crate) fn is_empty(&self) -> bool {
         self.stanzas.is_empty()
     }
 
-    /// Returns the bytes of the stanzas that wait for acknowledgements.
+    /// Returns the bytes of the unacknowledged stanzas.
     pub(crate) fn bytes(&self) -> usize {
         self.acks.as_ref().map_or(0, |acks| acks.bytes)
     }
 
-    /// Handles the loss of the connection. What is not acknowledged waits for another one if the
-    /// stream can be resumed; otherwise it comes back.
+    /// Handles the loss of the connection. Unacknowledged stanzas wait for another one if the
+    /// stream can be resumed; otherwise they are bounced.
     pub(crate) fn breaks(self, until_ms: u64) -> Result<Broken, VecDeque<Outgoing>> {
         let Self { stanzas, acks, .. } = self;
         match acks.map(|acks| *acks) {
-            // Who has opened a stream for both resumes the other direction with it.
+            // The server that has opened a bidirectional stream resumes the other direction with
+            // it.
             Some(Acks { id: Some(id), sharing, acked, bytes, resumptions, .. })
                 if (!stanzas.is_empty() || sharing == Sharing::Caller) && resumptions < MOST_RESUMPTIONS =>
             {
@@ -301,9 +302,9 @@ impl Sent {
         }
     }
 
-    /// Returns what is left of a stream that is given up. First what the connection has not taken,
-    /// if that is all that can't have arrived, as on a stream that was closed in good order; else
-    /// all, as second.
+    /// Returns the remaining stanzas of a stream that is given up. The first part has those that
+    /// the connection has not taken, if no others may be lost, as on a properly closed stream;
+    /// otherwise the second part has all.
     pub(crate) fn give_up(mut self, in_good_order: bool) -> (VecDeque<Outgoing>, VecDeque<Outgoing>) {
         if !in_good_order && self.is_managed() {
             return (VecDeque::new(), self.stanzas);
@@ -314,8 +315,8 @@ impl Sent {
 }
 
 impl Broken {
-    /// Gives up a stream that can't be resumed. Of its stanzas so many were handled, if that is
-    /// known: then the others may leave again, first; otherwise they come back as second.
+    /// Gives up a stream that can't be resumed. If the number of handled stanzas is known, the
+    /// others may be sent again, first; otherwise they are bounced, second.
     pub(crate) fn give_up(mut self, handled: Option<u32>) -> (VecDeque<Outgoing>, VecDeque<Outgoing>) {
         match handled.and_then(|handled| self.known(handled)) {
             Some(known) => (self.stanzas.split_off(known), VecDeque::new()),
@@ -323,13 +324,13 @@ impl Broken {
         }
     }
 
-    /// Returns how many of its stanzas were handled; `None` if there weren't so many.
+    /// Returns the number of handled stanzas; `None` if more are acknowledged than were sent.
     fn known(&self, handled: u32) -> Option<usize> {
         let known = handled.wrapping_sub(self.acked) as usize;
         (known <= self.stanzas.len()).then_some(known)
     }
 
-    /// Returns how many were sent since acknowledgements began, modulo 2^32.
+    /// Returns the number of stanzas sent since acknowledgements began, modulo 2^32.
     fn sent(&self) -> u32 {
         self.acked.wrapping_add(self.stanzas.len() as u32)
     }
@@ -343,15 +344,15 @@ impl Broken {
     }
 }
 
-/// Stanzas after which an acknowledgement is asked for.
+/// The number of stanzas after which an acknowledgement is requested.
 const ASKED_STANZAS: usize = 100;
-/// The same in bytes.
+/// The bytes after which it is requested.
 const ASKED_BYTES: usize = 64 * 1024;
-/// Stanzas that may wait for acknowledgements on one stream.
+/// The most stanzas that may be unacknowledged on one stream.
 pub const MOST_UNACKNOWLEDGED: usize = 10_000;
-/// Bytes of stanzas that may wait for the answer to a ping on one stream.
+/// The most bytes of stanzas that may wait for the answer to a ping on one stream.
 pub const MOST_WATCHED: usize = 256 * 1024;
-/// Stanzas whose senders are told if they are lost, and want to know.
+/// The types of stanzas whose senders are told about a loss.
 const TOLD: [StanzaType; 7] = [
     StanzaType::Normal,
     StanzaType::Chat,
@@ -361,9 +362,9 @@ const TOLD: [StanzaType; 7] = [
     StanzaType::Unsubscribe,
     StanzaType::Unsubscribed,
 ];
-/// The number of times that a stream is resumed on which nothing arrives.
+/// The most times that a stream is resumed without progress.
 const MOST_RESUMPTIONS: u8 = 10;
-/// Places that are kept when nothing waits.
+/// The capacity that is kept when no stanzas wait.
 const KEPT: usize = 8;
 
 #[cfg(test)]
@@ -426,7 +427,7 @@ mod tests {
         sent.manage_as("id");
         let (again, back) = sent.breaks(0).unwrap().give_up(None);
         assert_eq!((ids(&again), ids(&back)), (vec![], vec![0, 1, 2]));
-        // The other server forgets streams: there is nothing to resume.
+        // The other server forgets streams: none can be resumed.
         assert_eq!(ids(&with(2).breaks(0).unwrap_err()), [0, 1]);
     }
 
@@ -439,7 +440,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whenever a stream breaks, and however much of it was handled: each stanza leaves again
+        /// Whenever a stream breaks, and however much of it was handled, each stanza is sent again
         /// or is known to be handled.
         #[test]
         fn nothing_is_left_out_and_nothing_doubled(lives in prop::collection::vec((0..20_u32, 0..20_u32, 0..20_u32), 1..10)) {

@@ -7,7 +7,8 @@
 //! - Actions are carried out in their order; a key is used again only after [`Action::Drop`] or
 //!   [`ServerStreams::closed`].
 //! - A stanza that can't leave is bounced once, as [`Action::Bounce`]. One that has left and isn't
-//!   acknowledged leaves again if it is known not to have arrived, and is bounced if nobody knows.
+//!   acknowledged is sent again if it is known not to have arrived, and bounced if that isn't
+//!   known.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -40,11 +41,11 @@ use crate::strangers::Strangers;
 use crate::targets::Address;
 use crate::timers::StreamTimer;
 
-/// A connection, by its place at this shard.
+/// A connection, by its position at this shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionKey(pub u32);
 
-/// The questions of the streams to the server around them.
+/// The questions of the streams to the server that runs them.
 pub trait Home: inbound::Ours {
     /// Returns the shard that is the home of a remote domain.
     fn home(&self, domain: &str) -> usize;
@@ -52,31 +53,31 @@ pub trait Home: inbound::Ours {
     fn shard(&self) -> usize;
 }
 
-/// An act that has to be done outside.
+/// An act that the shard has to carry out.
 #[derive(Debug)]
 pub enum Action {
     /// Look up where the server of a domain is; then call [`ServerStreams::resolved`].
     Resolve(Box<str>),
     /// Connect; then call [`ServerStreams::connected`] or [`ServerStreams::closed`].
     Connect(ConnectionKey, Address),
-    /// Begin a handshake; then call [`ServerStreams::secured`]. What comes with it is accepting, as
-    /// this domain if it is known, or calling, as the first domain and for the second one.
+    /// Begin a handshake; then call [`ServerStreams::secured`]. We accept, for this domain if it is
+    /// known, or we call, as the first domain and for the second one.
     StartTls(ConnectionKey, Handshake),
-    /// Write bytes; then call [`ServerStreams::drained`] when all that was to be written is.
+    /// Write bytes; then call [`ServerStreams::drained`] when all output is written.
     Write(ConnectionKey, Vec<u8>),
-    /// Close our direction when all is written; call [`ServerStreams::closed`] when the peer has,
-    /// or has had time enough.
+    /// Close our direction when all is written; call [`ServerStreams::closed`] when the peer has
+    /// closed, too, or has had enough time.
     End(ConnectionKey),
     /// Close at once. The key is free.
     Drop(ConnectionKey),
-    /// Give connection and stream to another shard, which calls [`ServerStreams::adopt`]. The key
+    /// Pass connection and stream to another shard, which calls [`ServerStreams::adopt`]. The key
     /// is free.
     Move(ConnectionKey, Box<Arrival>, usize),
-    /// A stanza of another server for an address here, to be worked off in this custody.
+    /// A stanza of another server for an address here, to be handled in this custody.
     Deliver(Packet, Jid, Option<Custody>),
     /// A stanza of a component, for any address.
     Route(Packet, Jid),
-    /// A stanza of this server for another server's user, or a component's.
+    /// An error of this server for another server's user, or a component's.
     Refuse(Built, Jid),
     /// A stanza that can't leave, to its sender.
     Bounce(Outgoing, StanzaError),
@@ -84,9 +85,9 @@ pub enum Action {
     Lost(Box<str>),
     /// A component has connected.
     ComponentCame(Box<str>),
-    /// The last connection of a component is gone.
+    /// The last connection of a component has gone.
     ComponentGone(Box<str>),
-    /// Stop reading from a connection, or go on.
+    /// Stop reading from a connection, or start again.
     Pause(ConnectionKey, bool),
 }
 
@@ -111,14 +112,14 @@ pub struct Arrival {
     pub(crate) carry: Option<Box<CarriedElement>>,
 }
 
-/// The owner of a stream that moves.
+/// The owner of a moving stream.
 #[derive(Debug)]
 pub(crate) enum StreamOwner {
     /// Another server's.
     Server {
         machine: Box<Inbound>,
         peer: IpAddr,
-        /// The act that is due where it arrives.
+        /// The event to handle at its destination.
         event: inbound::InboundEvent,
         deadline_ms: u64,
     },
@@ -126,16 +127,16 @@ pub(crate) enum StreamOwner {
     Component(Box<AttachedComponent>),
 }
 
-/// A stream that a question is about, if it still is there.
+/// The stream that a question is about, if it still exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrived {
     pub key: ConnectionKey,
     pub serial: u32,
-    /// The stranger for whom it counts, if the stream had proven nothing when it asked.
+    /// The stranger against whom it counts, if the stream had proven nothing when it asked.
     pub stranger: Option<IpAddr>,
 }
 
-/// An unfinished element, with the scanner that stands in it.
+/// An unfinished element, with the state of the scanner.
 #[derive(Debug)]
 pub(crate) struct CarriedElement {
     pub bytes: Vec<u8>,
@@ -147,13 +148,13 @@ pub(crate) struct Stream {
     pub serial: u32,
     pub machine: Machine,
     pub carry: Option<Box<CarriedElement>>,
-    /// The time at which a stanza went either way last.
+    /// The time of the last stanza in either direction.
     pub used_ms: u64,
-    /// Until when the certificate holds that the peer has shown.
+    /// The time at which the peer's certificate expires.
     pub certified_until_ms: Option<u64>,
     pub ended: bool,
-    /// Stanzas of a stream that has ended which were written and which its connection has not taken
-    /// whole: they arrive before its end, or come back when it is gone.
+    /// Written stanzas of a stream that has ended which its connection has not taken completely:
+    /// they arrive before its end, or are given back when the connection is gone.
     pub last_written: Vec<Outgoing>,
 }
 
@@ -162,13 +163,13 @@ pub(crate) enum Machine {
     In {
         machine: Box<Inbound>,
         peer: IpAddr,
-        /// It is at the home of the domains that it speaks for, and stays here.
+        /// True if it is at the home of the domains that it speaks for, and stays here.
         is_home: bool,
-        /// It counts among those of its address that have proven nothing.
+        /// True if it counts among the unproven ones of its address.
         counts: bool,
         /// The time by which it must have proven something.
         deadline_ms: u64,
-        /// It can carry stanzas of ours.
+        /// True if it can carry stanzas of ours.
         is_carrier: bool,
         /// The way that it carries.
         carries: Option<usize>,
@@ -195,27 +196,27 @@ pub struct ServerStreams {
     /// Ways that are being found or negotiated, and those for questions alone.
     pub(crate) under_way: usize,
     pub(crate) questions_under_way: usize,
-    /// Ways for questions, in whatever state.
+    /// The number of ways for questions, in any state.
     pub(crate) question_ways: usize,
-    /// The ways that are looked for at a time, by sender.
+    /// The number of ways that are being looked for, by sender.
     pub(crate) askers: Map<Box<str>, usize>,
-    /// Counts of the incoming streams that speak for a domain, by pairs of domains.
+    /// The number of incoming streams that speak for a domain, by pairs of domains.
     pub(crate) speakers: Map<Box<str>, u32>,
-    /// Bytes of stanzas that wait for whatever domain.
+    /// The bytes of all waiting stanzas.
     pub(crate) waiting_bytes: usize,
     pub(crate) actions: VecDeque<Action>,
-    /// Ways that have something to be written.
+    /// Ways with output to be written.
     pub(crate) dirty: Vec<usize>,
     /// The connections of the components whose home this is.
     pub(crate) components: Map<Box<str>, Vec<ConnectionKey>>,
-    /// Those that have something to be written.
+    /// Connections of components with output to be written.
     pub(crate) dirty_components: Vec<ConnectionKey>,
     /// Addresses of incoming streams that have proven nothing.
     pub(crate) strangers: Strangers,
     /// The rates at which domains send.
     pub(crate) intake: DomainIntake,
     pub(crate) resumable: Resumable,
-    /// Domains whose servers answer no pings.
+    /// Domains whose servers don't answer pings.
     pub(crate) silent: ForADay,
     /// Connections to other servers that are being made.
     pub(crate) calls: OutboundCalls,
@@ -227,7 +228,7 @@ pub struct ServerStreams {
 }
 
 impl ServerStreams {
-    /// Returns a shard's servers without streams.
+    /// Returns a shard's set of streams, which is empty.
     pub fn new(settings: Arc<FederationSettings>) -> Self {
         Self {
             settings,
@@ -258,39 +259,39 @@ impl ServerStreams {
         }
     }
 
-    /// Sets the clock: milliseconds, never going back.
+    /// Sets the clock, in milliseconds; it never goes back.
     pub fn set_time(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
     }
 
-    /// Returns what is to be done next.
+    /// Returns the next act to carry out.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Returns how many connections there are, in whatever state.
+    /// Returns the number of connections, in any state.
     pub fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// Tells whether there is no connection.
+    /// Returns whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }
 
-    /// Returns how many ways to other domains are remembered.
+    /// Returns the number of ways to other domains that are remembered.
     pub fn ways(&self) -> usize {
         self.routes.len()
     }
 
-    /// Returns the bytes of all stanzas that wait.
+    /// Returns the bytes of all waiting stanzas.
     pub fn waiting(&self) -> usize {
         self.waiting_bytes
     }
 
-    // --- what the shard tells ---
+    // --- events from the shard ---
 
-    /// Takes bytes of a connection, decrypted.
+    /// Handles decrypted bytes from a connection.
     pub fn received(&mut self, key: ConnectionKey, bytes: &[u8], home: &dyn Home) {
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
         let (input, mut scanner) = match stream.carry.take() {
@@ -356,14 +357,15 @@ impl ServerStreams {
                 stream.carry = Some(Box::new(CarriedElement { bytes: rest.to_vec(), scanner }));
             }
             _ => {
-                // After a fault it stands in the middle of something; the next stream must not.
+                // After a fault the scanner is in the middle of an element; the next stream must
+                // start afresh.
                 scanner.reset();
                 self.scanner = Some(scanner);
             }
         }
     }
 
-    /// Takes the end of a handshake, when the certificates of the peer were judged.
+    /// Handles the end of a handshake, after the peer's certificates were checked.
     pub fn secured(&mut self, key: ConnectionKey, shown: Result<Names, Untrusted>) {
         self.holds_until(key, &shown);
         let mut out = Vec::new();
@@ -403,7 +405,7 @@ impl ServerStreams {
         }
     }
 
-    /// Tells that streams with these domains have broken.
+    /// Reports that streams with these domains have broken.
     pub(crate) fn lost_all(&mut self, domains: Vec<Box<str>>) {
         self.actions.extend(domains.into_iter().map(Action::Lost));
     }
@@ -439,8 +441,8 @@ impl ServerStreams {
         }
     }
 
-    /// Ends a connection when what was written is on its way. Its key is free when the shard says
-    /// that it is closed.
+    /// Ends a connection once all output is on its way. Its key is free when the shard reports that
+    /// it is closed.
     pub(crate) fn end(&mut self, key: ConnectionKey) {
         if let Some(stream) = self.streams.get_mut(key.0 as usize)
             && !stream.ended
@@ -477,8 +479,8 @@ impl ServerStreams {
         true
     }
 
-    /// Returns the time without a stanza after which a stream of ours rests: sooner than the other
-    /// server would end it (XEP-0478), so that no stanza of ours meets the end on its way.
+    /// Returns the time without a stanza after which a stream of ours is closed: sooner than the
+    /// other server would end it (XEP-0478), so that no stanza of ours is lost to that.
     pub(crate) fn rests_after_ms(&self, key: ConnectionKey) -> u64 {
         let borne_ms = self.outbound(key).map_or(u64::MAX, Outbound::most_idle_ms);
         (borne_ms / 4 * 3).max(SHORTEST_REST_MS).min(self.settings.idle_ms)
@@ -490,8 +492,7 @@ impl ServerStreams {
         }
         let idle_ms = self.rests_after_ms(key);
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
-        // The other server knows best when it needs its stream no more; ours ends it later than its
-        // own.
+        // The other server decides when it needs its stream no more; we end it later than our own.
         let patience = if matches!(stream.machine, Machine::In { .. }) { 2 * idle_ms } else { idle_ms };
         let idle_since = stream.used_ms;
         if self.now_ms < idle_since + patience {
@@ -518,13 +519,13 @@ impl ServerStreams {
                     self.set_timer(idle_ms, StreamTimer::Idle(key, serial));
                 }
             }
-            // It is there as long as it likes.
+            // A component may stay as long as it likes.
             Machine::Component(_) => {}
         }
     }
 }
 
-/// Counts one less of a name.
+/// Decrements the count of a name.
 pub(crate) fn release<N: Copy + Eq + From<u8> + std::ops::SubAssign>(counts: &mut Map<Box<str>, N>, name: &str) {
     if let Some(count) = counts.get_mut(name) {
         *count -= N::from(1);
@@ -542,8 +543,8 @@ enum StreamStep {
 
 /// The time that a peer may take to end its direction after we have ended ours.
 pub(crate) const LAST_WORDS_MS: u64 = 5_000;
-/// The time for which a stream is kept at least, whatever the other server says that it bears: a
-/// new one for each stanza would cost both more.
+/// The time for which a stream is kept at least, whatever timeout the other server announces: a new
+/// one for each stanza would cost both more.
 const SHORTEST_REST_MS: u64 = 10_000;
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use rookery_xml::Limits;
 use crate::dialback::Secret;
 use crate::inbound::Ours;
 
-/// The proof that another server must give to be the one of its domain.
+/// The proof that another server must give for its domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerPolicy {
-    /// Dialback is enough, and TLS is not needed: only for servers that have nothing better, since
-    /// anybody who sits in between, or lies about DNS, can be anybody.
+    /// Dialback is enough, and TLS is not needed: only for servers without anything better, since
+    /// anyone on the path, or in control of DNS, can pose as any domain.
     Plain,
     /// TLS, and a certificate or dialback.
     Dialback,
@@ -20,15 +20,15 @@ pub enum PeerPolicy {
 /// Domains: one by its name, or all below another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
-    /// This one.
+    /// This domain.
     Domain(String),
-    /// All below this one, itself not: `*.example.org`.
+    /// All domains below this one, without itself: `*.example.org`.
     Below(String),
 }
 
 impl Pattern {
-    /// Reads `example.org` or `*.example.org`, the domain prepared as in addresses. `None` if it is
-    /// neither.
+    /// Reads `example.org` or `*.example.org`, the domain prepared as in addresses. Returns `None`
+    /// if it is neither.
     pub fn read(text: &str) -> Option<Self> {
         let (rest, is_below) = text.strip_prefix("*.").map_or((text, false), |rest| (rest, true));
         let jid = rookery_jid::Jid::parse(rest).ok().filter(|jid| jid.is_domain())?;
@@ -36,7 +36,7 @@ impl Pattern {
         Some(if is_below { Self::Below(domain) } else { Self::Domain(domain) })
     }
 
-    /// Tells whether a domain, as it stands in addresses, is one of these.
+    /// Returns whether a domain, prepared as in addresses, matches.
     pub fn matches(&self, domain: &str) -> bool {
         match self {
             Self::Domain(name) => name == domain,
@@ -50,13 +50,13 @@ impl Pattern {
 pub struct Rule {
     /// The domains.
     pub pattern: Pattern,
-    /// The operator's reason, in words for those who are refused by it.
+    /// The operator's reason, for those who are refused by the rule.
     pub reason: Option<Box<str>>,
 }
 
 impl Rule {
     /// Reads `example.org` or `*.example.org`, which a reason may follow: `bad.example: it floods
-    /// rooms`. `None` if it is neither.
+    /// rooms`. Returns `None` if it is neither.
     pub fn read(text: &str) -> Option<Self> {
         let (domains, reason) = text.split_once(": ").map_or((text, None), |(domains, reason)| (domains, Some(reason)));
         let reason = reason.map(str::trim).filter(|reason| !reason.is_empty()).map(Box::from);
@@ -76,7 +76,7 @@ pub enum Objection<'a> {
 }
 
 impl<'a> Objection<'a> {
-    /// Returns the words for those who are refused.
+    /// Returns the text for those who are refused.
     pub fn text(self) -> &'a str {
         match self {
             Self::Closed => "This domain does not communicate with other servers.",
@@ -113,29 +113,29 @@ impl ComponentSecret {
 }
 
 impl std::fmt::Debug for ComponentSecret {
-    /// Shows nothing of it.
+    /// Hides the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ComponentSecret")
     }
 }
 
-/// The other servers that there are for some hosts of ours.
+/// The rules about other servers for some hosts of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// True if there are any.
+    /// True if these hosts communicate with other servers.
     pub enabled: bool,
-    /// The proof that they give of who they are.
+    /// The proof that other servers have to give.
     pub policy: PeerPolicy,
-    /// The same for some of them: the first that matches counts.
+    /// Exceptions from that for some servers: the first match counts.
     pub exceptions: Vec<(Pattern, PeerPolicy)>,
-    /// If there are any: nobody else is communicated with.
+    /// If there are any, the only domains to communicate with.
     pub allow: Vec<Rule>,
     /// The domains with which nothing is communicated.
     pub deny: Vec<Rule>,
 }
 
 impl Default for Rules {
-    /// Returns rules that let in everybody who has a certificate.
+    /// Returns rules that admit every server with a certificate.
     fn default() -> Self {
         Self {
             enabled: true,
@@ -159,27 +159,27 @@ pub struct Own {
 /// The settings of all streams between servers, and of those of components.
 #[derive(Debug, Clone)]
 pub struct FederationSettings {
-    /// True if there are other servers. If not, there are components only.
+    /// True if there are other servers; otherwise there are only components.
     pub has_others: bool,
     /// The components of this server.
     pub components: Vec<ComponentTerms>,
-    /// The other servers that there are for hosts of ours which have no rules of their own.
+    /// The rules for hosts of ours without rules of their own.
     pub rules: Rules,
     /// Hosts of ours with rules of their own.
     pub own: Vec<Own>,
     /// True if addresses of this machine and of private networks may be connected to. A stranger
-    /// decides which address its domain has.
+    /// controls the addresses of its domain.
     pub allow_private_addresses: bool,
-    /// Domains of ours for which there is no certificate but one that we have made ourselves.
+    /// Domains of ours that have only a self-made certificate.
     pub uncertified: Vec<Box<str>>,
-    /// True if DNS may name the certificates of servers that call (RFC 7673): answers that say of
-    /// themselves that they are signed are believed.
+    /// True if DNS may name the certificates of calling servers (RFC 7673): answers that claim to
+    /// be validated are believed.
     pub dane: bool,
     /// True if one stream may carry both directions (XEP-0288).
     pub bidi: bool,
     /// The secret of dialback keys.
     pub secret: Secret,
-    /// Limits of what comes before a peer has proven anything.
+    /// Limits before a peer has proven anything.
     pub limits_before: Limits,
     /// Limits of a stanza afterwards.
     pub limits: Limits,
@@ -187,7 +187,7 @@ pub struct FederationSettings {
     pub login_ms: u64,
     /// Milliseconds for which a stanza waits for a connection.
     pub patience_ms: u64,
-    /// Milliseconds for one address.
+    /// Milliseconds for connecting to one address.
     pub connect_ms: u64,
     /// Milliseconds without a stanza after which a stream of ours is closed.
     pub idle_ms: u64,
@@ -199,14 +199,14 @@ pub struct FederationSettings {
     pub bytes_per_second: u64,
     /// Stanzas per second that it may send, 0 for no limit.
     pub stanzas_per_second: u64,
-    /// The same for a domain to which nobody here has written, 0 if they are treated alike.
+    /// The same for a domain to which no user here has written, 0 if all are treated alike.
     pub newcomer_stanzas: u64,
-    /// Seconds of either that a domain may send at once.
+    /// Seconds' worth of either that a domain may send at once.
     pub burst_seconds: u64,
 }
 
 impl FederationSettings {
-    /// Returns the settings that hold unless the operator decides otherwise.
+    /// Returns the default settings.
     pub fn new(secret: Secret) -> Self {
         Self {
             has_others: true,
@@ -239,14 +239,14 @@ impl FederationSettings {
         own.map_or(&self.rules, |own| &own.rules)
     }
 
-    /// Returns how a domain has to prove itself to a host of ours.
+    /// Returns the proof that a domain needs for a host of ours.
     pub fn policy_for(&self, local: &str, remote: &str) -> PeerPolicy {
         let rules = self.rules_of(local);
         let exception = rules.exceptions.iter().find(|(pattern, _)| pattern.matches(remote));
         exception.map_or(rules.policy, |(_, policy)| *policy)
     }
 
-    /// Tells whether a domain of ours may call another one: where certificates are the proof, not
+    /// Returns whether a domain of ours may call another one: if certificates are required, not
     /// before it has one itself.
     pub fn may_call(&self, local: &str, remote: &str) -> bool {
         self.policy_for(local, remote) != PeerPolicy::Certificate
@@ -263,19 +263,18 @@ impl FederationSettings {
         self.has_others && self.rules_of(local).enabled
     }
 
-    /// Returns whether a host is one of ours that other servers may know of: they can't tell one
-    /// that doesn't communicate with them from one that isn't here.
+    /// Returns whether a host is one of ours that other servers may know about: they can't
+    /// distinguish one that doesn't communicate with them from a nonexistent one.
     pub(crate) fn shows(&self, host: &str, ours: &dyn Ours) -> bool {
         ours.is_ours(host) && self.federates(host)
     }
 
-    /// Returns whether anything may be communicated between a host of ours and a domain.
+    /// Returns whether a host of ours and a domain may communicate.
     pub fn admits(&self, local: &str, remote: &str) -> bool {
         self.objection(local, remote).is_none()
     }
 
-    /// Returns why nothing may be communicated between a host of ours and a domain; `None` if
-    /// something may.
+    /// Returns why a host of ours and a domain may not communicate; `None` if they may.
     pub fn objection(&self, local: &str, remote: &str) -> Option<Objection<'_>> {
         let Rules { allow, deny, .. } = self.rules_of(local);
         let find = |rules: &'_ [Rule]| rules.iter().position(|rule| rule.pattern.matches(remote));

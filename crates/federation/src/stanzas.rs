@@ -1,11 +1,11 @@
-//! Judges the stanzas of another server, on a stream that it or we have opened.
+//! Checks the stanzas of another server, on a stream that it or we have opened.
 //!
 //! # Invariants
 //!
 //! - The domain in `from` must be one that this very stream has proven, as a whole domain: neither
 //!   a parent nor a subdomain counts.
 //! - The domain in `to` must be ours: nothing is relayed. It must communicate with the sender's,
-//!   and accept the proof of this stream, whatever domain of ours the stream is for.
+//!   and accept the proof of this stream, no matter which domain of ours the stream is for.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::{Jid, prepare};
@@ -19,15 +19,15 @@ use crate::settings::{FederationSettings, PeerPolicy};
 pub(crate) enum Judged {
     /// It is for an address of ours.
     Taken(Packet, Jid),
-    /// It can't be delivered as it is, which its sender is told.
+    /// It can't be delivered unchanged; its sender gets this error.
     Refused(Built, Jid),
-    /// The same, for a stanza that nobody may be told about.
+    /// It can't be delivered, and its sender must not be told.
     Dropped,
-    /// It ends the stream, with these words.
+    /// It ends the stream with this error and text.
     Fails(StreamError, Option<&'static str>),
 }
 
-/// The stream that a stanza came on.
+/// The stream of a stanza.
 pub(crate) struct Spoken<'a> {
     pub settings: &'a FederationSettings,
     /// The domain of ours that the stream is for.
@@ -38,8 +38,8 @@ pub(crate) struct Spoken<'a> {
 }
 
 impl Spoken<'_> {
-    /// Judges a stanza on a stream that speaks for some domains, each by a proof that would satisfy
-    /// the policy which `proof` returns.
+    /// Checks a stanza on a stream that speaks for some domains. `proof` returns the strictest
+    /// policy that a domain's proof satisfies.
     pub(crate) fn judge(&self, stanza: Stanza<'_>, proof: impl Fn(&str) -> Option<PeerPolicy>) -> Judged {
         if stanza.head().xmlns.is_some() && stanza.ns() != ns::SERVER {
             return Judged::Fails(StreamError::InvalidNamespace, None);
@@ -59,7 +59,7 @@ impl Spoken<'_> {
             return Judged::Fails(StreamError::PolicyViolation, None);
         }
         let Ok(to) = Jid::parse(&to) else {
-            // An error can't come from what is no address.
+            // An error can't come from an invalid address.
             return refused(&stanza, Condition::JidMalformed, self.local, sender.as_ref().to_jid());
         };
         if !self.settings.shows(to.domain(), self.ours) {
@@ -82,7 +82,7 @@ impl Spoken<'_> {
     }
 }
 
-/// Refuses a stanza, without a word if it is an error or an answer itself (RFC 6120 §8.3.1).
+/// Refuses a stanza, silently if it is an error or an answer itself (RFC 6120 §8.3.1).
 fn refused(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Judged {
     refusal(stanza, condition, from, to).map_or(Judged::Dropped, |(error, to)| Judged::Refused(error, to))
 }

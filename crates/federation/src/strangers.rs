@@ -1,4 +1,4 @@
-//! Counts the streams of addresses that have proven nothing, and how often they connect.
+//! Counts the unproven streams of addresses, and the rate at which they connect.
 //!
 //! A server that has proven a domain is no longer counted: its limits are those of the domain.
 
@@ -18,17 +18,17 @@ pub(crate) struct Strangers {
 struct ForeignStranger {
     /// Connections that have proven nothing.
     connections: u32,
-    /// Keys of such connections that are being verified.
+    /// Keys that are being verified for such connections.
     questions: u32,
-    /// The rate at which it has connected.
+    /// The rate of its connections.
     calls: Bucket,
-    /// The rate at which it wanted keys verified.
+    /// The rate of its requests to verify keys.
     wishes: Bucket,
 }
 
 impl Strangers {
-    /// Counts a new connection. `false` if the address has too many, connects too often, or there
-    /// are too many in all.
+    /// Counts a new connection. Returns `false` if the address has too many or connects too often,
+    /// or if there are too many in total.
     pub(crate) fn connect(&mut self, address: IpAddr, now_ms: u64) -> bool {
         self.clear(now_ms);
         let stranger = self.addresses.entry(address).or_default();
@@ -39,7 +39,7 @@ impl Strangers {
         self.enter(address)
     }
 
-    /// Counts a connection that has come from another shard, where it was let in. `false` as above.
+    /// Counts a connection from another shard, which has admitted it. Returns `false` as above.
     pub(crate) fn enter(&mut self, address: IpAddr) -> bool {
         let stranger = self.addresses.entry(address).or_default();
         if stranger.connections >= MOST_OF_ADDRESS || self.connections >= MOST_STRANGERS {
@@ -50,7 +50,7 @@ impl Strangers {
         true
     }
 
-    /// Forgets a connection that is gone, or has proven something.
+    /// Forgets a connection that has gone, or has proven something.
     pub(crate) fn leave(&mut self, address: IpAddr) {
         if let Some(stranger) = self.addresses.get_mut(&address) {
             stranger.connections = stranger.connections.saturating_sub(1);
@@ -58,8 +58,8 @@ impl Strangers {
         }
     }
 
-    /// Notes that a connection has proven something: it counts no more, and as a tenth of a call,
-    /// so that a server of many domains is let in.
+    /// Notes that a connection has proven something: it no longer counts as open, and only as a
+    /// tenth of a call, so that a server with many domains is admitted.
     pub(crate) fn prove(&mut self, address: IpAddr) {
         self.leave(address);
         if let Some(stranger) = self.addresses.get_mut(&address) {
@@ -67,8 +67,8 @@ impl Strangers {
         }
     }
 
-    /// Counts a key that is to be verified, which makes this server ask DNS and connect. `false` if
-    /// the address has too many of them, or wants that too often.
+    /// Counts a key to be verified, which makes this server query DNS and connect. Returns `false`
+    /// if the address has too many of them, or requests that too often.
     pub(crate) fn ask(&mut self, address: IpAddr, now_ms: u64) -> bool {
         let stranger = self.addresses.entry(address).or_default();
         let is_often = stranger.wishes.level(now_ms) + WISH_MS > MOST_WISHES * WISH_MS;
@@ -80,14 +80,14 @@ impl Strangers {
         true
     }
 
-    /// Notes that a key of an address was verified, or could not be.
+    /// Notes that a key of an address was verified, or couldn't be.
     pub(crate) fn answered(&mut self, address: IpAddr) {
         if let Some(stranger) = self.addresses.get_mut(&address) {
             stranger.questions = stranger.questions.saturating_sub(1);
         }
     }
 
-    /// Forgets addresses that have nothing here and were not here recently, when there are many.
+    /// Forgets addresses without connections or recent calls, if there are many.
     fn clear(&mut self, now_ms: u64) {
         if self.addresses.len() >= MOST_REMEMBERED {
             self.addresses.retain(|_, stranger| {
@@ -96,14 +96,14 @@ impl Strangers {
             });
         }
         if self.addresses.len() >= MOST_REMEMBERED {
-            // So many connect at the same time that counting how often each does says nothing.
+            // With so many addresses at the same time, the rate of each is meaningless.
             self.addresses.retain(|_, stranger| stranger.connections + stranger.questions > 0);
         }
     }
 }
 
-/// Returns what stands for an address where those are counted: a stranger with one IPv6 address has
-/// a whole network of them.
+/// Returns the unit by which addresses are counted: a stranger with one IPv6 address has a whole
+/// network of them.
 pub(crate) fn block(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(address) => {
@@ -114,21 +114,21 @@ pub(crate) fn block(address: SocketAddr) -> IpAddr {
     }
 }
 
-/// Connections of one address, at one shard, that have proven nothing.
+/// The most unproven connections of one address at one shard.
 pub const MOST_OF_ADDRESS: u32 = 20;
-/// The same in all.
+/// The most unproven connections in total.
 pub const MOST_STRANGERS: u32 = 500;
-/// Keys of one address that are verified at a time for connections that have proven nothing.
+/// The most keys of one address that are verified at a time for unproven connections.
 pub const MOST_ASKED_BY_ADDRESS: u32 = 20;
-/// Connections that an address may open at once; then one in each [`CALL_MS`].
+/// The connections that an address may open at once; then one per [`CALL_MS`].
 pub const MOST_CALLS: u64 = 100;
-/// Milliseconds for a connection.
+/// Milliseconds per connection.
 pub const CALL_MS: u64 = 50;
-/// Keys that an address may want verified at once; then one in each [`WISH_MS`].
+/// The keys that an address may have verified at once; then one per [`WISH_MS`].
 pub const MOST_WISHES: u64 = 200;
-/// Milliseconds for a key.
+/// Milliseconds per key.
 pub const WISH_MS: u64 = 100;
-/// Addresses that are remembered for how often they come.
+/// The most addresses whose rates are remembered.
 const MOST_REMEMBERED: usize = 10_000;
 
 #[cfg(test)]

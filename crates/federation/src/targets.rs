@@ -1,5 +1,5 @@
-//! Finds a domain's server: the order of SRV records (RFC 2782, XEP-0368), and addresses that
-//! nobody may send us to.
+//! Finds a domain's server: the order of SRV records (RFC 2782, XEP-0368), and the addresses that
+//! strangers must not send us to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use rookery_stream::tls::trust::tlsa::Associations;
 pub struct Address {
     /// The place to connect to.
     pub socket: SocketAddr,
-    /// True if TLS comes first (`_xmpps-server`), and not STARTTLS.
+    /// True for direct TLS (`_xmpps-server`), false for STARTTLS.
     pub direct_tls: bool,
-    /// The certificates that are to be shown there, if DNS says so and is believed (RFC 7673).
+    /// The certificates expected there, if DNS names them and is trusted (RFC 7673).
     pub tlsa: Option<Arc<Associations>>,
     /// The name to ask for with TLS (SNI), if it isn't the domain (XEP-0487).
     pub sni: Option<Arc<str>>,
 }
 
 impl Address {
-    /// Returns an address of which DNS says nothing else.
+    /// Returns an address without further data from DNS.
     pub fn new(socket: SocketAddr, direct_tls: bool) -> Self {
         Self { socket, direct_tls, tlsa: None, sni: None }
     }
 }
 
-/// The answer of DNS about a domain: addresses in the order in which they are to be tried.
+/// The answer of DNS about a domain: its addresses in the order of attempts.
 pub type Found = Result<Vec<Address>, NotFound>;
 
 /// The reason why a domain has no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotFound {
-    /// There is no such domain, or it says that it has no server.
+    /// The domain doesn't exist, or declares that it has no server.
     NoServer,
     /// DNS gave no answer, or a broken one, which says nothing about the domain.
     NoAnswer,
@@ -41,41 +41,41 @@ pub enum NotFound {
 /// A target of an SRV record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SrvTarget {
-    /// The lower, the sooner.
+    /// The priority; lower is earlier.
     pub priority: u16,
-    /// The share among those of one priority.
+    /// The share among targets of the same priority.
     pub weight: u16,
     /// The name of the machine, `.` or empty for none.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// True if it is of `_xmpps-server`.
+    /// True if it comes from `_xmpps-server`.
     pub direct_tls: bool,
     /// True if a trusted name server has validated the record.
     pub is_signed: bool,
 }
 
 impl SrvTarget {
-    /// Returns a target that nothing is known of but its place.
+    /// Returns a target without priority or weight.
     pub fn at(host: &str, port: u16, direct_tls: bool) -> Self {
         Self { priority: 0, weight: 0, host: host.to_owned(), port, direct_tls, is_signed: false }
     }
 }
 
-/// The next step after both SRV questions were answered.
+/// The next step after both SRV queries were answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetPlan {
-    /// Try these, in this order.
+    /// Try these targets, in this order.
     Targets(Vec<SrvTarget>),
     /// There are no records: try the addresses of the domain itself, port 5269 (RFC 6120 §3.2.2).
     DomainItself,
-    /// The domain says that it has no server.
+    /// The domain declares that it has no server.
     Nowhere,
 }
 
-/// Decides by the records of both names: `None` where there are none. A single `.` says that this
-/// way isn't offered, and that the domain's own address is no way either; beside others it is a
-/// fault of the zone and ignored.
+/// Decides by the records of both names; `None` means there are none. A single `.` means that this
+/// service isn't offered, and that the domain's own address isn't used either; together with other
+/// records it is a mistake in the zone and ignored.
 pub fn plan(
     direct: Option<Vec<SrvTarget>>,
     starttls: Option<Vec<SrvTarget>>,
@@ -92,11 +92,11 @@ pub fn plan(
     }
 }
 
-/// Orders what has a priority and a weight, which `rank` returns: by priority, and within one by
-/// chance, in proportion to the weights (RFC 2782). `random` returns a number from 0 up to its
+/// Sorts items by the priority and weight that `rank` returns: by priority, and randomly within
+/// one, in proportion to the weights (RFC 2782). `random` returns a number from 0 up to its
 /// argument, inclusive.
 pub fn order<T>(mut all: Vec<T>, rank: impl Fn(&T) -> (u16, u16), mut random: impl FnMut(u32) -> u32) -> Vec<T> {
-    // Those without weight come first, so that they have a small chance (RFC 2782, "Weight").
+    // Items without weight come first, so that they have a small chance (RFC 2782, "Weight").
     all.sort_by_key(|one| {
         let (priority, weight) = rank(one);
         (priority, weight != 0)
@@ -117,8 +117,8 @@ pub fn order<T>(mut all: Vec<T>, rank: impl Fn(&T) -> (u16, u16), mut random: im
     ordered
 }
 
-/// Puts the addresses of one target in an order in which a broken family doesn't hide a working
-/// one: IPv6 first, then alternating (RFC 8305 §4).
+/// Orders the addresses of one target so that a broken family doesn't hide a working one: IPv6
+/// first, then alternating (RFC 8305 §4).
 pub fn interleave(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     let (mut six, mut four) = (Vec::new(), Vec::new());
     for address in addresses {
@@ -132,9 +132,8 @@ pub fn interleave(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     pairs.flatten().copied().take(MOST_ADDRESSES).collect()
 }
 
-/// Tells whether an address is of the public network. A stranger decides which address its domain
-/// has: others may be services of this machine or of a private network that nobody outside should
-/// be able to make us talk to.
+/// Returns whether an address is public. A stranger controls the addresses of its domain: they may
+/// be services of this machine or of a private network that outsiders must not make us connect to.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -163,7 +162,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     let [first, second, ..] = segments;
-    // Addresses that carry an IPv4 address lead wherever that does: NAT64 and 6to4.
+    // Addresses that embed an IPv4 address lead to that one: NAT64 and 6to4.
     if (first, second) == (0x64, 0xff9b) {
         return false;
     }
@@ -177,9 +176,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     is_global && (first, second) != (0x2001, 0xdb8) && !(first == 0x2001 && second < 0x200)
 }
 
-/// Targets of a domain that are looked at.
+/// The most targets of a domain that are used.
 const MOST_TARGETS: usize = 20;
-/// Addresses of a target that are tried.
+/// The most addresses of a target that are tried.
 const MOST_ADDRESSES: usize = 10;
 /// The port of servers (RFC 6120 §14.7).
 pub const PORT: u16 = 5269;

@@ -9,20 +9,19 @@ use crate::servers::{ConnectionKey, ServerStreams};
 pub(crate) enum StreamTimer {
     /// An incoming stream must have proven something.
     Login(ConnectionKey, u32),
-    /// One address has had its time.
+    /// The time for connecting to one address is over.
     Connect(ConnectionKey, u32),
-    /// One that was connected to has had its time for a handshake.
+    /// The time for a handshake is over.
     Handshake(ConnectionKey, u32),
-    /// The other server must have taken what was written, and acknowledges it.
+    /// The other server must have taken the output, and acknowledge it.
     Watch(ConnectionKey, u32),
     /// A stream may be idle.
     Idle(ConnectionKey, u32),
     /// An incoming stream has had time to agree on acknowledgements.
     Carry(ConnectionKey, u32),
-    /// The store may have all that has to be known before a stream says more; the number of times
-    /// that somebody has looked.
+    /// The store may have everything that a stream waits for; the number of checks so far.
     Settle(ConnectionKey, u32, u8),
-    /// The next address of a way is tried beside the others.
+    /// The next address of a way is tried in parallel.
     NextAddress(usize, u32),
     /// A stream that was too fast is read from again.
     Read(ConnectionKey, u32),
@@ -30,9 +29,9 @@ pub(crate) enum StreamTimer {
     Patience(usize, u32),
     /// A way whose stream has broken is tried again.
     Retry(usize, u32),
-    /// A way that has failed, or was used, is forgotten if nobody needs it.
+    /// A way that has failed, or was used, is forgotten if it isn't needed.
     Forget(usize, u32),
-    /// Streams that nobody has resumed are forgotten.
+    /// Streams that were not resumed are forgotten.
     Broken,
 }
 
@@ -42,7 +41,7 @@ impl ServerStreams {
         self.timers.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// Does what is due by the clock.
+    /// Runs the timers that are due.
     pub fn run_timers(&mut self) {
         while let Some(&Reverse((due, timer))) = self.timers.peek() {
             if due > self.now_ms {

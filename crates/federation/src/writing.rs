@@ -1,5 +1,5 @@
 //! Writes stanzas to other servers: everything that was queued for a domain during a tick goes out
-//! at once, and what can't be sent is bounced.
+//! at once, and stanzas that can't be sent are bounced.
 
 use rookery_fanout::StanzaType;
 use rookery_fanout::multicast::Outgoing;
@@ -14,7 +14,7 @@ use crate::servers::{Action, ConnectionKey, Machine, ServerStreams};
 use crate::timers::StreamTimer;
 
 impl ServerStreams {
-    /// Takes a stanza for the domain of its address, from the domain of its sender.
+    /// Takes a stanza from its sender's domain to its recipient's.
     pub fn send(&mut self, stanza: Outgoing) {
         let sender = stanza.packet().sender();
         let Some(local) = stanza.packet().plain_sender().or(sender.as_ref().map(rookery_jid::Jid::as_ref)) else {
@@ -49,7 +49,7 @@ impl ServerStreams {
         let begins = matches!(route.state, RouteState::Idle | RouteState::Failed { .. });
         let asker = begins.then(|| Box::<str>::from(local.bare_str()));
         if asker.as_deref().and_then(|asker| self.askers.get(asker)).is_some_and(|ways| *ways >= MOST_FOR_ONE) {
-            // A sender who writes to a whole world of domains keeps nobody else from theirs.
+            // A sender who writes to very many domains doesn't keep others from theirs.
             return self.refuse(at, stanza);
         }
         let is_first = route.queue.is_empty();
@@ -74,7 +74,7 @@ impl ServerStreams {
         }
     }
 
-    /// Writes what waits for ways that are ready: once for each that got something.
+    /// Writes the waiting stanzas of ready ways, once for each way.
     pub fn flush(&mut self) {
         self.flush_components();
         self.call_up();
@@ -117,7 +117,7 @@ impl ServerStreams {
         }
     }
 
-    /// Notes that a connection has taken all that was to be written.
+    /// Notes that a connection has taken all output.
     pub fn drained(&mut self, key: ConnectionKey) {
         if self.component_drained(key) {
             return;
@@ -140,8 +140,7 @@ impl ServerStreams {
         }
     }
 
-    /// Gives a stanza back for which there is no room. A way that was made for it alone is
-    /// forgotten.
+    /// Bounces a stanza for which there is no room. A way made only for it is forgotten.
     fn refuse(&mut self, at: usize, stanza: Outgoing) {
         if self.routes.get(at).is_some_and(|route| matches!(route.state, RouteState::Idle)) {
             self.forget_later(at, 0);
@@ -149,9 +148,9 @@ impl ServerStreams {
         self.bounce(stanza, Condition::ResourceConstraint);
     }
 
-    /// Gives back what a way that is given up has written and the connection hasn't taken whole: at
-    /// once if the connection is gone, else when it is, since it takes all that was written before
-    /// its end.
+    /// Gives back stanzas that a given-up way has written and the connection hasn't taken
+    /// completely: at once if the connection is gone, otherwise when it is, since it takes all
+    /// output before its end.
     pub(crate) fn give_back_untaken(
         &mut self,
         key: Option<ConnectionKey>,
@@ -164,18 +163,18 @@ impl ServerStreams {
         }
     }
 
-    /// Gives a stanza back to its sender.
+    /// Bounces a stanza to its sender.
     pub(crate) fn bounce(&mut self, stanza: Outgoing, condition: Condition) {
         self.actions.push_back(Action::Bounce(stanza, StanzaError::from(condition)));
     }
 }
 
-/// Bytes that are rendered for one write.
+/// The most bytes that are rendered for one write.
 pub(crate) const WRITE: usize = 64 * 1024;
-/// Bytes of stanzas that wait, for whatever domains.
+/// The most bytes of waiting stanzas, for all domains.
 pub const MOST_WAITING: usize = 64 * 1024 * 1024;
-/// The time that another server may take to read what one write has sent it.
+/// The time that another server may take to read the bytes of one write.
 pub const TAKEN_MS: u64 = 60_000;
-/// With these somebody turns to somebody elsewhere. Errors, answers and what rooms say don't count.
+/// Types by which a user addresses a remote user. Errors, answers and rooms' messages don't count.
 const SPEAKING: [StanzaType; 5] =
     [StanzaType::Normal, StanzaType::Chat, StanzaType::Subscribe, StanzaType::Subscribed, StanzaType::Probe];

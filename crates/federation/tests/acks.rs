@@ -20,7 +20,7 @@ fn scene(enabled: &str) -> (HostileRig, ConnectionKey) {
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
     let key = server.welcome("a.example");
-    // Of what leaves before the answer nobody could tell whether it has arrived.
+    // The fate of stanzas that leave before the answer would be unknown.
     assert_eq!(server.hear(key, ACKS), "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
     assert_eq!(ids(&server.hear(key, enabled)), ["1"]);
     server.send("romeo@a.example", "2");
@@ -58,8 +58,7 @@ fn what_has_not_arrived_leaves_again_before_anything_newer() {
     assert_eq!((server.servers.waiting(), &server.bounced[..]), (0, &[][..]));
 }
 
-/// Stanzas that have left on a stream that has broken wait as well; an operator sees how many, and
-/// why.
+/// Stanzas sent on a broken stream wait as well; an operator sees how many, and why.
 #[test]
 fn an_operator_sees_what_waits_for_a_stream_that_has_broken() {
     let (mut server, key) = scene(ENABLED);
@@ -123,7 +122,7 @@ fn a_server_that_doesn_t_acknowledge_after_all_gets_stanzas_all_the_same() {
     let (mut server, key) = scene("<failed xmlns='urn:xmpp:sm:3'/>");
     server.send("romeo@a.example", "4");
     assert_eq!(ids(&server.said_to(key)), ["4"]);
-    // Whether they have arrived is found out by other means (`pings`).
+    // Other means find out whether they have arrived (`pings`).
     server.servers.closed(key, "closed");
     server.run();
     let bounced: Vec<_> = server.bounced.iter().map(|(id, _)| id.as_str()).collect();
@@ -138,7 +137,7 @@ fn nothing_more_is_acknowledged_than_was_sent() {
         assert!(said.contains("handled-count-too-high") && said.contains("send-count='3'"), "{said}");
         assert!(server.gone.contains(&key));
         assert_eq!((server.bounced.len(), server.servers.waiting()), (3, 0));
-        // Nor when a stream is resumed.
+        // The same holds when a stream is resumed.
         let (mut server, key) = scene(ENABLED);
         let key = called_again(&mut server, key);
         server.hear(key, ACKS);
@@ -181,11 +180,12 @@ fn nothing_is_acknowledged_that_the_store_does_not_have() {
     server.store.as_mut().unwrap().drain(..2);
     server.advance(20);
     assert_eq!(server.said_to(key), ack(2), "what has come behind the question is another matter");
-    // One that is told nothing takes us for dead.
+    // A server without any answer takes us for dead.
     server.hear(key, "<r xmlns='urn:xmpp:sm:3'/>");
     server.advance(3_000);
     assert_eq!(server.said_to(key), ack(2));
-    // Nor is it told when the stream goes on elsewhere: it would send again what is being stored.
+    // It isn't told when the stream is resumed elsewhere either: it would resend stanzas that are
+    // being stored.
     server.servers.closed(key, "closed");
     server.run();
     let key = server.proven(hostile::address(1), "a.example");
@@ -242,7 +242,7 @@ fn an_idle_stream_is_asked_whether_its_server_is_there() {
     server.hear(key, ack(3));
     server.advance(109_000);
     assert_eq!(server.said_to(key), "");
-    // No answer: it goes, and nobody needs another one.
+    // There is no answer: the stream ends, and isn't replaced.
     server.advance(100_000);
     assert!(server.gone.contains(&key));
     assert_eq!((server.calls.len(), server.servers.len()), (1, 0));
@@ -263,7 +263,7 @@ fn what_waits_for_acknowledgements_is_bounded() {
     assert_eq!(server.bounced, []);
 }
 
-// --- those who call ---
+// --- calling servers ---
 
 const MESSAGE: &str = "<message from='romeo@a.example/x' to='juliet@b.example'/>";
 
@@ -287,7 +287,7 @@ fn a_stream_goes_on_for_the_domain_that_it_was_of_and_once() {
         if !is_alive {
             server.servers.closed(old, "closed");
         }
-        // Somebody else knows the name, or nobody does.
+        // Another server knows the id, or none does.
         let other = server.proven(hostile::address(2), "c.example");
         assert!(server.hear(other, resume(&id)).contains("item-not-found"));
         let new = server.proven(hostile::address(1), "a.example");
@@ -295,12 +295,12 @@ fn a_stream_goes_on_for_the_domain_that_it_was_of_and_once() {
         let said = server.hear(new, resume(&id));
         assert_eq!(said, format!("<resumed xmlns='urn:xmpp:sm:3' previd='{id}' h='3'/>"));
         assert_eq!(server.gone.contains(&old), is_alive);
-        // What still comes over the old connection doesn't count.
+        // Further input from the old connection doesn't count.
         server.hear(old, MESSAGE);
         server.hear(new, MESSAGE);
         assert_eq!(server.hear(new, "<r xmlns='urn:xmpp:sm:3'/>"), ack(4));
         assert_eq!(server.delivered.len(), 4);
-        // Nor is it resumed twice.
+        // It can't be resumed twice.
         let third = server.proven(hostile::address(1), "a.example");
         assert!(server.hear(third, resume(&id)).contains("h='4'") && server.gone.contains(&new));
     }
@@ -313,7 +313,7 @@ fn only_who_has_proven_a_domain_is_acknowledged_anything() {
     for element in ["<enable xmlns='urn:xmpp:sm:3' resume='true'/>", &resume("x"), "<r xmlns='urn:xmpp:sm:3'/>"] {
         assert!(server.hear(key, element).contains("unexpected-request"), "{element}");
     }
-    // And it may not ask for ever.
+    // The number of requests is limited.
     server.hear(key, resume("x").repeat(5));
     assert!(server.gone.contains(&key));
 }

@@ -13,7 +13,7 @@ const OFFER: &str = "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:
                      </mechanisms><bidi xmlns='urn:xmpp:features:bidi'/></stream:features>";
 const ENABLE: &str = "<enable xmlns='urn:xmpp:sm:3' resume='true'/>";
 
-/// Returns a server that has called as `a.example`, asks for both directions and has proven itself.
+/// Returns a server that has called as `a.example`, requested both directions and proven itself.
 fn called(request: &str) -> (HostileRig, ConnectionKey) {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     let key = server.secured(address(1), "a.example", Ok(Names::of(&["a.example"])));
@@ -96,7 +96,7 @@ fn nothing_is_sent_to_a_domain_that_is_not_proven() {
     server.send("romeo@a.example", "early");
     server.advance(10_000);
     assert!(!server.said_to(key).contains("<message"), "neither is proven");
-    // A verdict that it gives itself is none.
+    // Its own verdict doesn't count.
     for name in ["result", "verify"] {
         let verdict = format!("<db:{name} from='a.example' to='b.example' id='x' type='valid'/>");
         assert_eq!(server.hear(key, verdict), "");
@@ -131,7 +131,7 @@ fn answers_leave_for_the_proven_domain_alone() {
     assert_eq!(server.looked_up, ["x.a.example", "example", "a.example"]);
 }
 
-/// Under both namespaces: some servers ask with that of the feature.
+/// Under both namespaces: some servers use that of the feature in the request.
 #[test]
 fn a_server_that_agrees_on_nothing_is_answered_a_little_later() {
     for request in [BIDI, "<bidi xmlns='urn:xmpp:features:bidi'/>"] {
@@ -201,7 +201,7 @@ fn who_was_called_says_nothing_before_it_has_let_us_in() {
     let (mut server, key, _) = calling();
     assert!(server.hear(key, message("romeo@a.example", "juliet@b.example")).contains("not-authorized"));
     assert_eq!(server.delivered, []);
-    // And nothing at all if it wasn't asked.
+    // Nothing is sent at all if it wasn't requested.
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
@@ -211,7 +211,7 @@ fn who_was_called_says_nothing_before_it_has_let_us_in() {
     assert_eq!(server.delivered, []);
 }
 
-/// Verdicts that nobody has asked for could travel both ways now (§4).
+/// Unrequested verdicts could travel both ways now (§4).
 #[test]
 fn who_was_called_proves_no_other_domain_on_our_stream() {
     let (mut server, key) = ready();
@@ -229,7 +229,7 @@ fn who_was_called_proves_no_other_domain_on_our_stream() {
     assert!(server.hear(key, message("romeo@c.example", "juliet@b.example")).contains("invalid-from"));
 }
 
-/// Some close the stream (ejabberd 24.10 to 26.04).
+/// Some servers close the stream (ejabberd 24.10 to 26.04).
 #[test]
 fn a_server_that_can_t_bear_the_request_is_not_asked_again() {
     let (mut server, key, _) = calling();

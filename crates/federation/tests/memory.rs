@@ -51,7 +51,7 @@ fn each_connection_has_its_price() {
     ];
     for (state, most, reach) in states {
         let mut server = HostileRig::new(PeerPolicy::Dialback);
-        // What the server itself has grown to is not the strangers'.
+        // The server's own growth isn't caused by strangers.
         let first = reach(&mut server, 0);
         assert!(!server.gone.contains(&first));
         let before = ALLOCATED.current_usage();
@@ -64,10 +64,10 @@ fn each_connection_has_its_price() {
     }
 }
 
-/// The name of a kind of streams, the most bytes of one, and how one is opened.
+/// The name of a kind of stream, the most bytes of one, and a function that opens one.
 type StreamKind<'k> = (&'static str, usize, &'k mut dyn FnMut(&mut HostileRig, u8));
 
-/// Counts streams in use on which nothing happens, without the system's part and that of TLS.
+/// Counts the bytes of idle streams in use, without those of the system and of TLS.
 fn each_idle_stream_has_its_price() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     let mut called = |server: &mut HostileRig, number: u8| {
@@ -83,7 +83,7 @@ fn each_idle_stream_has_its_price() {
         server.send(&format!("romeo@{domain}"), "1");
         let key = server.welcome(&domain);
         assert!(server.bounced.is_empty());
-        // What the test itself remembers.
+        // The test's own memory.
         server.dns.clear();
         server.calls.clear();
         server.looked_up.clear();
@@ -121,7 +121,7 @@ fn no_element_is_blown_up() {
         println!("{}: {most} bytes", &element[..20]);
         assert!(most <= 8 * ELEMENT, "{most} bytes for {}", &element[..60]);
     }
-    // The same of a server that is called, which has proven nothing either.
+    // The same for a called server, which has proven nothing either.
     let features = format!("<stream:features>{}</stream:features>", full("<b xmlns='x'/>"));
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
@@ -142,7 +142,7 @@ fn what_ends_leaves_nothing() {
             server.hear(key, format!("<a b='{}", "c".repeat(usize::from(number) * 20)));
             server.servers.closed(key, "closed");
         }
-        // What the test itself remembers.
+        // The test's own memory.
         server.gone.clear();
         server.advance(10_000);
     };
@@ -158,7 +158,7 @@ fn what_ends_leaves_nothing() {
     assert_eq!((server.servers.len(), server.servers.ways()), (0, 0));
 }
 
-/// Returns how many bytes more than before were allocated at a time.
+/// Returns the peak of allocated bytes above the level before.
 fn peak(work: impl FnOnce()) -> usize {
     let before = ALLOCATED.current_usage();
     ALLOCATED.reset_peak_usage();

@@ -1,8 +1,9 @@
-//! Tests randomly composed and damaged conversations: nothing counts that isn't proven, and it
-//! doesn't matter how the bytes are cut. `ROOKERY_MUTATIONS` has the number of conversations.
+//! Tests randomly composed and damaged conversations: nothing counts that isn't proven, and the
+//! result doesn't depend on how the bytes are cut. `ROOKERY_MUTATIONS` has the number of
+//! conversations.
 //!
-//! The fuzz target `federation` does the same with a compiler that knows which bytes matter; this
-//! one needs none, and knows what peers say.
+//! The fuzz target `federation` does the same with instrumented code that shows which bytes matter;
+//! this test needs no such compiler, and knows the protocol.
 
 #[allow(dead_code, reason = "other tests play more of the peers")]
 mod hostile;
@@ -68,7 +69,7 @@ const PIECES: [&str; 34] = [
     "<a:b xmlns:a='c'/>",
 ];
 
-/// A conversation: the peer has called or was called, has TLS or not, and says so.
+/// A conversation: the peer has called or was called, with or without TLS.
 struct Case {
     is_called: bool,
     policy: PeerPolicy,
@@ -84,7 +85,7 @@ fn case(draw: &mut MutationNumbers) -> Case {
     let is_called = draw.below(2) == 0;
     let mut text = String::new();
     if draw.below(2) == 0 {
-        // A good login comes first, so that what follows is heard.
+        // A good login comes first, so that later input is handled.
         let offer = PIECES[25];
         text += &if is_called {
             let login = if draw.below(2) == 0 { offer } else { EXTERNAL_FEATURE };
@@ -119,7 +120,7 @@ fn case(draw: &mut MutationNumbers) -> Case {
     Case { is_called, policy, shown, is_named, bytes }
 }
 
-/// The outcome of a conversation, without the ids that are made by chance.
+/// The outcome of a conversation, without random ids.
 #[derive(Debug, PartialEq, Eq)]
 struct MutationOutcome {
     said: usize,
@@ -157,8 +158,8 @@ fn converse(case: &Case, cut: usize) -> MutationOutcome {
     said += hear(&mut server, key, &case.bytes[..cut]);
     said += hear(&mut server, key, &case.bytes[cut..]);
     let is_over = server.gone.contains(&key);
-    // What waits for a stream of ours leaves between two pieces, and not before its end in one.
-    // What is stored by the end of a stream is acknowledged there: no stanza of the same piece.
+    // Stanzas that wait for a stream of ours leave between two pieces, and not before its end in
+    // one. Stanzas stored by the end of a stream are acknowledged there: none of the same piece.
     let is_managed = case.bytes.windows(8).any(|part| part == b"<enable ");
     said *= usize::from(!case.is_called && !is_managed);
     MutationOutcome { said, delivered: server.delivered, looked_up: server.looked_up, is_over }
@@ -179,14 +180,14 @@ fn nothing_counts_that_is_not_proven_however_a_conversation_goes() {
         let whole = converse(&case, 0);
         let cut = draw.below(case.bytes.len() + 1);
         let parts = converse(&case, cut);
-        // Bytes behind a request for TLS are refused in the same piece, unread in the next; DNS
-        // answers between two pieces, and not within one.
+        // Bytes after a request for TLS are refused in the same piece, and unread in the next; DNS
+        // answers between two pieces, not within one.
         let is_asked = case.is_named && text.contains("<db:result");
         if !text.contains("starttls") && !text.contains("<proceed") && !is_asked {
             assert_eq!(whole, parts, "seed {seed}, cut at {cut}: {text}");
         }
         let is_certified = matches!(case.shown, Some(Ok(_)));
-        // Who was called is where DNS says; that is enough where dialback is.
+        // A called server is found through DNS; that is enough if dialback is.
         let is_believed = case.is_called && case.policy != PeerPolicy::Certificate;
         for (sender, to) in whole.delivered.iter().chain(&parts.delivered) {
             let domain = |text: &str| Jid::parse(text).expect("an address").domain().to_owned();

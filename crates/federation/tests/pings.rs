@@ -1,5 +1,5 @@
-//! Tests servers without acknowledgements: the answers to pings show what has arrived, and the
-//! rest is bounced when a connection breaks.
+//! Tests servers without acknowledgements: the answers to pings show which stanzas have arrived,
+//! and the rest are bounced when a connection breaks.
 
 #[allow(dead_code, reason = "other tests play more of the peers")]
 mod hostile;
@@ -7,7 +7,7 @@ mod hostile;
 use hostile::{HostileRig, address, at};
 use rookery_federation::{ConnectionKey, PeerPolicy};
 
-/// Returns a server that calls `a.example`, which knows no acknowledgements, and has sent `1` to
+/// Returns a server that calls `a.example`, which supports no acknowledgements, and has sent `1` to
 /// `3`.
 fn scene() -> (HostileRig, ConnectionKey) {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
@@ -54,7 +54,7 @@ fn what_no_answer_stands_behind_comes_back_when_the_connection_breaks() {
     server.send("romeo@a.example", "4");
     breaks(&mut server, key);
     assert_eq!(server.bounced, [("4".into(), "remote-server-timeout".into())]);
-    // Without any answer nobody knows of any.
+    // Without any answer, none are known to have arrived.
     let (mut server, key) = scene();
     server.advance(2_000);
     breaks(&mut server, key);
@@ -62,7 +62,8 @@ fn what_no_answer_stands_behind_comes_back_when_the_connection_breaks() {
     assert_eq!(server.servers.waiting(), 0);
 }
 
-/// An error is an answer, too: a server that refuses pings has read what came before all the same.
+/// An error is an answer, too: a server that refuses pings has read the earlier stanzas all the
+/// same.
 #[test]
 fn an_error_is_an_answer() {
     let (mut server, key) = scene();
@@ -103,7 +104,7 @@ fn answers_of_others_and_with_other_ids_count_for_nothing() {
     assert_eq!(back(&server), ["1", "2", "3"]);
 }
 
-/// Stanzas that have left while an answer was on its way are asked about, too, if nothing follows.
+/// Stanzas that have left while an answer was on its way are checked, too, if no others follow.
 #[test]
 fn a_late_answer_is_followed_by_another_ping() {
     let (mut server, key) = scene();
@@ -123,7 +124,7 @@ fn a_late_answer_is_followed_by_another_ping() {
     assert_eq!(back(&server), [""; 0]);
 }
 
-/// A ping leaves once in a while, and only behind what somebody would miss.
+/// A ping leaves once in a while, and only after stanzas whose loss would matter.
 #[test]
 fn pings_are_few() {
     let (mut server, key) = scene();
@@ -145,7 +146,7 @@ fn pings_are_few() {
         server.hear(theirs, answer(&asked(&said)));
     }
     assert_eq!(server.servers.waiting(), 0);
-    // Nobody is told that a presence or an answer is lost.
+    // Senders aren't told about the loss of a presence or an answer.
     for text in ["<presence from='juliet@b.example/x'/>", "<iq type='result' id='1' from='juliet@b.example/x'/>"] {
         server.send_text("romeo@a.example", text);
     }
@@ -157,8 +158,8 @@ fn pings_are_few() {
     assert_eq!(back(&server), [""; 0]);
 }
 
-/// Nothing is asked of a server any more that answers nothing, and nothing is made of it: its
-/// stream goes on.
+/// A server that answers nothing isn't pinged any more, and has no disadvantage: its stream
+/// continues.
 #[test]
 fn a_server_that_answers_no_ping_is_left_alone() {
     let (mut server, key) = scene();
@@ -185,7 +186,7 @@ fn a_server_that_answers_no_ping_is_left_alone() {
     asked(&server.said_to(key));
 }
 
-/// A stream that ends in good order has been read, whichever side ends it.
+/// A stream that ends properly has been read, whichever side ends it.
 #[test]
 fn a_stream_that_ends_in_good_order_has_arrived() {
     let (mut server, key) = scene();
@@ -199,7 +200,7 @@ fn a_stream_that_ends_in_good_order_has_arrived() {
     server.servers.stop();
     server.run();
     assert_eq!((back(&server), server.servers.waiting()), (vec![], 0));
-    // One that ends with an error has perhaps read nothing.
+    // One that ends with an error may not have been read.
     let (mut server, key) = scene();
     server
         .hear(key, "<stream:error><internal-server-error xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error>");
@@ -212,7 +213,7 @@ fn a_stream_that_ends_in_good_order_has_arrived() {
     assert_eq!((back(&server), server.servers.waiting()), (vec![], 0));
 }
 
-/// Stanzas that are kept until an answer comes are bounded, and never keep others from leaving.
+/// Stanzas that wait for an answer are bounded, and never keep others from leaving.
 #[test]
 fn what_waits_for_an_answer_is_bounded() {
     let (mut server, key) = scene();
@@ -221,7 +222,7 @@ fn what_waits_for_an_answer_is_bounded() {
         assert!(server.said_to(key).contains(&format!("id='{number}'")));
         assert!(server.servers.waiting() <= 257 * 1024);
     }
-    // An answer to what was given up long ago changes nothing.
+    // An answer about stanzas that were given up long ago changes nothing.
     server.advance(2_000);
     let id = asked(&server.said_to(key));
     for number in 0..1_000 {

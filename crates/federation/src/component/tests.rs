@@ -9,8 +9,8 @@ impl Ours for NothingShown {
     }
 }
 
-/// Plays a stream of the component `bridge.example` with the secret `secret`, cut at a place, and
-/// what the server said.
+/// Plays a stream of the component `bridge.example` with the secret `secret`, cut at a place;
+/// returns the machine and the server's output.
 fn play(cut: usize, made: impl FnOnce(&str) -> String) -> (ComponentStream, Vec<String>, String) {
     let mut settings = FederationSettings::new(crate::Secret::new(b"x"));
     let secret = ComponentSecret::new(b"secret");

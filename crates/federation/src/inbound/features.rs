@@ -1,4 +1,4 @@
-//! The features that an incoming stream offers its peer, and by which proof.
+//! The features that an incoming stream offers its peer, and the proof that they allow.
 
 use rookery_xml::{Writer, ns};
 
@@ -9,7 +9,7 @@ use crate::settings::PeerPolicy;
 use crate::stream_id;
 
 impl Inbound {
-    /// Writes the head of our direction, with a new id.
+    /// Writes our header, with a new id.
     pub(super) fn write_own_header(&mut self, versioned: bool, out: &mut Vec<u8>) {
         self.id = stream_id();
         write_header(self.local.as_deref(), self.remote.as_deref(), Some(&self.id), versioned, out);
@@ -23,7 +23,7 @@ impl Inbound {
         self.remote.as_deref().map_or(rules.policy, |remote| self.settings.policy_for(local, remote))
     }
 
-    /// Writes what the stream offers now (RFC 6120 §4.3.2).
+    /// Writes the features that the stream offers now (RFC 6120 §4.3.2).
     pub(super) fn write_features(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"<stream:features>");
         let policy = self.policy();

@@ -1,11 +1,11 @@
-//! Acknowledges a peer's stanzas (XEP-0198), so that neither side has to guess what has arrived
+//! Acknowledges a peer's stanzas (XEP-0198), so that both sides know which stanzas have arrived
 //! when a connection breaks.
 //!
 //! # Invariants
 //!
 //! - A stanza counts if it was handed on from this very stream, or from the one that it continues,
-//!   and the store has everything that came of it ([`rookery_hub::custody`]): a server that dies
-//!   has acknowledged nothing that is lost with it.
+//!   and the store has everything that resulted from it ([`rookery_hub::custody`]): a server that
+//!   dies has acknowledged nothing that is lost with it.
 //! - Only a peer that has proven a domain gets acknowledgements, and it can only continue streams
 //!   of that domain.
 
@@ -21,9 +21,9 @@ use crate::settings::PeerPolicy;
 pub(crate) struct ManagedInbound {
     /// Stanzas that were handed on, modulo 2^32, and how many of them are settled (§4).
     pub ledger: Ledger,
-    /// The count that the peer was told last.
+    /// The last count sent to the peer.
     told: u32,
-    /// The count that the peer has asked for and not been told.
+    /// The count that the peer has requested and not been sent.
     asked: Option<u32>,
     /// Stanzas of ours that the peer has handled, modulo 2^32.
     pub answered: u32,
@@ -31,7 +31,7 @@ pub(crate) struct ManagedInbound {
     pub id: Option<Box<str>>,
 }
 
-/// The word that a peer was told when the store had done its part.
+/// The element that a peer was sent once the store was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
     Acknowledgement,
@@ -39,8 +39,8 @@ pub(crate) enum Said {
 }
 
 impl Inbound {
-    /// Tells whether the peer may ask for acknowledgements now, or after a dialback for which there
-    /// are no other features.
+    /// Returns whether the peer may ask for acknowledgements now, or after dialback, which is
+    /// followed by no other features.
     pub(super) fn may_be_managed(&self) -> bool {
         match &self.tls {
             _ if self.has_proven() => true,
@@ -49,7 +49,7 @@ impl Inbound {
         }
     }
 
-    /// Takes an element of stream management.
+    /// Handles an element of stream management.
     pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<InboundEvent> {
         let is_first = self.has_proven() && self.managed.is_none() && self.resuming.is_none();
         match element.name() {
@@ -69,8 +69,8 @@ impl Inbound {
         }
     }
 
-    /// Answers [`InboundEvent::Enable`]: stanzas count from now on. With an id the stream may be
-    /// resumed for so many seconds.
+    /// Answers [`InboundEvent::Enable`]: stanzas count from now on. With an id, the stream may be
+    /// resumed for this many seconds.
     pub(crate) fn enabled(&mut self, id: Option<Box<str>>, seconds: u64, out: &mut Vec<u8>) {
         let mut enabled = Writer::with_ns("enabled", ns::SM);
         if let Some(id) = &id {
@@ -80,8 +80,8 @@ impl Inbound {
         self.managed = Some(ManagedInbound { id, ..ManagedInbound::default() });
     }
 
-    /// Answers [`InboundEvent::Resume`]: this stream goes on where the other one was, of which we
-    /// have handled the first number of stanzas and the peer the second one.
+    /// Answers [`InboundEvent::Resume`]: this stream continues another one, on which we have
+    /// handled `handled` stanzas and the peer `answered`.
     pub(crate) fn resumed(&mut self, id: Box<str>, handled: u32, answered: u32, out: &mut Vec<u8>) {
         let mut resumed = Writer::with_ns("resumed", ns::SM);
         resumed.attr("previd", &id).attr("h", &handled.to_string());
@@ -95,21 +95,21 @@ impl Inbound {
         });
     }
 
-    /// Answers [`InboundEvent::Resume`]: nothing is known of such a stream. `Some` if the peer has
+    /// Answers [`InboundEvent::Resume`]: no such stream is known. Returns `Some` if the peer has
     /// asked too often.
     pub(crate) fn not_resumed(&mut self, out: &mut Vec<u8>) -> Option<InboundEvent> {
         self.refuse(&Condition::ItemNotFound, out)
     }
 
-    /// Returns what may be resumed elsewhere when this stream is gone: nothing of it counts here
-    /// any more.
+    /// Returns the state that may be resumed elsewhere when this stream is gone: no more stanzas
+    /// count here.
     pub(crate) fn take_managed(&mut self) -> Option<ManagedInbound> {
         // A peer that has closed the stream resumes nothing, but our own stanzas may be resumed.
         let may_resume = !self.is_finished || self.reverse.is_some();
         self.managed.take_if(|managed| managed.id.is_some() && may_resume)
     }
 
-    /// Returns what the stream is called, if it may be resumed.
+    /// Returns the id of the stream, if it may be resumed.
     pub(crate) fn managed_id(&self) -> Option<&str> {
         self.managed.as_ref().and_then(|managed| managed.id.as_deref())
     }
@@ -119,20 +119,20 @@ impl Inbound {
         self.managed.as_ref()
     }
 
-    /// Returns the same to be changed.
+    /// Returns the same, mutable.
     pub(crate) fn managed_mut(&mut self) -> Option<&mut ManagedInbound> {
         self.managed.as_mut()
     }
 
-    /// Tells the peer what has arrived before the stream ends, if it doesn't know.
+    /// Sends the peer the last acknowledgement before the stream ends, if it lacks that.
     pub(super) fn acknowledge(&mut self, out: &mut Vec<u8>) {
         if self.managed.as_mut().is_some_and(|managed| managed.told != managed.ledger.look()) {
             self.tell(out);
         }
     }
 
-    /// Tells the peer what it has asked for, if the store has all of that by now, or at last what
-    /// it has. `false` if it isn't told.
+    /// Sends the peer the requested acknowledgement, if the store has everything by now, or finally
+    /// for the stanzas that it has. Returns `false` if nothing is sent.
     fn tell_asked(&mut self, is_last: bool, out: &mut Vec<u8>) -> bool {
         let Some(managed) = self.managed.as_mut().filter(|_| !self.is_closing) else { return true };
         let Some(asked) = managed.asked else { return true };
@@ -143,19 +143,19 @@ impl Inbound {
         is_told
     }
 
-    /// Tells whether the store is still at work on what the peer has sent.
+    /// Returns whether the store is still at work on the peer's stanzas.
     pub(super) fn is_unsettled(&mut self) -> bool {
         self.managed.as_mut().is_some_and(|managed| managed.ledger.look() != managed.ledger.handled())
     }
 
-    /// Ends the stream when the store has all that came on it.
+    /// Ends the stream once the store has everything that arrived on it.
     pub(super) fn settle(&mut self) -> InboundEvent {
         self.phase = InboundPhase::Settling;
         InboundEvent::Asked
     }
 
-    /// Says what had to wait for the store, if that has done its part, or at last without: an
-    /// acknowledgement, or the end of the stream. `None` if nothing is said.
+    /// Sends the acknowledgement or the end that had to wait for the store, if that is done or the
+    /// wait is over. Returns `None` if nothing is sent.
     pub(crate) fn tell_settled(&mut self, is_last: bool, out: &mut Vec<u8>) -> Option<Said> {
         if self.phase != InboundPhase::Settling {
             return self.tell_asked(is_last, out).then_some(Said::Acknowledgement);
@@ -178,7 +178,7 @@ impl Inbound {
     }
 }
 
-/// Tells whether a count has come to another one, both modulo 2^32.
+/// Returns whether a count has reached another one, both modulo 2^32.
 pub(crate) fn reaches(count: u32, other: u32) -> bool {
     other.wrapping_sub(count).cast_signed() <= 0
 }

@@ -1,4 +1,4 @@
-//! Judges the proofs of a peer for a domain: by its certificate, in SASL or in dialback, or by a
+//! Checks a peer's proofs of a domain: by its certificate, in SASL or in dialback, or by a
 //! key that the domain's server knows.
 
 use base64::Engine;
@@ -33,9 +33,9 @@ impl Inbound {
         })
     }
 
-    /// Returns the error with which the stream has to end by the settings of now, and the words for
-    /// it: the host that it is for is gone or doesn't communicate with those for whom it speaks, or
-    /// isn't content with their proofs.
+    /// Returns the error with which the stream has to end under the current settings, and its text:
+    /// the host that it is for is gone, doesn't communicate with the stream's domains, or needs
+    /// better proofs.
     pub(crate) fn objection(&self, ours: &dyn Ours) -> Option<(StreamError, Option<&str>)> {
         let (settings, local) = (&self.settings, self.local.as_deref()?);
         if !settings.shows(local, ours) {
@@ -50,7 +50,7 @@ impl Inbound {
         }
     }
 
-    /// Remembers the certificate that the peer has shown, for the case that DNS names it.
+    /// Remembers the certificate that the peer has shown, since DNS may name it.
     pub(crate) fn shows(&mut self, shown: Fingerprints) {
         self.shown = Some(Box::new(shown));
     }
@@ -60,7 +60,7 @@ impl Inbound {
         self.settings.dane && self.shown.is_some()
     }
 
-    /// Takes the certificate of the peer for proof if it is one of those that DNS names.
+    /// Accepts the certificate of the peer as proof if DNS names it.
     pub(crate) fn associate<'a>(&mut self, named: impl IntoIterator<Item = &'a Associations>) -> Option<&Names> {
         let shown = self.shown.as_deref().filter(|_| self.settings.dane)?;
         let names = named.into_iter().find_map(|associations| associations.of_caller(shown))?;
@@ -71,7 +71,7 @@ impl Inbound {
         self.tls.as_ref()?.as_ref().ok()
     }
 
-    /// Judges SASL EXTERNAL (XEP-0178 §3), the only mechanism between servers.
+    /// Handles SASL EXTERNAL (XEP-0178 §3), the only mechanism between servers.
     pub(super) fn auth(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<InboundEvent> {
         if !self.proven.is_empty() {
             return Some(self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out));
@@ -83,7 +83,7 @@ impl Inbound {
             return self.not_authenticated("not-authorized", out);
         };
         let text = element.text();
-        // No text and `=` stand for the name in the header; some peers send nothing else.
+        // No text and `=` stand for the name in the header; some peers send only that.
         if !matches!(text.trim(), "" | "=") {
             let decoded = STANDARD.decode(text.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let Some(name) = decoded else { return self.not_authenticated("incorrect-encoding", out) };
@@ -106,7 +106,7 @@ impl Inbound {
         self.failed(failure, out)
     }
 
-    /// Refuses a request. Both sides may go on, but not for ever.
+    /// Refuses a request. Both sides may continue, up to a limit.
     pub(super) fn failed(&mut self, failure: Writer, out: &mut Vec<u8>) -> Option<InboundEvent> {
         out.extend_from_slice(failure.finish().bytes());
         self.failures += 1;
@@ -114,7 +114,7 @@ impl Inbound {
             .then(|| self.fail(&StreamError::PolicyViolation, Some("Too many failures."), out))
     }
 
-    /// Takes a request to be allowed to send from a domain (XEP-0220 §2.2.1).
+    /// Handles a request to send from a domain (XEP-0220 §2.2.1).
     pub(super) fn result(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<InboundEvent> {
         if self.asks_too_much() {
             return Some(self.fail(&StreamError::PolicyViolation, Some("Too many dialback requests."), out));
@@ -146,7 +146,7 @@ impl Inbound {
         if self.tls.is_none() && policy != PeerPolicy::Plain {
             return Err(Condition::PolicyViolation);
         }
-        // By the same rules as for EXTERNAL, unless DNS names the certificate.
+        // The same rules as for EXTERNAL, unless DNS names the certificate.
         let is_certified = self.is_certified(&from);
         if policy == PeerPolicy::Certificate && !is_certified && !self.may_be_named() {
             return Err(Condition::NotAuthorized);

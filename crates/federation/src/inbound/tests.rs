@@ -40,7 +40,7 @@ impl InboundPeer {
         }
     }
 
-    /// Sends bytes, and returns what comes back.
+    /// Sends bytes, and returns the reply.
     fn send(&mut self, bytes: &str) -> String {
         let mut rest = bytes.as_bytes();
         let mut out = Vec::new();
@@ -136,7 +136,7 @@ fn external_is_for_certificates_of_the_domain_alone() {
     }
     let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
     assert!(peer.send(HEADER).contains("EXTERNAL"));
-    // Another name than the header's, though the certificate has it.
+    // A name that differs from the header's, though the certificate has it.
     let auth =
         |text: &str| format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='EXTERNAL'>{text}</auth>");
     assert!(peer.send(&auth(&STANDARD.encode("c.example"))).contains("<invalid-authzid/>"));
@@ -380,7 +380,7 @@ fn it_does_not_matter_how_the_bytes_are_cut() {
     assert_eq!(peer.delivered.len(), 3);
 }
 
-/// A stanza that is too deep or too large ends the stream at the door: nothing of it is stored, and
+/// A stanza that is too deep or too large ends the stream on arrival: nothing of it is stored, and
 /// no server dies of it later.
 #[test]
 fn what_is_too_deep_or_too_large_is_never_handed_on() {

@@ -7,23 +7,23 @@ use rookery_xml::{Element, Writer, ns};
 use super::{Outbound, OutboundEvent, OutboundPhase};
 use crate::inbound::{handled, reaches};
 
-/// The agreement that the two have come to.
+/// The two sides' agreement on acknowledgements.
 #[derive(Debug, Default)]
 pub(super) struct AcksAgreement {
-    /// The peer's features have them.
+    /// True if the peer offers them.
     pub(super) are_offered: bool,
-    /// The peer has agreed to them.
+    /// True if the peer has agreed to them.
     pub(super) are_on: bool,
-    /// The peer's name for the stream that this one is to continue, and then for this one if it can
-    /// be resumed.
+    /// The peer's id of the stream to be continued, and afterwards of this one if it can be
+    /// resumed.
     pub(super) id: Option<Box<str>>,
     /// The peer's stanzas that were handed on, modulo 2^32, and how many of them are settled (§4).
     ledger: Ledger,
-    /// The count that the peer was told last.
+    /// The last count sent to the peer.
     told: u32,
-    /// The count that the peer has asked for and not been told.
+    /// The count that the peer has requested and not been sent.
     asked: Option<u32>,
-    /// That one is lost, and so many of its stanzas were handled if the peer knows.
+    /// Set if the earlier stream is lost, with the number of its handled stanzas if the peer knows.
     lost: Option<Option<u32>>,
 }
 
@@ -35,8 +35,8 @@ impl AcksAgreement {
 }
 
 impl Outbound {
-    /// Goes on when the peer knows who we are. No stanza leaves before it has agreed to
-    /// acknowledgements: of one that leaves earlier nobody could tell whether it has arrived.
+    /// Continues once the peer has accepted our identity. No stanza leaves before the peer has
+    /// agreed to acknowledgements, since the fate of an earlier one would be unknown.
     pub(super) fn logged_in(&mut self, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         match &self.acks.id {
             Some(_) if self.acks.are_offered => {
@@ -51,9 +51,9 @@ impl Outbound {
         }
     }
 
-    /// Answers [`OutboundEvent::Counting`]: so many stanzas of the peer were handled on the stream
-    /// that is to be resumed, all of them settled. `None` if nobody knows any more: then there is
-    /// nothing to agree on, and the peer is asked for a new stream.
+    /// Answers [`OutboundEvent::Counting`] with the number of the peer's stanzas that were handled
+    /// on the stream to be resumed, all of them settled. With `None` the number is lost: then there
+    /// is nothing to agree on, and the peer is asked for a new stream.
     pub(crate) fn resume(&mut self, handled: Option<u32>, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         if self.phase != OutboundPhase::Counting {
             return None;
@@ -71,12 +71,12 @@ impl Outbound {
         None
     }
 
-    /// Tells whether a stream is to be resumed whose count isn't known yet.
+    /// Returns whether a stream is to be resumed whose count isn't known yet.
     pub(crate) fn is_counting(&self) -> bool {
         self.phase == OutboundPhase::Counting
     }
 
-    /// Tells whether the peer was asked to let a stream go on, or to begin a new one.
+    /// Returns whether the peer was asked to resume a stream, or to begin a new one.
     pub(crate) fn has_agreed(&self) -> bool {
         matches!(self.phase, OutboundPhase::Resuming | OutboundPhase::Enabling | OutboundPhase::Ready)
     }
@@ -98,7 +98,7 @@ impl Outbound {
         self.acks.lost.map_or(OutboundEvent::Ready, OutboundEvent::NotResumed)
     }
 
-    /// Takes the answer to `<resume/>` (§5).
+    /// Handles the answer to `<resume/>` (§5).
     pub(super) fn resumption(&mut self, name: &str, answer: &Element, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         let handled = handled(answer);
         match (name, handled) {
@@ -115,7 +115,7 @@ impl Outbound {
         }
     }
 
-    /// Takes the answer to `<enable/>` (§3).
+    /// Handles the answer to `<enable/>` (§3).
     pub(super) fn enabled(&mut self, name: &str, answer: &Element) -> Option<OutboundEvent> {
         match name {
             "enabled" => {
@@ -146,15 +146,15 @@ impl Outbound {
         }
     }
 
-    /// Tells the peer what has arrived before the stream ends, if it doesn't know.
+    /// Sends the peer the last acknowledgement before the stream ends, if it lacks that.
     pub(super) fn acknowledge(&mut self, out: &mut Vec<u8>) {
         if self.acks.are_on && self.acks.told != self.acks.ledger.look() {
             self.tell(out);
         }
     }
 
-    /// Tells the peer what it has asked for, if the store has all of that by now, or at last what
-    /// it has. `false` if it isn't told.
+    /// Sends the peer the requested acknowledgement, if the store has everything by now, or finally
+    /// for the stanzas that it has. Returns `false` if nothing is sent.
     pub(crate) fn tell_asked(&mut self, is_last: bool, out: &mut Vec<u8>) -> bool {
         let Some(asked) = self.acks.asked.filter(|_| !self.is_closing && self.phase == OutboundPhase::Ready) else {
             return true;
@@ -172,8 +172,8 @@ impl Outbound {
         out.extend_from_slice(format!("<a xmlns='urn:xmpp:sm:3' h='{}'/>", self.acks.told).as_bytes());
     }
 
-    /// Returns what may be resumed of the peer's direction when this stream is gone: its name, and
-    /// how many of its stanzas were handed on. No more of them counts here.
+    /// Returns the state of the peer's direction that may be resumed when this stream is gone: its
+    /// id, and the number of its stanzas. No more of them count here.
     pub(crate) fn take_handled(&mut self) -> Option<(Box<str>, Balance)> {
         let is_named = self.may_be_resumed();
         self.is_deaf = true;
@@ -181,7 +181,7 @@ impl Outbound {
         Some((id, std::mem::take(&mut self.acks.ledger).end()))
     }
 
-    /// Tells whether the peer's direction can be resumed.
+    /// Returns whether the peer's direction can be resumed.
     pub(crate) fn may_be_resumed(&self) -> bool {
         self.is_bidi && (self.acks.are_on || self.phase == OutboundPhase::Resuming) && !self.is_deaf
     }
@@ -189,5 +189,5 @@ impl Outbound {
 
 /// The request for an acknowledgement (§4).
 pub(crate) const REQUEST: &[u8] = b"<r xmlns='urn:xmpp:sm:3'/>";
-/// The most bytes of what a peer may call a stream: it is kept.
+/// The most bytes of an id that the peer gives a stream, since it is kept.
 const MAX_ID: usize = 1000;

@@ -11,7 +11,7 @@ use crate::dialback::{self, Dialback, DialbackAnswer};
 use crate::inbound::{STREAM_LIMITS, domain};
 
 impl Outbound {
-    /// Asks for both directions where they are offered, before we say who we are (XEP-0288 §2.2).
+    /// Requests both directions if they are offered, before we identify ourselves (XEP-0288 §2.2).
     pub(super) fn ask_for_bidi(&mut self, features: &Element, out: &mut Vec<u8>) {
         if !self.is_bidi && !self.avoids_bidi && self.settings.bidi && features.child("bidi", BIDI_FEATURE).is_some() {
             let mut bidi = Writer::with_ns("bidi", BIDI);
@@ -34,7 +34,7 @@ impl Outbound {
         let limit = |name| limits.and_then(|limits| limits.child_text(name, STREAM_LIMITS)?.trim().parse::<u64>().ok());
         self.longest = limit("max-bytes").map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         self.most_idle_ms = limit("idle-seconds").map_or(u64::MAX, |seconds| seconds.saturating_mul(1000));
-        // Who logs in by dialback gets no others afterwards.
+        // A login by dialback is followed by no other features.
         self.acks.are_offered = features.child("sm", ns::SM).is_some();
         if is_logged_in {
             return self.logged_in(out);
@@ -59,7 +59,7 @@ impl Outbound {
         let has_external = mechanisms
             .is_some_and(|mechanisms| mechanisms.children().any(|mechanism| mechanism.text().trim() == "EXTERNAL"));
         if has_external && self.tls.is_some() && !self.was_refused {
-            // Some need the name in it, though the header has it (XEP-0178 §3).
+            // Some servers need the name in it, though the header has it (XEP-0178 §3).
             let mut auth = Writer::with_ns("auth", ns::SASL);
             auth.attr("mechanism", "EXTERNAL").text(&STANDARD.encode(self.local.as_bytes()));
             out.extend_from_slice(auth.finish().bytes());
@@ -83,7 +83,7 @@ impl Outbound {
         None
     }
 
-    /// Takes the answer to our request (XEP-0220 §2.1.1).
+    /// Handles the answer to our request (XEP-0220 §2.1.1).
     pub(super) fn result(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         let answer = Dialback::read(element)?;
         let is_ours =

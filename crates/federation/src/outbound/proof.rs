@@ -6,7 +6,7 @@ use super::{Outbound, OutboundEvent, OutboundPhase, StreamPurpose};
 use crate::settings::PeerPolicy;
 
 impl Outbound {
-    /// Returns how the other server has proven to be that of its domain.
+    /// Returns the kind of proof that the other server has given for its domain, as a word.
     pub fn security(&self) -> &'static str {
         match &self.tls {
             Some(Ok(names)) if names.is_associated() => "TLS, DANE",
@@ -26,11 +26,11 @@ impl Outbound {
         }
     }
 
-    /// Returns whether the two domains communicate by the settings of now, which are content with
-    /// the proof that the other server has given, if it had to give one by now.
+    /// Returns whether the current settings let the two domains communicate and accept the proof
+    /// that the other server has given, if one is due already.
     pub(crate) fn is_admitted(&self) -> bool {
         let policy = self.settings.policy_for(&self.local, &self.remote);
-        // Who is asked about a key needs no certificate (XEP-0220 §2.1.2).
+        // A server that is asked about a key needs no certificate (XEP-0220 §2.1.2).
         let needed = if self.purpose == StreamPurpose::Questions { policy.min(PeerPolicy::Dialback) } else { policy };
         let is_judged_later = self.tls.is_none()
             && matches!(
@@ -44,15 +44,14 @@ impl Outbound {
         self.settings.admits(&self.local, &self.remote) && (is_judged_later || self.proof() >= needed)
     }
 
-    /// Judges who is there when the handshake is complete, and begins the stream again.
+    /// Checks the peer's identity after the handshake, and begins the stream again.
     pub fn secured(&mut self, shown: Result<Names, Untrusted>, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         if self.phase != OutboundPhase::Tls {
             return None;
         }
         let needs_certificate = self.purpose == StreamPurpose::Stanzas
             && self.settings.policy_for(&self.local, &self.remote) == PeerPolicy::Certificate;
-        // What else is believed of a peer doesn't make up for a certificate that DNS says isn't its
-        // own.
+        // No other proof makes up for a certificate that DNS rules out.
         if needs_certificate || matches!(shown, Err(Untrusted::Unassociated(_))) {
             let judged = match &shown {
                 Err(reason) => Err(reason.to_string()),
@@ -73,7 +72,7 @@ impl Outbound {
         None
     }
 
-    /// Tells whether nothing may be said without TLS.
+    /// Returns whether nothing may be sent without TLS.
     pub(super) fn needs_tls(&self) -> bool {
         self.must_encrypt || self.settings.policy_for(&self.local, &self.remote) != PeerPolicy::Plain
     }

@@ -104,7 +104,7 @@ fn tls_cannot_be_taken_away() {
     }
 }
 
-/// RFC 7673 §3: where DNS names certificates, there is TLS.
+/// RFC 7673 §3: if DNS names certificates, the server has TLS.
 #[test]
 fn tls_cannot_be_taken_away_where_dns_names_certificates() {
     for bytes in [format!("{HEADER}{DIALBACK}"), HEADER.replace(" version='1.0'", "")] {

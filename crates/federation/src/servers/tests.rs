@@ -56,7 +56,7 @@ fn dialback_proves_who_has_no_certificate_where_that_is_allowed() {
     world.settle();
     assert_eq!(world.sides[1].delivered, ["romeo@a.example/x juliet@b.example: 1"]);
     assert_eq!(proven(&world, 1), ["a.example"]);
-    // One connection for stanzas, one to ask the authority, which is closed again.
+    // One connection for stanzas, and one to ask the authority, which is closed again.
     assert_eq!(world.attempts.len(), 2);
     assert_eq!(world.sides[0].servers.len() + world.sides[1].servers.len(), 2);
 }
@@ -67,7 +67,7 @@ fn who_is_impersonated_by_dialback_says_no() {
     for side in &mut world.sides {
         side.shown = Err(Untrusted::UnknownIssuer);
     }
-    // DNS leads to the real `a.example`, whose secret is another one.
+    // DNS leads to the real `a.example`, which has another secret.
     let mut impostor = Outbound::new(
         world.sides[1].servers.settings.clone(),
         "a.example",
@@ -80,8 +80,7 @@ fn who_is_impersonated_by_dialback_says_no() {
     assert_eq!(proven(&world, 1), [""; 0]);
 }
 
-/// Lets a machine of somebody else call the second server, and returns all that this one has said
-/// to it.
+/// Lets another party's machine call the second server, and returns all replies of the server.
 fn talk(world: &mut ServersWorld, key: ConnectionKey, caller: &mut Outbound) -> String {
     let (mut scanner, mut said, mut out) = (Scanner::new(), Vec::new(), Vec::new());
     let mut read = 0;
@@ -290,7 +289,7 @@ fn many_names_on_one_stream_make_few_connections() {
     }
     let resolved = servers.actions.iter().filter(|action| matches!(action, Action::Resolve(_))).count();
     assert_eq!(resolved, inbound::MOST_PENDING);
-    // And many streams that name one domain ask its server over one connection.
+    // Many streams that name one domain lead to one connection to its server.
     assert_eq!(servers.routes.len(), inbound::MOST_PENDING);
 }
 
@@ -323,7 +322,7 @@ fn a_stream_does_not_outlive_its_certificate() {
         world.advance(60_000);
     }
     assert_eq!(world.attempts.len(), 1);
-    // Both show new ones, whose streams go on from there.
+    // Both show new ones, and the streams continue from there.
     for minute in 59..90 {
         world.send(0, "romeo@a.example/x", "juliet@b.example", &minute.to_string());
         world.advance(60_000);
@@ -393,12 +392,12 @@ fn operators_see_streams_and_end_them() {
     let mut tally = crate::report::Tally::default();
     world.sides[0].servers.count(&mut tally);
     assert_eq!((tally.ready.get(&("out", "TLS, certificate")), tally.failed), (Some(&1), 1));
-    // Those of other domains of ours aren't meant.
+    // Those of other domains of ours aren't included.
     assert_eq!(world.sides[0].servers.close("b.example", Some(&["z.example".to_owned()])), 0);
     assert_eq!(world.sides[0].servers.close("b.example", Some(&["example".to_owned()])), 1);
     world.settle();
     assert_eq!(shown(&world, 0)[0], "b.example a.example out at rest  ");
-    // What has failed may be tried at once.
+    // A failed way may be tried at once.
     assert_eq!(world.sides[0].servers.close("c.example", None), 1);
     world.unknown.clear();
     world.send(0, "x@a.example", "y@b.example", "3");

@@ -14,27 +14,27 @@ use rookery_hub::Custody;
 use rookery_jid::Jid;
 use rookery_stream::tls::trust::{Names, Untrusted};
 
-/// The server, and what came of what it was told.
+/// The server, and the results of its input.
 pub struct HostileRig {
     pub servers: ServerStreams,
     pub now_ms: u64,
-    /// Stanzas that were handed on: sender and recipient.
+    /// Stanzas that were handed on, with sender and recipient.
     pub delivered: Vec<(String, String)>,
-    /// Stanzas that came back: id and condition.
+    /// Stanzas that were bounced, with id and condition.
     pub bounced: Vec<(String, String)>,
-    /// The text with each of them, if there was one.
+    /// The text of each bounce, if it had one.
     pub told: Vec<Option<String>>,
-    /// Domains that DNS was asked for.
+    /// Domains that were looked up in DNS.
     pub looked_up: Vec<String>,
-    /// Connections that were asked for.
+    /// Connections that were requested.
     pub calls: Vec<(ConnectionKey, Address)>,
     /// Connections that are ended or dropped.
     pub gone: BTreeSet<ConnectionKey>,
-    /// Connections that don't take what is written to them.
+    /// Connections that don't take their output.
     pub stalled: BTreeSet<ConnectionKey>,
-    /// The answers of DNS; about other domains there is none, for ever.
+    /// The answers of DNS; it never answers about other domains.
     pub dns: BTreeMap<String, Found>,
-    /// The custody of what is delivered, if there is a store that takes its time.
+    /// The custody of delivered stanzas, if there is a store that takes its time.
     pub store: Option<Vec<Custody>>,
     said: BTreeMap<ConnectionKey, Vec<u8>>,
 }
@@ -107,7 +107,7 @@ impl HostileRig {
         }
     }
 
-    /// Works until nothing is left to do at this moment.
+    /// Runs until nothing is left to do at this moment.
     pub fn run(&mut self) {
         loop {
             self.servers.set_time(self.now_ms);
@@ -175,7 +175,7 @@ impl HostileRig {
         self.run();
     }
 
-    /// Connects as somebody. Returns `None` if the connection is closed at once.
+    /// Connects from an address. Returns `None` if the connection is closed at once.
     pub fn call(&mut self, from: SocketAddr) -> Option<ConnectionKey> {
         self.run();
         let key = self.servers.accept(from, false)?;
@@ -184,7 +184,7 @@ impl HostileRig {
         Some(key)
     }
 
-    /// Takes bytes that come in; returns what is said to the connection.
+    /// Handles incoming bytes; returns the output to the connection.
     pub fn hear(&mut self, key: ConnectionKey, bytes: impl AsRef<[u8]>) -> String {
         self.servers.received(key, bytes.as_ref(), &HostileHosts);
         self.run();
@@ -237,7 +237,7 @@ impl HostileRig {
         self.run();
     }
 
-    /// Makes the connection that was asked for last.
+    /// Opens the connection that was requested last.
     pub fn answer(&mut self) -> ConnectionKey {
         let (key, _) = *self.calls.last().expect("a call");
         self.servers.connected(key);
@@ -245,14 +245,14 @@ impl HostileRig {
         key
     }
 
-    /// Lets the called server take the stream, as a good one does, up to the end of the login.
+    /// Lets the called server accept the stream, as a good one does, up to the end of the login.
     pub fn welcome(&mut self, domain: &str) -> ConnectionKey {
         let key = self.answer();
         self.greet(key, domain);
         key
     }
 
-    /// Does the same for a connection that is there.
+    /// Does the same for an existing connection.
     pub fn greet(&mut self, key: ConnectionKey, domain: &str) {
         for bytes in [reply(domain, "1"), TLS_FEATURE.to_owned(), PROCEED.to_owned()] {
             self.hear(key, bytes);
@@ -265,7 +265,7 @@ impl HostileRig {
     }
 }
 
-/// Lets DNS say that a domain is at one address.
+/// Returns a DNS answer with one address.
 pub fn at(number: u8) -> Found {
     Ok(vec![Address::new(address(number), false)])
 }

@@ -63,7 +63,7 @@ fn an_authority_speaks_for_its_own_domain_and_the_question_it_was_asked() {
     }
     let verify =
         |from: &str, to: &str, id: &str| format!("<db:verify from='{from}' to='{to}' id='{id}' type='valid'/>");
-    // Each is told by the wrong one, with the wrong id, or about the wrong pair.
+    // Each answer comes from the wrong server, with the wrong id, or about the wrong pair.
     server.hear(authorities[1], verify("a.example", "b.example", &ids[0]));
     server.hear(authorities[0], verify("c.example", "b.example", &ids[1]));
     server.hear(authorities[0], verify("a.example", "b.example", &ids[1]));

@@ -1,4 +1,4 @@
-//! Tests callers whose certificate DNS names (DANE), and those who pretend to be such.
+//! Tests callers whose certificate DNS names (DANE), and impostors.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn untrusted() -> Result<Names, Untrusted> {
 #[test]
 fn a_caller_proves_itself_by_the_certificate_that_dns_names() {
     for policy in [PeerPolicy::Certificate, PeerPolicy::Dialback, PeerPolicy::Plain] {
-        // Certified for its host alone, or for nobody.
+        // Certified only for its host, or for no name.
         for judged in [untrusted(), Ok(Names::of(&["xmpp.host.example"]))] {
             let mut server = server(policy);
             server.dns.insert("a.example".into(), named("a.example", 3, b"its certificate"));
@@ -81,7 +81,7 @@ fn what_dns_does_not_name_is_refused_and_nobody_is_called() {
     }
 }
 
-/// DNS that isn't believed isn't even asked, if certificates are the proof.
+/// Untrusted DNS isn't even queried if certificates are required.
 #[test]
 fn dns_is_asked_where_it_is_believed_alone() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
@@ -89,7 +89,7 @@ fn dns_is_asked_where_it_is_believed_alone() {
     let key = caller(&mut server, "a.example", b"its certificate", untrusted());
     assert!(server.hear(key, result("a.example")).contains("not-authorized"));
     assert_eq!(server.looked_up, [""; 0]);
-    // Who shows nothing isn't looked up either.
+    // A caller without a certificate isn't looked up either.
     let mut server = self::server(PeerPolicy::Certificate);
     let key = server.secured(address(1), "a.example", Err(Untrusted::Missing));
     assert!(server.hear(key, result("a.example")).contains("not-authorized"));
@@ -108,7 +108,8 @@ fn a_key_is_verified_where_that_is_enough() {
     }
 }
 
-/// A key that is verified while the operator asks for certificates proves nothing any more.
+/// A key that is verified while the operator starts to require certificates proves nothing any
+/// more.
 #[test]
 fn no_key_makes_up_for_a_certificate() {
     let mut server = server(PeerPolicy::Dialback);
@@ -134,8 +135,8 @@ fn no_key_makes_up_for_a_certificate() {
     assert_eq!(server.delivered.len(), 0);
 }
 
-/// Several domains of one server have one certificate: each is proven by its own zone, and the
-/// first is none the less.
+/// Several domains of one server share a certificate: each is proven by its own zone, and the first
+/// stays proven.
 #[test]
 fn each_domain_of_a_caller_is_named_by_its_own_zone() {
     let mut server = server(PeerPolicy::Certificate);
@@ -153,7 +154,7 @@ fn each_domain_of_a_caller_is_named_by_its_own_zone() {
     assert!(server.hear(key, MESSAGE.replace("a.example", "c.example")).contains("invalid-from"));
 }
 
-/// The word of DNS about a certificate holds for a day at most, whatever is said on the stream.
+/// An answer of DNS about a certificate holds for a day at most, whatever the stream does.
 #[test]
 fn what_dns_has_named_is_asked_for_again() {
     let mut server = server(PeerPolicy::Certificate);
@@ -171,7 +172,7 @@ fn what_dns_has_named_is_asked_for_again() {
     assert!(server.gone.contains(&key));
 }
 
-/// One address has as many domains looked up as with dialback, and no connection is made.
+/// One address can have as many domains looked up as with dialback, and no connection is made.
 #[test]
 fn strangers_have_few_domains_looked_up() {
     let mut server = server(PeerPolicy::Certificate);

@@ -1,4 +1,4 @@
-//! Names: who may speak for which.
+//! Tests names: the right to speak for them.
 
 use rookery_federation::{NotFound, PeerPolicy};
 use rookery_stream::tls::trust::Names;
@@ -36,7 +36,7 @@ fn further_domains_speak_on_a_stream_once_each_is_proven() {
     let key = server.secured(address(1), "a.example", Ok(names));
     assert!(server.hear(key, result("a.example")).contains("type='valid'"));
     assert!(server.hear(key, result("rooms.a.example")).contains("type='valid'"));
-    // Its certificate isn't for this one, and DNS knows no server that could be asked.
+    // Its certificate isn't for this domain, and DNS knows no server to ask.
     server.hear(key, result("c.example"));
     assert_eq!(server.looked_up, ["c.example"]);
     server.servers.resolved("c.example", &Err(NotFound::NoServer));
@@ -90,7 +90,7 @@ fn a_name_cannot_be_left_out_to_become_another() {
             .replace(&format!(" {name}='a.example'"), "")
             .replace(" to='b.example'", if name == "to" { "" } else { " to='b.example'" })
     };
-    // Some leave names out when they begin again: those of before hold.
+    // Some leave names out when they begin again: the earlier ones hold.
     for name in ["from", "to"] {
         let mut server = HostileRig::new(PeerPolicy::Certificate);
         let key = server.call(address(1)).expect("a place");

@@ -43,8 +43,8 @@ fn streams_of_hosts_that_are_gone_end() {
     }
 }
 
-/// A domain calls nobody before it has a certificate, if these are the proof: DNS isn't asked
-/// either.
+/// A domain calls no server before it has a certificate, if certificates are required: DNS isn't
+/// queried either.
 #[test]
 fn a_domain_without_a_certificate_calls_nobody() {
     let settings = || {
@@ -56,18 +56,18 @@ fn a_domain_without_a_certificate_calls_nobody() {
     server.send_from("romeo@b.example/x", "juliet@a.example", "1", "");
     assert_eq!(server.bounced, [("1".to_owned(), "remote-server-timeout".to_owned())]);
     assert!(server.looked_up.is_empty() && server.calls.is_empty() && server.servers.ways() == 0);
-    // A service that has one, and a server that is believed by dialback.
+    // A service that has one, and a server that dialback is enough for.
     server.send_from("room@rooms.b.example/x", "juliet@a.example", "2", "");
     server.send_from("romeo@b.example/x", "juliet@old.example", "3", "");
     assert_eq!(server.looked_up, ["a.example", "old.example"]);
-    // It comes with a reload.
+    // The certificate comes with a reload.
     server.servers.apply(Arc::new(settings()), &HostileHosts);
     server.send_from("romeo@b.example/x", "juliet@c.example", "4", "");
     assert_eq!(server.looked_up.last().map(String::as_str), Some("c.example"));
     assert_eq!(server.bounced.len(), 1);
 }
 
-/// Returns settings with rules of its own for `rooms.b.example`, and dialback enough for others.
+/// Returns settings with rules of its own for `rooms.b.example`, and dialback for all others.
 fn rooms_have(rules: Rules) -> FederationSettings {
     let mut settings = FederationSettings::new(Secret::new(b"secret"));
     settings.rules.policy = PeerPolicy::Dialback;
@@ -83,9 +83,9 @@ const RESULT: &str = "<db:result from='a.example' to='rooms.b.example'>0123</db:
 const TO_ROOMS: &str = "<message from='romeo@a.example' to='x@rooms.b.example'/>";
 const TO_NEIGHBOUR: &str = "<message from='romeo@a.example' to='juliet@b.example'/>";
 
-/// A host that doesn't federate is to other servers like one that isn't here, for streams, keys and
-/// stanzas, also on streams that are for its neighbour. Nothing of its own leaves, and the
-/// neighbour notices nothing.
+/// To other servers, a host that doesn't federate is like a nonexistent one: for streams, keys and
+/// stanzas, also on streams of its neighbour. None of its own stanzas leave, and the neighbour
+/// isn't affected.
 #[test]
 fn a_host_that_does_not_federate_is_closed_whatever_its_neighbour_does() {
     let closed = || rooms_have(Rules { enabled: false, ..Rules::default() });
@@ -145,7 +145,7 @@ fn a_host_that_stops_to_federate_ends_its_own_streams() {
     assert_eq!(server.delivered.len(), 1);
 }
 
-/// A proof that satisfies one host is none for a stricter one, on the same stream.
+/// A proof that satisfies one host doesn't satisfy a stricter one on the same stream.
 #[test]
 fn a_host_with_a_stricter_policy_takes_nothing_on_a_weaker_proof() {
     let mut server = HostileRig::with(rooms_have(Rules::default()));
@@ -191,7 +191,7 @@ fn called() -> (HostileRig, ConnectionKey) {
     (server, key)
 }
 
-/// A peer's stanzas are judged by the rules of now also where we have opened the stream.
+/// A peer's stanzas are checked by the current rules also on streams that we have opened.
 #[test]
 fn a_stream_that_we_have_opened_goes_by_the_latest_rules() {
     for (rules, error) in [
@@ -213,8 +213,8 @@ fn a_stream_that_we_have_opened_goes_by_the_latest_rules() {
     }
 }
 
-/// A reload that asks for more ends streams that we have opened, too, and those that are being
-/// negotiated with less.
+/// A reload that requires more also ends streams that we have opened, and those being negotiated
+/// with less.
 #[test]
 fn a_stricter_policy_ends_streams_that_we_have_opened() {
     let strict = || FederationSettings::new(Secret::new(b"secret"));
@@ -232,7 +232,7 @@ fn a_stricter_policy_ends_streams_that_we_have_opened() {
     server.reload(strict());
     assert!(server.gone.contains(&key));
     assert_eq!(server.bounced, [("1".to_owned(), "remote-server-timeout".to_owned())]);
-    // One that has shown nothing yet is judged when it does.
+    // A server that has shown nothing yet is checked when it does.
     server.servers.close("a.example", None);
     server.send("romeo@a.example", "2");
     let key = server.answer();
@@ -255,7 +255,7 @@ fn what_is_looked_for_when_a_domain_is_excluded_is_called_no_more() {
     assert_eq!(server.calls.len(), 0);
 }
 
-/// The settings of the shard where a stream arrives count, which it has perhaps got meanwhile.
+/// The settings of the shard where a stream arrives count; they may be newer.
 #[test]
 fn a_stream_that_moves_between_shards_is_judged_where_it_arrives() {
     let mut first = HostileRig::new(PeerPolicy::Certificate);
@@ -286,7 +286,7 @@ fn moving(server: &mut HostileRig) -> Arrival {
     }
 }
 
-/// A rule's reason is told to those whom it refuses, on either side, and to nobody else.
+/// A rule's reason is told to those that it refuses, on either side, and to no one else.
 #[test]
 fn a_rule_that_refuses_says_why() {
     let with = |change: fn(&mut Rules)| {
@@ -313,7 +313,7 @@ fn a_rule_that_refuses_says_why() {
         server.send("romeo@a.example", "1");
         let told: Vec<_> = server.told.iter().map(Option::as_deref).collect();
         assert_eq!(told, text.map(Some).into_iter().collect::<Vec<_>>());
-        // An open stream that a reload ends is told, too.
+        // An open stream that a reload ends gets the reason, too.
         let mut server = HostileRig::new(PeerPolicy::Certificate);
         let key = server.proven(address(1), "a.example");
         server.reload(settings);

@@ -25,8 +25,8 @@ fn a_trickle_of_bytes_keeps_no_connection() {
     }
 }
 
-/// Strangers have a part of the room, together and from whatever addresses; those who have proven
-/// who they are keep theirs.
+/// Strangers share a part of the connections, whatever their addresses; servers that have proven a
+/// domain keep theirs.
 #[test]
 fn all_strangers_together_have_so_many_connections() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
@@ -83,7 +83,7 @@ fn a_server_that_does_not_read_is_given_up_and_others_notice_nothing() {
     assert!(server.gone.contains(&slow));
     assert_eq!(server.bounced.len(), 3_000);
     assert!(server.bounced[refused..].iter().all(|(_, condition)| condition == "remote-server-timeout"));
-    // The good one answers no ping, which is waited for a while longer.
+    // The good server answers no ping, so its stream stays a while longer.
     server.advance(32_000);
     assert_eq!(server.servers.waiting(), 0);
 }
@@ -166,7 +166,7 @@ fn who_ends_each_attempt_at_whatever_stage_is_called_seldom() {
             server.advance(1_000);
         }
         assert!(server.calls.len() <= 12, "stage {stage}: {}", server.calls.len());
-        // The last ones may wait for the next attempt, which comes when chance wants it.
+        // The last ones may wait for the next attempt, whose time is random.
         (0..120).for_each(|_| server.advance(1_000));
         assert_eq!(server.bounced.len(), 600, "stage {stage}");
     }
@@ -212,7 +212,7 @@ fn order_holds_however_long_each_step_takes() {
             match steps.next().as_deref() {
                 Some("TLS") => said += &server.secure(key, Ok(Names::of(&["a.example"]))),
                 Some(step) => said += &server.hear(key, step),
-                // It reads for a while, and for a while it doesn't.
+                // The server reads for a while, and then pauses.
                 None if server.stalled.remove(&key) => {
                     server.servers.drained(key);
                     server.run();
@@ -254,8 +254,8 @@ fn a_stanza_too_large_for_the_peer_costs_its_sender_alone() {
     assert!(!server.gone.contains(&key));
 }
 
-/// Stanzas that come for a domain in a tick leave in one write, in their order, however many
-/// people have sent them.
+/// Stanzas that arrive for a domain within a tick leave in one write, in their order, no matter how
+/// many users have sent them.
 #[test]
 fn stanzas_of_a_tick_leave_in_one_write() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
@@ -289,8 +289,8 @@ fn stanzas_of_a_tick_leave_in_one_write() {
     assert_eq!(writes, keys.into_iter().map(|key| (key, expected.clone())).collect::<Vec<_>>());
 }
 
-/// XEP-0478: the other server says how long a stream may be quiet. Ours rests before that, so that
-/// no stanza meets the end on its way; nobody has us begin for ever by saying little.
+/// XEP-0478: the other server announces how long a stream may be quiet. Ours is closed before that,
+/// so that no stanza is lost to the end; a small value can't make us reconnect for ever.
 #[test]
 fn a_stream_rests_before_the_other_server_would_end_it() {
     let features = |seconds: &str| {
@@ -312,7 +312,7 @@ fn a_stream_rests_before_the_other_server_would_end_it() {
         assert!(server.gone.contains(&key), "{said}");
         assert_eq!(server.bounced, [], "{said}");
     }
-    // A stanza begins the time again.
+    // A stanza restarts the time.
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");

@@ -21,7 +21,7 @@ fn one_stream_carries_both_directions_whatever_proves_them() {
         }
         let expected: Vec<_> = (0..100).map(|number| format!("juliet@b.example romeo@a.example: {number}")).collect();
         assert_eq!(world.sides[0].delivered, expected);
-        // With dialback another one was for the question.
+        // Dialback needed another one for the question.
         assert_eq!(world.attempts.len(), connections, "{policy:?}");
         world.advance(5_000);
         assert_eq!([world.sides[0].servers.waiting(), world.sides[1].servers.waiting()], [0, 0], "all is acknowledged");
@@ -70,7 +70,8 @@ fn a_server_that_can_t_be_called_is_answered() {
     assert_eq!(world.sides[1].bounced, []);
 }
 
-/// Two that call each other at the same moment keep both streams: neither waits for the other's.
+/// Two servers that call each other at the same moment keep both streams: neither waits for the
+/// other's.
 #[test]
 fn servers_that_call_at_the_same_time_both_get_through() {
     let mut world = ServersWorld::new(BOTH);
@@ -104,8 +105,8 @@ fn a_stream_rests_when_neither_direction_needs_it() {
     assert!(world.sides.iter().all(|side| side.bounced.is_empty()));
 }
 
-/// A direction that was answered on a stream that breaks is resumed by the server that has opened
-/// it, or by the other one if that has something to say first.
+/// The answered direction of a broken stream is resumed by the server that has opened it, or by the
+/// other one if that has something to send first.
 #[test]
 fn both_directions_go_on_when_a_stream_breaks() {
     for (first, other) in OTHERS.into_iter().enumerate() {

@@ -2,18 +2,18 @@
 
 use super::*;
 
-/// Tells how often a stanza has arrived, and how often it came back.
+/// Returns how often a stanza has arrived, and how often it was bounced.
 fn fate(world: &ServersWorld, from: usize, id: &str) -> (usize, usize) {
     let arrived = world.sides[1 - from].delivered.iter().filter(|line| line.ends_with(&format!(": {id}"))).count();
     (arrived, world.sides[from].bounced.iter().filter(|(of, _)| of == id).count())
 }
 
-/// Returns what has arrived, by numbers.
+/// Returns the numbers of the stanzas that have arrived.
 fn numbers(world: &ServersWorld, side: usize) -> Vec<u32> {
     world.sides[side].delivered.iter().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect()
 }
 
-/// A connection breaks behind each byte of a conversation in turn.
+/// A connection breaks after each byte of a conversation in turn.
 #[test]
 fn whenever_a_connection_breaks_each_stanza_arrives_or_comes_back() {
     let run = |cut: Option<usize>, policy: PeerPolicy| {
@@ -91,8 +91,8 @@ fn hundreds_of_deaths_lose_double_and_reorder_nothing() {
     }
 }
 
-/// A server that begins again knows of no stream: what it had not acknowledged comes back, and
-/// nothing leaves twice.
+/// A restarted server knows of no stream: stanzas that it had not acknowledged are bounced, and
+/// none leaves twice.
 #[test]
 fn a_server_that_has_died_leaves_nobody_in_doubt() {
     let mut world = ServersWorld::new(BOTH);
@@ -109,7 +109,7 @@ fn a_server_that_has_died_leaves_nobody_in_doubt() {
     assert_eq!(world.sides[0].bounced, [("2".into(), "remote-server-timeout".into())]);
 }
 
-/// A server that is away for a while, with all it knows: its stream goes on.
+/// A server is unreachable for a while, with all its state: its stream continues.
 #[test]
 fn a_stream_waits_a_minute_for_its_server() {
     for (away_ms, fates) in [(18_000, [(1, 0), (1, 0)]), (70_000, [(1, 1), (0, 1)])] {

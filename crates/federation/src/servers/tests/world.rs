@@ -7,12 +7,12 @@ use super::*;
 pub(super) struct WorldSide {
     pub(super) name: &'static str,
     pub(super) servers: ServerStreams,
-    /// The names in its certificate, or what is wrong with it.
+    /// The names in its certificate, or the fault in it.
     pub(super) shown: Result<Names, Untrusted>,
     pub(super) delivered: Vec<String>,
     pub(super) bounced: Vec<(String, String)>,
     pub(super) lost: Vec<String>,
-    /// Stanzas that are being stored, and until when.
+    /// Stanzas that are being stored, with the time at which they are.
     pub(super) store: Vec<(u64, Custody)>,
     pub(super) ends: BTreeMap<ConnectionKey, usize>,
     pub(super) tls: BTreeSet<ConnectionKey>,
@@ -45,13 +45,13 @@ pub(super) struct ServersWorld {
     pub(super) sides: Vec<WorldSide>,
     pub(super) wires: Vec<WorldWire>,
     pub(super) now_ms: u64,
-    /// Connections that were asked for.
+    /// Connections that were requested.
     pub(super) attempts: Vec<(usize, Address)>,
-    /// Domains that DNS doesn't know, and what it says.
+    /// Domains that DNS doesn't know, with its answers.
     pub(super) unknown: BTreeMap<&'static str, NotFound>,
-    /// Bytes that were carried.
+    /// The number of bytes carried.
     pub(super) carried: usize,
-    /// Bytes that are carried until all wires are cut.
+    /// The number of bytes until all wires are cut.
     pub(super) left: Option<usize>,
     /// Addresses that never answer.
     pub(super) dead: BTreeSet<SocketAddr>,
@@ -260,7 +260,7 @@ impl ServersWorld {
 }
 
 impl ServersWorld {
-    /// Settles, and keeps what is said to a connection that is no wire.
+    /// Settles, and keeps the output to a connection that is no wire.
     pub(super) fn settle_but(&mut self, key: ConnectionKey, said: &mut Vec<u8>) {
         let wire = self.wires.len();
         self.wires.push(WorldWire::default());
