@@ -1,5 +1,4 @@
-//! Accepts connections: who gets a place, how long they may be silent, and which protocol each
-//! speaks.
+//! Accepts connections: their places, their deadlines, and the protocol of each.
 
 use std::future::poll_fn;
 use std::io;
@@ -26,7 +25,7 @@ use crate::places::{AddressPlace, AddressPlaces, PlaceAsker};
 use crate::proxy::Origin;
 use crate::{WebListener, WebShared, exchange, hello, proxy};
 
-/// Accepts until it is told to stop.
+/// Accepts connections until it is told to stop.
 pub async fn serve(
     listeners: Vec<WebListener>,
     control: Option<UnixListener>,
@@ -49,13 +48,13 @@ pub async fn serve(
     tokio::spawn(crate::health::watch(shared.clone()));
     let answering = shared.clone();
     tokio::spawn(sweep(shared));
-    // What is under way ends with the runtime. A connection that was handed to a shard is none of
-    // ours any more.
+    // Requests in progress end with the runtime. A connection that was handed to a shard isn't
+    // affected.
     let _ = stopped.wait_for(|stopped| *stopped).await;
     farewell(&answering).await;
 }
 
-/// Gives the answers time to leave in which the shards say that the server stops.
+/// Waits a moment, so that the shards' last answers to BOSH requests can leave.
 async fn farewell(shared: &WebShared) {
     for _ in 0..FAREWELLS {
         let is_last = shared.waiting.load(Ordering::Relaxed) == 0;
@@ -66,10 +65,10 @@ async fn farewell(shared: &WebShared) {
     }
 }
 
-/// Removes files that have expired, now and again.
+/// Removes expired files, now and again.
 async fn sweep(shared: Arc<WebShared>) {
     loop {
-        // Where there was one there may be more.
+        // There may be more expired files after a full batch.
         let removed = shared.files.sweep().await;
         tokio::time::sleep(if removed > 0 { Duration::from_millis(100) } else { SWEEP }).await;
     }
@@ -95,7 +94,7 @@ async fn accept(listener: TcpListener, tls: bool, shared: Arc<WebShared>, places
     }
 }
 
-/// Serves a connection until it ends, or until somebody who has fewer gets its place.
+/// Serves a connection until it ends, or until an address with fewer connections gets its place.
 async fn guest(socket: TcpStream, peer: SocketAddr, tls: bool, place: Arc<AddressPlace>, shared: Arc<WebShared>) {
     shared.counts.open.fetch_add(1, Ordering::Relaxed);
     {
@@ -127,10 +126,10 @@ async fn connection(
     shared: &Arc<WebShared>,
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    // Without it the system would keep megabytes for each peer that doesn't read. If it can't be
-    // set there is that.
+    // Otherwise the system would keep megabytes for each peer that doesn't read; a failure is
+    // harmless.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
-    // Boxed: it is over when the long part begins.
+    // Boxed, so that it is freed before the long part begins.
     let begun = Box::pin(timeout(HANDSHAKES, begin(socket, peer, tls, place, shared))).await??;
     let Some((conduit, told)) = begun else { return Ok(()) };
     if tls && conduit.alpn() == Some(XMPP) {
@@ -144,13 +143,13 @@ fn is_stall(error: &(dyn std::error::Error + 'static)) -> bool {
     let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
     let is_timeout = |error: &hyper::Error| error.is_timeout();
     let here = error.downcast_ref::<io::Error>().is_some_and(is_late) || error.downcast_ref().is_some_and(is_timeout);
-    // What an error of this kind wraps is not its source but its source's.
+    // The error inside one of this kind isn't its source, but its source's source.
     let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     here || inner.is_some_and(|inner| is_stall(inner)) || error.source().is_some_and(is_stall)
 }
 
-/// Reads what comes before the first request: the header of a proxy, the handshake of TLS. Returns
-/// `None` if another server has come and the shards have it.
+/// Reads what precedes the first request: the header of a proxy, the TLS handshake. Returns `None`
+/// if it is another server, which the shards have now.
 async fn begin(
     mut socket: TcpStream,
     mut peer: SocketAddr,
@@ -182,7 +181,7 @@ async fn begin(
     Ok(Some((conduit, peer)))
 }
 
-/// Hands an XMPP client that came to the port for browsers over to the shards.
+/// Hands an XMPP client that connected to the port for browsers over to the shards.
 fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &WebShared) -> io::Result<()> {
     let ConduitParts { socket, tls, input } = conduit.into_parts()?;
     shared.door.hand_over(Handed {
@@ -198,8 +197,8 @@ fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &WebShared) -> io::Re
 }
 
 impl WebShared {
-    /// Returns the one that asks for a place, as far as an address says it. A proxy's connections
-    /// are for those of whom it tells, however many.
+    /// Returns the peer that asks for a place, as far as its address shows it. A proxy's
+    /// connections count for the clients that it names.
     pub(crate) fn asker(&self, peer: SocketAddr) -> PlaceAsker {
         let settings = self.settings();
         let is_here = peer.ip().to_canonical().is_loopback();
@@ -208,25 +207,25 @@ impl WebShared {
         PlaceAsker { address: peer.ip(), most, is_here }
     }
 
-    /// Returns the same for a request: one that came by a proxy isn't this machine's.
+    /// Returns the same for a request: one through a proxy isn't from this machine.
     pub(crate) fn asker_of(&self, origin: Origin) -> PlaceAsker {
         let asker = self.asker(origin.address);
         PlaceAsker { is_here: asker.is_here && origin.way.is_known(), ..asker }
     }
 }
 
-/// The names of what is spoken behind TLS (RFC 7301, XEP-0368 §3).
+/// The names of the protocols inside TLS (RFC 7301, XEP-0368 §3).
 const HTTP: &[u8] = b"http/1.1";
 const XMPP: &[u8] = b"xmpp-client";
 
-/// Bytes that the system keeps for a peer that doesn't read, as far as it lets us say so; it counts
-/// double what it is told.
+/// The bytes that the system buffers for a peer that doesn't read, as far as it can be limited; the
+/// system doubles this number.
 const SEND_BUFFER: usize = 256 * 1024;
 /// The time that TLS and the header of a proxy may take.
 pub(crate) const HANDSHAKES: Duration = Duration::from_secs(15);
-/// The pause between two looks at whether requests still wait when the server stops, and the number
-/// of looks.
+/// The pause between two checks for waiting requests when the server stops, and the number of
+/// checks.
 const FAREWELL: Duration = Duration::from_millis(20);
 const FAREWELLS: u32 = 50;
-/// The pause between two searches for files that have expired, or whose owner was removed.
+/// The pause between two searches for files that have expired or whose owner was removed.
 const SWEEP: Duration = Duration::from_secs(3);

@@ -1,14 +1,14 @@
-//! Decides who may use the API, the admin page and the metrics, which are for operators, with the
-//! same rules for all of them.
+//! Decides who may use the API, the admin page and the metrics, the parts for operators, by the
+//! same rules.
 //!
 //! Each is only available under the names by which this server is known, so that no page of
 //! another site reads them in a browser on this machine (see [`crate::site`]).
 //!
 //! Each is available to the networks in the configuration, this machine alone by default, and
-//! secrets are only for connections that nobody can listen to. A proxy on this machine makes
-//! everybody look like this machine. So a request is refused if it comes through a proxy that the
-//! operator doesn't trust (a header reveals it), or through a trusted one that doesn't say for
-//! whom.
+//! secrets are only sent over connections that can't be intercepted. A proxy on this machine makes
+//! every client look like this machine. So a request is refused if it comes through a proxy that
+//! the operator doesn't trust (a header reveals it), or through a trusted one that doesn't name the
+//! client.
 
 use hyper::HeaderMap;
 use rookery_hub::Network;
@@ -17,24 +17,24 @@ use crate::client::trusts;
 use crate::proxy::{Origin, RequestWay};
 use crate::site::{KnownNames, RequestHost};
 
-/// Something that is for some networks alone.
+/// A part that is only for some networks.
 #[derive(Debug, Clone, Copy)]
 pub struct Ward<'a> {
-    /// The names under which it answers.
+    /// The names under which it can be reached.
     pub names: &'a KnownNames,
     /// The networks from which it may be used.
     pub networks: &'a [Network],
-    /// Other machines have to encrypt.
+    /// True if other machines have to encrypt.
     pub needs_tls: bool,
-    /// The words for those whose address is in none of the networks.
+    /// The text for clients outside these networks.
     pub elsewhere: &'static str,
 }
 
 impl Ward<'_> {
-    /// Judges whether a request may come in.
+    /// Checks whether a request is allowed.
     ///
     /// # Errors
-    /// The reason for which it may not, in words.
+    /// The reason why it isn't, as a text.
     pub fn judge(&self, origin: Origin, host: RequestHost<'_>) -> Result<(), &'static str> {
         if !self.names.is_for_us(host) {
             return Err("this server isn't known by this name; see hosts in [web]");
@@ -70,7 +70,7 @@ pub fn is_cross_site(headers: &HeaderMap) -> bool {
     }
 }
 
-/// The words for those whose address is in none of the networks of a part.
+/// The text for clients outside the networks of a part.
 pub const ELSEWHERE_ADMIN: &str = "this is not for your address; see admin_networks in [web]";
 pub const ELSEWHERE_API: &str = "this is not for your address; see api_networks in [web]";
 pub const ELSEWHERE_METRICS: &str = "this is not for your address; see metrics_networks in [web]";

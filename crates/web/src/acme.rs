@@ -1,16 +1,16 @@
 //! Certificates from an authority that issues them automatically (ACME, RFC 8555), with the
 //! http-01 challenge (§8.3) on our own port.
 //!
-//! The protocol is that of `instant-acme`; the code here tells it how to reach the authority
-//! (`https`), answers the challenges, and reports failures. The caller decides when certificates
-//! are due, and where they are stored.
+//! The crate `instant-acme` implements the protocol; this code provides its connection to the
+//! authority (`https`), answers the challenges, and reports failures. The caller decides when
+//! certificates are due, and where they are stored.
 //!
 //! # Invariants
 //!
 //! - A challenge is only answered while its order is in progress, and only for our own orders. In
 //!   a cluster the authority may connect to any node: those of other nodes' orders are in the
 //!   database, which is asked at most once a second, whatever strangers request.
-//! - The authority is reached by HTTPS alone, and its answers are bounded in time and bytes.
+//! - The authority is reached only by HTTPS, and its answers are bounded in time and bytes.
 
 mod https;
 
@@ -30,8 +30,8 @@ use rookery_store::meta::Meta;
 use crate::reply::{Body, reply, text};
 use https::Https;
 
-/// The challenges that wait for the authority's questions: the token of each with its key
-/// authorization (§8.1).
+/// The challenges that the authority may ask for: the token of each with its key authorization
+/// (§8.1).
 #[derive(Clone, Default)]
 pub struct Challenges {
     own: Arc<Mutex<HashMap<String, String>>>,
@@ -41,27 +41,27 @@ pub struct Challenges {
 /// The challenges of all nodes of a cluster.
 struct SharedChallenges {
     meta: Arc<dyn Meta>,
-    /// Those that were read last, and when.
+    /// The challenges read last, with the time.
     read: tokio::sync::Mutex<Option<(Instant, HashMap<String, String>)>>,
 }
 
-/// An authority, and who asks it.
+/// An authority, and the account data for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcmeAuthority {
     /// The address of its directory (§7.1.1).
     pub directory: String,
     /// The addresses at which it may reach the operator, such as `mailto:admin@example.org` (§7.3).
     pub contacts: Vec<String>,
-    /// PEM file of certificates to trust when it is reached, besides those that the machine trusts.
+    /// A PEM file of certificates to trust for it, besides those that the machine trusts.
     pub trusted: Option<PathBuf>,
 }
 
-/// A certificate that was given out.
+/// An issued certificate.
 #[derive(Debug)]
 pub struct AcmeIssued {
-    /// The certificate and those behind it, PEM.
+    /// The certificate and its chain, in PEM.
     pub chain: String,
-    /// Its key, PEM.
+    /// Its key, in PEM.
     pub key: String,
 }
 
@@ -71,11 +71,11 @@ pub struct AcmeClient {
 }
 
 impl AcmeClient {
-    /// Opens the account that was kept as `known`, or makes one; then the answer has what is to be
-    /// kept for the next time. Making one agrees to the terms of the authority (§7.3).
+    /// Opens the account saved as `known`, or creates one; then the result includes the data to
+    /// save for the next time. Creating one agrees to the terms of the authority (§7.3).
     ///
     /// # Errors
-    /// In words: the authority can't be reached, or refuses.
+    /// The authority can't be reached, or refuses; as a text.
     pub async fn open(authority: &AcmeAuthority, known: Option<&str>) -> Result<(Self, Option<String>), String> {
         let builder = Account::builder_with_http(Box::new(Https::new(authority.trusted.as_deref())?));
         if let Some(known) = known {
@@ -91,10 +91,11 @@ impl AcmeClient {
         Ok((Self { account }, Some(kept)))
     }
 
-    /// Gets a certificate for these names, given in A-labels; the authority comes to each of them.
+    /// Gets a certificate for these names, given in A-labels; the authority connects to each of
+    /// them.
     ///
     /// # Errors
-    /// In words: what the authority says, or that it takes too long.
+    /// The authority's answer, or that it takes too long; as a text.
     pub async fn certificate(&self, names: &[String], challenges: &Challenges) -> Result<AcmeIssued, String> {
         let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
         let mut order = self.account.new_order(&NewOrder::new(&identifiers)).await.map_err(in_words)?;
@@ -125,13 +126,13 @@ impl std::fmt::Debug for Challenges {
 }
 
 impl Challenges {
-    /// Returns those of a cluster, whose nodes find each other's in the database.
+    /// Returns the challenges of a cluster, whose nodes find each other's in the database.
     pub fn of_cluster(meta: Arc<dyn Meta>) -> Self {
         let read = tokio::sync::Mutex::default();
         Self { own: Arc::default(), of_cluster: Some(Arc::new(SharedChallenges { meta, read })) }
     }
 
-    /// Answers a request for what is behind `/.well-known/acme-challenge/`.
+    /// Replies to a request below `/.well-known/acme-challenge/`.
     pub(crate) async fn answer(&self, token: &str) -> Response<Body> {
         let own = lock(&self.own).get(token).cloned();
         let found = match (own, &self.of_cluster) {
@@ -144,14 +145,14 @@ impl Challenges {
         }
     }
 
-    /// Shows a challenge from now on, at all nodes if there are several.
+    /// Publishes a challenge, at all nodes if there are several.
     async fn show(&self, token: &str, authorization: &str) -> Result<ShownChallenge, String> {
         lock(&self.own).insert(token.to_owned(), authorization.to_owned());
         let shown = ShownChallenge { challenges: self.clone(), token: token.to_owned() };
         if let Some(shared) = &self.of_cluster {
             let put = shared.meta.put_entry(CHALLENGES, token, authorization.as_bytes().to_vec());
             put.await.map_err(|error| format!("other nodes can't be told the challenge: {error}"))?;
-            // What another node has read just now may lack it.
+            // A list that another node has just read may lack it.
             tokio::time::sleep(2 * FRESH).await;
         }
         Ok(shown)
@@ -166,7 +167,7 @@ impl SharedChallenges {
         {
             return all.get(token).cloned();
         }
-        // With a database that doesn't answer, the authority asks again.
+        // If the database doesn't answer, the authority asks again.
         let entries = self.meta.entries(CHALLENGES).await.ok()?;
         let text = |(token, bytes)| Some((token, String::from_utf8(bytes).ok()?));
         let all: HashMap<String, String> = entries.into_iter().filter_map(text).collect();
@@ -176,7 +177,7 @@ impl SharedChallenges {
     }
 }
 
-/// A challenge that is answered until this is dropped.
+/// A challenge that is published until this is dropped.
 struct ShownChallenge {
     challenges: Challenges,
     token: String,
@@ -186,13 +187,13 @@ impl Drop for ShownChallenge {
     fn drop(&mut self) {
         lock(&self.challenges.own).remove(&self.token);
         if let Some(shared) = &self.challenges.of_cluster {
-            // Nobody waits for it: what stays behind proves nothing to anybody.
+            // The removal isn't awaited: a leftover entry proves nothing.
             drop(shared.meta.remove_entry(CHALLENGES, &self.token));
         }
     }
 }
 
-/// Shows what proves that the domains are ours, and tells the authority to look.
+/// Publishes the proofs that the domains are ours, and asks the authority to check them.
 async fn prove(order: &mut Order, challenges: &Challenges) -> Result<Vec<ShownChallenge>, String> {
     let mut shown = Vec::new();
     let mut authorizations = order.authorizations();
@@ -229,11 +230,11 @@ fn in_words(error: instant_acme::Error) -> String {
     error.to_string()
 }
 
-/// The list of the challenges that are shown, by their tokens.
+/// The list of published challenges, by their tokens.
 const CHALLENGES: &str = "acme challenges";
-/// The time for which what was read of that list is believed.
+/// The time for which a copy of that list is used.
 const FRESH: Duration = Duration::from_secs(1);
-/// The time that an authority may take to look, and then to sign.
+/// The time that an authority may take to check, and then to sign.
 const PATIENT: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
 #[cfg(test)]

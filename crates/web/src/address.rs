@@ -1,5 +1,4 @@
-//! Addresses of this server's pages as browsers reach them, and whether the way there is
-//! encrypted.
+//! Addresses of this server's pages as browsers reach them, and the encryption of the way there.
 
 use hyper::Request;
 
@@ -7,14 +6,14 @@ use crate::proxy::Origin;
 use crate::site::{RequestHost, name};
 use crate::{WebSettings, WebShared};
 
-/// The safety of a connection over which somebody may be asked for a password.
+/// The safety of a connection over which a password may be requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Safety {
-    /// It is encrypted, stays on this machine, or is of a network that the operator trusts.
+    /// It is encrypted, stays on this machine, or is in a network that the operator trusts.
     Safe,
-    /// It isn't, and the same page is at this address, where it is.
+    /// It isn't safe, but the same page at this address is.
     Elsewhere(String),
-    /// It isn't, and nobody knows where it would be.
+    /// It isn't safe, and no safe address is known.
     Unsafe,
 }
 
@@ -29,8 +28,8 @@ impl WebShared {
         }
     }
 
-    /// Judges the way of a request to a page that may ask for a password. A page on this machine is
-    /// safe without TLS, since browsers would warn of a certificate that is for another name.
+    /// Returns the safety of a request to a page that may ask for a password. A page on this
+    /// machine is safe without TLS, since browsers would warn about a certificate for another name.
     pub fn safety<B>(&self, request: &Request<B>, origin: Origin) -> Safety {
         let is_here = origin.way.is_known() && origin.address.ip().to_canonical().is_loopback();
         match is_here {
@@ -39,7 +38,8 @@ impl WebShared {
         }
     }
 
-    /// Judges it for a page whose scripts log in by a stream, which follows the rules for streams.
+    /// Returns the same for a page whose scripts log in by a stream, which follows the rules for
+    /// streams.
     pub fn safety_of_streams<B>(&self, request: &Request<B>, origin: Origin) -> Safety {
         let settings = self.settings();
         let is_of = |network: &rookery_hub::Network| network.contains(origin.address.ip());
@@ -51,7 +51,7 @@ impl WebShared {
     }
 }
 
-/// Returns the address over TLS of what is requested.
+/// Returns the address of the same page over TLS.
 fn twin<B>(request: &Request<B>, settings: &WebSettings, https_port: Option<u16>) -> Option<String> {
     let host = RequestHost::of(request);
     let RequestHost::Said(said) = host else { return None };
@@ -60,7 +60,7 @@ fn twin<B>(request: &Request<B>, settings: &WebSettings, https_port: Option<u16>
     }
     let path = request.uri().path_and_query()?;
     let base = match &settings.public_host {
-        // A proxy that ends TLS and doesn't say so would send the browser here again.
+        // A proxy that ends TLS without saying so would send the browser here again.
         Some(public) if public.eq_ignore_ascii_case(said) => return None,
         Some(public) => format!("https://{public}"),
         None => https(name(said)?, https_port?),
@@ -69,7 +69,7 @@ fn twin<B>(request: &Request<B>, settings: &WebSettings, https_port: Option<u16>
 }
 
 fn https(host: &str, port: u16) -> String {
-    // An address of IPv6 stands in brackets (RFC 3986 §3.2.2).
+    // An IPv6 address is written in brackets (RFC 3986 §3.2.2).
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     if port == 443 { format!("https://{host}") } else { format!("https://{host}:{port}") }
 }

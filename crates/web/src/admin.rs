@@ -1,4 +1,4 @@
-//! The admin page, `/admin`: administrators' actions, for people. The HTML is made here; a small
+//! The admin page, `/admin`: administrators' actions, in a browser. The HTML is made here; a small
 //! script updates the graphs, and nothing requires it.
 //!
 //! Anyone who may use the commands of XEP-0133 signs in with the password of that account. Each
@@ -8,9 +8,9 @@
 //! # Invariants
 //!
 //! * Every change is a form (POST) with the token of the visit; it ends with a redirection, so
-//!   that going back repeats nothing.
-//! * Nobody sees or changes anything of a domain that they don't administer: it looks like one
-//!   that doesn't exist.
+//!   going back repeats nothing.
+//! * Administrators can't see or change anything of other domains: those look like nonexistent
+//!   ones.
 //! * Only this server's one script file runs in the pages, and no other site's page can show them
 //!   in a frame.
 //! * Logins and changes are recorded in the journal.
@@ -80,21 +80,21 @@ pub(crate) struct Admin {
     on_their_way: signing_in::OnTheirWay,
 }
 
-/// A request of somebody who is signed in.
+/// A request of a signed-in visitor.
 pub(crate) struct Visit {
     pub shared: Arc<WebShared>,
-    /// The language that the visitor's browser wants.
+    /// The language that the visitor's browser prefers.
     pub language: Language,
     /// The visitor, with the visit.
     pub seen: Seen,
-    /// The domains that they administer, in the order of the configuration; at least one.
+    /// The domains that the visitor administers, in the order of the configuration; at least one.
     pub domains: Vec<String>,
-    /// The message of what was done before, which the page shows.
+    /// The message about the previous action, which the page shows.
     pub notice: Option<Notice>,
-    /// Reports of abuse that wait for them.
+    /// Reports of abuse that wait for the visitor.
     pub reports: usize,
     origin: Origin,
-    /// The fields of the query, or of the form.
+    /// The fields of the query or the form.
     given: Vec<(String, String)>,
 }
 
@@ -104,7 +104,7 @@ impl Visit {
         self.language.of_administrators()
     }
 
-    /// Returns the content of a field; it is empty if the field isn't there.
+    /// Returns the content of a field, which is empty if the field is missing.
     pub fn value(&self, name: &str) -> &str {
         form::value(&self.given, name)
     }
@@ -114,10 +114,10 @@ impl Visit {
         self.given.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the domain that a field names, or the first one if it names none.
+    /// Returns the domain that a field names, or the visitor's first one.
     ///
     /// # Errors
-    /// There is no such domain, as far as this administrator may know.
+    /// The domain doesn't exist, as far as this administrator may know.
     pub fn domain(&self) -> Outcome<String> {
         let name = self.value("domain");
         let found = self.domains.iter().find(|domain| name.is_empty() || *domain == name);
@@ -127,15 +127,15 @@ impl Visit {
     /// Returns the address that a field names: an account, or a room.
     ///
     /// # Errors
-    /// It is none of a domain of this administrator.
+    /// It isn't in a domain of this administrator.
     pub fn address(&self) -> Outcome<Jid> {
         self.address_of(self.value("jid"))
     }
 
-    /// Returns an address that was written: an account, or a room.
+    /// Returns the address in a text: an account, or a room.
     ///
     /// # Errors
-    /// It is none of a domain of this administrator.
+    /// It isn't in a domain of this administrator.
     pub fn address_of(&self, written: &str) -> Outcome<Jid> {
         let missing = || Refusal::Missing(self.words().no_such_address.into());
         let jid = Jid::parse(written).map_err(|_| missing())?;
@@ -146,11 +146,11 @@ impl Visit {
         if self.domains.contains(&domain) { Ok(jid) } else { Err(missing()) }
     }
 
-    /// Checks that the visitor wrote out what the form is about, which is asked for where nothing
-    /// can be undone.
+    /// Checks that the visitor has typed the address again, which is required for irrevocable
+    /// actions.
     ///
     /// # Errors
-    /// It wasn't.
+    /// The text differs.
     pub fn is_sure(&self, of: &Jid) -> Result<(), FormFault> {
         let refusal = || Refusal::Impossible(filled(self.words().confirm_first, &[of]));
         let is_sure = self.value("confirm").trim().eq_ignore_ascii_case(of.as_str());
@@ -160,7 +160,7 @@ impl Visit {
     /// Returns a new password that a form gives for an account of a domain.
     ///
     /// # Errors
-    /// It is shorter than passwords of the domain may be, or longer than any.
+    /// It is too short for the domain, or longer than any password may be.
     pub fn password(&self, domain: &str) -> Result<String, FormFault> {
         let (password, least) = (self.value("password").to_owned(), self.least(domain));
         let count = password.chars().count();
@@ -172,34 +172,34 @@ impl Visit {
         Err(Refusal::Impossible(refusal)).at("password")
     }
 
-    /// Returns the characters that a new password of a domain needs: as many as for those who
-    /// register, where they may.
+    /// Returns the fewest characters of a new password in a domain: the same as for registration,
+    /// where that is on.
     pub fn least(&self, domain: &str) -> u64 {
         let register = self.settings_of(domain).and_then(|domain| domain.module("register").cloned());
         register.map_or(LEAST_PASSWORD, |options| options.number("min_password"))
     }
 
-    /// Returns what an operation refuses about something, in the visitor's language.
+    /// Returns an operation's refusal about something, in the visitor's language.
     pub fn told(&self, refusal: Refusal, about: &dyn std::fmt::Display, words: RefusalWords) -> Refusal {
         words.told(self.language, refusal, about)
     }
 
-    /// Returns the texts for what is refused about accounts.
+    /// Returns the texts for refusals about accounts.
     pub fn of_accounts(&self) -> RefusalWords {
         RefusalWords { missing: self.words().no_account, impossible: self.words().password_impossible }
     }
 
-    /// Returns the texts for what is refused about rooms.
+    /// Returns the texts for refusals about rooms.
     pub fn of_rooms(&self) -> RefusalWords {
         RefusalWords { missing: self.words().no_room, impossible: self.words().text_too_long }
     }
 
-    /// Returns the settings of one of their domains.
+    /// Returns the settings of one of the visitor's domains.
     pub fn settings_of(&self, name: &str) -> Option<Domain> {
         self.shared.settings().hub.domains.iter().find(|domain| domain.name == name).cloned()
     }
 
-    /// Notes what was done.
+    /// Records an action in the journal.
     pub fn note(&self, domain: &str, act: String) {
         self.shared.journal.note(entry(self.seen.account.as_str(), self.origin, domain, act));
     }
@@ -211,7 +211,7 @@ pub(crate) fn entry(who: &str, origin: Origin, domain: &str, act: String) -> Ent
     Entry { unix_ms: now_ms(), who: who.to_owned(), by, act, domain: domain.to_owned() }
 }
 
-/// Answers a request for what is below [`PREFIX`]; `path` is what follows that.
+/// Replies to a request below [`PREFIX`]; `path` is the rest of its path.
 pub(crate) async fn answer(
     request: Request<Incoming>,
     path: &str,
@@ -314,7 +314,7 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
     }
 }
 
-/// Returns what stands for the password of an account; `None` if there is no such account.
+/// Returns the stand-in for the password of an account; `None` if there is no such account.
 pub(crate) async fn stands_for(shared: &WebShared, account: &Jid) -> Outcome<Option<String>> {
     let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
     Ok(credentials.as_ref().map(password_mark))
@@ -388,8 +388,7 @@ async fn change(path: &str, visit: &Visit) -> Response<Body> {
     }
 }
 
-/// Leads back to the page that the form is on, which says why nothing was done and has what was
-/// typed.
+/// Redirects to the page with the form, which shows the reason and the input again.
 fn refuse(path: &str, visit: &Visit, FormFault { field, refusal }: FormFault) -> Response<Body> {
     let words = match &refusal {
         cause @ (Refusal::Store(_) | Refusal::Work(_)) => {
@@ -444,8 +443,7 @@ fn protect(headers: &mut HeaderMap, path: &str) {
     headers.insert(VARY, HeaderValue::from_static("accept-language, cookie"));
 }
 
-/// Leads to another page, by GET. The path is of this server and has nothing in it that a header
-/// can't have.
+/// Redirects to another page, by GET. The path is one of this server, and valid in a header.
 fn see_other(path: &str) -> Response<Body> {
     let mut response = text(StatusCode::SEE_OTHER, "see there");
     if let Ok(location) = HeaderValue::from_str(&format!("{PREFIX}{path}")) {
@@ -460,9 +458,9 @@ fn not_allowed() -> Response<Body> {
     refused
 }
 
-/// Returns words with a capital in front and a full stop behind.
+/// Returns a text with an initial capital and a full stop.
 fn sentence(words: &str) -> String {
-    // An address is written as it is.
+    // An address keeps its first letter.
     if words.split(' ').next().is_some_and(|first| first.contains('@')) {
         return format!("{}.", words.trim_end_matches('.'));
     }
@@ -471,10 +469,10 @@ fn sentence(words: &str) -> String {
     format!("{first}{}.", chars.as_str().trim_end_matches('.'))
 }
 
-/// Characters of a password, where the module `register` doesn't say it, and at most.
+/// The fewest characters of a password if the module `register` doesn't set them, and the most.
 const LEAST_PASSWORD: u64 = 8;
 const MAX_PASSWORD: usize = 1023;
-/// Scripts, styles and forms of this server alone, and nothing inline.
+/// Allows scripts, styles and forms of this server only, and nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! * Without a valid token nobody learns anything but the description.
+//! * Without a valid token, only the description can be read.
 //! * A token that isn't valid for a domain is refused before anything of that domain is looked at.
 //! * Lists come in parts of a bounded size; bodies and parameters are bounded by the table.
 //! * Every change is recorded in the journal with the name of the token.
@@ -61,7 +61,7 @@ use field::{Values, read_body, read_query};
 use problem::Problem;
 use table::{ApiOperation, operations};
 
-/// Answers a request for what is below [`PREFIX`]; `path` is what follows that.
+/// Replies to a request below [`PREFIX`]; `path` is the rest of its path.
 pub(crate) async fn answer(
     request: Request<Incoming>,
     path: &str,
@@ -108,7 +108,7 @@ async fn respond(
     run(request, operation, variables, token, caller, shared).await
 }
 
-/// Answers a request of the owner of the server's files, which came over the control socket.
+/// Replies to a request of the owner of the server's files, which came over the control socket.
 pub(crate) async fn answer_owner(
     request: Request<Incoming>,
     path: &str,
@@ -149,12 +149,12 @@ async fn run(
     (operation.run)(call).await.map(ApiReply::response)
 }
 
-/// The way of an act of the command line, as the journal tells it.
+/// The source of a command line's actions in the journal.
 pub(crate) const BY_COMMAND: &str = "command line";
 
 enum FoundOperation {
     Operation(&'static ApiOperation, Vec<String>),
-    /// The methods that there are.
+    /// The methods that the path has.
     OtherMethods(String),
 }
 
@@ -172,7 +172,7 @@ fn find(method: &Method, path: &str) -> Result<FoundOperation, Problem> {
     Ok(FoundOperation::OtherMethods(methods.join(", ")))
 }
 
-/// Returns the variables of a path, if it is one of a template such as `/users/{jid}`.
+/// Returns the variables of a path, if it matches a template such as `/users/{jid}`.
 fn variables(template: &str, path: &str) -> Option<Vec<String>> {
     let (mut parts, mut variables) = (path.split('/'), Vec::new());
     for wanted in template.split('/') {

@@ -23,8 +23,8 @@ impl WebShared {
     /// Runs an operation on a shard.
     ///
     /// # Errors
-    /// Why it wasn't carried out; [`Refusal::Late`] too if no answer came in time, as when the
-    /// server stops.
+    /// The reason why it wasn't carried out, or [`Refusal::Late`] if no answer came in time, as
+    /// when the server stops.
     pub async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut World, OperationAnswer<T>) + Send + 'static,
@@ -35,7 +35,7 @@ impl WebShared {
     /// Waits for another part of the process.
     ///
     /// # Errors
-    /// [`Refusal::Late`] if no answer came in time, or nobody is there who could answer.
+    /// [`Refusal::Late`] if no answer came in time, or the other part has gone.
     pub async fn patiently<T>(&self, answer: Awaited<T>) -> Outcome<T> {
         timeout(PATIENCE, answer).await.map_err(|_| Refusal::Late)?.map_err(|Abandoned| Refusal::Late)
     }
@@ -43,12 +43,12 @@ impl WebShared {
     /// Waits for a store.
     ///
     /// # Errors
-    /// Returns the answer of the store; [`Refusal::Late`] if there is none in time.
+    /// The error of the store, or [`Refusal::Late`] if it doesn't answer in time.
     pub async fn wait<T>(&self, pending: Pending<T>) -> Outcome<T> {
         timeout(PATIENCE, pending).await.map_err(|_| Refusal::Late)?.map_err(Refusal::from)
     }
 
-    /// Returns all that is kept for an account, as the body of a response (XEP-0227).
+    /// Returns all data of an account, as the body of a response (XEP-0227).
     ///
     /// # Errors
     /// The store or the disk failed.
@@ -68,14 +68,14 @@ impl WebShared {
         })
     }
 
-    /// Returns the counts of the shards, without a look at each session.
+    /// Returns the counts of the shards, without examining each session.
     pub async fn counts_of_shards(&self) -> ShardCensus {
         let door = self.door.clone();
         tokio::task::spawn_blocking(move || door.counts()).await.unwrap_or_default()
     }
 
-    /// Returns the counts of the shards of all nodes, with a look at each session. What other nodes
-    /// count is [what an operator asks for](rookery_shard::elsewhere::CensusElsewhere).
+    /// Returns the counts of the shards of all nodes, examining each session. The counts of other
+    /// nodes arrive [by a question](rookery_shard::elsewhere::CensusElsewhere).
     pub async fn census_of_all(&self) -> ShardCensus {
         let elsewhere = self.door.census_elsewhere();
         let mut census = self.census().await;
@@ -85,10 +85,10 @@ impl WebShared {
         census
     }
 
-    /// Returns the streams with other servers and components of all nodes, by the names of those.
+    /// Returns the streams of all nodes with other servers and components, sorted by their names.
     ///
     /// # Errors
-    /// The server ends.
+    /// The server is stopping.
     pub async fn servers_of_all(&self) -> Outcome<Gathered<StreamReport>> {
         let (door, elsewhere) = (self.door.clone(), self.door.servers_elsewhere());
         let mut items = tokio::task::spawn_blocking(move || door.servers()).await.map_err(|_| Refusal::Late)?;
@@ -98,11 +98,11 @@ impl WebShared {
         Ok(Gathered { items, is_partial: elsewhere.missing > 0 })
     }
 
-    /// Ends the streams of all nodes with a domain or component; returns how many there were, and
-    /// whether a part of the server has not answered.
+    /// Ends the streams of all nodes with a domain or component; returns their number, and whether
+    /// a part of the server has not answered.
     ///
     /// # Errors
-    /// The server ends.
+    /// The server is stopping.
     pub async fn close_servers_of_all(&self, remote: &str, locals: Option<Vec<String>>) -> Outcome<(usize, bool)> {
         let (door, own, here) = (self.door.clone(), remote.to_owned(), locals.clone());
         let elsewhere = self.door.close_servers_elsewhere(remote.to_owned(), locals);
@@ -112,15 +112,15 @@ impl WebShared {
         Ok((closed + elsewhere.answers.iter().sum::<usize>(), elsewhere.missing > 0))
     }
 
-    /// Returns the counts of the shards, with a look at each session.
+    /// Returns the counts of the shards, examining each session.
     pub async fn census(&self) -> ShardCensus {
         let door = self.door.clone();
-        // Only a runtime that ends doesn't run it.
+        // Only a stopping runtime doesn't run it.
         tokio::task::spawn_blocking(move || door.census()).await.unwrap_or_default()
     }
 }
 
-/// Waits for what a shard answers.
+/// Waits for the answer of a shard.
 async fn answered<T>(answer: Awaited<Outcome<T>>) -> Outcome<T> {
     timeout(PATIENCE, answer).await.map_err(|_| Refusal::Late)?.map_err(|Abandoned| Refusal::Late)?
 }
@@ -130,7 +130,7 @@ pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
-/// Returns the refusal for an export that broke off.
+/// Returns the refusal for an export that was interrupted.
 const EXPORT: Refusal = Refusal::Failed("the export");
 /// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(15);

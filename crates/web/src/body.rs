@@ -1,4 +1,4 @@
-//! The body of an answer: bytes, a part of a file that is read in runs as the client takes them,
+//! The body of a response: bytes, a part of a file that is read in chunks as the client takes them,
 //! or data that arrives over time.
 
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug, Default)]
 pub struct Body(BodySource);
 
@@ -23,19 +23,19 @@ enum BodySource {
     Coming(Box<dyn ComingBytes>),
 }
 
-/// A source of bytes that come when they come.
+/// A source of bytes that arrive over time.
 pub(crate) trait ComingBytes: std::fmt::Debug + Send {
     /// Returns the next bytes, when there are any; `None` at the end.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
 }
 
-/// The rest of a part of a file.
+/// The remaining part of a file.
 #[derive(Debug)]
 struct FilePart {
     file: Option<File>,
     at: u64,
     left: u64,
-    /// A run that is being read, off this thread.
+    /// The chunk that is being read, on another thread.
     reading: Option<JoinHandle<io::Result<(File, Bytes)>>>,
 }
 
@@ -50,7 +50,7 @@ impl Body {
         Self(BodySource::File(FilePart { file: Some(file), at: start, left: len, reading: None }))
     }
 
-    /// Returns a body of bytes that come one after the other, and nobody knows how many.
+    /// Returns a body of bytes that arrive over time, in an unknown number.
     pub(crate) fn coming(source: impl ComingBytes + 'static) -> Self {
         Self(BodySource::Coming(Box::new(source)))
     }
@@ -112,5 +112,5 @@ impl HttpBody for Body {
     }
 }
 
-/// Bytes that are read at a time.
+/// The number of bytes that are read at a time.
 const RUN: usize = 64 * 1024;

@@ -28,32 +28,31 @@ use crate::site::{self, PageSite};
 /// The operator's decisions about BOSH.
 #[derive(Debug, Clone)]
 pub struct BoshSettings {
-    /// True if answers are compressed for clients that ask for it.
+    /// True if responses are compressed for clients that accept it.
     pub compression: bool,
-    /// Bytes of one element.
+    /// The most bytes of one element.
     pub most_bytes: usize,
 }
 
-/// The path where every client of BOSH looks first.
+/// The path where BOSH clients look first.
 pub(crate) const PATH: &str = "/http-bind";
 
-/// A request that was read whole and waits for its answer, which may take as long as the client
-/// lets it.
+/// A request that was read completely and waits for its answer, for as long as the client permits.
 pub(crate) struct HeldRequest {
     answer: oneshot::Receiver<BoshAnswer>,
-    /// The session to tell if the connection breaks before the answer is there.
+    /// The session to notify if the connection breaks before the answer.
     sid: Option<u128>,
     coding: Option<Coding>,
     allowed: Option<HeaderValue>,
-    /// True if the connection ends with the answer.
+    /// True if the connection ends with the response.
     pub closes: bool,
     shared: Arc<WebShared>,
 }
 
-/// Reads a request and gives it to its session.
+/// Reads a request and passes it to its session.
 ///
 /// # Errors
-/// The answer to what is for no session.
+/// The response to a request that reaches no session.
 pub(crate) async fn answer(
     request: Request<Incoming>,
     origin: Origin,
@@ -64,7 +63,7 @@ pub(crate) async fn answer(
     let site = settings.names.site(&request);
     let allowed = allowed(request.headers(), site, &settings.names.origins);
     let refused = match *request.method() {
-        // Also what a browser sends without asking first.
+        // This includes requests that a browser sends without a preflight.
         Method::POST | Method::OPTIONS if site == PageSite::Foreign => text(StatusCode::FORBIDDEN, site::FOREIGN),
         Method::POST => match post(request, origin, site, shared, bosh).await {
             Ok(mut held) => {
@@ -83,7 +82,7 @@ pub(crate) async fn answer(
     Err(share(refused, allowed))
 }
 
-/// Says which scripts may read an answer.
+/// Adds the header that lets scripts read a response.
 fn share<B>(mut response: Response<B>, allowed: Option<HeaderValue>) -> Response<B> {
     let headers = response.headers_mut();
     if let Some(allowed) = allowed {
@@ -117,7 +116,7 @@ async fn post(
 }
 
 impl HeldRequest {
-    /// Gives a request to its session.
+    /// Passes a request to its session.
     fn ask(request: Wrapped, origin: Origin, site: PageSite, coding: Option<Coding>, shared: Arc<WebShared>) -> Self {
         let (sender, answer) = oneshot::channel();
         let sid = if let Whose::Session(sid) = request.whose { Some(sid) } else { None };
@@ -133,7 +132,7 @@ impl HeldRequest {
     pub async fn answered(&mut self) -> Response<Bytes> {
         let answer = (&mut self.answer).await;
         self.sid = None;
-        // Only a shard that is gone gives none.
+        // Without an answer, the shard is gone.
         let answer = answer.unwrap_or_else(|_| BoshAnswer::refusal(AnswerCondition::InternalServerError));
         share(respond(answer, self.coding, &self.shared), self.allowed.take())
     }
@@ -150,12 +149,13 @@ impl Drop for HeldRequest {
     }
 }
 
-/// The request that waits for an answer. Its end of the channel is dropped with the connection.
+/// A request that waits for its answer. Its end of the channel is dropped with the connection.
 struct WaitingRequest(oneshot::Sender<BoshAnswer>);
 
 impl Waiter for WaitingRequest {
     fn answer(self: Box<Self>, answer: BoshAnswer) {
-        // A client that has gone meanwhile asks again, and gets what the session has kept.
+        // A client that has gone meanwhile asks again, and gets the response that its session has
+        // kept.
         let _ = self.0.send(answer);
     }
 
@@ -164,7 +164,8 @@ impl Waiter for WaitingRequest {
     }
 }
 
-/// Reads a body. Only a client that names an existing session may send more than a little.
+/// Reads a body. Only a client that names an existing session may send more than [`FROM_ANYONE`]
+/// bytes.
 async fn read(mut body: Incoming, door: &Door, most: usize) -> Result<Box<[u8]>, Response<Body>> {
     let too_large = || text(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
     let mut first: Option<Bytes> = None;
@@ -194,7 +195,7 @@ async fn read(mut body: Incoming, door: &Door, most: usize) -> Result<Box<[u8]>,
     Ok(first.map_or(all.into_boxed_slice(), |first| first.as_ref().into()))
 }
 
-/// Returns whether the beginning of a request names a session that exists.
+/// Returns whether the beginning of a request names an existing session.
 fn names_session(begun: &[u8], door: &Door) -> bool {
     let request = Wrapped::read(begun.into(), &Limits::AFTER_LOGIN);
     matches!(request, Ok(Wrapped { whose: Whose::Session(sid), .. }) if door.knows(sid))
@@ -225,8 +226,8 @@ fn respond(answer: BoshAnswer, coding: Option<Coding>, shared: &WebShared) -> Re
     response
 }
 
-/// Returns the response to the question that a browser asks before it lets a script of another site
-/// send XML (the Fetch standard, §3.2.2).
+/// Returns the response to a preflight, by which a browser asks whether a script of another site
+/// may send XML (the Fetch standard, §3.2.2).
 fn preflight() -> Response<Body> {
     let mut response = Response::new(Body::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -237,8 +238,8 @@ fn preflight() -> Response<Body> {
     response
 }
 
-/// Returns the permission for a browser to let the script that asks read the answer. There are no
-/// cookies here, so all that it may read is its own.
+/// Returns the header that lets the requesting script read the response. There are no cookies here,
+/// so it can only read its own data.
 fn allowed(headers: &HeaderMap, site: PageSite, origins: &[String]) -> Option<HeaderValue> {
     if origins.iter().any(|origin| origin == "*") {
         return Some(HeaderValue::from_static("*"));
@@ -249,11 +250,11 @@ fn allowed(headers: &HeaderMap, site: PageSite, origins: &[String]) -> Option<He
 const METHODS: HeaderValue = HeaderValue::from_static("POST, OPTIONS");
 /// The time that a request may take to arrive.
 pub(crate) const BODIES: Duration = Duration::from_secs(30);
-/// Bytes of a request of somebody who has no session.
+/// The most bytes of a request without a session.
 const FROM_ANYONE: usize = 16 * 1024;
-/// Bytes that a request may have besides one element of the greatest size.
+/// The bytes that a request may have in addition to one element of the greatest size.
 const ENVELOPE: usize = 4096;
-/// Bytes below which compression gains nothing.
+/// The number of bytes below which compression gains nothing.
 const WORTH_COMPRESSING: usize = 512;
 
 #[cfg(test)]

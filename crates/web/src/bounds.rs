@@ -7,7 +7,7 @@ use crate::api::{profile, top};
 use crate::control::log;
 use crate::{accept, api, bosh, conduit, exchange, form, places, readings, upload};
 
-/// All of them.
+/// All bounds of the front.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("connections", Per::Server, Most::Key("web.connections"), Unit::Number)
         .or("the address with the most loses its oldest one to an address with fewer; others are closed"),

@@ -3,11 +3,11 @@
 //!
 //! # Invariants
 //!
-//! - Uploads pass through this server, which holds each one to its slot: a bucket has no file that
-//!   isn't counted, none that is larger than announced, and none that is half there.
+//! - Uploads pass through this server, which holds each one to its slot: a bucket has no uncounted
+//!   file, no file larger than announced, and no incomplete one.
 //! - Each request is signed for at most a minute, except for an address that a client is
 //!   redirected to.
-//! - No request waits for ever for the storage, and none is repeated here: a client may do so.
+//! - No request waits for ever for the storage, and none is repeated here: that is up to clients.
 //!
 //! # Layout
 //!
@@ -41,23 +41,23 @@ use signature::SignedParts;
 /// The address of a bucket and how it is used.
 #[derive(Debug, Clone)]
 pub struct BucketSettings {
-    /// The address below which the files are: of the bucket, perhaps with a path in it.
+    /// The address below which the files are: that of the bucket, perhaps with a path.
     pub url: String,
     /// The key for it.
     pub key: BucketKey,
     /// PEM file of certificates to trust besides those that the machine trusts.
     pub trusted: Option<PathBuf>,
-    /// True if clients that want a file are sent to the bucket, by an address that is good for an
+    /// True if clients are redirected to the bucket for files, to an address that is valid for an
     /// hour.
     pub redirects: bool,
 }
 
-/// A bucket. Clones are handles on the same one.
+/// A bucket. Clones share it.
 #[derive(Clone)]
 pub struct UploadBucket(Arc<BucketParts>);
 
-/// Returns whether a text can be the address of a bucket: what a request has to have in digits
-/// can't be part of it.
+/// Returns whether a text can be the address of a bucket, without characters that a request would
+/// have to percent-encode.
 pub fn is_address(text: &str) -> bool {
     let Some(rest) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else { return false };
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/[]".contains(&byte);
@@ -69,17 +69,17 @@ struct BucketParts {
     url: Uri,
     settings: BucketSettings,
     tls: TlsConnector,
-    /// Requests that the storage has refused, or that it didn't answer.
+    /// The number of requests that the storage has refused or not answered.
     failures: AtomicU64,
-    /// The time of the last one, milliseconds since 1970.
+    /// The time of the last one, in milliseconds since 1970.
     failed_ms: AtomicU64,
 }
 
 impl UploadBucket {
-    /// Returns a bucket, of which nothing is asked yet.
+    /// Returns a bucket, without a request to it.
     ///
     /// # Errors
-    /// The address or the file of certificates can't be used, in words that name it.
+    /// The address or the file of certificates can't be used; as a text that names it.
     pub fn new(settings: BucketSettings) -> Result<Self, String> {
         let url = settings.url.parse().map_err(|error| format!("{}: {error}", settings.url))?;
         let tls = https::trusting(settings.trusted.as_deref())?;
@@ -87,15 +87,15 @@ impl UploadBucket {
         Ok(Self(Arc::new(BucketParts { url, settings, tls, failures, failed_ms })))
     }
 
-    /// Returns how many requests have failed since the start, and when the last one did.
+    /// Returns the number of failed requests since the start, and the time of the last one.
     pub(crate) fn failures(&self) -> (u64, u64) {
         (self.0.failures.load(Ordering::Relaxed), self.0.failed_ms.load(Ordering::Relaxed))
     }
 
-    /// Writes a file, reads it and removes it again; for a check. It blocks.
+    /// Writes a file, reads it and removes it again, as a check. It blocks.
     ///
     /// # Errors
-    /// The reason why one of that failed, in words.
+    /// The reason why one of these steps failed, as a text.
     pub fn probe(&self) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
@@ -126,7 +126,7 @@ impl UploadBucket {
         self.0.url.authority().map_or("", |authority| authority.as_str())
     }
 
-    /// Returns path and query of a request, signed.
+    /// Returns the path and query of a request, signed.
     fn signed(&self, method: &Method, path: &str, query: &[(&str, &str)], seconds: u64) -> String {
         let (method, host, now_ms) = (method.as_str(), self.host(), now_ms());
         let query = self.0.settings.key.query(SignedParts { method, host, path, query, now_ms, seconds });
@@ -233,7 +233,7 @@ impl Storage for UploadBucket {
     }
 }
 
-/// Returns the error of a refusal, with the code that the storage gives for it.
+/// Returns the error for a refusal, with the code that the storage gives.
 async fn refused(status: StatusCode, body: Incoming) -> io::Error {
     let said = timeout(SAYING, Limited::new(body, MOST_SAID).collect()).await;
     let said = said.ok().and_then(Result::ok).map(|said| said.to_bytes()).unwrap_or_default();
@@ -254,13 +254,13 @@ async fn refused(status: StatusCode, body: Incoming) -> io::Error {
 
 /// The token under which a check writes a file.
 const PROBE: &str = "rookery-check-of-the-bucket";
-/// Seconds for which a request of this server is signed.
+/// The seconds for which a request of this server is signed.
 const SIGNED_SECONDS: u64 = 60;
-/// Seconds for which an address is good to which a client is sent.
+/// The seconds for which the address of a redirection is valid.
 const REDIRECTED_SECONDS: u64 = 3600;
 /// The time for a connection to the storage.
 const CONNECTING: Duration = Duration::from_secs(10);
-/// The time for the reasons of a refusal, and their bytes.
+/// The time for reading the reason of a refusal, and its most bytes.
 const SAYING: Duration = Duration::from_secs(5);
 const MOST_SAID: usize = 16 * 1024;
 

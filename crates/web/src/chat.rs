@@ -1,7 +1,7 @@
 //! The chat page, `/chat`: Converse.js, configured for this server.
 //!
-//! Its files are not part of this server. `rookery web install` downloads the package, one version
-//! that is pinned here with its hash, and puts the files that a browser needs into the data folder
+//! Its files are not part of this server. `rookery web install` downloads the package in the
+//! version that is pinned here with its hash, and puts the files for browsers into the data folder
 //! ([`package`], by npm or by [`download`]); until then the page says so.
 //!
 //! # Invariants
@@ -9,9 +9,9 @@
 //! - Only files of the package are served: a path has plain names, and they lead below the folder
 //!   of this version.
 //! - The page only runs scripts of this server, and no inline ones. Nothing is loaded from other
-//!   hosts, so that they learn about nobody: links to media elsewhere stay links.
-//! - Nobody is asked for a password if it would be sent in the clear, unless login without TLS is
-//!   allowed there.
+//!   hosts, so they learn nothing about users: links to media elsewhere stay links.
+//! - The page doesn't ask for a password that would be sent in the clear, unless login without TLS
+//!   is allowed there.
 
 pub mod download;
 pub mod package;
@@ -49,7 +49,7 @@ impl ChatFiles {
         Self { folder: package::folder(data) }
     }
 
-    /// Answers a request for what is behind `/chat`.
+    /// Replies to a request below `/chat`.
     pub(crate) async fn answer(
         &self,
         request: &Request<Incoming>,
@@ -75,7 +75,7 @@ impl ChatFiles {
         }
     }
 
-    /// Returns whether the package is there.
+    /// Returns whether the package is installed.
     pub(crate) async fn is_installed(&self) -> bool {
         let script = self.folder.join(SCRIPT);
         spawn_blocking(move || script.is_file()).await.unwrap_or_default()
@@ -103,7 +103,7 @@ impl ChatFiles {
         kept(page, BRIEFLY)
     }
 
-    /// Returns a file of the package, compressed if that is there and wanted.
+    /// Returns a file of the package, compressed if such a form exists and is accepted.
     async fn file(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
         let plain = self.folder.join(path);
         let compressed = self.folder.join(format!("{path}{}", package::COMPRESSED));
@@ -131,13 +131,13 @@ impl ChatFiles {
             response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-        // The address names the version, so what is behind it never changes.
+        // The address names the version, so its content never changes.
         kept(response, FOR_GOOD)
     }
 }
 
-/// Returns the page itself. What Converse.js is to know stands in an attribute, since scripts may
-/// not stand in the page; where WebSocket and BOSH are it works out from its own address.
+/// Returns the page itself. The settings of Converse.js are in an attribute, since the page may not
+/// contain scripts; it finds WebSocket and BOSH from its own address.
 fn html(settings: &WebSettings, language: Language) -> String {
     let domain = settings.domains.first().map_or("localhost", String::as_str);
     let title = settings.title.as_deref().unwrap_or(domain);
@@ -167,7 +167,7 @@ fn html(settings: &WebSettings, language: Language) -> String {
 
 /// Returns the policy that tells browsers what the page may load and reach (Content Security
 /// Policy, level 3). Converse.js sets styles in attributes and computes with WebAssembly; files are
-/// put and got where the slots of XEP-0363 are, which may be another port.
+/// uploaded and downloaded at the addresses of slots (XEP-0363), perhaps at another port.
 fn policy(settings: &Hub) -> String {
     let uploads: String = uploads(settings).iter().map(|upload| format!(" {upload}")).collect();
     format!(
@@ -177,7 +177,7 @@ fn policy(settings: &Hub) -> String {
     )
 }
 
-/// Returns the origins at which files of this server's users are.
+/// Returns the origins of users' files on this server.
 fn uploads(settings: &Hub) -> Vec<String> {
     let urls = settings.domains.iter().filter_map(|domain| rookery_modules::upload::base(settings, domain));
     let mut origins: Vec<String> = urls.filter_map(|url| origin_of(&url).map(str::to_owned)).collect();
@@ -185,8 +185,8 @@ fn uploads(settings: &Hub) -> Vec<String> {
     origins
 }
 
-/// Returns Scheme, host and port of an address; `None` if it has anything that could end a part of
-/// a policy.
+/// Returns the scheme, host and port of an address; `None` if it contains a character that could
+/// end a part of a policy.
 fn origin_of(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let host = rest.split('/').next()?;
@@ -200,7 +200,7 @@ fn host_of(origin: &str) -> Option<&str> {
     Some(host.rsplit_once(':').map_or(host, |(name, _)| name))
 }
 
-/// Returns whether strangers may make themselves an account (XEP-0077).
+/// Returns whether strangers may create an account (XEP-0077).
 fn creates_accounts(domain: &Domain) -> bool {
     domain.module("register").is_some_and(|options| options.switch("allow_creation"))
 }
@@ -211,13 +211,14 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     if metadata.is_file() { Ok((file, metadata.len())) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
-/// Returns whether a path has plain names only, none of them hidden: it leads nowhere but down.
+/// Returns whether a path has plain names only, none of them hidden, so that it can't leave its
+/// folder.
 fn is_plain(path: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     path.split('/').all(|name| !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain))
 }
 
-/// Leads to another address.
+/// Redirects to another address.
 fn to(address: &str) -> Response<Body> {
     let mut response = text(StatusCode::TEMPORARY_REDIRECT, "see there");
     if let Ok(location) = HeaderValue::from_str(address) {
@@ -226,7 +227,7 @@ fn to(address: &str) -> Response<Body> {
     response
 }
 
-/// Says how long an answer may be kept.
+/// Adds the header for caching a response.
 fn kept(mut response: Response<Body>, how_long: &'static str) -> Response<Body> {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(how_long));
     response

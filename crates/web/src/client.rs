@@ -9,9 +9,9 @@ use rookery_hub::Network;
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct WebClient {
-    /// The address from which the connection comes, or that of which the PROXY protocol told.
+    /// The address from which the connection comes, or the one in the PROXY protocol's header.
     pub peer: SocketAddr,
-    /// Set if TLS ends here.
+    /// True if TLS ends here.
     pub tls: bool,
 }
 
@@ -20,7 +20,7 @@ pub fn trusts(networks: &[Network], address: SocketAddr) -> bool {
     networks.iter().any(|network| network.contains(address.ip()))
 }
 
-/// Returns whether a header that is a list names something.
+/// Returns whether a header with a list contains a token.
 pub(crate) fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
     let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|found| found.trim().eq_ignore_ascii_case(token))

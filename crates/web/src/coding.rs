@@ -1,7 +1,7 @@
 //! Compressed responses (RFC 9110 §8.4.1): `gzip` and `deflate`, for clients that ask for them.
 //!
 //! The compressor takes a quarter of a megabyte, so there is one for all, which is cleared after
-//! each response: responses contain one user's data, and none of it may show in what another gets.
+//! each response: responses contain one user's data, which must not leak into another user's.
 
 use std::sync::Mutex;
 
@@ -10,7 +10,7 @@ use miniz_oxide::deflate::core::create_comp_flags_from_zip_params;
 use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress_to_output};
 use rookery_base::lock::lock;
 
-/// The way in which an answer is compressed (RFC 9110 §8.4).
+/// The compression of a response (RFC 9110 §8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
     /// RFC 1952.
@@ -27,8 +27,7 @@ pub struct Encoder {
 }
 
 impl Coding {
-    /// Returns the first of ours that a client accepts. One that it refuses, with a weight of 0, is
-    /// not taken.
+    /// Returns the first of our codings that a client accepts. One with the weight 0 is refused.
     pub fn wanted(headers: &HeaderMap) -> Option<Self> {
         let lines = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
         let accepted: Vec<&str> = lines.flat_map(|line| line.split(',')).filter_map(accepted).collect();
@@ -53,7 +52,7 @@ fn accepted(item: &str) -> Option<&str> {
     (weight.is_none_or(|weight| weight.is_ok_and(|weight| weight > 0.0))).then_some(name)
 }
 
-/// Compresses an answer.
+/// Compresses a response.
 pub fn encode(coding: Coding, plain: &[u8], encoder: &Encoder) -> Vec<u8> {
     let mut out = Vec::with_capacity(plain.len() / 2);
     match coding {
@@ -68,7 +67,7 @@ pub fn encode(coding: Coding, plain: &[u8], encoder: &Encoder) -> Vec<u8> {
     out
 }
 
-/// Compresses into `out`. `window_bits` as zlib has it: positive for its own head and checksum, 0
+/// Compresses into `out`. `window_bits` has zlib's meaning: positive for a header and a checksum, 0
 /// for none.
 fn compress(compressor: &Mutex<Option<Box<CompressorOxide>>>, window_bits: i32, plain: &[u8], out: &mut Vec<u8>) {
     let mut compressor = lock(compressor);
@@ -105,9 +104,9 @@ const fn table() -> [u32; 256] {
 }
 
 static TABLE: [u32; 256] = table();
-/// No name, no time, no particular system (RFC 1952 §2.3).
+/// No name, no time, no specific system (RFC 1952 §2.3).
 const GZIP_HEAD: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
-/// Answers are made while people wait.
+/// Fast, since users wait for responses.
 const LEVEL: i32 = 1;
 
 impl std::fmt::Debug for Encoder {

@@ -1,12 +1,12 @@
-//! A connection, with or without TLS, in the form that the HTTP library wants, and in which a
-//! shard takes it over.
+//! A connection, with or without TLS, in the form that the HTTP library needs, and from which a
+//! shard can take it over.
 //!
 //! TLS is the same as on a shard, [`ServerTls`], because a connection that begins here continues
-//! there. An idle connection keeps no buffer: while it waits for a request or an answer, this is
-//! everything.
+//! there. An idle connection keeps no buffer: while it waits for a request or an answer, it
+//! consists of this struct only.
 //!
 //! Every write here fails if the peer doesn't read: responses, TLS messages, the end of a
-//! connection. So writers need no clock of their own.
+//! connection. So writers need no timeout of their own.
 
 use std::io;
 use std::pin::Pin;
@@ -25,29 +25,29 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub struct Conduit {
     socket: TcpStream,
     tls: Option<Box<ConduitTls>>,
-    /// Read already, and to be read again before anything else.
+    /// Bytes that were read ahead, and come before all others.
     ahead: Vec<u8>,
-    /// Something was written and has not left. Shared with those who have to know while the library
-    /// has the connection.
+    /// True if written bytes have not left. Shared with code that has to know while the library
+    /// owns the connection.
     is_unsent: Arc<AtomicBool>,
-    /// The peer doesn't take what there is.
+    /// The timer while the peer doesn't take any bytes.
     stall: Option<Pin<Box<Sleep>>>,
-    /// For how long that may go on.
+    /// The longest time for that.
     patience: Duration,
 }
 
 #[derive(Debug)]
 struct ConduitTls {
     session: ServerTls,
-    /// Decrypted; those before `read` were read.
+    /// Decrypted bytes; those before `read` have been read.
     plain: Vec<u8>,
     read: usize,
-    /// Encrypted; those before `sent` were sent.
+    /// Encrypted bytes; those before `sent` have been sent.
     cipher: Vec<u8>,
     sent: usize,
-    /// The peer has ended its direction.
+    /// True if the peer has ended its direction.
     ended: bool,
-    /// We have ended ours.
+    /// True if we have ended ours.
     closed: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct ConduitParts {
     pub socket: std::net::TcpStream,
     /// TLS, established.
     pub tls: Option<ServerTls>,
-    /// Input that was decrypted and not read.
+    /// Decrypted input that was not read.
     pub input: Vec<u8>,
 }
 
@@ -68,10 +68,10 @@ impl Conduit {
         Self { socket, tls: None, ahead: Vec::new(), is_unsent: Arc::default(), stall: None, patience: PATIENCE }
     }
 
-    /// Wraps a connection with TLS, behind its handshake.
+    /// Wraps a connection with TLS, and carries out its handshake.
     ///
     /// # Errors
-    /// The peer doesn't speak TLS, or is gone.
+    /// The peer doesn't speak TLS, or has gone.
     pub async fn tls(socket: TcpStream, settings: &TlsSettings) -> io::Result<Self> {
         let session = ServerTls::accept(settings).map_err(io::Error::other)?;
         let (plain, cipher) = (Vec::new(), Vec::new());
@@ -86,10 +86,10 @@ impl Conduit {
         self.tls.as_ref()?.session.alpn()
     }
 
-    /// Takes it apart, for a shard.
+    /// Takes the connection apart, for a shard.
     ///
     /// # Errors
-    /// The error of the system of the socket, or if not all was sent.
+    /// The system's error about the socket, or that not all bytes were sent.
     pub fn into_parts(self) -> io::Result<ConduitParts> {
         let socket = self.socket.into_std()?;
         let mut input = self.ahead;
@@ -101,24 +101,24 @@ impl Conduit {
         Ok(ConduitParts { socket, tls: Some(tls.session), input })
     }
 
-    /// Gives back what was read and not used: it is read again before what comes now.
+    /// Puts back bytes that were read and not used: they are read again before new ones.
     pub fn give_back(&mut self, bytes: &[u8]) {
         self.ahead.splice(..0, bytes.iter().copied());
     }
 
-    /// Returns a flag that is set while something that was written has not left.
+    /// Returns a flag that is set while written bytes have not left.
     pub fn unsent(&self) -> Arc<AtomicBool> {
         self.is_unsent.clone()
     }
 
-    /// Waits until there is something to read: `false` if nothing comes any more. What comes is
-    /// kept for the next reader.
+    /// Waits until there are bytes to read, which are kept for the next reader; returns `false` if
+    /// no more will come.
     pub async fn arrival(&mut self) -> bool {
         std::future::poll_fn(|context| self.poll_arrival(context)).await
     }
 
-    /// Waits until the peer has gone. If it says something instead nothing is known any more until
-    /// that is read: then it waits for ever.
+    /// Waits until the peer has gone. If it sends bytes instead, its end can't be seen before they
+    /// are read: then this waits for ever.
     pub async fn departure(&mut self) {
         if !self.ahead.is_empty() || self.arrival().await {
             std::future::pending().await
@@ -136,7 +136,7 @@ impl Conduit {
         Poll::Ready(read.is_ok() && !self.ahead.is_empty())
     }
 
-    /// Reads what was not read before.
+    /// Reads new bytes.
     fn poll_fresh(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let Some(tls) = &mut self.tls else { return Pin::new(&mut self.socket).poll_read(context, buffer) };
@@ -154,8 +154,8 @@ impl Conduit {
                 return Poll::Ready(Ok(()));
             }
             ready!(self.poll_receive(context))?;
-            // What TLS itself has to say, such as new keys. If it can't leave now it leaves with
-            // the next write.
+            // TLS may have messages of its own, such as new keys. If they can't leave now, they
+            // leave with the next write.
             if let Poll::Ready(Err(error)) = self.poll_send(context) {
                 return Poll::Ready(Err(error));
             }
@@ -187,7 +187,7 @@ impl Conduit {
         match progress {
             Ok(progress) => tls.ended |= progress.closed,
             Err(error) => {
-                // The alert is worth a try.
+                // Sending the alert is worth an attempt.
                 let _ = self.poll_send(context);
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
             }
@@ -195,11 +195,10 @@ impl Conduit {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes to the socket, as much as it takes: at least one byte.
+    /// Writes as much to the socket as it accepts: at least one byte.
     ///
-    /// # Errors
-    /// The error of the system; [`io::ErrorKind::TimedOut`] if the peer takes nothing for too long,
-    /// or so little that it would never end. Then the connection is reset, so that the system keeps
+    /// # Errors The error of the system; [`io::ErrorKind::TimedOut`] if the peer takes nothing for
+    /// too long, or takes bytes too slowly. Then the connection is reset, so that the system keeps
     /// nothing for it either.
     fn poll_out(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match Pin::new(&mut self.socket).poll_write(context, bytes) {
@@ -217,14 +216,14 @@ impl Conduit {
                 let patience = self.patience;
                 let stall = self.stall.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
                 ready!(stall.as_mut().poll(context));
-                // If it can't be set the system lets go of the connection in its own time.
+                // If that fails, the system closes the connection in its own time.
                 let _ = self.socket.set_zero_linger();
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer doesn't read what it is sent")))
             }
         }
     }
 
-    /// Sends what is encrypted.
+    /// Sends the encrypted bytes.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Taken out meanwhile, since the socket is needed as well.
         let Some(mut tls) = self.tls.take() else { return Poll::Ready(Ok(())) };
@@ -237,7 +236,8 @@ impl Conduit {
         while let Some(rest) = tls.cipher.get(tls.sent..).filter(|rest| !rest.is_empty()) {
             tls.sent += ready!(self.poll_out(context, rest))?;
         }
-        // An idle connection keeps no buffer, and a peer that has taken all of it begins afresh.
+        // An idle connection keeps no buffer, and a peer that has taken everything has its full
+        // time again.
         (tls.cipher, tls.sent, self.stall) = (Vec::new(), 0, None);
         Poll::Ready(Ok(()))
     }
@@ -270,7 +270,7 @@ impl AsyncWrite for Conduit {
         if this.tls.is_none() {
             return this.poll_out(context, bytes);
         }
-        // What was encrypted must leave, so it counts as written; the next call waits for it.
+        // Encrypted bytes must leave, so they count as written; the next call waits for them.
         ready!(this.poll_send(context))?;
         let Some(tls) = &mut this.tls else { return Poll::Ready(Ok(0)) };
         let bytes = bytes.get(..CHUNK).unwrap_or(bytes);
@@ -299,13 +299,14 @@ impl AsyncWrite for Conduit {
     }
 }
 
-/// Bytes that are read, or encrypted, at a time: a record of TLS has no more.
+/// The bytes that are read or encrypted at a time: the size of a TLS record.
 const CHUNK: usize = 16 * 1024;
-/// Bytes that are read from a client before its receiver exists.
+/// The most bytes that are read from a client before its receiver exists.
 const AHEAD: usize = 4096;
-/// The time for which a peer may take nothing of what it is sent.
+/// The time for which a peer may take no bytes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes a second that it has to take of an answer, taken together: as slow as an upload may be.
+/// The fewest bytes per second, on average, that it has to take of a response: as slow as an upload
+/// may be.
 const SLOWEST: u64 = 2 * 1024;
 
 #[cfg(test)]
@@ -370,7 +371,7 @@ mod tests {
             let ended = conduit.write_all(&vec![0; 64 << 20]).await.unwrap_err();
             assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
             drop(conduit);
-            // What the system had taken for it is gone as well.
+            // The bytes that the system had buffered for it are gone as well.
             let mut heard = Vec::new();
             let mut peer = peer;
             assert_eq!(peer.read_to_end(&mut heard).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);

@@ -1,15 +1,15 @@
 //! The control socket: the API for the owner of the server's files, over a socket in the data
 //! folder.
 //!
-//! Nobody needs a token there: the system identifies the user at the other end, and the socket
-//! admits the user that the server runs as, and root. These could change every file of the server
-//! anyway. Their actions are recorded in the journal with their names, like those of tokens and
+//! No token is needed there: the system identifies the user at the other end, and the socket admits
+//! the user that the server runs as, and root, who could change every file of the server anyway.
+//! Their actions are recorded in the journal with their names, like those of tokens and
 //! administrators.
 //!
 //! # Invariants
 //!
-//! - Connections are bounded in number, and each in its time, which is longer for the few that
-//!   follow the log or trace; heads, bodies and the data of operations are bounded as for the API.
+//! - Connections are bounded in number and time; the few that follow the log or trace have more
+//!   time; heads, bodies and the data of operations are bounded as for the API.
 //! - Nothing else of the front is served there.
 
 use std::convert::Infallible;
@@ -54,7 +54,7 @@ pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<WebShared>) {
     let followers = Arc::new(Semaphore::new(log::FOLLOWERS));
     let tracers = Arc::new(Semaphore::new(MOST_TRACES));
     loop {
-        // Those that find no place wait in the system's queue, which is bounded.
+        // Connections without a place wait in the system's queue, which is bounded.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((socket, _)) => {
@@ -76,7 +76,7 @@ pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<WebShared>) {
     }
 }
 
-/// The right of a connection to follow the log or to trace, as long as there is one.
+/// The right of a connection to follow the log or to trace, if one was free.
 #[derive(Clone)]
 struct Lasting {
     followers: Arc<Semaphore>,
@@ -103,7 +103,7 @@ impl Lasting {
         Some(place)
     }
 
-    /// Lets a connection take its time, or more of it if it follows or traces.
+    /// Bounds the time of a connection, which is longer if it follows or traces.
     async fn bounded<T>(&self, connection: impl Future<Output = T>) -> Result<T, Elapsed> {
         let mut connection = pin!(connection);
         match timeout(LONGEST, &mut connection).await {
@@ -150,7 +150,7 @@ async fn answer(
     })
 }
 
-/// Notes an act of a command that works on the store itself.
+/// Records the action of a command that works on the store itself.
 async fn note(request: Request<Incoming>, who: &str, shared: &WebShared) -> Response<Body> {
     let body = form::body(request.into_body()).await.ok();
     let said: Option<Value> = body.and_then(|body| serde_json::from_slice(&body).ok());
@@ -162,7 +162,7 @@ async fn note(request: Request<Incoming>, who: &str, shared: &WebShared) -> Resp
     reply(StatusCode::NO_CONTENT, "text/plain", "")
 }
 
-/// Returns the name of a user of this machine, or its number if the list of users doesn't have it.
+/// Returns the name of a user of this machine, or the number if there is no name.
 fn user_name(id: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     name_in(&users, id).map_or_else(|| format!("user {id}"), str::to_owned)
@@ -176,12 +176,12 @@ fn name_in(users: &str, id: u32) -> Option<&str> {
     })
 }
 
-/// The path behind [`api::PREFIX`] where commands say what they have done to the store.
+/// The path behind [`api::PREFIX`] where commands report their changes to the store.
 pub const NOTE: &str = "/note";
-/// Connections at a time: more than may follow the log or trace, so that there is room for other
-/// commands.
+/// The most connections at a time: more than may follow the log or trace, so that there is room for
+/// other commands.
 const PLACES: usize = 4 + log::FOLLOWERS + MOST_TRACES;
-/// The time that one may take.
+/// The longest time of a connection.
 const LONGEST: Duration = Duration::from_secs(300);
 
 const _: () = assert!(log::LONGEST.as_secs() > MOST_SECONDS, "a trace has its time");

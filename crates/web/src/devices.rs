@@ -1,12 +1,12 @@
-//! The page that shows what devices are read, by whom and how late, with a plot of any of them:
-//! `/devices`.
+//! The page that shows the devices that are read, the readers and the delays, with a plot of any
+//! device: `/devices`.
 //!
 //! # Invariants
 //!
-//! * The page has no secrets and no rights: what it shows comes by the API, for the token that its
-//!   reader gives it. The token stays in the tab.
-//! * It is given out over encrypted connections only, as the token is typed into it.
-//! * It loads nothing from elsewhere, has nothing inline, and is in no page's frame.
+//! * The page has no secrets and no rights: its data comes from the API, with the token that the
+//!   reader enters. The token stays in the tab.
+//! * It is served over encrypted connections only, since a token is entered there.
+//! * It loads nothing from other hosts, has nothing inline, and can't be framed.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub fn is_path(path: &str) -> bool {
     matches!(path, PAGE | STYLE | SCRIPT)
 }
 
-/// Answers a request for the page or a file of it.
+/// Replies to a request for the page or a file of it.
 pub fn answer(request: &Request<Incoming>, origin: Origin, shared: &Arc<WebShared>) -> Response<Body> {
     if shared.readings.is_none() {
         return text(StatusCode::NOT_FOUND, "no readings are served: see [dpm] in the configuration");
@@ -63,7 +63,7 @@ const PAGE_TEXT: &str = include_str!("devices/page.html");
 const STYLE_TEXT: &str =
     concat!(include_str!("palette.css"), include_str!("admin/style.css"), include_str!("devices/style.css"));
 const SCRIPT_TEXT: &str = include_str!("devices/script.js");
-/// Scripts, styles and answers of this server alone, and nothing inline.
+/// Allows scripts, styles and requests of this server only, and nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
 

@@ -9,7 +9,7 @@ use crate::reply::{Body, reply};
 use crate::site::RequestHost;
 use crate::{WebSettings, bosh};
 
-/// Answers with XRD (XEP-0156 §3).
+/// Replies with XRD (XEP-0156 §3).
 pub(crate) fn xml(request: &Request<Incoming>, origin: Origin, settings: &WebSettings) -> Response<Body> {
     open(reply(
         StatusCode::OK,
@@ -18,14 +18,14 @@ pub(crate) fn xml(request: &Request<Incoming>, origin: Origin, settings: &WebSet
     ))
 }
 
-/// Answers with JRD (XEP-0156 §4).
+/// Replies with JRD (XEP-0156 §4).
 pub(crate) fn json(request: &Request<Incoming>, origin: Origin, settings: &WebSettings) -> Response<Body> {
     let links = links(RequestHost::of(request), origin, settings);
     let links: Vec<_> = links.iter().map(|(rel, href)| serde_json::json!({ "rel": rel, "href": href })).collect();
     open(reply(StatusCode::OK, "application/json", serde_json::json!({ "links": links }).to_string()))
 }
 
-/// Scripts of any page may read it (XEP-0156 §5 asks for that).
+/// Lets scripts of any page read it (required by XEP-0156 §5).
 fn open(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     response
@@ -39,11 +39,11 @@ fn xrd(links: &[(&str, String)]) -> String {
     )
 }
 
-/// Returns the relations of what is spoken here, with their addresses as this client can reach
+/// Returns the relations of the supported transports, with their addresses as this client can reach
 /// them.
 fn links(host: RequestHost<'_>, origin: Origin, settings: &WebSettings) -> Vec<(&'static str, String)> {
-    // A name that isn't ours could be somebody else's: nobody is sent there because somebody said
-    // so.
+    // A name that isn't ours could belong to another server: clients aren't sent there just because
+    // a request names it.
     let said = match host {
         RequestHost::Said(said) if is_host(said) && settings.names.is_for_us(host) => Some(said),
         _ => None,
@@ -56,7 +56,7 @@ fn links(host: RequestHost<'_>, origin: Origin, settings: &WebSettings) -> Vec<(
     [(WEBSOCKET, format!("{ws}://{host}/ws"))].into_iter().chain(bosh).collect()
 }
 
-/// Returns whether a text can only be a host with a port: it is written back.
+/// Returns whether a text can only be a host with a port, since it is written back.
 pub(crate) fn is_host(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
     !text.is_empty() && text.len() <= 260 && text.bytes().all(allowed)

@@ -36,11 +36,11 @@ fn shown(event: &Occurrence) -> Value {
     })
 }
 
-/// The events behind one, as a client of server-sent events reads them (HTML, section 9.2), of the
-/// domains that it may hear of.
+/// The events after a given one, in the format of server-sent events (HTML, section 9.2), for the
+/// domains that the client may see.
 pub(crate) struct EventStream {
     pub events: EventLog,
-    /// The serial of the last that was told.
+    /// The serial of the last event that was sent.
     pub told: u64,
     /// The domains; `None` for all.
     pub domain: Option<String>,
@@ -49,7 +49,7 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    /// Returns the events behind one.
+    /// Returns the events after a given one.
     pub fn new(events: EventLog, told: u64, domain: Option<String>, place: FeedPlace) -> Self {
         Self { events, told, domain, silence: Box::pin(sleep(ALIVE)), _place: place }
     }
@@ -85,13 +85,13 @@ impl ComingBytes for EventStream {
             self.silence.as_mut().reset(Instant::now() + ALIVE);
             // The timer is polled once more, so that it wakes this task.
             context.waker().wake_by_ref();
-            // A comment: it shows both sides that the other is there.
+            // A comment, which shows both sides that the other is alive.
             Some(Ok(Bytes::from_static(b":\n\n")))
         })
     }
 }
 
-/// Events that are told at a time.
+/// The number of events that are sent at a time.
 const PORTION: usize = 100;
-/// The time after which a client without events hears that somebody is there.
+/// The time after which a client without events gets a sign of life.
 const ALIVE: Duration = Duration::from_secs(20);

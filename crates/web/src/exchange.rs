@@ -12,9 +12,9 @@
 //! - A connection leaves the library only when the request was read to its end and all earlier
 //!   answers are out: nothing is lost, and no part of a request's body can be taken for another
 //!   request.
-//! - Data that a client sends ahead is bounded while nobody reads it: the library reads no request
+//! - Data that a client sends ahead is bounded while it isn't read: the library reads no request
 //!   before the answer to the previous one has left.
-//! - Nobody waits for ever for a peer: heads, bodies and idle connections have a deadline each,
+//! - Nothing waits for ever for a peer: heads, bodies and idle connections have a deadline each,
 //!   and writes have that of [`Conduit`].
 
 use std::future::poll_fn;
@@ -41,10 +41,10 @@ use crate::exit::{Exit, Leave};
 use crate::places::AddressPlace;
 use crate::{WebShared, route, websocket};
 
-/// Serves a connection until it ends, or is a shard's.
+/// Serves a connection until it ends, or a shard takes it over.
 ///
 /// # Errors
-/// The connection broke, or its peer broke HTTP.
+/// The connection broke, or its peer violated HTTP.
 pub(crate) async fn serve(
     mut conduit: Conduit,
     client: WebClient,
@@ -52,7 +52,7 @@ pub(crate) async fn serve(
     shared: &Arc<WebShared>,
 ) -> io::Result<()> {
     loop {
-        // Boxed: all of it goes when a request begins to wait.
+        // Boxed, so that all of it is freed when a request begins to wait.
         let (left, leave) = Box::pin(requests(conduit, client, place, shared)).await?;
         conduit = left;
         let mut held = match leave {
@@ -89,7 +89,7 @@ async fn requests(
         .serve_connection(TokioIo::new(conduit), answer);
     let ended = poll_fn(|context| match Pin::new(&mut library).poll(context) {
         Poll::Ready(ended) => Poll::Ready(ended),
-        // It has tried to send whatever it had before it says that it waits.
+        // The library has tried to send everything before it reports that it waits.
         Poll::Pending if exit.holds() && !is_unsent.load(Ordering::Relaxed) => Poll::Ready(Ok(())),
         Poll::Pending => Poll::Pending,
     });
@@ -100,7 +100,7 @@ async fn requests(
     Ok((conduit, exit.take()))
 }
 
-/// Waits for the answer; `None` if the client goes first.
+/// Waits for the answer; `None` if the client disconnects first.
 async fn wait(conduit: &mut Conduit, held: &mut HeldRequest) -> Option<Response<Bytes>> {
     let (mut answered, mut departed) = (pin!(held.answered()), pin!(conduit.departure()));
     poll_fn(|context| match answered.as_mut().poll(context) {
@@ -110,7 +110,7 @@ async fn wait(conduit: &mut Conduit, held: &mut HeldRequest) -> Option<Response<
     .await
 }
 
-/// Writes an answer (RFC 9112 §4).
+/// Writes a response (RFC 9112 §4).
 async fn write(conduit: &mut Conduit, answer: Response<Bytes>, closes: bool) -> io::Result<()> {
     let (mut head, body) = answer.into_parts();
     head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
@@ -133,12 +133,12 @@ async fn write(conduit: &mut Conduit, answer: Response<Bytes>, closes: bool) -> 
     conduit.flush().await
 }
 
-/// The time that the head of a request may take from its first byte, or that an idle connection may
+/// The time for the head of a request from its first byte, and for which an idle connection may
 /// wait for one.
 pub(crate) const HEADS: Duration = Duration::from_secs(30);
-/// Bytes of a head; hyper wants no less than 8192.
+/// The most bytes of a head; hyper needs at least 8192.
 pub(crate) const HEAD_BYTES: usize = 16 * 1024;
-/// Lines of a head.
+/// The most lines of a head.
 const MOST_HEADERS: usize = 64;
-/// Bytes that the head of an answer usually has at most.
+/// The usual size of a response's head, in bytes.
 const HEAD: usize = 512;

@@ -1,5 +1,5 @@
-//! The way of a connection out of the library that reads its requests: it becomes a WebSocket, or
-//! waits for an answer of BOSH.
+//! Takes a connection out of the library that reads its requests: it becomes a WebSocket, or waits
+//! for an answer of BOSH.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -16,23 +16,23 @@ use crate::site::PageSite;
 #[derive(Clone, Default)]
 pub(crate) struct Exit(Arc<Mutex<Option<Leave>>>);
 
-/// Says what becomes of a connection.
+/// The further use of a connection.
 pub(crate) enum Leave {
     /// The request waits for its answer.
     Held(Box<HeldRequest>),
-    /// It is a WebSocket once the library's answer is out.
+    /// It becomes a WebSocket once the library's response has left.
     WebSocket(Origin, PageSite),
 }
 
 impl Exit {
-    /// Takes the connection away with a request that waits; the library waits for this and never
-    /// gets it.
+    /// Takes the connection away with a waiting request; the library waits for this future, which
+    /// never completes.
     pub async fn wait(&self, held: Box<HeldRequest>) -> Response<Body> {
         self.leave(Leave::Held(held));
         pending().await
     }
 
-    /// Says what becomes of the connection.
+    /// Sets the further use of the connection.
     pub fn leave(&self, leave: Leave) {
         *lock(&self.0) = Some(leave);
     }

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use tokio::time::timeout;
 
-/// Returns names and values in their order, decoded; `None` if the text is none of that kind.
+/// Returns names and values in their order, decoded; `None` if the text can't be decoded.
 pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
     pairs
@@ -18,12 +18,12 @@ pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-/// Returns the first value of a name; empty if there is none.
+/// Returns the first value of a name, or an empty text.
 pub fn value<'a>(pairs: &'a [(String, String)], name: &str) -> &'a str {
     pairs.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
 }
 
-/// Undoes percent-encoding (RFC 3986 §2.1); `None` if it is broken or no UTF-8.
+/// Decodes percent-encoding (RFC 3986 §2.1); `None` if it is invalid or not UTF-8.
 pub fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -39,8 +39,8 @@ pub fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Encodes with percent signs what isn't unreserved (RFC 3986 §2.3), for a part of a path or of a
-/// query.
+/// Percent-encodes all characters that aren't unreserved (RFC 3986 §2.3), for a part of a path or
+/// of a query.
 pub fn encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
         match byte {
@@ -51,12 +51,12 @@ pub fn encode(text: &str) -> String {
     })
 }
 
-/// The reason why a body wasn't taken.
+/// The reason why a body wasn't read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnreadForm {
     /// It is larger than the limit.
     TooLarge,
-    /// It didn't come in time, or the connection broke.
+    /// It didn't arrive in time, or the connection broke.
     Broken,
 }
 
@@ -74,9 +74,9 @@ pub async fn body(body: Incoming) -> Result<Bytes, UnreadForm> {
     }
 }
 
-/// Bytes of a body: what an announcement may have, and some.
+/// The most bytes of a body: more than an announcement needs.
 pub const BODY_BYTES: usize = 64 * 1024;
-/// The time that a body may take.
+/// The time for reading a body.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -3,18 +3,17 @@
 //!
 //! # Invariants
 //!
-//! * A token in a path is looked up, shown and used, and never logged; the pages tell no other
-//!   site about it, and nobody can try tokens by the thousand.
+//! * A token in a path is looked up, shown and used, and never logged; the pages reveal it to no
+//!   other site, and the number of attempts is limited.
 //! * Viewing a page uses nothing up: programs that preview links may do so.
 //! * Passwords are only accepted over encrypted connections, and never written back.
-//! * The pages work without a script, load nothing from elsewhere, and can't be shown in another
-//!   page's frame.
+//! * The pages work without a script, load nothing from other hosts, and can't be framed.
 //!
 //! # Layout
 //!
-//! `guest` is somebody who asks, `words` what the pages say in all languages. `frame` is what they
-//! have in common, `apps` and `qr` are parts of them, `logo` is the picture of the server. `home`,
-//! `link`, `ready`, `account` are the pages.
+//! `guest` is a visitor's request, `words` has the texts in all languages. `frame` is the common
+//! part, `apps` and `qr` are parts of them, `logo` is the picture of the server. `home`, `link`,
+//! `ready`, `account` are the pages.
 
 mod account;
 mod apps;
@@ -47,12 +46,12 @@ use guest::{ACCOUNT, HOME, READY, WebGuest, lead};
 use link::GuestPurpose;
 pub use logo::picture_type;
 
-/// Returns whether one of these pages, or a file of theirs, has this path.
+/// Returns whether a path belongs to one of these pages or their files.
 pub fn is_path(path: &str) -> bool {
     matches!(path, HOME | READY | ACCOUNT | STYLE | SCRIPT | LOGO | ICON) || GuestPurpose::of_path(path).is_some()
 }
 
-/// Answers a request for one of the pages.
+/// Replies to a request for one of the pages.
 pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: Arc<WebShared>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     let mut response = respond(request, &path, origin, shared).await;
@@ -148,16 +147,16 @@ fn not_allowed(path: &str) -> Response<Body> {
     refused
 }
 
-/// Scripts, styles, pictures and forms of this server alone, and nothing inline.
+/// Allows scripts, styles, pictures and forms of this server only, and nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// A picture may have styles, and nothing that runs.
+/// Allows styles in a picture, and nothing that runs.
 const OF_PICTURES: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'";
 
 const STYLE: &str = "/pages/style.css";
 const SCRIPT: &str = "/pages/script.js";
 /// The picture of the server.
 pub(crate) const LOGO: &str = "/logo";
-/// The path at which browsers look for it by themselves.
+/// The path where browsers look for it by themselves.
 const ICON: &str = "/favicon.ico";

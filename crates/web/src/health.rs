@@ -16,38 +16,38 @@ use tracing::{error, info, warn};
 use crate::WebShared;
 use crate::ask::now_ms;
 
-/// The room on a file system.
+/// The space on a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// Bytes that the server may still write.
     pub free: u64,
-    /// Bytes that there are in all.
+    /// The total bytes.
     pub total: u64,
 }
 
-/// A judgement of how full a disk is.
+/// The grade of a disk's fill level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskFill {
-    /// There is room.
+    /// There is enough space.
     Fine,
-    /// Somebody should look after it: less than a tenth is free, and less than 2 GiB.
+    /// It needs attention: less than a tenth is free, and less than 2 GiB.
     Low,
     /// Nothing can be relied on to be stored: less than a hundredth is free, and less than 64 MiB.
     Full,
 }
 
 impl Space {
-    /// Reads it for the file system of a folder.
+    /// Reads the space on the file system of a folder.
     ///
     /// # Errors
-    /// The error of the system, as when the folder isn't there.
+    /// The error of the system, as when the folder doesn't exist.
     pub fn of(folder: &Path) -> io::Result<Space> {
         let read = statvfs(folder)?;
         let bytes = |blocks: u64| blocks.saturating_mul(read.f_frsize);
         Ok(Space { free: bytes(read.f_bavail), total: bytes(read.f_blocks) })
     }
 
-    /// Judges it.
+    /// Returns the grade.
     pub fn fill(self) -> DiskFill {
         let Space { free, total } = self;
         match free {
@@ -64,7 +64,7 @@ impl fmt::Display for Space {
     }
 }
 
-/// A number of bytes, for people.
+/// A number of bytes, for display.
 pub(crate) struct ShownBytes(pub(crate) u64);
 
 impl fmt::Display for ShownBytes {
@@ -80,12 +80,12 @@ impl fmt::Display for ShownBytes {
     }
 }
 
-/// The room that there was at each full hour since the start, for two days.
+/// The free space at each full hour since the start, for two days.
 #[derive(Debug, Default)]
 pub(crate) struct Disk(Mutex<VecDeque<(u64, u64)>>);
 
 impl Disk {
-    /// Takes note of the room at a time, in milliseconds since 1970, if an hour has passed.
+    /// Notes the free space at a time, in milliseconds since 1970, if an hour has passed.
     fn note(&self, unix_ms: u64, free: u64) {
         let mut past = lock(&self.0);
         if past.back().is_none_or(|(last, _)| last + HOUR_MS <= unix_ms) {
@@ -96,14 +96,14 @@ impl Disk {
         }
     }
 
-    /// Returns the times with the room that there was, oldest first.
+    /// Returns the times with the free space, oldest first.
     pub(crate) fn all(&self) -> Vec<(u64, u64)> {
         lock(&self.0).iter().copied().collect()
     }
 }
 
-/// Judges whether clients can be sent here: all shards answer, the store takes what is written and
-/// the disk has room. Returns the state in words for anybody.
+/// Checks whether clients can be sent here: all shards answer, the store accepts writes, and the
+/// disk has space. Returns the state as a text for anyone.
 ///
 /// # Errors
 /// The reason why not, likewise.
@@ -112,12 +112,12 @@ pub(crate) async fn readiness(shared: &Arc<WebShared>) -> Result<&'static str, &
     if door.is_shut() {
         return Err("leaving the cluster");
     }
-    // Anybody may ask: the shards look at none of their sessions for it.
+    // Anyone may ask, so the shards examine none of their sessions for it.
     match tokio::task::spawn_blocking(move || (door.counts(), Space::of(&folder).ok())).await {
         Ok((census, space)) if census.coverage.is_whole() => {
             match (shared.stores.meta.trouble(), space.map_or(DiskFill::Fine, Space::fill)) {
                 (Some(StoreError::Lost(_)), _) => Err("the database is unreachable"),
-                // The reason names files, which are nobody's business outside: it is in the log.
+                // The reason names files, which outsiders mustn't learn: it is in the log.
                 (Some(_), _) => Err("nothing can be stored"),
                 (None, DiskFill::Full) => Err("the disk is full"),
                 (None, DiskFill::Low) => Ok("ready, but the disk is nearly full"),
@@ -129,7 +129,7 @@ pub(crate) async fn readiness(shared: &Arc<WebShared>) -> Result<&'static str, &
     }
 }
 
-/// Looks at the disk now and then, and has the log tell what an operator has to do about it.
+/// Checks the disk now and then, and logs what an operator has to do about it.
 pub(crate) async fn watch(shared: Arc<WebShared>) {
     let mut told = DiskFill::Fine;
     let mut looks = 0u32;
@@ -164,14 +164,14 @@ fn tell(space: Space, before: DiskFill, folder: &Path) {
     }
 }
 
-/// Below both this and a tenth of the disk it is nearly full.
+/// The free bytes below which, and below a tenth of the disk, it is nearly full.
 const LOW_BYTES: u64 = 2 << 30;
-/// Below both this and a hundredth of the disk it is full.
+/// The free bytes below which, and below a hundredth of the disk, it is full.
 const FULL_BYTES: u64 = 64 << 20;
 const HOUR_MS: u64 = 3_600_000;
-/// Hours of which the room is remembered.
+/// The number of hours for which the space is remembered.
 const HOURS: usize = 48;
-/// The pause between two looks, and the number of looks between two lines about the same.
+/// The pause between two checks, and the number of checks between two equal log lines.
 const LOOK: Duration = Duration::from_secs(5);
 const BETWEEN_LINES: u32 = 12;
 

@@ -1,6 +1,6 @@
 //! Inspects the beginning of TLS before it is read: servers that connect to the port for browsers
 //! and say so by ALPN (XEP-0368) are served on other terms, which have to apply from the first
-//! byte. They are asked for a certificate, and browsers must not be.
+//! byte. They are asked for a certificate, which browsers must not be.
 //!
 //! Nothing is taken from the socket, so the code that serves the connection finds it untouched.
 
@@ -11,13 +11,12 @@ use rustls::server::Acceptor;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Tells whether another server calls. The caller limits the time: a beginning of TLS may take
-/// several packets, since keys have grown, and the second of them as long as the network needs to
-/// send it again.
+/// Returns whether another server is calling. The caller limits the time: a ClientHello may take
+/// several packets, since keys have grown, and the second packet may need a retransmission.
 ///
 /// # Errors
 ///
-/// The error of the system of the socket.
+/// The system's error about the socket.
 pub async fn is_of_a_server(socket: &TcpStream) -> io::Result<bool> {
     let mut seen = vec![0; MOST_BYTES];
     let mut known = 0;
@@ -25,7 +24,7 @@ pub async fn is_of_a_server(socket: &TcpStream) -> io::Result<bool> {
         let ready = socket.ready(Interest::READABLE).await?;
         let looked = socket.try_io(Interest::READABLE, || {
             let (_, len) = recv(socket, seen.as_mut_slice(), RecvFlags::PEEK)?;
-            // What was looked at stays readable; only something new is a reason to look again.
+            // Peeked bytes stay readable; only new ones are a reason to check again.
             if len > known || len == 0 { Ok(len) } else { Err(ErrorKind::WouldBlock.into()) }
         });
         match looked {
@@ -33,13 +32,13 @@ pub async fn is_of_a_server(socket: &TcpStream) -> io::Result<bool> {
                 if let Some(is_server) = has_server(seen.get(..len).unwrap_or_default()) {
                     return Ok(is_server);
                 }
-                // It is closed, or longer than anybody's.
+                // The connection is closed, or the ClientHello is longer than any real one.
                 if len == 0 || len == MOST_BYTES {
                     return Ok(false);
                 }
                 known = len;
             }
-            // Nothing more comes: who reads it finds out.
+            // No more bytes will come, as the next reader finds out.
             Err(error) if error.kind() == ErrorKind::WouldBlock && ready.is_read_closed() => return Ok(false),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
@@ -47,12 +46,12 @@ pub async fn is_of_a_server(socket: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// Returns whether a ClientHello has the protocol of servers among its ALPN names. `None` if there
-/// is only a beginning yet.
+/// Returns whether a ClientHello has the protocol of servers among its ALPN names. Returns `None`
+/// if it is incomplete.
 fn has_server(mut bytes: &[u8]) -> Option<bool> {
     let mut acceptor = Acceptor::default();
     while !bytes.is_empty() {
-        // The library takes what it has room for.
+        // The library reads as much as it has room for.
         if acceptor.read_tls(&mut bytes).is_err() {
             return Some(false);
         }
@@ -70,7 +69,7 @@ fn has_server(mut bytes: &[u8]) -> Option<bool> {
 
 /// The name of streams between servers (XEP-0368).
 const SERVERS: &[u8] = b"xmpp-server";
-/// Bytes that are looked at. The longest beginnings that are sent have two keys of a few KiB.
+/// The most bytes that are examined. The longest real ones have two keys of a few KiB.
 const MOST_BYTES: usize = 8 * 1024;
 
 #[cfg(test)]
@@ -108,8 +107,8 @@ mod tests {
         }
     }
 
-    /// Lets a client write these pieces of a beginning, and perhaps leave, and returns what was
-    /// told of it. There is no clock by which anybody could be too slow: the runtime has none.
+    /// Lets a client write these pieces of a ClientHello, and perhaps disconnect, and returns the
+    /// result. No client can be too slow: the runtime has no clock.
     fn told_of(pieces: &[&[u8]], stays: bool) -> bool {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {

@@ -13,7 +13,7 @@ use crate::WebShared;
 use crate::ask::now_ms;
 use crate::samples::{PERIOD, WebSample};
 
-/// The points, oldest first, and the samples of the next one.
+/// The points, oldest first, and the samples for the next one.
 #[derive(Debug, Default)]
 pub struct History(Mutex<HistoryPast>);
 
@@ -22,12 +22,12 @@ struct HistoryPast {
     points: VecDeque<WebSample>,
     /// The samples since the last point.
     fresh: Vec<WebSample>,
-    /// True once the points of the store are here. Until then no day is written, which would be
-    /// without them.
+    /// True once the store's points are loaded. Until then no day is written, since it would lack
+    /// them.
     is_filled: bool,
 }
 
-/// A change of what the store has.
+/// A change of the stored history.
 #[derive(Debug, PartialEq)]
 struct HistoryWrite {
     /// The number of the day since 1970.
@@ -41,7 +41,7 @@ impl History {
         lock(&self.0).points.iter().cloned().collect()
     }
 
-    /// Adds a sample. Returns the day that is to be written, once its next point is complete.
+    /// Adds a sample. Returns the day to be written, if a point is complete.
     fn add(&self, sample: WebSample) -> Option<HistoryWrite> {
         let mut past = lock(&self.0);
         let period = |sample: &WebSample| sample.unix_ms / POINT_MS;
@@ -61,7 +61,7 @@ impl History {
         Some(HistoryWrite { day, bytes: of_day.flat_map(record).collect() })
     }
 
-    /// Puts the points of the store in front of those that there are.
+    /// Puts the stored points in front of the present ones.
     fn fill(&self, kept: Vec<WebSample>) {
         let mut past = lock(&self.0);
         let first = past.points.front().map_or(u64::MAX, |first| first.unix_ms);
@@ -72,21 +72,21 @@ impl History {
     }
 }
 
-/// Takes samples until the runtime ends, and keeps what they were.
+/// Takes samples until the runtime ends, and stores their points.
 pub(crate) async fn take(shared: Arc<WebShared>) {
     let mut rounds = tokio::time::interval(PERIOD);
     loop {
         rounds.tick().await;
         let census = shared.counts_of_shards().await;
         let sample = shared.samples.add(now_ms(), &census);
-        // Nobody can look at the graphs of a page that is for no network.
+        // If no network may use the admin page, the graphs aren't visible.
         if let Some(sample) = sample.filter(|_| !shared.settings().admin_networks.is_empty()) {
             note(&shared, sample).await;
         }
     }
 }
 
-/// Adds a sample, and has the store keep what is complete.
+/// Adds a sample, and stores a completed point.
 async fn note(shared: &Arc<WebShared>, sample: WebSample) {
     let write = shared.history.add(sample);
     let is_filled = lock(&shared.history.0).is_filled;
@@ -97,20 +97,20 @@ async fn note(shared: &Arc<WebShared>, sample: WebSample) {
     let Some(HistoryWrite { day, bytes }) = write else { return };
     let name = name(day, &shared.instance.node);
     if let Err(error) = shared.wait(shared.stores.meta.put_entry(LIST, &name, bytes)).await {
-        // The next point comes with all of this one's day.
+        // The next point is written with the whole day.
         tracing::warn!(%error, "the history of the graphs can't be saved");
         return;
     }
     forget(shared, day).await;
 }
 
-/// Removes the days that are too old, those of nodes that are no more, too.
+/// Removes days that are too old, including those of former nodes.
 async fn forget(shared: &Arc<WebShared>, today: u64) {
     let Ok(kept) = shared.wait(shared.stores.meta.entries(LIST)).await else { return };
     for (name, _) in kept {
         let day = name.split('/').next().and_then(|day| day.parse::<u64>().ok()).unwrap_or_default();
         if day + DAYS <= today {
-            // What can't be removed now is with the next point.
+            // A failed removal is repeated with the next point.
             let _ = shared.wait(shared.stores.meta.remove_entry(LIST, &name)).await;
         }
     }
@@ -124,7 +124,7 @@ fn is_of(name: &str, node: &str) -> bool {
     name.split_once('/').is_some_and(|(_, of)| of == node)
 }
 
-/// Returns what samples were on the whole: rates and sizes in the middle, waits at their worst.
+/// Returns the summary of samples: means of rates and sizes, maxima of waits.
 fn summary(samples: &[WebSample]) -> Option<WebSample> {
     let last = samples.last()?;
     let count = samples.len() as f64;
@@ -146,7 +146,7 @@ fn summary(samples: &[WebSample]) -> Option<WebSample> {
     })
 }
 
-/// Returns a point as the store has it: the seconds since 1970 and nine values, four bytes each.
+/// Returns a point in its stored form: the seconds since 1970 and nine values of four bytes each.
 fn record(point: &WebSample) -> [u8; RECORD] {
     let perhaps = |value: Option<f64>| value.map_or(f32::NAN, |value| value as f32);
     let values = [
@@ -190,12 +190,12 @@ fn read(record: &[u8]) -> Option<WebSample> {
 
 /// The name of the list in the store.
 const LIST: &str = "graphs";
-/// The time between two points, milliseconds.
+/// The time between two points, in milliseconds.
 pub const POINT_MS: u64 = 300_000;
-/// Days that are kept.
+/// The number of days that are kept.
 const DAYS: u64 = 30;
 const DAY_MS: u64 = 86_400_000;
-/// Bytes of a point in the store.
+/// The bytes of a stored point.
 const RECORD: usize = 40;
 
 #[cfg(test)]

@@ -15,13 +15,12 @@ impl Html {
         html
     }
 
-    /// Adds a template with its `{}` filled by these values, escaped. A value that is missing is
-    /// empty.
+    /// Adds a template with its `{}` filled by these values, escaped. A missing value is empty.
     pub fn add(&mut self, template: &'static str, values: &[&dyn Display]) {
         self.fill(template, &mut values.iter());
     }
 
-    /// Adds a text of a catalogue in the same way; what stands between backticks is code.
+    /// Adds a text of a catalogue in the same way; text between backticks becomes code.
     pub fn text(&mut self, text: &'static str, values: &[&dyn Display]) {
         let mut values = values.iter();
         for (at, part) in text.split('`').enumerate() {
@@ -32,7 +31,7 @@ impl Html {
         }
     }
 
-    /// Adds words that were put together elsewhere, escaped; what stands between backticks is code.
+    /// Adds a composed text, escaped; text between backticks becomes code.
     pub fn prose(&mut self, words: &str) {
         for (at, part) in words.split('`').enumerate() {
             match at % 2 == 1 {
@@ -59,13 +58,13 @@ impl Html {
         self.0.push_str(&other.0);
     }
 
-    /// Returns the whole, as text.
+    /// Returns the whole HTML as text.
     pub fn into_text(self) -> String {
         self.0
     }
 }
 
-/// Escapes what goes through: for text and for values of attributes in double quotes.
+/// Escapes everything written through it: for text and for attribute values in double quotes.
 struct Escaping<'a>(&'a mut String);
 
 impl Write for Escaping<'_> {
@@ -77,7 +76,8 @@ impl Write for Escaping<'_> {
                 '&' => self.0.push_str("&amp;"),
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
-                // It would end the document for some readers; HTML has no way to say it.
+                // A null character would end the document for some readers, and HTML can't express
+                // it.
                 '\0' => self.0.push('\u{FFFD}'),
                 char => self.0.push(char),
             }

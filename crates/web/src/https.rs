@@ -26,10 +26,10 @@ use tokio_rustls::TlsConnector;
 /// The reason why a request has no answer.
 pub(crate) type HttpsFailed = Box<dyn StdError + Send + Sync>;
 
-/// Trusts the authorities that the machine trusts, and those of a PEM file.
+/// Returns a connector that trusts the machine's authorities, and those of a PEM file.
 pub(crate) fn trusting(trusted: Option<&Path>) -> Result<TlsConnector, String> {
     let mut roots = RootCertStore::empty();
-    // What can't be read of the machine's is missing when a connection is tried, and told then.
+    // If the machine's authorities can't be read, connection attempts fail, and report that.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = trusted {
         let told = |error: &dyn Display| format!("{}: {error}", file.display());
@@ -42,8 +42,8 @@ pub(crate) fn trusting(trusted: Option<&Path>) -> Result<TlsConnector, String> {
     Ok(TlsConnector::from(Arc::new(config.with_root_certificates(roots).with_no_client_auth())))
 }
 
-/// Sends a request to the host that it names, and returns the answer, of which the body has so many
-/// bytes at most. The time is the caller's to bound.
+/// Sends a request to the host that it names, and returns the response with at most this many bytes
+/// of body. The caller has to bound the time.
 pub(crate) async fn exchange<B>(
     tls: TlsConnector,
     mut request: Request<B>,
@@ -66,8 +66,8 @@ where
     Ok((parts, Limited::new(body, most_bytes).collect().await?.to_bytes()))
 }
 
-/// Posts a body to an address, with these headers, on a connection of its own. Returns why it wasn't
-/// accepted within the time.
+/// Posts a body to an address, with these headers, on a connection of its own. The error says why
+/// it wasn't accepted within the time.
 pub(crate) async fn post(
     tls: &TlsConnector,
     url: &Uri,
@@ -87,18 +87,18 @@ pub(crate) async fn post(
         let mut sender = open(tls, url).await.map_err(|error| error.to_string())?;
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = response.status();
-        // It is read to its end, so that the other side may say all that it wants to.
+        // The response is read to its end, so that the other side can finish sending.
         let _ = Limited::new(response.into_body(), MOST_ANSWERED).collect().await;
         if status.is_success() { Ok(()) } else { Err(format!("the answer is {status}")) }
     };
     timeout(patience, sending).await.unwrap_or_else(|_| Err("there is no answer".to_owned()))
 }
 
-/// The bytes of an answer to a post that are read.
+/// The most bytes that are read of the response to a post.
 const MOST_ANSWERED: usize = 64 * 1024;
 
-/// Opens a connection to the host of an address, encrypted unless that says `http:`. The time is
-/// the caller's to bound.
+/// Opens a connection to the host of an address, encrypted unless the address says `http:`. The
+/// caller has to bound the time.
 pub(crate) async fn open<B>(tls: &TlsConnector, url: &Uri) -> Result<http1::SendRequest<B>, HttpsFailed>
 where
     B: Body + Send + 'static,
@@ -124,7 +124,7 @@ where
     B::Error: Into<HttpsFailed>,
 {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends when `sender` is dropped; if it breaks before that, the answer says so.
+    // The task ends when `sender` is dropped; an earlier failure shows in the response.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }

@@ -15,7 +15,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// Returns the one that a browser likes best (RFC 9110 §12.5.4), or English.
+    /// Returns the language that a browser prefers (RFC 9110 §12.5.4), or English.
     pub fn wanted(headers: &HeaderMap) -> Self {
         let lines = headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
         let mut best = (Self::English, 0.0);
@@ -43,8 +43,8 @@ impl Language {
         }
     }
 
-    /// Returns the form of a text that goes with a number: the one in front of the bar, or the one
-    /// behind it (CLDR, cardinal numbers).
+    /// Returns the form of a text for a number: the one before the bar, or the one after it (CLDR,
+    /// cardinal numbers).
     pub fn plural(self, text: &'static str, count: u64) -> &'static str {
         let (one, many) = text.split_once('|').unwrap_or((text, text));
         let is_one = match self {
@@ -59,8 +59,8 @@ impl Language {
         filled(self.plural(text, count), &[&count])
     }
 
-    /// Returns a number, or an amount with its unit, as it is written in this language; it comes as
-    /// it is written in English.
+    /// Returns a number, or an amount with its unit, in the format of this language, from the
+    /// English format.
     pub fn amount(self, english: &str) -> String {
         let comma = |text: &str| text.replace('.', ",");
         match self {
@@ -70,11 +70,11 @@ impl Language {
         }
     }
 
-    /// All of them.
+    /// All languages.
     pub const ALL: [Self; 4] = [Self::English, Self::German, Self::French, Self::Spanish];
 }
 
-/// Returns a text with its `{}` filled, as it is: for what is no HTML yet. A value that is missing
+/// Returns a text with its `{}` filled, not escaped: for text that is not HTML yet. A missing value
 /// is empty.
 pub(crate) fn filled(text: &str, values: &[&dyn Display]) -> String {
     let mut values = values.iter();
@@ -90,7 +90,7 @@ pub(crate) fn filled(text: &str, values: &[&dyn Display]) -> String {
     whole
 }
 
-/// Ranges of `Accept-Language` that are looked at.
+/// The most ranges of `Accept-Language` that are examined.
 const MOST_RANGES: usize = 20;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //!
-//! - A peer's use is bounded: connections in all and per address, seconds for handshakes, heads,
+//! - A peer's use is bounded: connections in total and per address, seconds for handshakes, heads,
 //!   bodies and for reading an answer, bytes of a head and of a body.
 //! - A client's statements about its address count only if it connects through a proxy that the
 //!   operator trusts.
@@ -17,24 +17,23 @@
 //!
 //! # Layout
 //!
-//! `accept` takes connections, `places` says who gets in, `hello` finds other servers among them,
-//! [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `exchange` has
-//! requests read and waits with those that wait, `exit` is the way out of that; `client` is who is
-//! at the other end; `route` finds who answers: [`websocket`], [`bosh`], [`discovery`],
-//! [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`], [`guests`],
-//! `devices`; `proof` checks passwords that are written there. `address` is where browsers find pages, [`html`] escapes what they show, `language`
-//! is the reader's, `words` are the texts for administrators. [`control`] is the API for commands
-//! on this machine. `access` says who may come to what is for operators, [`site`] whose pages may
-//! send requests, `ask` puts questions to the shards, `form` reads what requests say, `coding`
-//! compresses answers.
-//! `own_files` are the operator's. `reply` and `body` are answers, [`range`] the part of a file
-//! that is asked for; `storage` keeps uploaded files, [`bucket`] is one elsewhere. [`health`] is
-//! how much room the disk has, `machine` what the process takes. [`samples`] are what the graphs of
-//! the admin page are drawn from, [`history`] their past; [`bounds`] is what strangers can take of
-//! all that. [`comparison`] is what differs between the server and its configuration, [`records`]
-//! what DNS says of its domains, `doctor` what is wrong with the server; `https` asks others.
-//! [`events`] tells other programs what happens, [`traces`] tells a collector where the time goes.
-//! [`readings`] is how devices are read for the API.
+//! `accept` takes connections, `places` admits them, `hello` finds other servers among them,
+//! [`conduit`] is a connection with or without TLS, [`proxy`] reads the headers of proxies,
+//! `exchange` reads requests and keeps those that wait, `exit` takes connections out of it;
+//! `client` is the other end; `route` dispatches requests to [`websocket`], [`bosh`],
+//! [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`], [`guests`],
+//! `devices`. `proof` checks passwords that are entered on pages, `address` finds the addresses of
+//! pages, [`html`] escapes their content, `language` is the reader's, `words` are the texts for
+//! administrators. [`control`] is the API for commands on this machine. `access` guards the parts for operators, [`site`] restricts the pages that may
+//! send requests, `ask` puts questions to the shards, `form` parses requests, `coding` compresses
+//! responses. `own_files` are the operator's. `reply` and `body` are responses, [`range`] the
+//! requested part of a file; `storage` keeps uploaded files, [`bucket`] keeps them elsewhere.
+//! [`health`] checks the space on the disk, `machine` measures the process. [`samples`] are the
+//! data of the admin page's graphs, [`history`] their past; [`bounds`] declares the limits for
+//! strangers. [`comparison`] compares the server with its configuration, [`records`] checks the DNS
+//! records of domains, `doctor` finds problems; `https` sends requests to other servers. [`events`]
+//! passes events to other programs, [`traces`] sends measured times to a collector. [`readings`] is
+//! the interface to devices for the API.
 
 mod accept;
 mod access;
@@ -107,8 +106,8 @@ use rookery_store::Stores;
 use rookery_stream::tls::TlsSettings;
 use tokio::sync::{Semaphore, watch};
 
-/// One generation of what the operator decides. A reload makes a new one; connections that are
-/// there keep theirs.
+/// One generation of the operator's settings. A reload makes a new one; existing connections keep
+/// theirs.
 #[derive(Debug, Clone)]
 pub struct WebSettings {
     /// The served domains, the default one first.
@@ -119,7 +118,7 @@ pub struct WebSettings {
     pub trusted_proxies: Vec<Network>,
     /// True if connections from these proxies begin with a header of the PROXY protocol, version 2.
     pub proxy_protocol: bool,
-    /// True if other servers that name themselves by ALPN are for the shards.
+    /// True if other servers that name themselves by ALPN are passed to the shards.
     pub takes_servers: bool,
     /// Networks that may read the metrics.
     pub metrics_networks: Vec<Network>,
@@ -129,14 +128,14 @@ pub struct WebSettings {
     pub admin_networks: Vec<Network>,
     /// Domains with their modules.
     pub hub: Arc<rookery_hub::Settings>,
-    /// The stand-in that a password of an unknown account is checked against, so that the check
+    /// The stand-in against which a password of an unknown account is checked, so that the check
     /// takes as long.
     pub decoy: Decoy,
     /// True if the chat page is served.
     pub chat: bool,
-    /// The name of the server on the pages for people; `None` if it is that of the domain.
+    /// The name of the server on the pages for visitors; `None` for that of the domain.
     pub title: Option<String>,
-    /// The file of its picture there.
+    /// The file of its picture on these pages.
     pub logo: Option<PathBuf>,
     /// The folder of the operator's own files, if there is one.
     pub own_files: Option<PathBuf>,
@@ -144,45 +143,44 @@ pub struct WebSettings {
     pub plaintext: Vec<Network>,
     /// The bounds on attempts to sign in.
     pub logins: LoginTerms,
-    /// Host and port under which browsers find the server from outside, if that is not what they
-    /// say in `Host`.
+    /// The host and port under which browsers find the server, if these differ from the header
+    /// `Host`.
     pub public_host: Option<String>,
-    /// Connections at a time.
+    /// The most connections at a time.
     pub connections: usize,
-    /// The same of one address that isn't this machine's own; 0 for any number.
+    /// The most connections of one remote address at a time; 0 for any number.
     pub connections_per_address: u32,
-    /// The names under which it is known, and the sites whose pages may speak to it.
+    /// The names under which it is known, and the sites whose pages may use it.
     pub names: site::KnownNames,
-    /// BOSH, if it is spoken.
+    /// The settings of BOSH, if it is on.
     pub bosh: Option<bosh::BoshSettings>,
     /// The certificates, that of the default domain first, as operators see them.
     pub certificates: Vec<ServedCertificate>,
     /// Changes of the configuration that need a restart.
     pub restart: Vec<comparison::ChangedKey>,
-    /// The part that looks for the domains in DNS.
+    /// The part that looks up the domains' records in DNS.
     pub records: records::Looker,
 }
 
 /// A certificate as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedCertificate {
-    /// The file that it is in.
+    /// The file that contains it.
     pub file: PathBuf,
     /// The domains that it is served for.
     pub names: Vec<String>,
-    /// The last second in which it is valid, since 1970.
+    /// The last second of its validity, since 1970.
     pub not_after: i64,
 }
 
-/// The facts about this run of the server that never change, and the way to the process that runs
-/// it.
+/// The constant facts about this run of the server, and handles on the process.
 #[derive(Debug, Clone)]
 pub struct Instance {
-    /// The time of its start, milliseconds since 1970.
+    /// The time of its start, in milliseconds since 1970.
     pub started_ms: u64,
     /// The data folder.
     pub folder: PathBuf,
-    /// The name of this node of a cluster; empty where there is none.
+    /// The name of this node of a cluster; empty if there is no cluster.
     pub node: String,
     /// The part that runs the shards.
     pub process: Process,
@@ -221,32 +219,31 @@ pub(crate) struct WebShared {
     pub logins: Logins,
     pub instance: Instance,
     pub samples: samples::Samples,
-    /// The room on the disk of the last days.
+    /// The free space on the disk over the last days.
     pub disk: health::Disk,
-    /// The samples of the last thirty days, in points.
+    /// The points of the last thirty days.
     pub history: history::History,
     pub admin: admin::Admin,
-    /// The tokens and names that guests tried in vain.
     /// The port of a listener with TLS.
     pub https_port: Option<u16>,
     /// The folder where exports are written.
     exports_folder: PathBuf,
-    /// One export at a time: it takes one of the few threads for what blocks.
+    /// Permits one export at a time, since it occupies one of the few blocking threads.
     exports: Semaphore,
     pub counts: metrics::WebCounts,
-    /// The cost of being watched.
+    /// The cost of observing the server.
     pub watching: api::top::Watching,
-    /// The part that reads devices, if there is one, and the feeds that are open.
+    /// The part that reads devices, if there is one, and the open feeds.
     pub readings: Option<Arc<dyn readings::Readings>>,
     pub feeds: readings::OpenFeeds,
-    /// The events for other programs, and the counts of what was posted.
+    /// The events for other programs, and the counts of posted ones.
     pub events: EventLog,
     pub posted: Arc<events::post::PostCounts>,
-    /// The counts of the spans that were posted.
+    /// The counts of posted spans.
     pub traced: Arc<traces::TraceCounts>,
-    /// The files of their own data that users have had.
+    /// Counts the files of their own data that users have downloaded.
     pub files_of_late: guests::FilesOfLate,
-    /// Requests of BOSH that wait for their answers.
+    /// The number of BOSH requests that wait for their answers.
     pub waiting: AtomicUsize,
     pub encoder: coding::Encoder,
 }
@@ -259,12 +256,12 @@ pub struct Reach {
     pub files: upload::UploadFiles,
     /// The files of the chat page.
     pub chat: chat::ChatFiles,
-    /// The answers to the challenges by which authorities check a domain before they give out
+    /// The answers to challenges by which authorities check a domain before they issue
     /// certificates.
     pub challenges: acme::Challenges,
     /// All stores.
     pub stores: Stores,
-    /// The deeds of administrators.
+    /// The log of administrators' actions.
     pub journal: Journal,
     /// The latest logins and failures to log in.
     pub logins: Logins,
@@ -276,11 +273,11 @@ pub struct Reach {
     pub readings: Option<Arc<dyn readings::Readings>>,
     /// The events for other programs.
     pub events: EventLog,
-    /// The address that they are posted to, if there is one.
+    /// The address to which they are posted, if there is one.
     pub posts: Option<events::post::PostSettings>,
     /// The collector of traces, if there is one.
     pub traces: Option<traces::TraceSettings>,
-    /// The control socket, bound already; `None` if there is none.
+    /// The control socket, already bound; `None` if there is none.
     pub control: Option<UnixListener>,
 }
 
@@ -293,7 +290,7 @@ impl std::fmt::Debug for Reach {
 /// Starts the front on a thread of its own.
 ///
 /// # Errors
-/// The error of the system when it gives no thread or no descriptor.
+/// The system's error if it provides no thread or no descriptor.
 pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -> io::Result<RunningWeb> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
     let Reach {
@@ -362,14 +359,14 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
 }
 
 impl RunningWeb {
-    /// Replaces what the operator decides.
+    /// Replaces the operator's settings.
     pub fn reload(&self, settings: WebSettings) {
         *write(&self.shared.settings) = Arc::new(settings);
     }
 
-    /// Stops, and waits until that is done. `false` if the thread panicked.
+    /// Stops the front, and waits for its end. Returns `false` if the thread panicked.
     pub fn stop(self) -> bool {
-        // If nobody listens any more it has stopped already.
+        // If the receiver is gone, the front has stopped already.
         let _ = self.stop.send(true);
         self.thread.join().is_ok()
     }
@@ -382,7 +379,7 @@ impl std::fmt::Debug for WebShared {
 }
 
 impl WebShared {
-    /// Returns the domain of this server that a host is, or that has its rooms there.
+    /// Returns the domain of this server that a host is, or is a service of.
     pub fn domain_of(&self, host: &str) -> Option<String> {
         let settings = self.settings();
         let has_rooms = |domain: &Domain| rooms::host(domain).is_some_and(|rooms| rooms == host);
@@ -401,5 +398,5 @@ impl WebShared {
     }
 }
 
-/// Threads for what blocks: asking the shards for their counts, files.
+/// The threads for blocking work: requests for the shards' counts, and files.
 const BLOCKING: usize = 4;

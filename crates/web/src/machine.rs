@@ -9,48 +9,48 @@ use rustix::process::{Resource, getrlimit};
 use crate::ServedCertificate;
 use crate::health::Space;
 
-/// Readings that are no counts of shards.
+/// Measurements other than the shards' counts.
 #[derive(Debug, Clone, Default)]
 pub struct MachineReadings {
-    /// The process; `None` where the system doesn't tell.
+    /// The process; `None` if the system doesn't report it.
     pub process: Option<ProcessReadings>,
-    /// The time of the start, milliseconds since 1970.
+    /// The time of the start, in milliseconds since 1970.
     pub started_ms: u64,
     /// The disk of the data folder.
     pub space: Option<Space>,
-    /// Bytes of files, by what they are for.
+    /// Bytes of files, by purpose.
     pub files: Vec<(&'static str, u64)>,
     /// Accounts by domain.
     pub accounts: Vec<(String, u64)>,
-    /// Reports of abuse that wait, by domain.
+    /// Waiting reports of abuse, by domain.
     pub reports: Vec<(String, u64)>,
     /// The certificates.
     pub certificates: Vec<ServedCertificate>,
     /// The failures of the bucket of uploads since the start.
     pub bucket_failures: u64,
-    /// The counts of the events that were posted.
+    /// The counts of posted events.
     pub posted: std::sync::Arc<crate::events::post::PostCounts>,
-    /// The counts of the spans that were posted.
+    /// The counts of posted spans.
     pub traced: std::sync::Arc<crate::traces::TraceCounts>,
 }
 
-/// Readings of a process, as those of every other that Prometheus watches.
+/// Measurements of a process, the usual ones of Prometheus.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProcessReadings {
     /// Seconds of CPU since its start.
     pub cpu_seconds: f64,
-    /// Bytes of memory that it has in use.
+    /// The resident memory in bytes.
     pub resident_bytes: u64,
-    /// Bytes of addresses that it has reserved.
+    /// The virtual memory in bytes.
     pub virtual_bytes: u64,
-    /// Descriptors that are open.
+    /// Open descriptors.
     pub descriptors: u64,
-    /// Descriptors that may be; `None` for any number.
+    /// The most descriptors; `None` for no limit.
     pub most_descriptors: Option<u64>,
 }
 
 impl ProcessReadings {
-    /// Reads those of this one (proc_pid_stat(5)).
+    /// Reads those of this process (proc_pid_stat(5)).
     pub fn read() -> Option<ProcessReadings> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
         let descriptors = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
@@ -59,19 +59,19 @@ impl ProcessReadings {
             cpu_seconds: ticks as f64 / clock_ticks_per_second() as f64,
             resident_bytes: pages * page_size() as u64,
             virtual_bytes,
-            // The folder itself was open while it was read.
+            // The folder itself was open meanwhile.
             descriptors: descriptors.saturating_sub(1),
             most_descriptors: getrlimit(Resource::Nofile).current,
         })
     }
 }
 
-/// Returns the ticks of CPU, the bytes of virtual and the pages of resident memory. The name of the
-/// program comes before them, in parentheses, and may have any letter.
+/// Returns the ticks of CPU, the bytes of virtual and the pages of resident memory. The program's
+/// name comes before them, in parentheses, and may contain any character.
 fn fields(stat: &str) -> Option<(u64, u64, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    // The first one here is the third of the manual.
+    // The first field here is the third in the manual.
     let number = |place: usize| fields.get(place - 3)?.parse::<u64>().ok();
     Some((number(14)? + number(15)?, number(23)?, number(24)?))
 }

@@ -3,7 +3,7 @@
 //! Shards count for themselves, in plain numbers; a scrape asks each for a copy. Names and units
 //! follow the conventions: `rookery_` in front, the unit in the name, `_total` at the end of
 //! counters. `page` writes the format, `known` has the counters that exist before the first event,
-//! `stages` those of where the time goes, and `cluster` those of a node.
+//! `stages` those of times by stage, and `cluster` those of a node.
 
 mod cluster;
 mod known;
@@ -35,11 +35,11 @@ use page::{BYTES, COUNTER, GAUGE, HISTOGRAM, MetricPage, SECONDS, label};
 pub struct WebCounts {
     /// Connections since the start.
     pub connections: AtomicU64,
-    /// Connections that there are.
+    /// Open connections.
     pub open: AtomicU64,
-    /// Connections and requests for which there was no place.
+    /// Connections and requests that were refused for lack of a place.
     pub refused: AtomicU64,
-    /// Connections whose place somebody else got.
+    /// Connections that have lost their place to another address.
     pub displaced: AtomicU64,
     /// Connections that ended because the peer was silent or didn't read for too long.
     pub stalled: AtomicU64,
@@ -47,11 +47,11 @@ pub struct WebCounts {
     pub requests: AtomicU64,
     /// Responses since the start, by their status.
     pub responses: Mutex<BTreeMap<u16, u64>>,
-    /// The times that handshakes of TLS took, in nanoseconds.
+    /// The durations of TLS handshakes, in nanoseconds.
     pub handshakes: Mutex<Histogram>,
 }
 
-/// Answers a scrape.
+/// Replies to a scrape.
 pub(crate) async fn answer(shared: Arc<WebShared>) -> Response<Body> {
     let (accounts, reports) = (accounts(&shared).await, waiting_reports(&shared).await);
     let asked = shared.clone();
@@ -80,10 +80,10 @@ pub(crate) async fn answer(shared: Arc<WebShared>) -> Response<Body> {
     }
 }
 
-/// Returns the number of accounts by domain; nothing for domains of which the store doesn't say it.
+/// Returns the number of accounts by domain, without domains for which the store doesn't answer.
 async fn accounts(shared: &WebShared) -> Vec<(String, u64)> {
     let settings = shared.settings();
-    // All questions are in the store's queue before the first answer is waited for.
+    // All questions are queued before the first answer is awaited.
     let asked = settings.domains.iter().map(|domain| (domain.clone(), shared.stores.accounts.count(Some(domain))));
     let mut counted = Vec::new();
     for (domain, count) in asked.collect::<Vec<_>>() {
@@ -94,7 +94,7 @@ async fn accounts(shared: &WebShared) -> Vec<(String, u64)> {
     counted
 }
 
-/// Returns the number of reports of abuse that wait, in the same way.
+/// Returns the number of waiting reports of abuse, in the same way.
 async fn waiting_reports(shared: &WebShared) -> Vec<(String, u64)> {
     let settings = shared.settings();
     let asked = settings.domains.iter().map(|domain| (domain.clone(), reports::list(&shared.stores, domain)));
@@ -146,7 +146,7 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
     page.0
 }
 
-/// Writes what every process has, under the names that all of them use.
+/// Writes the metrics of any process, under their usual names.
 fn process(page: &mut MetricPage, machine: &MachineReadings) {
     let started = machine.started_ms as f64 / 1000.0;
     page.one("process_start_time_seconds", GAUGE, "The time of the start, in seconds since 1970.", "", started);
@@ -159,7 +159,7 @@ fn process(page: &mut MetricPage, machine: &MachineReadings) {
     page.one("process_max_fds", GAUGE, "The limit of open file descriptors.", "", most);
 }
 
-/// Writes what is kept, and how much more may be.
+/// Writes the amounts of stored data, and their limits.
 fn kept(page: &mut MetricPage, machine: &MachineReadings) {
     if let Some(Space { free, total }) = machine.space {
         page.one("rookery_data_free_bytes", GAUGE, "Free space on the disk of the data folder.", "", free);
@@ -298,7 +298,7 @@ fn logins(page: &mut MetricPage, census: &ShardCensus) {
     sources(page, census);
 }
 
-/// Writes how those fare who vouch for logins, by domain and the key of `[domain."NAME".login]`.
+/// Writes the state of the sources of logins, by domain and the key of `[domain."NAME".login]`.
 fn sources(page: &mut MetricPage, census: &ShardCensus) {
     let labels = |(domain, source): &(String, &str)| format!("domain=\"{}\",source=\"{source}\"", label(domain));
     let name = "rookery_login_source_answers_total";
@@ -359,7 +359,7 @@ fn servers(page: &mut MetricPage, census: &ShardCensus) {
     page.one("rookery_s2s_waiting", GAUGE, help, "", tally.waiting);
 }
 
-/// Writes how long things take, and how large they are.
+/// Writes durations and sizes.
 fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
     let counters = &census.counters;
     let name = "rookery_delivery_seconds";
@@ -464,7 +464,7 @@ mod tests {
         let page = page(&nothing.0, &nothing.1, &nothing.2, &nothing.3);
         for family in page.split("# HELP ").skip(1).filter(|family| family.contains(" counter\n")) {
             let name = family.split(' ').next().unwrap();
-            // Which sources of logins there are, the configuration says.
+            // The sources of logins depend on the configuration.
             let is_there = family.lines().skip(2).any(|line| line.starts_with(name));
             assert!(is_there || name.starts_with("rookery_login_source_"), "{name}");
         }
@@ -519,7 +519,7 @@ mod tests {
         page.0
     }
 
-    /// Returns the families of a page, for people: name, kind, labels and meaning.
+    /// Returns the families of a page, as a readable table: name, kind, labels and meaning.
     fn reference(page: &str) -> String {
         let mut text = REFERENCE.to_owned();
         for family in page.split("# HELP ").skip(1) {

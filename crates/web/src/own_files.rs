@@ -1,6 +1,6 @@
-//! Files of the operator: a folder below which everybody can read everything, under the paths that
-//! nothing else here uses. It saves a small machine a second web server, for a home page or a
-//! `.well-known` of something else.
+//! Files of the operator: a folder whose content is public, under paths that nothing else here
+//! uses. It saves a small machine a second web server, for a home page or another `.well-known`
+//! file.
 //!
 //! # Invariants
 //!
@@ -21,16 +21,16 @@ use tracing::warn;
 use crate::form;
 use crate::reply::{Body, reply, text};
 
-/// A file that can be given out.
+/// A file that can be served.
 struct OwnFile {
     file: File,
     len: u64,
-    /// Changes with the file.
+    /// Its entity tag, which changes with the file.
     tag: String,
     content_type: &'static str,
 }
 
-/// Answers a request for a file of a folder; `None` if there is no such file.
+/// Replies to a request for a file of a folder; `None` if there is no such file.
 pub(crate) async fn answer(request: &Request<Incoming>, folder: &Path) -> Option<Response<Body>> {
     let names = names(request.uri().path())?;
     let folder = folder.to_owned();
@@ -55,7 +55,7 @@ pub(crate) async fn answer(request: &Request<Incoming>, folder: &Path) -> Option
         false => *response.body_mut() = Body::file(found.file, 0, found.len),
     }
     let headers = response.headers_mut();
-    // What its pages may do is the operator's business.
+    // The operator decides what its pages may do.
     headers.remove(header::CONTENT_SECURITY_POLICY);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if let Ok(tag) = HeaderValue::from_str(&found.tag) {
@@ -64,7 +64,7 @@ pub(crate) async fn answer(request: &Request<Incoming>, folder: &Path) -> Option
     Some(response)
 }
 
-/// Returns the names of a path; `None` if it can't lead to a file that is given out.
+/// Returns the names in a path; `None` if it can't lead to a served file.
 fn names(path: &str) -> Option<Vec<String>> {
     let rest = path.strip_prefix('/')?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
@@ -118,7 +118,7 @@ fn content_type(path: &Path) -> &'static str {
     known.map_or("application/octet-stream", |(_, content_type)| content_type)
 }
 
-/// The file that is given out for a folder.
+/// The file that is served for a folder.
 const INDEX: &str = "index.html";
 const TYPES: [(&str, &str); 20] = [
     ("html", "text/html; charset=utf-8"),

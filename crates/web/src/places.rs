@@ -3,10 +3,10 @@
 //!
 //! # Invariants
 //!
-//! - Everybody is accepted, and then told or closed: nobody waits in a queue that strangers can
-//!   fill.
+//! - Every connection is accepted, and then refused or closed if necessary: none waits in a queue
+//!   that strangers can fill.
 //! - When all places are taken, the address with the most connections loses one to an address with
-//!   fewer. So strangers who take all places lose them to those who connect from elsewhere, and an
+//!   fewer. So strangers who take all places lose them to clients from other addresses, and an
 //!   address never gets more than its share.
 //! - Health checks and administrators on this machine have a few additional places. Clients behind
 //!   a proxy on this machine don't count as this machine once the proxy has reported their
@@ -34,14 +34,14 @@ pub struct AddressPlaces {
 #[derive(Debug, Default)]
 struct PlacesInner {
     guests: HashMap<u64, PlaceGuest>,
-    /// The guests of each address, the oldest first.
+    /// The connections of each address, the oldest first.
     by_address: HashMap<IpAddr, BTreeSet<u64>>,
-    /// The addresses by how many they have, the most last.
+    /// The addresses by their number of connections, the largest last.
     by_count: BTreeSet<(usize, IpAddr)>,
-    /// Guests on the places that only this machine gets.
+    /// The number of connections on places reserved for this machine.
     reserved: usize,
     next: u64,
-    /// The time at which the log was last told of each kind of [`PlaceNews`].
+    /// The time of the last log line for each kind of [`PlaceNews`].
     told: [Option<Instant>; 3],
 }
 
@@ -63,36 +63,36 @@ pub struct AddressPlace {
 /// The reason for which there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crowd {
-    /// The address has as many connections as one may have.
+    /// The address has as many connections as it may.
     Address,
     /// All places are taken, and no address has more of them than this one.
     All,
 }
 
-/// An event that the log is told.
+/// An event that is logged.
 #[derive(Debug, Clone, Copy)]
 enum PlaceNews {
-    /// An address has all that one may have.
+    /// An address has as many connections as it may.
     Address,
-    /// Somebody lost a place to somebody else.
+    /// A connection has lost its place to another one.
     Displaced,
-    /// Somebody got none.
+    /// A connection was refused.
     Refused,
 }
 
-/// A peer that asks for a place.
+/// A peer that needs a place.
 #[derive(Debug, Clone, Copy)]
 pub struct PlaceAsker {
     /// The address of the peer.
     pub address: IpAddr,
-    /// Connections that its address may have; 0 for any number.
+    /// The most connections of its address; 0 for any number.
     pub most: u32,
-    /// It is this machine itself, as far as is known.
+    /// True if it is this machine itself, as far as is known.
     pub is_here: bool,
 }
 
 impl AddressPlaces {
-    /// Makes so many places, besides those that only this machine gets.
+    /// Returns this number of places, besides those reserved for this machine.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, inner: Mutex::default() })
     }
@@ -100,7 +100,7 @@ impl AddressPlaces {
     /// Gives a place to a connection.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no free place.
     pub fn enter(self: &Arc<Self>, asker: PlaceAsker) -> Result<AddressPlace, Crowd> {
         let mut inner = self.lock();
         let address = household(asker.address);
@@ -118,7 +118,7 @@ impl AddressPlaces {
         Ok(AddressPlace { places: self.clone(), number, leaves })
     }
 
-    /// Finds room for one more: `true` if it is one of this machine's own places.
+    /// Makes room for one more connection; returns `true` if it takes a reserved place.
     fn make_room(&self, inner: &mut PlacesInner, address: IpAddr, is_here: bool) -> Option<bool> {
         if inner.guests.len() - inner.reserved < self.most {
             return Some(false);
@@ -135,14 +135,14 @@ impl AddressPlaces {
 }
 
 impl AddressPlace {
-    /// Counts the connection for whom a request comes from.
+    /// Counts the connection for the client of a request.
     ///
     /// # Errors
-    /// There is no place for that one; the connection counts as before.
+    /// There is no place for that client; the connection counts as before.
     pub fn count_for(&self, asker: PlaceAsker) -> Result<(), Crowd> {
         let mut inner = self.places.lock();
         let address = household(asker.address);
-        // A guest who has lost the place ends anyway.
+        // A connection that has lost its place ends anyway.
         let Some(guest) = inner.guests.get(&self.number) else { return Ok(()) };
         let (before, was_reserved) = (guest.address, guest.is_reserved);
         let has_to_move = was_reserved && !asker.is_here;
@@ -165,7 +165,7 @@ impl AddressPlace {
         Ok(())
     }
 
-    /// Waits until the place is somebody else's.
+    /// Waits until the place is taken away.
     pub async fn is_lost(&self) {
         self.leaves.notified().await;
     }
@@ -189,8 +189,8 @@ impl PlacesInner {
         Err(Crowd::Address)
     }
 
-    /// Ends a connection of the address that has the most of them, if `address` has fewer even with
-    /// one more. `false` if it hasn't.
+    /// Ends a connection of the address that has the most, if `address` has fewer even with one
+    /// more. Returns `false` if it hasn't.
     fn take_from_busiest(&mut self, address: IpAddr, most: usize) -> bool {
         let own = self.open(address);
         let Some(&(count, busiest)) = self.by_count.last() else { return false };
@@ -198,7 +198,7 @@ impl PlacesInner {
             return false;
         }
         let mut of_busiest = self.by_address.get(&busiest).into_iter().flatten().copied();
-        // The oldest: somebody who is really there has most to do with the newer ones.
+        // The oldest one: a real user is more likely to be using the newer ones.
         let Some(number) = of_busiest.find(|number| !self.is_reserved(*number)) else { return false };
         if self.may_tell(PlaceNews::Displaced) {
             warn!(%busiest, connections = count, places = most, "all web connections are in use; the address with the most loses some");
@@ -232,7 +232,7 @@ impl PlacesInner {
         self.guests.get(&number).is_some_and(|guest| guest.is_reserved)
     }
 
-    /// Changes which guests an address has.
+    /// Changes the connections of an address.
     fn change(&mut self, address: IpAddr, change: impl FnOnce(&mut BTreeSet<u64>) -> bool) {
         let guests = self.by_address.entry(address).or_default();
         self.by_count.remove(&(guests.len(), address));
@@ -243,8 +243,8 @@ impl PlacesInner {
         }
     }
 
-    /// Returns whether the log is to be told, once a minute: those who come too often must not fill
-    /// it.
+    /// Returns whether an event is to be logged, once a minute, so that frequent callers can't fill
+    /// the log.
     fn may_tell(&mut self, news: PlaceNews) -> bool {
         let Some(told) = self.told.get_mut(news as usize) else { return false };
         let may = told.is_none_or(|told| told.elapsed() >= TOLD);
@@ -255,9 +255,9 @@ impl PlacesInner {
     }
 }
 
-/// Places that only this machine gets: health checks, scrapes of metrics, administrators.
+/// The places reserved for this machine: health checks, scrapes of metrics, administrators.
 pub(crate) const RESERVED: usize = 32;
-/// The shortest time between two lines of the log about the same.
+/// The shortest time between two equal log lines.
 const TOLD: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -321,7 +321,7 @@ mod tests {
         let own = PlaceAsker { most: 0, ..asker("127.0.0.1") };
         let many: Vec<AddressPlace> = (0..RESERVED).map(|_| places.enter(own).unwrap()).collect();
         assert_eq!(places.lock().reserved, RESERVED);
-        // Beyond its own places this machine is like any other.
+        // Beyond its reserved places, this machine is like any other.
         assert_eq!(places.enter(own).unwrap_err(), Crowd::All);
         drop((rest, many, here));
         let inner = places.lock();

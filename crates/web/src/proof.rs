@@ -1,10 +1,10 @@
-//! Attempts to prove by a password who somebody is, on pages.
+//! Checks the passwords that users enter on pages.
 //!
 //! # Invariants
 //!
-//! * Guesses count together with those of clients: a page is no second way to as many.
-//! * Nobody learns from an answer, or from the time that it takes, whether the account is there,
-//!   the password is wrong, or something else is missing.
+//! * Guesses count together with those of clients: a page doesn't permit more of them.
+//! * Neither an answer nor the time that it takes reveals whether the account doesn't exist, the
+//!   password is wrong, or something else is missing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use tracing::info;
 use crate::WebShared;
 use crate::proxy::Origin;
 
-/// A name and a password, as somebody wrote them on a page.
+/// A name and a password that a user has entered on a page.
 pub(crate) struct WrittenProof<'a> {
     /// An address, or the local part of one in the first domain.
     pub name: &'a str,
     /// The password.
     pub password: &'a str,
-    /// The place where the browser is.
+    /// The origin of the request.
     pub origin: Origin,
-    /// True if only an administrator's will do.
+    /// True if the account has to administer a domain.
     pub administers: bool,
 }
 
-/// The result of such an attempt.
+/// The result of a check.
 pub(crate) struct ProofTried {
-    /// The name with its domain, as it counts.
+    /// The name with its domain, as guesses are counted for it.
     pub named: String,
     /// The domain of this server that it belongs to; empty if there is none.
     pub domain: String,
@@ -44,36 +44,36 @@ pub(crate) struct ProofTried {
     pub outcome: ProofOutcome,
 }
 
-/// The outcome of such an attempt.
+/// The outcome of a check.
 pub(crate) enum ProofOutcome {
-    /// The proof is good.
+    /// The password is right.
     Right(ProvenAccount),
-    /// It isn't.
+    /// The account or the password is wrong.
     Wrong,
-    /// There were too many before.
+    /// There were too many attempts before.
     TooMany {
         /// The milliseconds until there may be another one.
         retry_ms: u64,
     },
-    /// Nobody could tell.
+    /// The check could not be made.
     Failed(Refusal),
 }
 
-/// An account, whose password somebody knows.
+/// An account whose password was right.
 pub(crate) struct ProvenAccount {
     /// Its address.
     pub account: Jid,
-    /// A text that stands for its password of now.
+    /// The stand-in for its current password.
     pub mark: String,
     attempt: LoginAttempt,
 }
 
 impl WebShared {
-    /// Checks a proof. One that is right counts as an attempt until
+    /// Checks a password. A right one counts as a failed attempt until
     /// [`WebShared::proof_was_used`].
     pub(crate) async fn try_proof(&self, proof: WrittenProof<'_>) -> ProofTried {
         let settings = self.settings();
-        // Without a domain it is the first one.
+        // A name without a domain is one of the first domain.
         let full = match (proof.name.contains('@'), settings.domains.first()) {
             (false, Some(domain)) => format!("{}@{domain}", proof.name),
             _ => proof.name.to_owned(),
@@ -103,14 +103,14 @@ impl WebShared {
                 return ProofOutcome::Failed(refusal);
             }
         };
-        // What is no address may be a password, and isn't logged.
+        // An invalid address may be a password, and isn't logged.
         let known = account.as_ref().map_or_else(|| "unknown".to_owned(), Jid::to_string);
         match account.zip(mark) {
             Some((account, mark)) => ProofOutcome::Right(ProvenAccount { account, mark, attempt }),
             None => {
                 gate.failed(attempt);
                 self.door.tell_others();
-                // The line of clients, for programs to find.
+                // The same log line as for clients, for programs to find.
                 let peer = SocketAddr::new(address.ip().to_canonical(), address.port());
                 info!(%peer, account = known, reason = "not-authorized", "a login failed");
                 ProofOutcome::Wrong
@@ -118,14 +118,14 @@ impl WebShared {
         }
     }
 
-    /// Takes note that a proof has let somebody in.
+    /// Stops counting the attempt of a right password.
     pub(crate) fn proof_was_used(&self, proven: &ProvenAccount) {
         self.door.gate().succeeded(&proven.attempt, self.door.now_ms());
         self.door.tell_others();
     }
 
-    /// Returns what stands for a password if it is that of an account that is there, and
-    /// administers a domain if it has to. All is asked for in any case, so that the time tells
+    /// Returns the stand-in for the password if it is that of an existing account, which
+    /// administers a domain if it has to. All checks are made in any case, so that the time reveals
     /// nothing.
     async fn verify(&self, account: Option<Jid>, password: String, administers: bool) -> Outcome<Option<String>> {
         let decoy = self.settings().decoy.clone();
@@ -148,14 +148,14 @@ impl WebShared {
             let mark = credentials.as_ref().map(password_mark);
             return Ok(mark.filter(|_| is_right && may));
         }
-        // It hashes some thousand times.
+        // Verifying hashes a few thousand times.
         let verify =
             move || (decoy.verify(credentials.as_ref(), &name, &password), credentials.as_ref().map(password_mark));
         let (is_right, mark) = spawn_blocking(verify).await.unwrap_or_default();
         Ok(mark.filter(|_| is_right && may))
     }
 
-    /// Returns who vouches for the logins of a domain, if that isn't the store.
+    /// Returns the source that vouches for the logins of a domain, if it isn't the store.
     pub(crate) fn source_of(&self, domain: &str) -> Option<Arc<dyn Source>> {
         let settings = self.settings();
         let domain = settings.hub.domains.iter().find(|known| known.name == domain)?;
@@ -166,7 +166,7 @@ impl WebShared {
     }
 }
 
-/// Asks the source that vouches for a domain to judge a password.
+/// Asks the source that vouches for a domain to check a password.
 async fn judged(source: &dyn Source, account: Jid, password: &str) -> Outcome<bool> {
     if !source.takes().passwords {
         return Ok(false);

@@ -1,8 +1,8 @@
 //! Proxies' statements about the clients behind them: the PROXY protocol, version 2, and the
 //! headers that say the same.
 //!
-//! Either is only believed from a peer that the operator has named: anybody else could claim to
-//! come from anywhere, and so get around every limit per address.
+//! Either is only believed from a peer that the operator has named: others could claim any address,
+//! and so evade every limit per address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,11 +13,11 @@ use tokio::io::AsyncReadExt;
 
 use crate::client::{WebClient, trusts};
 
-/// Reads a header of the PROXY protocol, version 2, and no byte behind it. `None` if it says that
-/// the proxy speaks for itself.
+/// Reads a header of the PROXY protocol, version 2, and no byte after it. Returns `None` if the
+/// proxy speaks for itself.
 ///
 /// # Errors
-/// It is none.
+/// It isn't a valid header.
 pub async fn read_header(socket: &mut (impl AsyncReadExt + Unpin)) -> io::Result<Option<SocketAddr>> {
     let mut head = [0; 16];
     socket.read_exact(&mut head).await?;
@@ -41,7 +41,7 @@ pub async fn read_header(socket: &mut (impl AsyncReadExt + Unpin)) -> io::Result
     }
 }
 
-/// Reads the source address, where TCP has one.
+/// Reads the source address of a TCP connection.
 fn source(family: u8, addresses: &[u8]) -> Result<Option<SocketAddr>, &'static str> {
     let short = "the header of the proxy is too short";
     let port = |at: usize| addresses.get(at..).and_then(<[u8]>::first_chunk::<2>).map(|port| u16::from_be_bytes(*port));
@@ -60,42 +60,43 @@ fn source(family: u8, addresses: &[u8]) -> Result<Option<SocketAddr>, &'static s
     })
 }
 
-/// The true address of a client, and whether the way from there is encrypted.
+/// The true address of a client, and the encryption of the way from there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The client's address; that of a proxy before it if the [way](RequestWay) isn't known.
+    /// The client's address, or that of the last proxy if the [way](RequestWay) doesn't tell it.
     pub address: SocketAddr,
-    /// The way on which it came here.
+    /// The way of the request.
     pub way: RequestWay,
     /// True if TLS ends here, or at a trusted proxy that says so.
     pub encrypted: bool,
-    /// True if it is such a proxy that encrypts.
+    /// True if a trusted proxy encrypts.
     pub by_proxy: bool,
 }
 
-/// The way of a request to this server, which decides what its address is worth.
+/// The way of a request to this server, which determines whether its address can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestWay {
-    /// By nobody between, as far as can be seen: the address is that of the connection.
+    /// Directly, as far as can be seen: the address is that of the connection.
     Direct,
-    /// By a trusted proxy, which has told the address.
+    /// Through a trusted proxy that has named the address.
     Told,
-    /// By a trusted proxy, which has told none that can be read.
+    /// Through a trusted proxy that has named no valid address.
     Silent,
-    /// By a proxy that isn't trusted: anybody may be behind it, whatever it tells.
+    /// Through an untrusted proxy: any client may be behind it, whatever it says.
     Untrusted,
 }
 
 impl RequestWay {
-    /// Returns whether the address is the client's. Where it isn't, nothing that depends on where
-    /// somebody is may be granted.
+    /// Returns whether the address is the client's. If it isn't, nothing may be granted because of
+    /// an address.
     pub fn is_known(self) -> bool {
         matches!(self, Self::Direct | Self::Told)
     }
 }
 
 /// Reads `X-Forwarded-For` and `X-Forwarded-Proto` of a request from a trusted proxy; each proxy on
-/// the way appends the address that it saw, so the last one that is no trusted proxy is the client.
+/// the way appends the address that it saw, so the last one that isn't a trusted proxy is the
+/// client.
 pub fn origin(client: WebClient, headers: &HeaderMap, trusted: &[Network]) -> Origin {
     let direct = Origin { address: client.peer, way: RequestWay::Direct, encrypted: client.tls, by_proxy: false };
     if !trusts(trusted, client.peer) {
@@ -112,8 +113,8 @@ pub fn origin(client: WebClient, headers: &HeaderMap, trusted: &[Network]) -> Or
     }
 }
 
-/// Returns the address that `X-Forwarded-For` tells. What can't be read was not written by a proxy
-/// of ours, so what stands before it tells nothing either.
+/// Returns the address in `X-Forwarded-For`. An invalid entry was not written by a proxy of ours,
+/// so the entries before it are worthless, too.
 fn told(headers: &HeaderMap, trusted: &[Network]) -> Option<IpAddr> {
     let mut found = None;
     for line in headers.get_all("x-forwarded-for").into_iter().rev() {
@@ -128,17 +129,17 @@ fn told(headers: &HeaderMap, trusted: &[Network]) -> Option<IpAddr> {
     found
 }
 
-/// Reads an address, which may stand in brackets or have a port behind it.
+/// Reads an address, with optional brackets and port.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
-/// Headers by which proxies tell of themselves.
+/// Headers that proxies add.
 const PROXIES: [&str; 5] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip", "forwarded"];
-/// The bytes that every header of version 2 begins with (PROXY protocol §2.2).
+/// The bytes with which every header of version 2 begins (PROXY protocol §2.2).
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Bytes of addresses and what proxies add to them.
+/// The most bytes of addresses and of proxies' extensions.
 const MOST_ADDRESSES: usize = 1024;
 
 #[cfg(test)]

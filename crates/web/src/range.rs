@@ -15,7 +15,7 @@ pub struct ByteRange {
     pub len: u64,
 }
 
-/// Returns the part of a file of `size` bytes that a request is for.
+/// Returns the requested part of a file of `size` bytes.
 pub fn wanted(headers: &HeaderMap, size: u64) -> ByteRange {
     let text = headers.get(RANGE).and_then(|range| range.to_str().ok()).and_then(|range| range.strip_prefix("bytes="));
     let whole = ByteRange { status: StatusCode::OK, start: 0, len: size };

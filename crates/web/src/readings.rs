@@ -1,5 +1,5 @@
-//! Readings of devices for the API. This front knows no device: the process attaches the code that
-//! reads them.
+//! Readings of devices for the API. This front doesn't know about devices: the process attaches the
+//! code that reads them.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -13,39 +13,39 @@ use serde_json::Value;
 
 /// Reads devices for clients of the API.
 pub trait Readings: Debug + Send + Sync {
-    /// Begins to read for a host: each request once, or as often as it says.
+    /// Begins to read for a host: each request once, or at its own rate.
     ///
     /// # Errors
-    /// `InvalidInput`, with words, for a request that can't be read; any other if nobody reads.
+    /// `InvalidInput`, with a text, for an invalid request; any other if there is no reader.
     fn read(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<Box<dyn Feed>>;
 
-    /// Asks what is read, by whom and how late: one object, and the end.
+    /// Requests an overview of the devices, the readers and the delays: one object, and the end.
     ///
     /// # Errors
-    /// Any if nobody reads.
+    /// Any error if there is no reader.
     fn overview(&self, from: IpAddr) -> io::Result<Box<dyn Feed>>;
 }
 
-/// Readings that come one after the other.
+/// A stream of readings.
 pub trait Feed: Debug + Send {
-    /// Returns what comes next; `None` at the end.
+    /// Returns the next item; `None` at the end.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Told>>>;
 }
 
-/// Something that a feed has to say.
+/// An item of a feed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
     /// A reading.
     Reading(Value),
-    /// Nothing came for a while, but somebody is there.
+    /// Nothing has come for a while, but the other side is alive.
     Alive,
 }
 
-/// The feeds that are open, by host.
+/// The open feeds, by host.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenFeeds(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// The right to one more feed. Dropping it gives it back.
+/// The right to one more feed. Dropping it returns it.
 #[derive(Debug)]
 pub(crate) struct FeedPlace {
     open: OpenFeeds,
@@ -53,7 +53,7 @@ pub(crate) struct FeedPlace {
 }
 
 impl OpenFeeds {
-    /// Returns the right to a feed for a host; `None` if there are as many as there may be.
+    /// Returns the right to a feed for a host; `None` if the limit is reached.
     pub fn enter(&self, from: IpAddr) -> Option<FeedPlace> {
         let mut open = lock(&self.0);
         let (all, own) = (open.values().sum::<usize>(), open.get(&from).copied().unwrap_or_default());
@@ -77,7 +77,7 @@ impl Drop for FeedPlace {
     }
 }
 
-/// Feeds that are open at a time, of all and of an address.
+/// The most open feeds at a time, in total and per address.
 pub(crate) const MOST: usize = 500;
 pub(crate) const MOST_OF_ADDRESS: usize = 50;
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// A record with what DNS says of it.
+/// A record with the answer of DNS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The record, as a line of a zone file.
@@ -23,17 +23,17 @@ pub struct Record {
 /// The answer of DNS about a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordAnswer {
-    /// It is there.
+    /// The record exists.
     There,
-    /// There is none of this name and type.
+    /// There is no record of this name and type.
     Missing,
-    /// The name leads elsewhere: there.
+    /// The record has this other value.
     Elsewhere(String),
     /// DNS gave no answer, or a broken one.
     None,
 }
 
-/// The way to the part that looks.
+/// A handle on the part that looks records up.
 #[derive(Clone)]
 pub struct Looker {
     look: Arc<RecordLook>,
@@ -43,7 +43,7 @@ pub struct Looker {
 type RecordLook = dyn Fn(&str) -> Result<Vec<Record>, String> + Send + Sync;
 
 impl Looker {
-    /// Makes the way; `look` returns the records of a domain, and may wait for DNS on the thread
+    /// Returns a handle; `look` returns the records of a domain, and may wait for DNS on the thread
     /// that calls it.
     pub fn new(look: impl Fn(&str) -> Result<Vec<Record>, String> + Send + Sync + 'static) -> Self {
         Self { look: Arc::new(look), turn: Arc::new(Semaphore::new(1)) }
@@ -53,7 +53,7 @@ impl Looker {
     ///
     /// # Errors
     ///
-    /// A sentence if DNS can't be asked at all, or is being asked for somebody else.
+    /// A text if DNS can't be queried at all, or another look-up is in progress.
     pub(crate) async fn look(&self, domain: String) -> Result<Vec<Record>, String> {
         let Ok(turn) = self.turn.clone().try_acquire_owned() else {
             return Err("DNS is being asked for somebody else; try again in a moment".into());

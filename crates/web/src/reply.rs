@@ -6,8 +6,8 @@ use hyper::{Response, StatusCode};
 
 pub use crate::body::Body;
 
-/// Returns a response with a body of some type. Nothing that this server writes is to be guessed
-/// at, framed, or run.
+/// Returns a response with a body of some type. Browsers must not guess the type of this server's
+/// responses, frame or run them.
 pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     protected(status, content_type, body.into()).map(Body::bytes)
 }

@@ -18,7 +18,7 @@ use crate::reply::{Body, text};
 use crate::site::RequestHost;
 use crate::{WebShared, admin, api, bosh, devices, discovery, guests, health, metrics, own_files, websocket};
 
-/// Answers a request, and counts the answer.
+/// Replies to a request, and counts the response.
 pub async fn answer(
     request: Request<Incoming>,
     client: WebClient,
@@ -97,7 +97,7 @@ async fn find(
         HOST_META_JSON => discovery::json(&request, origin, &settings),
         LIVE => text(StatusCode::OK, "live"),
         READY => Box::pin(ready(&shared)).await,
-        // They tell no secrets, and scrapers in a network of one's own seldom encrypt.
+        // Metrics are no secrets, and scrapers in a private network seldom encrypt.
         _ => {
             let ward = Ward {
                 names: &settings.names,
@@ -113,7 +113,7 @@ async fn find(
     })
 }
 
-/// Says that there is no place, and ends the connection.
+/// Returns the response for a lack of places, which ends the connection.
 fn crowded(crowd: Crowd) -> Response<Body> {
     let mut response = match crowd {
         Crowd::Address => text(StatusCode::TOO_MANY_REQUESTS, "there are too many connections from your address"),
@@ -133,15 +133,15 @@ async fn ready(shared: &Arc<WebShared>) -> Response<Body> {
 }
 
 const WEBSOCKET: &str = "/ws";
-/// The path under which other servers have it.
+/// The path that other servers use.
 const WEBSOCKET_OLD: &str = "/xmpp-websocket";
 /// XEP-0156 §3.
 const HOST_META: &str = "/.well-known/host-meta";
 /// XEP-0156 §4.
 const HOST_META_JSON: &str = "/.well-known/host-meta.json";
-/// XEP-0363: a token and a name follow.
+/// XEP-0363: followed by a token and a name.
 const UPLOAD: &str = "/upload/";
-/// RFC 8555 §8.3: a token follows.
+/// RFC 8555 §8.3: followed by a token.
 const ACME: &str = "/.well-known/acme-challenge/";
 /// The chat page.
 const CHAT: &str = "/chat";

@@ -2,7 +2,7 @@
 //! page are drawn from them, and `rookery doctor` uses them.
 //!
 //! A sample asks the shards for their counters, which costs each a copy of a few kilobytes; their
-//! sessions aren't looked at one by one.
+//! sessions aren't examined.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -30,29 +30,29 @@ pub struct WebSample {
     pub unix_ms: u64,
     /// Sessions.
     pub sessions: u64,
-    /// Stanzas that came in, per second.
+    /// Incoming stanzas per second.
     pub stanzas: f64,
     /// Copies given to sessions, per second.
     pub deliveries: f64,
-    /// Bytes of memory that the process has.
+    /// Bytes of memory of the process.
     pub memory: u64,
-    /// Bytes that wait for sessions.
+    /// Bytes waiting for sessions.
     pub waiting: u64,
-    /// Sessions for which more waits than the soft limit of their outboxes.
+    /// Sessions with more waiting bytes than the soft limit of their outboxes.
     pub slow_readers: u64,
-    /// Seconds that 99 of 100 waits for the store took at most; `None` without any.
+    /// The 99th percentile of waits for the store, in seconds; `None` without any.
     pub store: Option<f64>,
-    /// The same for letters from shard to shard.
+    /// The same for letters between shards.
     pub mailbox: Option<f64>,
     /// The same for copies, from reading to writing.
     pub delivery: Option<f64>,
-    /// Seconds of CPU that each stage of a multicast took, per second, in the order of
+    /// Seconds of CPU per second that each stage of a multicast took, in the order of
     /// [`MulticastStage::ALL`].
     pub stages: [f64; MulticastStage::ALL.len()],
 }
 
 impl Samples {
-    /// Adds a sample of the shards, and returns it; `None` if one of them is silent.
+    /// Adds a sample of the shards, and returns it; `None` if one of them doesn't answer.
     pub fn add(&self, unix_ms: u64, census: &ShardCensus) -> Option<WebSample> {
         let mut ring = lock(&self.0);
         let sample = WebSample {
@@ -63,7 +63,7 @@ impl Samples {
             slow_readers: census.unread.slow_readers as u64,
             ..ring.before.as_ref().map_or_else(WebSample::default, |before| rates(before, unix_ms, census))
         };
-        // A shard that didn't answer would look like a fall to zero.
+        // A missing shard would look like a drop to zero.
         if !census.coverage.is_whole() {
             return None;
         }
@@ -101,7 +101,7 @@ fn rates((before_ms, before, delivered): &(u64, Counters, u64), unix_ms: u64, ce
     }
 }
 
-/// Returns the resident memory of this process, in bytes; 0 where the system doesn't tell.
+/// Returns the resident memory of this process, in bytes; 0 if the system doesn't report it.
 fn memory() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
@@ -110,7 +110,7 @@ fn memory() -> u64 {
 
 /// The time between two samples.
 pub const PERIOD: Duration = Duration::from_secs(5);
-/// Samples that are kept: an hour.
+/// The number of samples that are kept: an hour's.
 const MOST: usize = 720;
 
 #[cfg(test)]

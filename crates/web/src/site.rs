@@ -1,10 +1,10 @@
-//! The names by which this server is known, and the sites whose pages may speak to it.
+//! The names by which this server is known, and the sites whose pages may send requests to it.
 //!
 //! A page of any site can make its visitor's browser send requests to this machine or network, and
 //! by DNS rebinding even read the answers under its own name: the address of a client says nothing
-//! about who sends. So the parts for operators only answer under known names, and pages of sites
-//! that the operator hasn't named get no access to WebSocket and BOSH, or at least not as if they
-//! were this machine.
+//! about the page that sends. So the parts for operators only answer under known names, and pages
+//! of sites that the operator hasn't named get no access to WebSocket and BOSH, or at least not as
+//! if they were this machine.
 
 use std::net::IpAddr;
 
@@ -14,37 +14,37 @@ use hyper::{Request, Uri};
 /// The operator's decisions about names.
 #[derive(Debug, Clone, Default)]
 pub struct KnownNames {
-    /// The names of this server: served domains and what it is called besides, without ports, in
-    /// A-labels. Names below them are its own as well.
+    /// The names of this server: served domains and further names, without ports, in A-labels.
+    /// Names below them belong to it as well.
     pub hosts: Vec<String>,
-    /// Origins of further pages that may speak to it (RFC 6454 §6.1); `*` for all.
+    /// Origins of further pages that may send requests to it (RFC 6454 §6.1); `*` for all.
     pub origins: Vec<String>,
 }
 
 /// The host that a request is for (RFC 9112 §3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestHost<'a> {
-    /// None is said, which no browser does.
+    /// The request names none, which no browser does.
     Unsaid,
-    /// A host, with a port or without, as it was said.
+    /// A host, with or without a port, as in the request.
     Said(&'a str),
-    /// A text that can't be understood, or more than one host.
+    /// An invalid text, or more than one host.
     Garbled,
 }
 
 /// The site of the page that sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageSite {
-    /// No page, or one that came from here, under a name that is known.
+    /// No page, or one from this server, under a known name.
     Own,
-    /// A page of a site that may.
+    /// A page of an allowed site.
     Allowed,
-    /// A page of another one.
+    /// A page of another site.
     Foreign,
 }
 
 impl<'a> RequestHost<'a> {
-    /// Reads it from a request.
+    /// Reads the host from a request.
     pub fn of<B>(request: &'a Request<B>) -> Self {
         Self::read(request.uri(), request.headers())
     }
@@ -64,8 +64,8 @@ impl<'a> RequestHost<'a> {
 
 impl KnownNames {
     /// Returns whether a request may be for this server: its host is one of ours, an address, or
-    /// this machine's name for itself. One that is for another name came by a name server that
-    /// somebody else answers for.
+    /// this machine's name for itself. A request for another name may have come by DNS that an
+    /// attacker controls.
     pub fn is_for_us(&self, host: RequestHost<'_>) -> bool {
         match host {
             RequestHost::Unsaid => true,
@@ -96,15 +96,15 @@ impl KnownNames {
             return PageSite::Own;
         }
         let is_listed = self.origins.iter().any(|listed| listed == "*" || listed.eq_ignore_ascii_case(origin));
-        // From here under a name that nobody knows, or by another port: it is served, but it isn't
-        // taken for this machine.
+        // From this server under an unknown name, or through another port: it is served, but it
+        // doesn't count as this machine.
         let is_here = name(page).zip(name(host)).is_some_and(|(page, host)| page.eq_ignore_ascii_case(host));
         let is_ours = name(page).is_some_and(|page| self.serves(page));
         if is_listed || is_here || is_ours { PageSite::Allowed } else { PageSite::Foreign }
     }
 }
 
-/// Returns the name or address in front of a port; `None` if it can't be one.
+/// Returns the name or address before a port; `None` if it is invalid.
 pub fn name(host: &str) -> Option<&str> {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?.0,
@@ -115,19 +115,18 @@ pub fn name(host: &str) -> Option<&str> {
     (!name.is_empty() && name.len() <= 255 && name.bytes().all(allowed)).then_some(name)
 }
 
-/// Returns whether somebody can only have got here by an address, or by a name that is always this
-/// machine's (RFC 6761 §6.3).
+/// Returns whether a host is an address, or a name that always means this machine (RFC 6761 §6.3).
 fn is_local(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok() || LOCAL.iter().any(|local| is_below(name, local))
 }
 
-/// Returns whether a name of DNS is another one, or one below it.
+/// Returns whether a DNS name equals another one or is below it.
 fn is_below(name: &str, above: &str) -> bool {
     let split = name.len().checked_sub(above.len()).and_then(|at| name.split_at_checked(at));
     split.is_some_and(|(before, end)| end.eq_ignore_ascii_case(above) && (before.is_empty() || before.ends_with('.')))
 }
 
-/// The text for a page of another site that is refused.
+/// The text for a refused page of another site.
 pub const FOREIGN: &str = "pages of this site may not use this server; its operator can name it in origins, [web]";
 /// Names of this machine for itself.
 const LOCAL: [&str; 3] = ["localhost", "localhost.localdomain", "ip6-localhost"];

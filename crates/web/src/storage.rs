@@ -1,8 +1,8 @@
 //! Storage for the bytes of uploaded files: a folder, or anything else that implements [`Storage`].
 //!
 //! Files are named by the tokens of their slots. A storage must guarantee: a finished file is
-//! there completely, also after a crash; an unfinished one is never served, and is removed by the
-//! request that began it. Nothing here waits on the thread that asks.
+//! complete, also after a crash; an unfinished one is never served, and is removed by the request
+//! that began it. Nothing here blocks the calling thread.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,12 +13,12 @@ use tokio::task::spawn_blocking;
 
 use crate::reply::Body;
 
-/// Something that a storage does; the error is the system's, or another server's.
+/// An action of a storage; the error is the system's, or another server's.
 pub(crate) type StorageDoing<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
 
-/// Keeps files.
+/// A storage of files.
 pub(crate) trait Storage: Send + Sync {
-    /// Begins a file of so many bytes; what there was of that name is gone.
+    /// Begins a file of this size; an existing one of that name is removed.
     fn begin(&self, token: &str, size: u64) -> StorageDoing<'static, Box<dyn Growing>>;
 
     /// Returns `len` bytes of a file, from `start` on; `None` if there is no such file.
@@ -27,14 +27,14 @@ pub(crate) trait Storage: Send + Sync {
     /// Removes a file, if there is one.
     fn remove(&self, token: &str) -> StorageDoing<'static, ()>;
 
-    /// Returns an address to which a client that wants a file is sent; `None` if it gets the file
-    /// here. Who gives it out has to say the same of the file as is said here.
+    /// Returns an address to which a client that wants a file is redirected; `None` if the file is
+    /// served here. That address has to send the same headers about the file.
     fn address(&self, _token: &str, _shown: ShownFile<'_>) -> Option<String> {
         None
     }
 }
 
-/// The headers that say of a file what it is.
+/// The headers that describe a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShownFile<'a> {
     pub content_type: &'a str,
@@ -44,20 +44,20 @@ pub(crate) struct ShownFile<'a> {
 
 /// A file that is being written.
 pub(crate) trait Growing: Send {
-    /// Writes what comes next.
+    /// Writes the next bytes.
     fn append(&mut self, bytes: Vec<u8>) -> StorageDoing<'_, ()>;
 
-    /// Keeps the file for good: there is no more of it.
+    /// Completes the file and keeps it.
     fn end(self: Box<Self>) -> StorageDoing<'static, ()>;
 }
 
-/// Returns the place of a file below the folder of all. Two letters of the token are a folder,
+/// Returns the place of a file below the folder of all. Two characters of the token are a folder,
 /// since folders with millions of files are slow.
 pub fn place(token: &str) -> String {
     format!("{}/{token}", token.get(..2).unwrap_or_default())
 }
 
-/// Files in a folder, which is made when the first one comes.
+/// Files in a folder, which is created with the first file.
 #[derive(Debug, Clone)]
 pub(crate) struct StorageFolder(PathBuf);
 
@@ -98,7 +98,7 @@ impl Storage for StorageFolder {
     }
 }
 
-/// Empty after an error.
+/// `None` after an error.
 struct GrowingFile(Option<File>);
 
 impl Growing for GrowingFile {

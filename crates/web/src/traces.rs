@@ -1,13 +1,13 @@
 //! Posts measured ticks and slow events to a collector of OpenTelemetry, as OTLP over HTTP in JSON
 //! (OpenTelemetry Protocol 1.x, "OTLP/HTTP").
 //!
-//! Nothing of the server waits for the collector. What can't be posted at once is left out and
-//! counted: it is a sample anyway. No texts of users leave; the addresses of accounts do only with
-//! slow events, which say whom they have kept waiting.
+//! No part of the server waits for the collector. Spans that can't be posted at once are dropped
+//! and counted: they are a sample anyway. No texts of users leave; addresses of accounts leave only
+//! with slow events, which name those that had to wait.
 //!
 //! # Layout
 //!
-//! `otlp` writes the spans as JSON. Here: what collects them, and posts them.
+//! `otlp` writes the spans as JSON. This file: collecting and posting them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,18 +25,18 @@ use crate::https;
 
 mod otlp;
 
-/// The collector, and what it gets.
+/// The collector, and the selection of ticks for it.
 #[derive(Clone)]
 pub struct TraceSettings {
     /// Its address, such as `http://127.0.0.1:4318/v1/traces`.
     pub url: Uri,
-    /// Ticks that it gets in a minute, besides those that were slow.
+    /// The number of ticks that it gets per minute, besides slow ones.
     pub ticks_per_minute: u32,
-    /// A header that lets it know us.
+    /// A header by which it authenticates us.
     pub header: Option<TraceHeader>,
     /// PEM file of certificates to trust besides those that the machine trusts.
     pub trusted: Option<PathBuf>,
-    /// The name of this node; empty for a server of one.
+    /// The name of this node; empty without a cluster.
     pub node: String,
 }
 
@@ -45,7 +45,7 @@ pub struct TraceSettings {
 pub struct TraceHeader(HeaderName, HeaderValue);
 
 impl TraceHeader {
-    /// Returns the header with a name and a value; `None` if they can't be those of one (RFC 9110
+    /// Returns the header with a name and a value; `None` if they are invalid (RFC 9110
     /// §5).
     pub fn new(name: &str, value: &str) -> Option<Self> {
         Some(Self(name.parse().ok()?, value.parse().ok()?))
@@ -53,14 +53,14 @@ impl TraceHeader {
 }
 
 impl std::fmt::Debug for TraceHeader {
-    /// Shows nothing of the value.
+    /// Hides the value.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("TraceHeader").field(&self.0).finish_non_exhaustive()
     }
 }
 
 impl std::fmt::Debug for TraceSettings {
-    /// Shows nothing of the header.
+    /// Hides the header.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TraceSettings").field("url", &self.url).finish_non_exhaustive()
     }
@@ -82,7 +82,7 @@ pub(crate) async fn run(settings: TraceSettings, counts: Arc<TraceCounts>) {
         Err(error) => return warn!(%error, "traces can't be posted"),
     };
     spans().collect(Some(settings.ticks_per_minute));
-    // Events from before this began were nobody's wish.
+    // Events from before this start weren't requested.
     let (_, mut seen) = slow().since(u64::MAX);
     let mut failing = false;
     let mut turns = interval(GATHERING);
@@ -115,7 +115,7 @@ pub(crate) async fn run(settings: TraceSettings, counts: Arc<TraceCounts>) {
     }
 }
 
-/// The time in which spans are gathered before they are posted.
+/// The time in which spans are collected before they are posted.
 const GATHERING: Duration = Duration::from_secs(5);
 /// The time for a batch.
 const PATIENCE: Duration = Duration::from_secs(10);

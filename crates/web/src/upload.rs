@@ -12,7 +12,7 @@
 //! - A served file can't do anything in the name of this server: no file has a type that a page
 //!   could use as script or style, no types are guessed, and anything but pictures, sound and
 //!   films is downloaded rather than shown.
-//! - A client without a slot's address learns nothing: a missing, an expired and somebody else's
+//! - A client without a slot's address learns nothing: a missing, an expired and another user's
 //!   file look the same.
 
 use std::io;
@@ -34,7 +34,7 @@ use crate::reply::{Body, text};
 pub use crate::storage::place;
 use crate::storage::{Growing, ShownFile, Storage, StorageFolder};
 
-/// The storage of files, and the slots that say who owns them.
+/// The storage of files, and the slots with their owners.
 #[derive(Clone)]
 pub struct UploadFiles {
     storage: Arc<dyn Storage>,
@@ -50,7 +50,7 @@ impl std::fmt::Debug for UploadFiles {
 }
 
 impl UploadFiles {
-    /// Returns files in a folder, which is made when the first one comes.
+    /// Returns files in a folder, which is created with the first file.
     pub fn new(folder: PathBuf, slots: Arc<dyn Slots>) -> Self {
         Self { storage: Arc::new(StorageFolder::new(folder)), slots, bucket: None }
     }
@@ -60,14 +60,14 @@ impl UploadFiles {
         Self { storage: Arc::new(bucket.clone()), slots, bucket: Some(bucket) }
     }
 
-    /// Returns how many requests a bucket has refused or not answered since the start, and when the
-    /// last one was, milliseconds since 1970; `None` without a bucket.
+    /// Returns the number of requests that a bucket has refused or not answered since the start,
+    /// and the time of the last one in milliseconds since 1970; `None` without a bucket.
     pub(crate) fn failures(&self) -> Option<(u64, u64)> {
         self.bucket.as_ref().map(UploadBucket::failures)
     }
 
-    /// Removes all files that have expired or whose owners are no more, where no server does it. It
-    /// blocks.
+    /// Removes all files that have expired or whose owners were removed, when no server is running.
+    /// It blocks.
     ///
     /// # Errors
     ///
@@ -84,12 +84,12 @@ impl UploadFiles {
         })
     }
 
-    /// Answers a request for what is behind `/upload/`.
+    /// Replies to a request below `/upload/`.
     pub(crate) async fn answer(&self, mut request: Request<Incoming>, rest: &str) -> Response<Body> {
         let responded = self.respond(&mut request, rest).await;
         if responded.is_err() {
-            // A client that still sends doesn't read: one that has sent all gets to know why it was
-            // refused.
+            // A client that is still sending doesn't read: one that has sent everything learns why
+            // it was refused.
             let _ = timeout(PATIENCE, drain(request.body_mut())).await;
         }
         let mut response = match responded {
@@ -123,7 +123,7 @@ impl UploadFiles {
         }
     }
 
-    /// Finds the slot of an address: token and name, as they were handed out.
+    /// Finds the slot of an address, which has the token and name of the slot.
     async fn find(&self, rest: &str) -> Result<Slot, UploadFailed> {
         let missing = || told(StatusCode::NOT_FOUND, "there is no such file");
         let (token, name) = rest.split_once('/').filter(|(token, _)| is_token(token)).ok_or_else(missing)?;
@@ -139,7 +139,7 @@ impl UploadFiles {
         if !begun.map_err(store)? {
             return Err(told(StatusCode::CONFLICT, "the file is there already, or on its way"));
         }
-        // Whatever becomes of the connection, and with it of this future: the slot is let go.
+        // However the connection and this future end, the slot is released.
         let mut filling = Filling { files: self.clone(), token: Some(slot.token.clone()), until: slot.expires_ms };
         write(request.body_mut(), self.storage.begin(&slot.token, slot.size).await?, slot.size).await?;
         let now = now_ms();
@@ -174,26 +174,26 @@ impl UploadFiles {
         Ok(response)
     }
 
-    /// Sends a client to where the storage gives the file out, if it does.
+    /// Redirects a client to the storage's address of a file, if there is one.
     fn elsewhere(&self, slot: &Slot) -> Option<Response<Body>> {
         let (content_type, disposition) = (given_type_of(slot), disposition(slot));
         let shown = ShownFile { content_type, disposition: &disposition, cache_control: CACHED };
         let address = HeaderValue::from_str(&self.storage.address(&slot.token, shown)?).ok()?;
         let mut response = text(StatusCode::TEMPORARY_REDIRECT, "the file is elsewhere");
         response.headers_mut().insert(header::LOCATION, address);
-        // The address is good for an hour.
+        // The address is valid for an hour.
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Some(response)
     }
 
-    /// Removes what has expired: up to [`SWEEP`] files; how many that were.
+    /// Removes up to [`SWEEP`] expired files; returns their number.
     pub(crate) async fn sweep(&self) -> usize {
         let Ok(expired) = self.slots.expired(now_ms(), SWEEP).await else { return 0 };
         let mut count = 0;
         for token in expired.into_iter().filter(|token| is_token(token)) {
             match self.storage.remove(&token).await {
-                // The file first: a slot without one is nothing, a file without slot is never found
-                // again.
+                // The file goes first: a slot without a file is harmless, but a file without a slot
+                // would never be found again.
                 Ok(()) => count += usize::from(self.slots.forget(&token).await.is_ok()),
                 Err(error) => warn!(%error, "an expired file can't be removed"),
             }
@@ -202,12 +202,12 @@ impl UploadFiles {
     }
 }
 
-/// An upload that goes on. Dropped before its end it removes what there is and gives the slot free.
+/// An upload in progress. If it is dropped before its end, it removes the partial file and releases
+/// the slot.
 struct Filling {
     files: UploadFiles,
     token: Option<String>,
-    /// Until when the slot waits for another upload then: as long as it would have waited for this
-    /// one to begin.
+    /// The time until which the slot then waits for another upload: the same as for this one.
     until: u64,
 }
 
@@ -223,11 +223,11 @@ impl Drop for Filling {
     }
 }
 
-/// The reason why a request gets no file.
+/// The reason why a request fails.
 enum UploadFailed {
-    /// Because of what it asks for; this says why.
+    /// A mistake in the request, with the response for it.
     Told(Box<Response<Body>>),
-    /// Because something here doesn't work.
+    /// A failure of the server.
     Here(String),
 }
 
@@ -241,7 +241,7 @@ fn told(status: StatusCode, words: &str) -> UploadFailed {
     UploadFailed::Told(Box::new(text(status, words)))
 }
 
-/// Answers for a failure of the store: a client may try again when it is back (RFC 9110 §15.6.4).
+/// Returns the response to a failure of the store: a client may try again later (RFC 9110 §15.6.4).
 fn store(error: rookery_store::StoreError) -> UploadFailed {
     if !error.is_temporary() {
         return UploadFailed::Here(error.to_string());
@@ -269,7 +269,7 @@ fn judge(headers: &HeaderMap, slot: &Slot) -> Result<(), UploadFailed> {
     }
 }
 
-/// Writes a body of exactly `size` bytes, in runs.
+/// Writes a body of exactly `size` bytes, in chunks.
 async fn write(body: &mut Incoming, mut file: Box<dyn Growing>, size: u64) -> Result<(), UploadFailed> {
     let broken = || told(StatusCode::BAD_REQUEST, "the upload broke off");
     let (mut run, mut taken, begun) = (Vec::new(), 0u64, Instant::now());
@@ -299,12 +299,12 @@ async fn write(body: &mut Incoming, mut file: Box<dyn Growing>, size: u64) -> Re
     Ok(file.end().await?)
 }
 
-/// Returns the longest time that an upload of so many bytes may take.
+/// Returns the longest time that an upload of this size may take.
 fn most_for(bytes: u64) -> Duration {
     SILENCE + Duration::from_secs(bytes / SLOWEST)
 }
 
-/// Reads what is left of a body, within bounds.
+/// Reads the rest of a body, within bounds.
 async fn drain(body: &mut Incoming) {
     let mut left = MOST_DRAINED;
     while left > 0
@@ -314,14 +314,14 @@ async fn drain(body: &mut Incoming) {
     }
 }
 
-/// Returns the type that is said of a file. A page takes a file of its own site as script or style
-/// if its type is one of those, whatever else is said of the file; so only what browsers run
-/// nowhere keeps the type that its owner gave it, and all else is bytes.
+/// Returns the media type to send for a file. A page uses a file of its own site as script or style
+/// if its type is one of those, whatever the other headers say; so only types that browsers never
+/// run are kept, and all others become plain bytes.
 fn given_type(kind: &str) -> &str {
     let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let (main, sub) = essence.split_once('/').unwrap_or_default();
     let is_harmless = match main {
-        // XML can hold scripts, and be one: SVG.
+        // XML can contain scripts, as SVG does.
         "image" | "audio" | "video" | "font" => !sub.contains("xml"),
         "text" => matches!(sub, "plain" | "vcard" | "x-vcard" | "calendar" | "csv" | "markdown"),
         "application" => {
@@ -349,14 +349,14 @@ fn given_type_of(slot: &Slot) -> &str {
     given_type(slot.content_type.as_deref().unwrap_or(UNKNOWN_TYPE))
 }
 
-/// Says whether a file is shown or downloaded, and its name (RFC 6266).
+/// Returns the header that shows or downloads a file, with its name (RFC 6266).
 fn disposition(slot: &Slot) -> String {
     let is_shown = SHOWN.iter().any(|shown| given_type_of(slot).eq_ignore_ascii_case(shown));
     let disposition = if is_shown { "inline" } else { "attachment" };
     format!("{disposition}; filename*=UTF-8''{}", rookery_modules::upload::encoded(&slot.name))
 }
 
-/// Adds the headers that describe a file that is given out.
+/// Adds the headers that describe a served file.
 fn describe(headers: &mut HeaderMap, slot: &Slot, wanted: &ByteRange) {
     let mut insert = |name: header::HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -401,7 +401,7 @@ const CORS: [(header::HeaderName, &str); 4] = [
     (header::ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type, Range"),
     (header::ACCESS_CONTROL_EXPOSE_HEADERS, "Content-Range"),
 ];
-/// Types that a browser may show. None of them can hold a script, which SVG and PDF can.
+/// Types that a browser may show. None of them can contain a script, as SVG and PDF can.
 const SHOWN: [&str; 12] = [
     "image/png",
     "image/jpeg",
@@ -416,22 +416,22 @@ const SHOWN: [&str; 12] = [
     "video/webm",
     "video/ogg",
 ];
-/// The time for which a file may be kept by who got it: it never changes.
+/// The time for which clients may cache a file: it never changes.
 const CACHED: &str = "private, max-age=86400, immutable";
 const UNKNOWN_TYPE: &str = "application/octet-stream";
-/// Bytes that are written at a time.
+/// The number of bytes that are written at a time.
 const RUN: usize = 256 * 1024;
 /// The time for which an upload may be silent.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
-/// Bytes a second that an upload has to bring, taken together; a bad line of a telephone brings ten
-/// times as many.
+/// The fewest bytes per second, on average, of an upload; a bad telephone line has ten times as
+/// many.
 const SLOWEST: u64 = 2 * 1024;
-/// The time that a slot waits beyond the longest upload: the last bytes are to be written.
+/// The time that a slot waits beyond the longest upload, for the last bytes to be written.
 const MARGIN: Duration = Duration::from_secs(60);
-/// The time for which a refused upload may go on, and the number of its bytes that are read.
+/// The time for which a refused upload may continue, and the most of its bytes that are read.
 const PATIENCE: Duration = Duration::from_secs(5);
 const MOST_DRAINED: usize = 1024 * 1024;
-/// Files that are removed at a time.
+/// The number of files that are removed at a time.
 const SWEEP: usize = 100;
 
 #[cfg(test)]

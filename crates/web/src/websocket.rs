@@ -19,7 +19,8 @@ use crate::reply::{Body, text};
 use crate::site::{self, PageSite};
 use crate::{WebSettings, WebShared};
 
-/// Answers the handshake. The connection leaves for a shard when the answer is out: see [`give`].
+/// Replies to the handshake. The connection goes to a shard once the response has left: see
+/// [`give`].
 pub(crate) fn upgrade(
     request: &Request<Incoming>,
     origin: Origin,
@@ -47,10 +48,10 @@ pub(crate) fn upgrade(
     response
 }
 
-/// Gives the connection to a shard.
+/// Passes the connection to a shard.
 ///
 /// # Errors
-/// The error of the system of the socket.
+/// The system's error about the socket.
 pub(crate) fn give(conduit: Conduit, origin: Origin, site: PageSite, shared: &WebShared) -> io::Result<()> {
     let ConduitParts { socket, tls, input } = conduit.into_parts()?;
     shared.door.hand_over(Handed {
@@ -72,15 +73,15 @@ enum HandshakeRefusal {
     NotOne,
     /// Another version than 13 (RFC 6455 §4.4).
     Version,
-    /// The key is no 16 bytes (§4.1).
+    /// The key doesn't have 16 bytes (§4.1).
     Key,
-    /// The client doesn't speak XMPP on it (RFC 7395 §3.1).
+    /// The client doesn't offer XMPP (RFC 7395 §3.1).
     Protocol,
-    /// A page of a site that may not (RFC 6455 §10.2).
+    /// A page of a site that isn't allowed (RFC 6455 §10.2).
     Site,
 }
 
-/// Checks the handshake; returns what proves that it was understood (RFC 6455 §4.2.2).
+/// Checks the handshake; returns the value that accepts it (RFC 6455 §4.2.2).
 fn judge(version: Version, headers: &HeaderMap) -> Result<String, HandshakeRefusal> {
     let is_upgrade =
         has_token(headers, header::CONNECTION, "upgrade") && has_token(headers, header::UPGRADE, "websocket");

@@ -1,6 +1,6 @@
 //! The texts of the admin page, in four languages: a file for each of them.
 //!
-//! Each has all texts, so that none can be forgotten: the compiler requires every field. A text
+//! Each has all texts, so none can be forgotten: the compiler requires every field. A text
 //! may have `{}`, which is filled, and backticks around code; it has no characters that are
 //! special in HTML. With a bar it has two forms, singular and plural ([`Language::plural`]).
 
@@ -68,7 +68,7 @@ texts! {
     more,
     back,
     not_found,
-    // What forms and pages refuse.
+    // Refusals of forms and pages.
     no_such_page,
     no_such_domain,
     no_such_address,
@@ -143,7 +143,7 @@ texts! {
     line_bytes,
     line_bytes_a_session,
     profile_hint,
-    // What is to be done.
+    // Tasks for the operator.
     disk_nearly_full,
     disk_full,
     certificate_ended,
@@ -421,7 +421,7 @@ mod tests {
         }
     }
 
-    /// A sentence that is the same as in English was not translated.
+    /// A sentence that equals the English one was not translated.
     #[test]
     fn texts_are_translated() {
         let english = Language::English.of_administrators().all();

@@ -19,7 +19,7 @@ pub(super) struct Https {
 }
 
 impl Https {
-    /// Trusts the authorities that the machine trusts, and those of a PEM file.
+    /// Returns a client that trusts the machine's authorities, and those of a PEM file.
     pub fn new(trusted: Option<&Path>) -> Result<Self, String> {
         Ok(Self { tls: trusting(trusted)? })
     }
@@ -45,5 +45,5 @@ impl HttpClient for Https {
 
 /// The time that a request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of an answer: chains of certificates have some thousands.
+/// The most bytes of an answer: chains of certificates have a few thousand.
 const MOST_BYTES: usize = 1024 * 1024;

@@ -10,8 +10,8 @@ use crate::html::Html;
 use crate::language::filled;
 use crate::words::AdminWords;
 
-/// Returns the beginning of the form around the list; `part`: the fields that name what is shown of
-/// it.
+/// Returns the beginning of the form around the list; `part` has the fields that identify the shown
+/// part.
 pub fn begin(visit: &Visit, part: &[(&str, &str)]) -> Html {
     let mut html = Html::of("<form id=\"chosen\" method=\"post\" action=\"/admin/users\">", &[]);
     html.push(&token(&visit.seen));
@@ -21,7 +21,7 @@ pub fn begin(visit: &Visit, part: &[(&str, &str)]) -> Html {
     html
 }
 
-/// Returns the box by which an account is chosen.
+/// Returns the checkbox of an account.
 pub(crate) fn tick(words: &AdminWords, account: &Jid) -> Html {
     let label = filled(words.choose_one, &[account]);
     Html::of(
@@ -30,7 +30,7 @@ pub(crate) fn tick(words: &AdminWords, account: &Jid) -> Html {
     )
 }
 
-/// Returns the end of the form, with what can be done.
+/// Returns the end of the form, with the buttons.
 pub(crate) fn end(words: &AdminWords) -> Html {
     Html::of(
         "<p class=\"line\"><span class=\"faint\">{}</span> \
@@ -40,8 +40,8 @@ pub(crate) fn end(words: &AdminWords) -> Html {
     )
 }
 
-/// Disables the chosen accounts, whose sessions end, or enables them, and goes back to the list at
-/// `here`. An account that can't be changed doesn't keep the others from it.
+/// Disables the chosen accounts, which ends their sessions, or enables them, and returns to the
+/// list at `here`. An account that can't be changed doesn't stop the others.
 pub async fn change(visit: &Visit, disabled: bool, here: String) -> FormAnswered {
     let words = visit.words();
     let chosen: Vec<_> = visit.values("chosen").map(|written| visit.address_of(written)).collect::<Result<_, _>>()?;

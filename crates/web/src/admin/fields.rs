@@ -27,11 +27,11 @@ pub(crate) struct AdminForm<'a> {
 pub(crate) struct AdminField<'a> {
     /// Its name.
     pub name: &'static str,
-    /// The words in front of it.
+    /// Its label.
     pub label: &'a str,
-    /// The text that is in it unless something else was typed.
+    /// Its content, unless other input is shown again.
     pub value: &'a str,
-    /// A remark below it; empty for none.
+    /// A hint below it; empty for none.
     pub hint: &'a str,
     /// Further attributes of the element, such as `required`.
     pub rules: &'static str,
@@ -48,17 +48,17 @@ impl<'a> AdminForm<'a> {
         Self { visit, id }
     }
 
-    /// Returns what came back of this form, if it was refused a moment ago.
+    /// Returns the input of this form, if it was refused a moment ago.
     pub fn returned(&self) -> Option<&'a Returned> {
         self.visit.notice.as_ref()?.returned.as_ref().filter(|returned| returned.form == self.id)
     }
 
-    /// Returns what was typed into a field of this form, if it was refused a moment ago.
+    /// Returns the input of a field of this form, if it was refused a moment ago.
     fn typed(&self, name: &str) -> Option<&'a str> {
         self.returned().map(|returned| value(&returned.given, name))
     }
 
-    /// Adds a line to type in.
+    /// Adds a text field of one line.
     pub fn input(&self, field: AdminField<'_>, html: &mut Html) {
         self.label(&field, html);
         html.add("<input id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
@@ -68,7 +68,7 @@ impl<'a> AdminForm<'a> {
         self.finish(&field, html);
     }
 
-    /// Adds a place for a longer text.
+    /// Adds a text field of several lines.
     pub fn text(&self, field: AdminField<'_>, html: &mut Html) {
         self.label(&field, html);
         html.add("<textarea id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
@@ -106,7 +106,7 @@ impl<'a> AdminForm<'a> {
         html.add("><label for=\"{}\">{}</label></div>", &[&id, &label]);
     }
 
-    /// Adds the choice of a domain, where there is one to be made.
+    /// Adds the choice of a domain, if there are several.
     pub fn domain(&self, chosen: &str, html: &mut Html) {
         let domains = &self.visit.domains;
         if let [domain] = &domains[..] {
@@ -147,7 +147,7 @@ impl<'a> AdminForm<'a> {
         html.add(field.rules, &[]);
     }
 
-    /// Adds what is said about a field, and ends it.
+    /// Adds the hint and the mistake of a field, and ends it.
     fn remarks(&self, field: &AdminField<'_>, html: &mut Html) {
         let id = place(self.id, field.name);
         if let Some(words) = self.mistake(field) {

@@ -53,7 +53,7 @@ pub(crate) struct AdminFrame<'a> {
 }
 
 impl AdminFrame<'_> {
-    /// Returns the page with this in its middle.
+    /// Returns the page with this content.
     pub fn response(&self, status: StatusCode, main: &Html) -> Response<Body> {
         reply(status, "text/html; charset=utf-8", self.whole(main).into_text())
     }
@@ -125,7 +125,7 @@ pub fn token(seen: &Seen) -> Html {
     Html::of("<input type=\"hidden\" name=\"csrf\" value=\"{}\">", &[&seen.token])
 }
 
-/// Returns the choice of a domain, where there is one to be made.
+/// Returns the choice of a domain, if there are several.
 pub(crate) fn domain_choice(words: &AdminWords, domains: &[String], chosen: &str) -> Html {
     if let [domain] = domains {
         return Html::of("<input type=\"hidden\" name=\"domain\" value=\"{}\">", &[domain]);
@@ -141,19 +141,19 @@ pub(crate) fn domain_choice(words: &AdminWords, domains: &[String], chosen: &str
     html
 }
 
-/// Returns a moment as people read it: the script shows it in their own time, with the UTC as a
-/// title. `unix_ms`: milliseconds since 1970.
+/// Returns a time as readable text: the script shows it in the reader's time zone, with UTC as a
+/// tooltip. `unix_ms` is in milliseconds since 1970.
 pub fn moment(unix_ms: u64) -> Html {
     Html::of("<time datetime=\"{}\">{}</time>", &[&date::timestamp(unix_ms), &utc(unix_ms)])
 }
 
-/// Returns a moment whose distance matters: if it is less than a day, the script shows the
+/// Returns a time whose distance matters: if it is less than a day, the script shows the
 /// distance, with the time as a tooltip.
 pub fn away(unix_ms: u64) -> Html {
     Html::of("<time class=\"away\" datetime=\"{}\">{}</time>", &[&date::timestamp(unix_ms), &utc(unix_ms)])
 }
 
-/// Returns a moment in words, for where no script helps.
+/// Returns a time as text, for pages without the script.
 pub fn utc(unix_ms: u64) -> String {
     format!("{} UTC", date::timestamp(unix_ms).replace('T', " ").trim_end_matches('Z'))
 }
@@ -187,6 +187,6 @@ fn said(words: &AdminWords, notice: &Notice) -> Html {
 
 /// The style of all pages.
 pub const STYLE: &str = concat!(include_str!("../palette.css"), include_str!("style.css"));
-/// The script: it renews the graphs, tells times in the reader's zone and helps with passwords.
+/// The script: it updates the graphs, shows times in the reader's zone and helps with passwords.
 /// Nothing depends on it.
 pub const SCRIPT: &str = include_str!("script.js");

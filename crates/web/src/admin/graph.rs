@@ -10,7 +10,7 @@ use crate::html::Html;
 use crate::language::{Language, filled};
 use crate::words::AdminWords;
 
-/// Lines over one stretch of time, in one unit.
+/// Lines over a period, in one unit.
 #[derive(Debug)]
 pub(crate) struct Graph<'a> {
     /// The language of its texts.
@@ -25,22 +25,23 @@ pub(crate) struct Graph<'a> {
     pub lines: Vec<GraphLine<'a>>,
     /// The unit of its values.
     pub unit: GraphUnit,
-    /// The time that it spans.
+    /// The period that it spans.
     pub range: GraphRange,
 }
 
-/// The past that graphs show.
+/// A period that graphs can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphRange {
     /// Its name in addresses.
     pub name: &'static str,
-    /// Its length, milliseconds.
+    /// Its length, in milliseconds.
     pub ms: u64,
-    /// The silence after which the server was away, milliseconds.
+    /// The gap between samples from which on the server counts as having been away, in
+    /// milliseconds.
     gap_ms: u64,
 }
 
-/// The pasts that can be chosen.
+/// The periods to choose from.
 pub const RANGES: [GraphRange; 3] = [
     GraphRange { name: "1h", ms: 3_600_000, gap_ms: 60_000 },
     GraphRange { name: "24h", ms: 86_400_000, gap_ms: 3 * POINT_MS },
@@ -48,7 +49,7 @@ pub const RANGES: [GraphRange; 3] = [
 ];
 
 impl GraphRange {
-    /// Returns its name for people.
+    /// Returns its name for display.
     pub(crate) fn label(self, words: &AdminWords) -> &'static str {
         match self.name {
             "1h" => words.last_hour,
@@ -57,7 +58,7 @@ impl GraphRange {
         }
     }
 
-    /// Returns the name of its beginning.
+    /// Returns the label of its beginning.
     fn begin(self, words: &AdminWords) -> String {
         match self.name {
             "1h" => "−1 h".to_owned(),
@@ -67,10 +68,10 @@ impl GraphRange {
     }
 }
 
-/// The unit of values, and so the form in which they are written.
+/// The unit of values, which determines their format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GraphUnit {
-    /// Things, or things per second.
+    /// Counts, or counts per second.
     Count,
     /// Bytes.
     Bytes,
@@ -78,18 +79,18 @@ pub enum GraphUnit {
     Seconds,
 }
 
-/// The values of one line, with its name for people.
+/// The values of one line, with its name for display.
 #[derive(Debug)]
 pub struct GraphLine<'a> {
-    /// Its name in the key.
+    /// Its name in the legend.
     pub name: &'a str,
-    /// Its values; `None` where there is none, and the line has a gap.
+    /// Its values; `None` makes a gap in the line.
     pub values: Vec<Option<f64>>,
 }
 
 impl Graph<'_> {
-    /// Returns the figure: its title, the newest values, the lines with their axes, and a place
-    /// where values are read out.
+    /// Returns the figure: its title, the newest values, the lines with their axes, and an element
+    /// for the values at the pointer.
     pub fn html(&self) -> Html {
         let newest = |line: &GraphLine<'_>| self.write(line.values.last().copied().flatten());
         let mut html = Html::of("<figure class=\"graph card\" id=\"{}\"><figcaption>{}", &[&self.id, &self.title]);
@@ -108,8 +109,8 @@ impl Graph<'_> {
         html
     }
 
-    /// Returns the length of the past that is drawn, in milliseconds. Of the shortest one it is as
-    /// much as there is, so that the first minutes of a server fill the graph.
+    /// Returns the length of the period that is drawn, in milliseconds. For the shortest period it
+    /// is that of the samples, so that the first minutes of a server fill the graph.
     fn span(&self) -> u64 {
         let (first, last) = (self.times.first().copied(), self.times.last().copied());
         let there = last.unwrap_or_default().saturating_sub(first.unwrap_or_default());
@@ -172,9 +173,9 @@ impl Graph<'_> {
         svg
     }
 
-    /// Returns attributes with what can be read out: places from left to right, the time at each,
-    /// and the values in words, in one list for each line. Of several samples in a place it is the
-    /// last.
+    /// Returns attributes with the data for reading values: positions from left to right, the time
+    /// at each, and the values as text, in one list per line. Of several samples at one position,
+    /// the last counts.
     fn readings(&self, (end, span): (u64, u64)) -> Html {
         let mut places = BTreeMap::new();
         for (at, &time) in self.times.iter().enumerate() {
@@ -194,7 +195,7 @@ impl Graph<'_> {
         html
     }
 
-    /// Returns the moments since which the server is back after it was away.
+    /// Returns the times at which the server was back after it had been away.
     fn returns(&self) -> impl Iterator<Item = u64> {
         let later = self.times.iter().skip(1);
         let pairs =
@@ -202,8 +203,8 @@ impl Graph<'_> {
         pairs.map(|(_, then)| *then)
     }
 
-    /// Returns the points of a line, without its gaps. Several samples in one place of the graph
-    /// count as their largest.
+    /// Returns the points of a line, without its gaps. Several samples at one position count as
+    /// their largest.
     fn pieces(&self, line: &GraphLine<'_>, (end, span): (u64, u64), top: f64) -> Vec<String> {
         let mut pieces = Vec::new();
         let mut piece: Vec<(f64, f64)> = Vec::new();
@@ -225,7 +226,7 @@ impl Graph<'_> {
         }
         pieces.push(piece);
         let written = pieces.into_iter().filter(|piece| !piece.is_empty()).map(|mut piece| {
-            // A single point would not be seen.
+            // A single point would not be visible.
             if let [(x, y)] = piece[..] {
                 piece.push((x + 1.0, y));
             }
@@ -235,8 +236,7 @@ impl Graph<'_> {
     }
 }
 
-/// Returns a whole number with blanks between thousands, or a small one with a digit behind the
-/// point.
+/// Returns a whole number with spaces between thousands, or a small one with one decimal.
 pub fn number(value: f64) -> String {
     if value < 10.0 && value.fract() != 0.0 {
         return format!("{value:.1}");
@@ -252,7 +252,7 @@ pub fn number(value: f64) -> String {
     text
 }
 
-/// Returns a number of bytes as people read it.
+/// Returns a number of bytes as readable text.
 pub fn bytes(value: f64) -> String {
     let (mut value, mut unit) = (value, "B");
     for next in ["KiB", "MiB", "GiB", "TiB"] {
@@ -264,7 +264,7 @@ pub fn bytes(value: f64) -> String {
     if value < 10.0 && value.fract() != 0.0 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
 }
 
-/// Returns a time in seconds as people read it.
+/// Returns a time in seconds as readable text.
 pub fn seconds(value: f64) -> String {
     let (value, unit) = match value {
         _ if value >= 1.0 => (value, "s"),
@@ -280,7 +280,7 @@ pub fn seconds(value: f64) -> String {
 }
 
 impl GraphUnit {
-    /// Returns a value as people read it.
+    /// Returns a value as readable text.
     pub fn write(self, value: f64) -> String {
         match self {
             Self::Count => number(value),
@@ -318,7 +318,7 @@ fn place_y(value: f64, top: f64) -> f64 {
     ((1.0 - share) * f64::from(HEIGHT - TOP - BOTTOM) + f64::from(TOP)).round()
 }
 
-/// Classes of the lines.
+/// The CSS classes of the lines.
 const CLASSES: [&str; 4] = ["one", "two", "three", "four"];
 /// The width and height of the graph, and its margins.
 const WIDTH: i32 = 360;
@@ -326,10 +326,10 @@ const HEIGHT: i32 = 160;
 const LEFT: i32 = 58;
 const TOP: i32 = 8;
 const BOTTOM: i32 = 22;
-/// The lengths of the past that may be drawn of an hour, in milliseconds.
+/// The lengths of the drawn period for the graph of an hour, in milliseconds.
 const SPANS_MS: [u64; 3] = [5 * MINUTE_MS, 15 * MINUTE_MS, 30 * MINUTE_MS];
 const MINUTE_MS: u64 = 60_000;
-/// Lines of the grid, but for the zero.
+/// The lines of the grid, without the zero.
 const PARTS: i32 = 4;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Links that admit somebody, once.
+//! Links that admit one person, once.
 
 use rookery_jid::{Jid, prepare_local};
 use rookery_operations::invitations::uri;
@@ -55,7 +55,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Does what a form of the page asks for: makes a link, or takes one back.
+/// Carries out a form of the page: makes a link, or revokes one.
 pub async fn change(visit: &Visit) -> FormAnswered {
     match visit.value("act") {
         "revoke" => Ok(revoke(visit).await?),
@@ -63,7 +63,7 @@ pub async fn change(visit: &Visit) -> FormAnswered {
     }
 }
 
-/// Returns the list of the links of a domain that are good.
+/// Returns the list of the valid links of a domain.
 async fn open(visit: &Visit, domain: &str) -> Outcome<Html> {
     let listed = visit.shared.wait(visit.shared.stores.invitations.open(domain, now_ms(), MOST_SHOWN + 1)).await?;
     let words = visit.words();
@@ -123,7 +123,7 @@ fn line(visit: &Visit, invitation: &Invitation) -> Html {
     html
 }
 
-/// Returns what an invited person gets: the address of a page, or what a client opens.
+/// Returns the link for an invited person: the address of a page, or one that a client opens.
 fn link(visit: &Visit, invitation: &Invitation) -> String {
     let pages = visit.shared.pages(&invitation.domain);
     pages.map_or_else(|| uri(invitation, false), |pages| invitations::page(invitation, &pages))
@@ -144,8 +144,8 @@ async fn revoke(visit: &Visit) -> Outcome<FormDone> {
     Ok(FormDone::new("/invitations", visit.words().link_revoked))
 }
 
-/// Returns the account that the form names, by its address or, where there is one domain only, by
-/// its name.
+/// Returns the account that the form names, by its address or, if there is only one domain, by its
+/// name.
 fn account(visit: &Visit) -> Outcome<Jid> {
     let written = visit.value("jid").trim();
     match &visit.domains[..] {
@@ -199,13 +199,13 @@ async fn make(visit: &Visit) -> FormAnswered {
     Ok(FormDone { copy: Some(link), mail: Some(mail), ..FormDone::new("/invitations", said) })
 }
 
-/// Returns the address that begins a mail with a link (RFC 6068).
+/// Returns the address that starts a mail with a link (RFC 6068).
 fn mail(words: &AdminWords, domain: &str, link: &str, until: &str) -> String {
     let text = format!("{}\r\n\r\n{link}\r\n", filled(words.mail_text, &[&until]));
     format!("mailto:?subject={}&body={}", encode(&filled(words.mail_subject, &[&domain])), encode(&text))
 }
 
-/// Returns the field for the days that a link is good.
+/// Returns the field for the validity of a link in days.
 fn days(words: &AdminWords) -> AdminField<'static> {
     AdminField {
         name: "days",
@@ -216,7 +216,7 @@ fn days(words: &AdminWords) -> AdminField<'static> {
 }
 /// Attributes of a field for a name that may be left empty.
 const OPTIONAL_NAME: &str = "autocapitalize=\"none\" autocomplete=\"off\" spellcheck=\"false\"";
-/// Days that a link may be good.
+/// The most days that a link may be valid.
 const MOST_DAYS: u64 = 3650;
-/// Links of a domain that are listed.
+/// The most links of a domain that are listed.
 const MOST_SHOWN: usize = 200;

@@ -78,7 +78,7 @@ fn logins(visit: &Visit, html: &mut Html) {
     html.add("</p></section>", &[]);
 }
 
-/// Returns the text that entries are to have, in lower case.
+/// Returns the text to search for in entries, in lower case.
 fn wanted(visit: &Visit) -> String {
     visit.value("search").trim().to_lowercase()
 }
@@ -94,5 +94,5 @@ fn when(unix_ms: u64) -> Html {
     html
 }
 
-/// Entries of each part of the page.
+/// The number of entries in each part of the page.
 const SHOWN: usize = 200;

@@ -16,7 +16,7 @@ use crate::proof::{ProofOutcome, ProofTried, WrittenProof};
 use crate::proxy::Origin;
 use crate::reply::Body;
 
-/// Returns the page with the form, and with ways to the issuers of these domains.
+/// Returns the page with the form, and with links to the issuers of these domains.
 pub fn page(
     language: Language,
     status: StatusCode,
@@ -26,7 +26,7 @@ pub fn page(
 ) -> Response<Body> {
     let words = language.of_administrators();
     let mut main = Html::of("<section class=\"card login\"><h1>Rookery</h1>", &[]);
-    // Nobody learns which of the two was wrong.
+    // The page doesn't reveal which of the two was wrong.
     let wrong = if problem.is_some() { "aria-describedby=\"notice\" aria-invalid=\"true\"" } else { "" };
     main.add(
         "<form id=\"login\" method=\"post\" action=\"/admin/login\">\
@@ -55,8 +55,8 @@ pub fn page(
         .response(status, &main)
 }
 
-/// Checks name and password, and begins a visit if they are those of an administrator. Nobody
-/// learns which of the three was wrong.
+/// Checks name and password, and begins a visit if they are those of an administrator. The reply
+/// doesn't reveal which of the three was wrong.
 pub async fn sign_in(
     shared: &WebShared,
     language: Language,
@@ -100,8 +100,8 @@ pub fn sign_out(visit: &Visit) -> Response<Body> {
     response
 }
 
-/// Returns the domain of an account, whose administrators are told of its visits; none if it isn't
-/// one of this server.
+/// Returns the domain of an account, whose administrators see its visits in the log; empty if it
+/// isn't one of this server.
 fn own_domain(shared: &WebShared, account: &Jid) -> String {
     shared.domain_of(account.domain()).unwrap_or_default()
 }
@@ -122,8 +122,8 @@ pub(super) fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &
     }
 }
 
-/// Returns the name of the cookie. Over TLS it is one that browsers take from TLS only (RFC 6265bis
-/// §4.1.3.1).
+/// Returns the name of the cookie. Over TLS it is one that browsers accept only over TLS (RFC
+/// 6265bis §4.1.3.1).
 fn cookie_name(origin: Origin) -> &'static str {
     if origin.encrypted { "__Secure-rookery-admin" } else { "rookery-admin" }
 }

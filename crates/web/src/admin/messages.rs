@@ -23,7 +23,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Does what a form of the page asks for.
+/// Carries out a form of the page.
 pub async fn say(visit: &Visit) -> FormAnswered {
     let domain = visit.domain().at("domain")?;
     if !visit.shared.has_module(&domain, "announce") {
@@ -77,7 +77,7 @@ async fn set_motd(visit: &Visit, domain: String, text: Option<Text>) -> FormAnsw
 }
 
 fn text(visit: &Visit) -> Result<Text, FormFault> {
-    // Browsers send lines that end with CR and LF.
+    // Browsers send lines that end with CR LF.
     let body = visit.value("body").replace("\r\n", "\n").trim().to_owned();
     let subject = Some(visit.value("subject").trim().to_owned()).filter(|subject| !subject.is_empty());
     let says = |text: &str| messages::is_sayable(text) && text.chars().count() <= MAX_TEXT;
@@ -137,5 +137,5 @@ fn motd(visit: &Visit, domain: &str, text: Option<&Text>) -> Html {
     html
 }
 
-/// Characters of a text.
+/// The most characters of a text.
 const MAX_TEXT: usize = 10_000;

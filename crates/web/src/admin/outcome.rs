@@ -15,12 +15,12 @@ pub(crate) struct FormDone {
     pub words: String,
     /// A text for the visitor to copy, if there is one.
     pub copy: Option<String>,
-    /// The address that begins a mail with it.
+    /// The address that starts a mail with it.
     pub mail: Option<String>,
 }
 
 impl FormDone {
-    /// Returns the result of which nothing is to be copied.
+    /// Returns a result without a text to copy.
     pub fn new(to: impl Into<String>, words: impl Into<String>) -> Self {
         Self { to: to.into(), words: words.into(), copy: None, mail: None }
     }
@@ -44,9 +44,9 @@ impl From<Refusal> for FormFault {
 /// The outcome of a form.
 pub(crate) type FormAnswered = Result<FormDone, FormFault>;
 
-/// Names the field that a refusal is about.
+/// Attaches the field to a refusal.
 pub(crate) trait RefusedField<T> {
-    /// Says that the reason, if there is one, is in this field.
+    /// Marks this field as the one that a refusal, if any, concerns.
     ///
     /// # Errors
     /// The refusal, with the field.
@@ -56,25 +56,25 @@ pub(crate) trait RefusedField<T> {
 impl<T> RefusedField<T> for Outcome<T> {
     fn at(self, field: &'static str) -> Result<T, FormFault> {
         self.map_err(|refusal| match refusal {
-            // The server's trouble is nobody's mistake.
+            // A failure of the server isn't a mistake in a field.
             Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_) => refusal.into(),
             refusal => FormFault { field: Some(field), refusal },
         })
     }
 }
 
-/// The texts for what an operation may refuse.
+/// The texts for the refusals of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RefusalWords {
-    /// The thing isn't there; has a gap for its name, or none.
+    /// The thing doesn't exist; has a gap for its name, or none.
     pub missing: &'static str,
     /// It is impossible in any case.
     pub impossible: &'static str,
 }
 
 impl RefusalWords {
-    /// Returns what an operation refuses about something, in a language. Operations speak English,
-    /// and say more then.
+    /// Returns an operation's refusal about something, in a language. In English it is the
+    /// operation's own text, which is more detailed.
     pub fn told(self, language: Language, refusal: Refusal, about: &dyn Display) -> Refusal {
         if language == Language::English {
             return refusal;

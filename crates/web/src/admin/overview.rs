@@ -14,7 +14,7 @@ use crate::reply::{Body, reply};
 use crate::samples::WebSample;
 use crate::words::AdminWords;
 
-/// Returns the first page: what is to be done, numbers and graphs.
+/// Returns the first page: open tasks, numbers and graphs.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let shared = &visit.shared;
     let census = shared.census_of_all().await;
@@ -38,13 +38,13 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Returns the figures about people and the machine.
+/// Returns the figures about users and the machine.
 fn people(visit: &Visit, census: &ShardCensus, accounts: u64, space: Option<Space>) -> Html {
     let (words, language) = (visit.words(), visit.language);
     let theirs = census.by_domain.iter().filter(|((domain, _), _)| visit.domains.contains(domain));
     let (mut connected, mut waiting) = (0, 0);
     for ((_, carrier), count) in theirs {
-        // Without a transport a session waits for its client, whose connection was lost.
+        // Without a transport, a session waits for its client to reconnect.
         *if carrier.transport.is_some() { &mut connected } else { &mut waiting } += count;
     }
     let free = space.map_or_else(|| "–".to_owned(), |space| language.amount(&bytes(space.free as f64)));
@@ -71,18 +71,18 @@ fn lasted(words: &AdminWords, ms: u64) -> String {
     }
 }
 
-/// Figures and graphs alone, for the script.
+/// Returns only the figures and graphs, for the script.
 pub fn graphs(visit: &Visit) -> Response<Body> {
     reply(StatusCode::OK, "text/html; charset=utf-8", drawn(visit).into_text())
 }
 
-/// Returns the past that is to be shown.
+/// Returns the period that is to be shown.
 fn range(visit: &Visit) -> GraphRange {
     let chosen = visit.value("range");
     RANGES.into_iter().find(|range| range.name == chosen).unwrap_or(RANGES[0])
 }
 
-/// Returns the heading of the graphs, with the choice of their past.
+/// Returns the heading of the graphs, with the choice of the period.
 fn ranges(words: &AdminWords, chosen: GraphRange) -> Html {
     let mut html = Html::of(
         "<div class=\"heading\"><h2>{}</h2><nav class=\"ranges\" aria-label=\"{}\">",
@@ -126,7 +126,7 @@ fn drawn(visit: &Visit) -> Html {
     html
 }
 
-/// Returns the points of a longer past, and the newest sample.
+/// Returns the points of a longer period, and the newest sample.
 fn past(visit: &Visit, range: GraphRange, newest: Vec<WebSample>) -> Vec<WebSample> {
     let mut points = visit.shared.history.all();
     points.extend(newest.into_iter().last());
@@ -166,7 +166,7 @@ fn graphs_of(words: &AdminWords, samples: &[WebSample]) -> Vec<Drawn<'static>> {
         name,
         values: samples.iter().map(value).collect(),
     };
-    // Of a few sessions it would tell what the rest of the process has.
+    // With few sessions it would show the memory of the rest of the process.
     let per_session = |sample: &WebSample| (sample.sessions > 0).then(|| sample.memory as f64 / sample.sessions as f64);
     vec![
         (
@@ -215,7 +215,7 @@ fn graphs_of(words: &AdminWords, samples: &[WebSample]) -> Vec<Drawn<'static>> {
     ]
 }
 
-/// Returns the four stages that took most, as lines.
+/// Returns the four stages that took the most time, as lines.
 fn stages(samples: &[WebSample]) -> Vec<GraphLine<'static>> {
     let total = |at: usize| samples.iter().filter_map(|sample| sample.stages.get(at)).sum::<f64>();
     let mut places: Vec<_> = (0..MulticastStage::ALL.len()).collect();

@@ -45,7 +45,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Does what a button of the page asks for.
+/// Carries out the action of a button.
 pub async fn change(visit: &Visit) -> FormAnswered {
     let (domain, words) = (visit.domain()?, visit.words());
     let (stores, wanted) = (&visit.shared.stores, visit.value("report"));
@@ -70,8 +70,7 @@ pub async fn change(visit: &Visit) -> FormAnswered {
     }
 }
 
-/// Keeps the account that a report is about from logging in, or lets it in, which settles all
-/// reports about it.
+/// Disables the account that a report is about, or enables it, which settles all reports about it.
 async fn set_disabled(visit: &Visit, domain: &str, about: &Jid, disabled: bool) -> FormAnswered {
     if !is_account(visit, about) {
         return Err(Refusal::Missing(filled(visit.words().no_account_of_yours, &[about])).into());
@@ -114,7 +113,7 @@ fn item(visit: &Visit, domain: &str, report: &AbuseReport) -> Html {
     }
     html.add(" <span class=\"faint\">{} ", &[&words.reported_by]);
     match &report.by {
-        // The server itself, which keeps its users from spam.
+        // The server itself, whose limits stop spam by its users.
         Some(by) if by.local().is_none() => html.add("{}", &[by]),
         Some(by) => html.add("<a href=\"/admin/user?jid={}\">{}</a>", &[&encode(by.as_str()), by]),
         None => html.add("{}", &[&words.removed_account]),

@@ -68,7 +68,7 @@ pub async fn room(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Makes a room.
+/// Creates a room.
 pub async fn create(visit: &Visit) -> FormAnswered {
     let (domain, words) = (visit.domain().at("domain")?, visit.words());
     let off = || Refusal::Off(filled(words.module_off, &[&"rooms", &domain]));
@@ -89,7 +89,7 @@ pub async fn create(visit: &Visit) -> FormAnswered {
     Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), filled(words.room_made, &[&room])))
 }
 
-/// Does what a form of a room's page asks for.
+/// Carries out a form of a room's page.
 pub async fn change(visit: &Visit) -> FormAnswered {
     match visit.value("act") {
         "configure" => configure(visit).await,
@@ -109,7 +109,7 @@ async fn configure(visit: &Visit) -> FormAnswered {
     Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), visit.words().settings_count))
 }
 
-/// Returns the settings that a form names, but for whether the room stays.
+/// Returns the settings in a form, except for the persistence of the room.
 fn wanted(visit: &Visit) -> WantedSettings {
     let text = |name| Some(visit.value(name).trim().to_owned()).filter(|text| messages::is_sayable(text));
     WantedSettings {
@@ -162,7 +162,7 @@ fn settings(visit: &Visit, jid: &Jid, room: &Described) -> Html {
     let mut html = Html::of("<section class=\"card\"><h2>{}</h2>", &[&words.settings]);
     let form = AdminForm::begin(visit, "settings", "column", "/room", &mut html);
     html.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[jid]);
-    // Without a name of its own a room is called by its address.
+    // A room without a name of its own is named by its address.
     let name = if Some(room.name.as_str()) == jid.local() { "" } else { &room.name };
     texts(words, form, (name, &room.description), &mut html);
     switches(words, form, [Some(room.is_persistent), Some(room.is_public), Some(room.is_members_only)], &mut html);
@@ -194,8 +194,7 @@ fn texts(words: &AdminWords, form: AdminForm<'_>, (name, description): (&str, &s
     );
 }
 
-/// Adds the switches of a room that are wanted: whether it stays, whether everybody may find it,
-/// whether only members may enter.
+/// Adds the switches of a room: persistent, public, members-only.
 fn switches(words: &AdminWords, form: AdminForm<'_>, [stays, public, members]: [Option<bool>; 3], html: &mut Html) {
     let all = [
         ("stays", words.room_stays, stays),
@@ -261,7 +260,7 @@ fn facts(visit: &Visit, jid: &Jid, room: &Described) -> Html {
     Html::of("<p><code>{}</code> <span class=\"faint\">{}; {}</span></p>", &[jid, &kind.join(", "), &affiliations])
 }
 
-/// Returns the name of a role or affiliation (XEP-0045 §5) in the words of a language.
+/// Returns the name of a role or affiliation (XEP-0045 §5) in a language.
 fn named<'n>(words: &AdminWords, name: &'n str) -> &'n str {
     match name {
         "moderator" => words.moderator,
@@ -310,9 +309,9 @@ fn occupants(visit: &Visit, room: &Described) -> Html {
     html
 }
 
-/// Rooms of a page.
+/// The number of rooms on a page.
 const PAGE: usize = 50;
-/// Occupants that are shown.
+/// The most occupants that are shown.
 const MOST_SHOWN: usize = 500;
-/// Characters of a reason.
+/// The most characters of a reason.
 const MAX_REASON: usize = 500;

@@ -1,5 +1,5 @@
-//! Shows other servers and components: which are connected, how they proved their identity, what is
-//! waiting, and why one can't be reached.
+//! Shows other servers and components: their connections, their proofs of identity, the waiting
+//! stanzas, and the reasons why one can't be reached.
 
 use rookery_operations::{Gathered, Outcome};
 use rookery_shard::StreamReport;
@@ -85,7 +85,7 @@ pub async fn close(visit: &Visit) -> Outcome<FormDone> {
 
 async fn streams(visit: &Visit) -> Outcome<Gathered<StreamReport>> {
     let Gathered { items: mut all, is_partial } = visit.shared.servers_of_all().await?;
-    // One that doesn't say yet for whom it is concerns those who look after the whole server.
+    // A stream that doesn't name its domain yet concerns the administrators of the whole server.
     let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
     all.retain(|report| {
         let is_theirs = visit.domains.iter().any(|domain| is_of(&report.local, domain));
@@ -99,5 +99,5 @@ fn is_nobodys(visit: &Visit, host: &str) -> bool {
     !visit.shared.settings().hub.domains.iter().any(|domain| is_of(host, &domain.name))
 }
 
-/// Streams that are shown.
+/// The most streams that are shown.
 const SHOWN: usize = 1000;

@@ -76,8 +76,7 @@ pub(super) fn heads(w: &AdminWords) -> Html {
     )
 }
 
-/// Returns the cells that tell who is at the other end of a session, what carries its stream, and
-/// since when.
+/// Returns the cells with the client of a session, the transport of its stream, and its beginning.
 pub(super) fn connection(w: &AdminWords, session: &SessionInfo) -> Html {
     let name = match session.transport.as_deref() {
         None => "–",
@@ -106,7 +105,7 @@ pub(super) fn connection(w: &AdminWords, session: &SessionInfo) -> Html {
     html
 }
 
-/// Returns the cells that tell how a session is, and what waits for it.
+/// Returns the cells with the state of a session and its waiting stanzas.
 pub(super) fn state(w: &AdminWords, session: &SessionInfo) -> Html {
     let mut html = Html::of("<td data-label=\"{}\">", &[&w.state]);
     match (session.address, session.lost) {
@@ -148,5 +147,5 @@ fn table(visit: &Visit, found: &[SessionInfo]) -> Html {
     html
 }
 
-/// Sessions of a page.
+/// The number of sessions on a page.
 const PAGE: usize = 100;

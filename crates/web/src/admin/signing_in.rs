@@ -4,8 +4,8 @@
 //! # Invariants
 //!
 //! * A code counts only in the browser that was redirected, which has a cookie, and once.
-//! * The issuer identifies the user; whether they administer anything is checked here, as for
-//!   those with a password.
+//! * The issuer identifies the user; the right to administer is checked here, as for visitors with
+//!   a password.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -30,7 +30,7 @@ use crate::language::Language;
 use crate::proxy::Origin;
 use crate::reply::Body;
 
-/// The browsers that are on their way, by the text by which they are known again.
+/// The browsers that were sent to an issuer, by the `state` with which they come back.
 #[derive(Debug, Default)]
 pub(super) struct OnTheirWay(Mutex<HashMap<String, Traveller>>);
 
@@ -42,7 +42,7 @@ struct Traveller {
 }
 
 impl OnTheirWay {
-    /// Notes one that leaves; `false` if there are too many.
+    /// Notes a browser that is sent away; returns `false` if there are too many.
     fn leave(&self, domain: &str, visit: SignIn, now_ms: u64) -> bool {
         let mut all = lock(&self.0);
         all.retain(|_, traveller| traveller.until_ms > now_ms);
@@ -54,7 +54,7 @@ impl OnTheirWay {
         true
     }
 
-    /// Takes one that comes back, if it is the browser that has left.
+    /// Takes out a browser that comes back, if it is the one that was sent away.
     fn come_back(&self, state: &str, cookie: &str, now_ms: u64) -> Option<Traveller> {
         let is_same = bool::from(state.as_bytes().ct_eq(cookie.as_bytes()));
         let found = lock(&self.0).remove(state).filter(|_| is_same);
@@ -102,7 +102,7 @@ pub async fn leave(
     response
 }
 
-/// Takes a browser that comes back, and begins a visit if it is that of an administrator.
+/// Handles a browser that comes back, and begins a visit if the user is an administrator.
 pub async fn come_back(
     shared: &WebShared,
     language: Language,
@@ -142,7 +142,7 @@ pub async fn come_back(
         return refused(words.no_administrator);
     };
     note("signed in");
-    // A redirection would still be one of the issuer's page, with which the cookie isn't sent.
+    // A redirection would still count as the issuer's, for which the cookie isn't sent.
     let main = Html::of(
         "<section class=\"card login\"><p>{} <a href=\"/admin\">{}</a></p></section>",
         &[&words.signed_in, &words.go_on],
@@ -155,7 +155,7 @@ pub async fn come_back(
     response
 }
 
-/// Returns what stands for the password of an account that is there and administers a domain.
+/// Returns the stand-in for the password of an existing account that administers a domain.
 async fn mark(shared: &WebShared, account: Jid) -> Outcome<Option<String>> {
     let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
     let domains = shared.ask(move |world, answer| {
@@ -185,8 +185,8 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
     cookies.find(|(name, _)| *name == NAME).map(|(_, value)| value.to_owned())
 }
 
-/// Gives the browser what it is known by. It comes back from a page of the issuer, so the cookie
-/// can't be for our own pages alone.
+/// Sets the cookie that identifies the browser. It comes back from a page of the issuer, so the
+/// cookie can't be restricted to our own pages.
 fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, seconds: u64) {
     let secure = if origin.encrypted { "; Secure" } else { "" };
     let cookie = format!("{NAME}={value}; Path={PREFIX}/login; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
@@ -197,10 +197,10 @@ fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, second
 
 /// The paths behind the prefix: away, and back.
 pub const AWAY: &str = "/login/away";
-/// See there.
+/// The path back.
 pub const BACK: &str = "/login/back";
 const NAME: &str = "rookery-signing-in";
-/// Browsers that are on their way, and the time that one may take.
+/// The most browsers that are away, and the time that one may take.
 const MOST: usize = 1000;
 const LONGEST_MS: u64 = 600_000;
 

@@ -34,7 +34,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Does what a form of the page asks for, but for the export.
+/// Carries out a form of the page, except for the export.
 pub async fn change(visit: &Visit) -> FormAnswered {
     let account = visit.address()?;
     let here = format!("/user?jid={}", encode(account.as_str()));
@@ -48,7 +48,7 @@ pub async fn change(visit: &Visit) -> FormAnswered {
     }
 }
 
-/// Returns all that is kept for an account, as a file.
+/// Returns all data of an account, as a file.
 pub async fn export(visit: &Visit) -> Outcome<Response<Body>> {
     let account = visit.address()?;
     if !visit.shared.wait(visit.shared.stores.accounts.exists(account.as_ref())).await? {
@@ -121,7 +121,7 @@ async fn erase(visit: &Visit, account: &Jid) -> FormAnswered {
     ))
 }
 
-/// Administrators don't lock themselves out.
+/// Keeps administrators from locking themselves out.
 fn is_other(visit: &Visit, account: &Jid) -> Outcome<()> {
     match *account == visit.seen.account {
         true => Err(Refusal::Impossible(visit.words().not_yourself.into())),

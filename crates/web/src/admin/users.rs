@@ -52,7 +52,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Returns the accounts that the page is about, all parts of them, for spreadsheets (RFC 4180).
+/// Returns all accounts that match the page's filter, for spreadsheets (RFC 4180).
 pub async fn csv(visit: &Visit) -> Outcome<Response<Body>> {
     let domain = visit.domain()?;
     let asked = AskedPage::of(visit);
@@ -63,7 +63,7 @@ pub async fn csv(visit: &Visit) -> Outcome<Response<Body>> {
         for account in &accounts {
             let time = |unix_ms: Option<u64>| unix_ms.map(date::timestamp).unwrap_or_default();
             let (created, seen) = (time(account.created_ms), time(account.last_seen_ms));
-            // No quotation mark is in an address.
+            // An address contains no quotation mark.
             text.push_str(&format!(
                 "\"{}\",{},{created},{seen},{}\r\n",
                 account.jid, account.is_disabled, account.bytes
@@ -80,7 +80,7 @@ pub async fn csv(visit: &Visit) -> Outcome<Response<Body>> {
     Ok(response)
 }
 
-/// Does what a form of the page asks for.
+/// Carries out a form of the page.
 pub async fn change(visit: &Visit) -> FormAnswered {
     let asked = AskedPage::of(visit);
     let here = || visit.domain().map(|domain| asked.address(&domain, asked.skip).replacen("/admin", "", 1));
@@ -91,7 +91,7 @@ pub async fn change(visit: &Visit) -> FormAnswered {
     }
 }
 
-/// Makes an account.
+/// Creates an account.
 async fn add(visit: &Visit) -> FormAnswered {
     let domain = visit.domain().at("domain")?;
     let name = own_name(visit.value("name").trim(), &domain);
@@ -109,7 +109,7 @@ async fn add(visit: &Visit) -> FormAnswered {
     Ok(FormDone::new(format!("/user?jid={}", encode(account.as_str())), said))
 }
 
-/// Returns the localpart of what people write as the name of an account: that, or its address.
+/// Returns the localpart of an account's name as visitors write it: the localpart, or the address.
 fn own_name<'a>(written: &'a str, domain: &str) -> &'a str {
     match written.rsplit_once('@') {
         Some((name, of)) if of.eq_ignore_ascii_case(domain) => name,
@@ -141,7 +141,7 @@ impl<'a> AskedPage<'a> {
         Choice { contains, only, order, skip: self.skip, limit: PAGE }
     }
 
-    /// Returns the address of the part that begins behind so many accounts.
+    /// Returns the address of the part that begins after `skip` accounts.
     fn address(&self, domain: &str, skip: usize) -> String {
         format!("/admin/users?{}&from={skip}", self.query(domain))
     }
@@ -268,7 +268,7 @@ fn new(visit: &Visit, domain: &str) -> Html {
 /// The name of a choice, in a language.
 type AccountsWord = fn(&AdminWords) -> &'static str;
 
-/// The kinds of accounts that can be shown: as requests name them, and in words.
+/// The kinds of accounts that can be shown: their names in requests and their labels.
 const ONLY: [(&str, AccountsWord, Only); 3] = [
     ("all", |words| words.all_accounts, Only::All),
     ("disabled", |words| words.disabled_accounts, Only::Disabled),
@@ -282,14 +282,14 @@ const ORDERS: [(&str, AccountsWord, Order); 5] = [
     ("youngest", |words| words.young_first, Order::Youngest),
     ("largest", |words| words.large_first, Order::Largest),
 ];
-/// Accounts that a file has at most, and those that are read at a time.
+/// The most accounts in a file, and the number that is read at a time.
 const MOST_EXPORTED: usize = 200_000;
 const PART: usize = 10_000;
-/// Accounts of a page.
+/// The number of accounts on a page.
 const PAGE: usize = 50;
-/// Accounts in front of a page.
+/// The most accounts before a page.
 const MOST_SKIPPED: usize = 1_000_000_000;
 /// Attributes of a field for the name or the address of an account.
 pub(super) const NAME_RULES: &str = "autocapitalize=\"none\" autocomplete=\"off\" spellcheck=\"false\" required";
-/// Attributes of a field for a new password. The script adds buttons that show it and make one up.
+/// Attributes of a field for a new password. The script adds buttons that show it and generate one.
 pub(super) const NEW_PASSWORD_RULES: &str = "type=\"password\" autocomplete=\"new-password\" data-new required";

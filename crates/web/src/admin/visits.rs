@@ -21,16 +21,16 @@ use crate::form::value;
 #[derive(Debug, Default)]
 pub struct AdminVisits(Mutex<HashMap<[u8; 32], StoredVisit>>);
 
-/// Something that a page says of what was done before.
+/// A message about an action, for the next page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// True if it wasn't done.
+    /// True if the action failed.
     pub is_error: bool,
-    /// In words.
+    /// The text.
     pub words: String,
     /// A text for the visitor to copy, such as a link.
     pub copy: Option<String>,
-    /// The address (`mailto:`) that begins a mail with it.
+    /// The address (`mailto:`) that starts a mail with it.
     pub mail: Option<String>,
     /// The form that was refused.
     pub(crate) returned: Option<Returned>,
@@ -41,11 +41,11 @@ pub struct Notice {
 pub(crate) struct Returned {
     /// The id of the form.
     pub form: String,
-    /// The name of the field with the mistake; `None` if it is in none.
+    /// The name of the field with the mistake; `None` if it isn't in one.
     pub field: Option<&'static str>,
     /// The reason, as a sentence.
     pub words: String,
-    /// The fields with what was typed, without secrets.
+    /// The fields with their input, without secrets.
     pub(super) given: Vec<(String, String)>,
 }
 
@@ -68,14 +68,14 @@ pub(crate) fn place(form: &str, field: &str) -> String {
     format!("{form}-{field}")
 }
 
-/// One of them, as a request sees it.
+/// A visit, as requests see it.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// The account of the visitor.
     pub account: Jid,
     /// The token that forms have to carry.
     pub token: String,
-    /// A stand-in for the password that it began with.
+    /// The stand-in for the password with which it began.
     pub password: String,
     id: [u8; 32],
 }
@@ -91,9 +91,8 @@ struct StoredVisit {
 }
 
 impl AdminVisits {
-    /// Begins a visit and returns what the cookie has to hold; `None` if the system has no random
-    /// bytes.
-    /// `password` stands for the password that was given.
+    /// Begins a visit and returns the value of its cookie; `None` if the system has no random
+    /// bytes. `password` is the stand-in for the given password.
     pub fn begin(&self, account: &Jid, password: String, now_ms: u64) -> Option<String> {
         let (cookie, token) = (random()?, random()?);
         let mut visits = self.lock();
@@ -112,7 +111,7 @@ impl AdminVisits {
         Some(cookie)
     }
 
-    /// Returns the visit of a cookie, which is in use from now.
+    /// Returns the visit of a cookie, and counts it as used now.
     pub fn find(&self, cookie: &str, now_ms: u64) -> Option<Seen> {
         let id = id(cookie);
         let mut visits = self.lock();
@@ -131,7 +130,7 @@ impl AdminVisits {
         self.lock().remove(&seen.id);
     }
 
-    /// Lets a visit go on under a new password, which was set in it.
+    /// Lets a visit continue with a new password, which was set in it.
     pub fn renew(&self, seen: &Seen, password: String) {
         if let Some(visit) = self.lock().get_mut(&seen.id) {
             visit.password = password;
@@ -145,7 +144,7 @@ impl AdminVisits {
         }
     }
 
-    /// Takes the message that the next page is to show.
+    /// Takes the message for the next page.
     pub fn take_notice(&self, seen: &Seen) -> Option<Notice> {
         self.lock().get_mut(&seen.id)?.notice.take()
     }
@@ -182,10 +181,10 @@ fn random() -> Option<String> {
 pub(crate) const FORM: &str = "form";
 /// Fields that are never shown again.
 pub(crate) const SECRETS: [&str; 2] = ["password", "csrf"];
-/// The time that a visit may be idle, and the time that it lasts at most, in milliseconds.
+/// The time that a visit may be idle, and its longest duration, in milliseconds.
 const IDLE_MS: u64 = 30 * 60_000;
 const LONGEST_MS: u64 = 12 * 3_600_000;
-/// Visits at a time, of one account and in all.
+/// The most visits at a time, of one account and in total.
 const MOST_OF_ACCOUNT: usize = 10;
 const MOST: usize = 500;
 

@@ -36,7 +36,7 @@ pub fn strip(visit: &Visit, census: &ShardCensus, space: Option<Space>) -> Html 
     found.push(finding::guesses(failed.map(|login| login.address)));
     found.push(finding::abuse(visit.reports));
     found.retain(|finding| finding.grade > Grade::Fine);
-    // What hurts already stands first.
+    // The most urgent findings come first.
     found.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
     html(visit.language, &found)
 }
@@ -58,7 +58,7 @@ fn html(language: Language, found: &[DoctorFinding]) -> Html {
     html
 }
 
-/// Returns what is so and what to do, in a language.
+/// Returns a finding with its remedy, in a language.
 fn said(language: Language, finding: &DoctorFinding) -> String {
     let words = language.of_administrators();
     let plural = |text, count| language.plural(text, count);

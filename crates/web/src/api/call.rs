@@ -23,7 +23,7 @@ pub const PREFIX: &str = "/api/v1";
 /// A request that may be carried out.
 pub(crate) struct ApiCall {
     pub shared: Arc<WebShared>,
-    /// The account or token that asks.
+    /// The token of the request.
     pub token: Token,
     pub(super) caller: ApiCaller,
     /// The variables of the path, decoded, in their order.
@@ -32,18 +32,18 @@ pub(crate) struct ApiCall {
     pub body: Values,
 }
 
-/// The one that asks, as the journal tells it.
+/// The author of a request, for the journal.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiCaller {
     /// The token or user of this machine.
     pub who: String,
-    /// The way, with the address if it is from outside.
+    /// The way, with the address if it is remote.
     pub by: String,
-    /// The address; of a user of this machine that of the machine.
+    /// The address; for a user of this machine, that of the machine.
     pub from: IpAddr,
 }
 
-/// Holds the answer of an operation.
+/// The response of an operation.
 pub(crate) struct ApiReply {
     pub(super) status: StatusCode,
     pub(super) content_type: &'static str,
@@ -58,12 +58,12 @@ impl ApiReply {
         Self { status: StatusCode::OK, content_type: "application/json", body, location: None }
     }
 
-    /// Returns a response whose body comes by and by.
+    /// Returns a response whose body arrives over time.
     pub fn coming(content_type: &'static str, body: Body) -> Self {
         Self { status: StatusCode::OK, content_type, body, location: None }
     }
 
-    /// Returns the response of a success that has nothing to say.
+    /// Returns the response of a success without content.
     pub fn done() -> Self {
         Self { status: StatusCode::NO_CONTENT, content_type: "", body: Body::default(), location: None }
     }
@@ -73,7 +73,7 @@ impl ApiReply {
         Self { status, ..self }
     }
 
-    /// Says that something was made, and where it can be found (a path behind [`PREFIX`]).
+    /// Sets the status for a created thing, and its location (a path below [`PREFIX`]).
     pub fn created(self, location: &str) -> Self {
         Self { status: StatusCode::CREATED, location: Some(format!("{PREFIX}{location}")), ..self }
     }
@@ -102,7 +102,7 @@ impl ApiCall {
     /// Returns the domain that a variable of the path names.
     ///
     /// # Errors
-    /// The token isn't for it, or it isn't served.
+    /// The token isn't valid for it, or it isn't served.
     pub fn domain(&self, at: usize) -> Result<String, Problem> {
         let name = self.variable(at);
         let missing = || Problem::missing("there is no such domain");
@@ -116,7 +116,7 @@ impl ApiCall {
     /// Returns the account or room that a variable of the path names, without a resource.
     ///
     /// # Errors
-    /// The token isn't for its domain, or no such address is possible.
+    /// The token isn't valid for its domain, or the address is invalid.
     pub fn address(&self, at: usize) -> Result<Jid, Problem> {
         let missing = || Problem::missing("there is no such address");
         let jid = Jid::parse(self.variable(at)).map_err(|_| missing())?;
@@ -128,33 +128,33 @@ impl ApiCall {
         Ok(jid)
     }
 
-    /// Tells whether the token is for a domain.
+    /// Checks that the token is valid for a domain.
     ///
     /// # Errors
-    /// It isn't.
+    /// It isn't valid for it.
     pub fn may(&self, domain: &str) -> Result<(), Problem> {
         if self.token.is_for(domain) { Ok(()) } else { Err(Problem::domain()) }
     }
 
-    /// Returns the address after which a list begins, and its length at most.
+    /// Returns the address after which a list begins, and its maximum length.
     ///
     /// # Errors
-    /// `after` is no address.
+    /// `after` is not an address.
     pub fn page(&self) -> Result<(Option<Jid>, usize), Problem> {
         let after = self.query.text("after").map(Jid::parse).transpose();
         let after = after.map_err(|_| Refusal::Impossible("after: expected the `next` of the previous part".into()))?;
         Ok((after, self.query.number("limit").unwrap_or(PAGE) as usize))
     }
 
-    /// Tells whether the token is for the server as a whole.
+    /// Checks that the token is valid for the server as a whole.
     ///
     /// # Errors
-    /// It is for one domain.
+    /// It is valid for one domain only.
     pub fn may_all(&self) -> Result<(), Problem> {
         if self.token.domain.is_none() { Ok(()) } else { Err(Problem::domain()) }
     }
 
-    /// Notes what was done.
+    /// Records an action in the journal.
     pub fn note(&self, domain: &str, act: String) {
         self.shared.journal.note(Entry {
             unix_ms: now_ms(),
@@ -166,5 +166,5 @@ impl ApiCall {
     }
 }
 
-/// The entries of a part of a list if nothing is said.
+/// The default number of entries in a part of a list.
 pub(super) const PAGE: u64 = 100;

@@ -136,7 +136,7 @@ fn responses(operation: &ApiOperation) -> Value {
         let content = json!({ "application/problem+json": { "schema": schema("Problem") } });
         responses.insert(status.to_string(), json!({ "description": meaning_of(status), "content": content }));
     }
-    // Said before anybody knows what is asked for.
+    // This can be sent before the operation is known.
     responses.insert("431".into(), json!({ "description": "The head of the request is larger than 16 KiB." }));
     responses.into()
 }
@@ -408,7 +408,7 @@ mod tests {
         assert!(kept == page(), "api.md is old: run UPDATE_DOC=1 cargo test --workspace up_to_date");
     }
 
-    /// Returns the operations as a page for people.
+    /// Returns the operations as a readable page.
     fn page() -> String {
         let mut page = PAGE.to_owned();
         for operation in operations() {

@@ -7,7 +7,7 @@ use super::problem::Problem;
 use crate::doctor::finding::DoctorFinding;
 use crate::doctor::{facts, judge};
 
-/// Answers with all findings, those that are fine, too.
+/// Replies with all findings, including the good ones.
 pub(super) async fn examine(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let facts = facts::gather(&call.shared).await?;

@@ -87,7 +87,7 @@ fn written(specs: &[OptionSpec], options: &Options) -> Map<String, Value> {
     specs.iter().map(|spec| (spec.key.to_owned(), shown(spec, options))).collect()
 }
 
-/// Returns the value of an option; secrets are not told.
+/// Returns the value of an option; secrets are hidden.
 pub(crate) fn shown(spec: &OptionSpec, options: &Options) -> Value {
     match (spec.default)() {
         OptionValue::Switch(_) => options.switch(spec.key).into(),

@@ -8,11 +8,11 @@ use super::problem::Problem;
 use crate::events::EventStream;
 use crate::reply::Body;
 
-/// Answers with each event as it comes, as server-sent events.
+/// Replies with events as they happen, as server-sent events.
 pub(super) async fn stream(call: ApiCall) -> Result<ApiReply, Problem> {
     let events = call.shared.events.clone();
     let told = match call.query.text("after") {
-        // Of another run, all that there are of this one are behind it.
+        // For an id of another run, all events of this run are newer.
         Some(after) => events.serial_of(after).unwrap_or(0),
         None => events.newest(),
     };

@@ -1,5 +1,5 @@
-//! Parameters and members of request bodies: their types, how they are read, and how the
-//! description presents them. All three come from one table, so they can't disagree.
+//! Parameters and members of request bodies: their types, parsing and description. All three come
+//! from one table, so they can't disagree.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ pub struct ApiField {
 /// The values that a field may have.
 #[derive(Debug, Clone, Copy)]
 pub enum ApiFieldKind {
-    /// A text of so many characters.
+    /// A text with a bounded number of characters.
     Text {
         /// At least.
         min: usize,
@@ -39,17 +39,16 @@ pub enum ApiFieldKind {
     },
     /// One of these texts.
     Choice(&'static [&'static str]),
-    /// A list of so many texts at most, in bodies alone; none of them is empty, nor has more
-    /// characters than that.
+    /// A list of non-empty texts, in bodies only, bounded in number and length.
     Texts {
-        /// Texts.
+        /// The most texts.
         most: usize,
-        /// Characters of each.
+        /// The most characters of each.
         max: usize,
     },
 }
 
-/// Values that were read, by the names of their fields.
+/// Parsed values, by the names of their fields.
 #[derive(Debug, Clone, Default)]
 pub struct Values(Map<String, Value>);
 
@@ -69,7 +68,7 @@ impl Values {
         self.0.get(name).and_then(whole)
     }
 
-    /// Returns the texts of a list; none if it wasn't given.
+    /// Returns the texts of a list, which is empty if it wasn't given.
     pub fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
@@ -83,7 +82,7 @@ impl Values {
 /// Reads the pairs of a query.
 ///
 /// # Errors
-/// The problem names the field and the value that is expected.
+/// The problem names the field and the expected value.
 pub fn read_query(fields: &[ApiField], pairs: Vec<(String, String)>) -> Result<Values, Problem> {
     let mut given = Map::new();
     for (name, text) in pairs {
@@ -108,7 +107,7 @@ pub fn read_query(fields: &[ApiField], pairs: Vec<(String, String)>) -> Result<V
 /// Reads a body: a JSON object.
 ///
 /// # Errors
-/// The problem names the field and the value that is expected.
+/// The problem names the field and the expected value.
 pub fn read_body(fields: &[ApiField], bytes: &[u8]) -> Result<Values, Problem> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(given)) => check(fields, given),
@@ -174,7 +173,7 @@ impl ApiFieldKind {
     }
 }
 
-/// Returns a whole number; JSON schema takes `1.0` for one as well.
+/// Returns a whole number; JSON schema also accepts `1.0`.
 fn whole(value: &Value) -> Option<u64> {
     let float = || value.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float));
     value.as_u64().or_else(|| float().map(|float| float as u64))

@@ -1,4 +1,4 @@
-//! Parameters that several operations share, or that would make the table of them long.
+//! Parameters that several operations share, or that would make the table long.
 
 use super::field::{ApiField, ApiFieldKind};
 

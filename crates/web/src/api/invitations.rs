@@ -1,4 +1,4 @@
-//! Links that admit somebody, once.
+//! Links that admit one person, once.
 
 use rookery_base::date;
 use rookery_jid::prepare_local;
@@ -39,5 +39,5 @@ async fn answer(call: ApiCall, domain: &str, wanted: LinkPurpose, act: String) -
     Ok(ApiReply::json(&body).with_status(hyper::StatusCode::CREATED))
 }
 
-/// The days for which a link is good if the request names no number.
+/// The default validity of a link in days.
 const DAYS: u64 = 7;

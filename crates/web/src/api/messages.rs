@@ -63,7 +63,7 @@ async fn put(call: ApiCall, text: Option<Text>, what: &str) -> Result<ApiReply, 
     Ok(ApiReply::done())
 }
 
-/// Returns the domain of the path, if announcements are on there.
+/// Returns the domain in the path, if announcements are on there.
 fn on(call: &ApiCall) -> Result<String, Problem> {
     let domain = call.domain(0)?;
     match call.shared.has_module(&domain, "announce") {

@@ -28,17 +28,17 @@ impl Problem {
         Self { status, kind, detail: detail.into(), header: None }
     }
 
-    /// Returns the problem of a request that isn't what the description says.
+    /// Returns the problem of a request that doesn't match the description.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad-request", detail)
     }
 
-    /// Returns the problem that there is nothing of that name.
+    /// Returns the problem of a name that doesn't exist.
     pub fn missing(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
-    /// Returns the problem that there is no token, or none that counts (RFC 6750 §3.1).
+    /// Returns the problem of a missing or invalid token (RFC 6750 §3.1).
     pub fn unauthorized(is_wrong: bool) -> Self {
         let (detail, challenge) = match is_wrong {
             true => {
@@ -50,7 +50,7 @@ impl Problem {
         Self { header: Some(header), ..Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail) }
     }
 
-    /// Returns the problem that the token isn't good for this (RFC 6750 §3.1).
+    /// Returns the problem of a token without the needed scope (RFC 6750 §3.1).
     pub fn scope(needed: Scope) -> Self {
         let name = needed.name();
         let challenge = format!("Bearer realm=\"rookery\", error=\"insufficient_scope\", scope=\"{name}\"");
@@ -59,12 +59,12 @@ impl Problem {
         Self { header, ..Self::new(StatusCode::FORBIDDEN, "insufficient-scope", detail) }
     }
 
-    /// Returns the problem that the token isn't good for this domain.
+    /// Returns the problem of a token that isn't valid for this domain.
     pub fn domain() -> Self {
         Self::new(StatusCode::FORBIDDEN, "other-domain", "the token is not for this domain")
     }
 
-    /// Returns the response that tells it.
+    /// Returns it as a response.
     pub fn response(self) -> Response<Body> {
         let Self { status, kind, detail, header } = self;
         let body = json!({
@@ -90,7 +90,7 @@ impl From<Refusal> for Problem {
             Refusal::Late => (StatusCode::SERVICE_UNAVAILABLE, "late"),
             Refusal::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
             Refusal::Store(_) | Refusal::Work(_) => {
-                // What the store says names files of this machine.
+                // The store's message may name files of this machine.
                 error!(cause = %refusal, "a request to the API failed");
                 return Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,

@@ -12,7 +12,7 @@ use super::call::{ApiCall, ApiReply};
 use super::field::{ApiField, ApiFieldKind};
 use super::problem::Problem;
 
-/// Takes a profile. If the client goes away before the end, it ends, too.
+/// Takes a profile. If the client disconnects before the end, the profile ends, too.
 pub(super) async fn take(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let seconds = call.body.number("seconds").unwrap_or(USUAL_SECONDS);
@@ -25,12 +25,12 @@ pub(super) async fn take(call: ApiCall) -> Result<ApiReply, Problem> {
     Ok(ApiReply::json(&shown(&sampled)))
 }
 
-/// Runs work that takes milliseconds where it holds up nobody.
+/// Runs work that takes milliseconds on a thread of its own.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Late)?;
     done.map_err(|unsampled| match unsampled {
         Unsampled::Busy => Problem::new(StatusCode::CONFLICT, "profile-running", unsampled.to_string()),
-        // It names a file of this machine, and those who may ask may know.
+        // The message names a file of this machine, which the askers may know.
         Unsampled::Failed(_) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", unsampled.to_string()),
     })
 }
@@ -64,7 +64,7 @@ pub(super) const FIELDS: &[ApiField] = &[
     },
 ];
 
-/// The time of a profile if nothing is said.
+/// The default duration of a profile.
 const USUAL_SECONDS: u64 = 10;
-/// The longest time of one.
+/// The longest duration.
 pub(crate) const MOST_SECONDS: u64 = 120;

@@ -18,7 +18,7 @@ use crate::body::ComingBytes;
 use crate::readings::{Feed, FeedPlace, Told};
 use crate::reply::Body;
 
-/// Answers with a reading for each request.
+/// Replies with one reading per request.
 pub(super) async fn once(call: ApiCall) -> Result<ApiReply, Problem> {
     let (mut feed, _place) = open(&call, true)?;
     let mut readings: Vec<Value> = Vec::new();
@@ -36,7 +36,7 @@ pub(super) async fn once(call: ApiCall) -> Result<ApiReply, Problem> {
     Ok(ApiReply::json(&json!({ "readings": readings })))
 }
 
-/// Answers with what is read, by whom and how late.
+/// Replies with an overview: the devices that are read, the readers and the delays.
 pub(super) async fn overview(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let readings = call.shared.readings.clone().ok_or_else(none_served)?;
@@ -49,7 +49,7 @@ pub(super) async fn overview(call: ApiCall) -> Result<ApiReply, Problem> {
     }
 }
 
-/// Answers with each reading as it comes, as an event.
+/// Replies with readings as they arrive, as events.
 pub(super) async fn stream(call: ApiCall) -> Result<ApiReply, Problem> {
     let (feed, place) = open(&call, false)?;
     Ok(ApiReply::coming("text/event-stream", Body::coming(Events { feed, _place: place })))
@@ -63,7 +63,7 @@ fn crowded() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", "too many clients of the API read already")
 }
 
-/// Opens a feed for the requests of a call.
+/// Opens a feed for the devices of a call.
 fn open(call: &ApiCall, is_once: bool) -> Result<(Box<dyn Feed>, FeedPlace), Problem> {
     call.may_all()?;
     let readings = call.shared.readings.clone().ok_or_else(none_served)?;
@@ -83,7 +83,7 @@ fn open(call: &ApiCall, is_once: bool) -> Result<(Box<dyn Feed>, FeedPlace), Pro
     Ok((feed, place))
 }
 
-/// The events of a feed, as a client of server-sent events reads them (HTML, section 9.2).
+/// The events of a feed, in the format of server-sent events (HTML, section 9.2).
 #[derive(Debug)]
 struct Events {
     feed: Box<dyn Feed>,
@@ -96,14 +96,14 @@ impl ComingBytes for Events {
         Poll::Ready(told.map(|told| {
             told.map(|told| match told {
                 Told::Reading(reading) => Bytes::from(format!("data: {reading}\n\n")),
-                // A comment: it shows both sides that the other is there.
+                // A comment, which shows both sides that the other is alive.
                 Told::Alive => Bytes::from_static(b":\n\n"),
             })
         }))
     }
 }
 
-/// The parameters of both.
+/// The parameters of both operations.
 pub(super) const FIELDS: &[ApiField] = &[ApiField {
     name: "requests",
     kind: ApiFieldKind::Text { min: 1, max: MOST_CHARACTERS },
@@ -111,11 +111,11 @@ pub(super) const FIELDS: &[ApiField] = &[ApiField {
     doc: "Requests for devices in the syntax of DPM's clients, separated by spaces, such as `M:OUTTMP@P,500 B:ARRAY[0:3]`.",
 }];
 
-/// The requests of a call.
+/// The most requests in a call.
 pub(crate) const MOST_REQUESTS: usize = 100;
-/// The length of all of them.
+/// Their most characters in total.
 const MOST_CHARACTERS: usize = 4000;
 /// The time for an overview.
 const LOOK: Duration = Duration::from_secs(10);
-/// The time for readings that are asked for once; a front-end that is silent is told before.
+/// The time for single readings; a silent front-end is reported before that.
 const PATIENCE: Duration = Duration::from_secs(70);

@@ -71,7 +71,7 @@ pub(super) async fn change(call: ApiCall) -> Result<ApiReply, Problem> {
     Ok(ApiReply::done())
 }
 
-/// Returns the settings that a request names, but for whether the room stays.
+/// Returns the settings in a request, except for the persistence of the room.
 fn wanted(call: &ApiCall) -> Result<WantedSettings, Refusal> {
     let text = |name: &str| match call.body.text(name) {
         Some(text) if !messages::is_sayable(text) => {

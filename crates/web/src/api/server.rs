@@ -100,7 +100,7 @@ pub(super) async fn close_streams(call: ApiCall) -> Result<ApiReply, Problem> {
     Ok(ApiReply::json(&json!({ "ended": closed, "partial": is_partial })))
 }
 
-/// Returns how much room the disk has; null if the system doesn't say.
+/// Returns the space on the disk; null if the system doesn't report it.
 fn disk(folder: &Path) -> Value {
     let state = |fill| match fill {
         DiskFill::Fine => "fine",

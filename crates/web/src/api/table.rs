@@ -1,6 +1,6 @@
 //! The table of all API operations: the path of each, its parameters, its response, the scope that
 //! it needs, and the function that carries it out. `server`, `domains` and `addresses` contain
-//! them, by the beginning of their paths.
+//! them, by the prefix of their paths.
 
 mod addresses;
 mod domains;
@@ -14,7 +14,7 @@ use super::call::{ApiCall, ApiReply};
 use super::field::ApiField;
 use super::problem::Problem;
 
-/// One method of one path: what it wants, does and returns.
+/// One method of one path: its input, action and output.
 pub(crate) struct ApiOperation {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: &'static str,
@@ -53,7 +53,7 @@ pub(crate) enum ResponseContent {
     Document(&'static str),
 }
 
-/// An answer on its way.
+/// The result of an operation, in the future.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<ApiReply, Problem>> + Send>>;
 /// Returns all operations, in the order of the description.
 pub(crate) fn operations() -> impl Iterator<Item = &'static ApiOperation> {

@@ -1,7 +1,7 @@
-//! The server's current activity: counts and values, of the whole or of its parts.
+//! The server's current activity: counts and values, in total or by parts.
 //!
-//! Nothing is counted for this beyond what the shards count anyway. Other data, such as who holds
-//! most, is computed when somebody asks; a list has a bounded length.
+//! Nothing is counted for this beyond what the shards count anyway. Other data, such as the largest
+//! sessions, is computed on request; a list has a bounded length.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,11 +23,11 @@ use crate::WebShared;
 use crate::ask::now_ms;
 use crate::machine::ProcessReadings;
 
-/// The CPU that questions have taken since the start, in nanoseconds.
+/// The CPU that these requests have taken since the start, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Watching(AtomicU64);
 
-/// A line of a list: what only grows, and what is so at this moment.
+/// A row of a list: its counters, and its current values.
 #[derive(Default)]
 struct TopRow {
     name: String,
@@ -51,7 +51,7 @@ impl TopRow {
     }
 }
 
-/// Answers with the server as a whole, and the list that is asked for.
+/// Replies with the server as a whole, and the requested list.
 pub(super) async fn top(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let by = call.query.text("by").unwrap_or("threads").to_owned();
@@ -97,15 +97,15 @@ pub(super) async fn top(call: ApiCall) -> Result<ApiReply, Problem> {
     })))
 }
 
-/// The readings for an answer.
+/// The data for a response.
 #[derive(Default)]
 struct TopCounted {
     sum: ShardCensus,
-    /// Each shard, if that is wanted.
+    /// The counts of each shard, if requested.
     shards: Vec<Option<ShardCensus>>,
     servers: Vec<StreamReport>,
     process: Option<ProcessReadings>,
-    /// Seconds of CPU by the name of the thread.
+    /// Seconds of CPU by thread name.
     threads: BTreeMap<String, f64>,
 }
 
@@ -133,7 +133,7 @@ impl WebShared {
     }
 }
 
-/// Returns the threads, those first that have taken the most CPU.
+/// Returns the threads, those with the most CPU first.
 fn busiest(threads: &BTreeMap<String, f64>) -> impl Iterator<Item = (&str, f64)> {
     let mut threads: Vec<_> = threads.iter().map(|(name, cpu)| (name.as_str(), *cpu)).collect();
     threads.sort_by(|(_, one), (_, other)| other.total_cmp(one));
@@ -202,8 +202,8 @@ fn room(size: &rooms::Size) -> TopRow {
         .value("affiliations", size.affiliations)
 }
 
-/// Returns the modules that were called while somebody watched, or have waited for the store: those
-/// first that have taken most CPU, or else waited longest.
+/// Returns the modules that were called during the observation, or have waited for the store: those
+/// with the most CPU, and then the longest waits, first.
 fn modules(census: &ShardCensus) -> Vec<TopRow> {
     let none = rookery_observe::Histogram::default();
     let waits: BTreeMap<_, _> = census.counters.store_waits.iter().collect();
@@ -229,7 +229,7 @@ fn modules(census: &ShardCensus) -> Vec<TopRow> {
 }
 
 /// Returns the stages on the path of stanzas, in their order, with their share of the shards' time,
-/// and what was waited for beside it.
+/// and the waits beside them.
 fn stages(census: &ShardCensus) -> Vec<TopRow> {
     let path = &census.counters.path;
     let whole: f64 = StanzaStage::ALL.iter().map(|stage| path.times().of(*stage).time.as_secs_f64()).sum();
@@ -244,7 +244,7 @@ fn stages(census: &ShardCensus) -> Vec<TopRow> {
             .value("us_per_call", 1e6 * taken.time.as_secs_f64() / taken.calls.max(1) as f64)
             .value("p99_us", p99.map_or(0.0, |ns| ns as f64 / 1000.0))
     };
-    // Waits take no CPU: they have no share.
+    // Waits take no CPU, so they have no share.
     let wait = |name: &str, waits: &rookery_observe::Histogram| {
         TopRow::new(name)
             .count("calls", waits.count())
@@ -258,14 +258,14 @@ fn stages(census: &ShardCensus) -> Vec<TopRow> {
     StanzaStage::ALL.into_iter().map(row).chain(waits).collect()
 }
 
-/// Lets the shards tally the calls of modules until nobody asks any more.
+/// Makes the shards tally the calls of modules until the requests stop.
 fn watch_modules(shared: &WebShared) {
     for shard in 0..shared.door.shards() {
         shared.door.run_at(shard, |world| world.watch_modules(WATCHED_MS));
     }
 }
 
-/// Returns the remote domains, those first for which most waits.
+/// Returns the remote domains, those with the most waiting stanzas first.
 fn servers(reports: &[StreamReport]) -> Vec<TopRow> {
     let mut domains: BTreeMap<&str, (usize, usize, &str)> = BTreeMap::new();
     for report in reports {
@@ -295,12 +295,12 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// Returns the seconds of CPU that the threads of this process have taken, those of one name
-/// together (proc_pid_task(5)).
+/// Returns the seconds of CPU that the threads of this process have taken, added up by name
+/// (proc_pid_task(5)).
 pub(crate) fn threads() -> BTreeMap<String, f64> {
     let mut threads = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
-        // One that ends meanwhile is left out.
+        // A thread that ends meanwhile is left out.
         let Ok(stat) = fs::read_to_string(task.path().join("stat")) else { continue };
         if let Some((name, ticks)) = read_stat(&stat) {
             *threads.entry(name.to_owned()).or_default() += ticks as f64 / clock_ticks_per_second() as f64;
@@ -333,9 +333,9 @@ pub(super) const FIELDS: &[ApiField] = &[
 ];
 
 const USUAL_ROWS: u64 = 20;
-/// The time for which calls of modules are tallied after a question, in milliseconds.
+/// The time for which calls of modules are tallied after a request, in milliseconds.
 const WATCHED_MS: u64 = 5_000;
-/// The most lines of a list.
+/// The most rows of a list.
 pub(crate) const MOST_ROWS: u64 = 100;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Objects of a bucket on their way: one that is being written, and one that is being read.
+//! Objects of a bucket in transfer: one being written, and one being read.
 //!
 //! An object exists as a whole or not at all: its length is announced first, and a body that ends
 //! before that ends the connection, upon which the storage discards what it has.
@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use crate::body::ComingBytes;
 use crate::storage::{Growing, StorageDoing};
 
-/// The body of a request that writes an object: bytes as they come, as many as were said.
+/// The body of a request that writes an object: bytes as they arrive, in the announced number.
 #[derive(Debug)]
 pub(super) struct ObjectBody {
     come: mpsc::Receiver<Bytes>,
@@ -26,13 +26,13 @@ pub(super) struct ObjectBody {
 }
 
 impl ObjectBody {
-    /// Returns the way into a body of so many bytes, and the body.
+    /// Returns the sender of a body with this number of bytes, and the body.
     pub fn of(bytes: u64) -> (mpsc::Sender<Bytes>, Self) {
         let (sender, come) = mpsc::channel(1);
         (sender, Self { come, left: bytes })
     }
 
-    /// Returns a body that is empty.
+    /// Returns an empty body.
     pub fn empty() -> Self {
         Self::of(0).1
     }
@@ -68,7 +68,7 @@ impl HttpBody for ObjectBody {
 /// An object that is being written.
 pub(super) struct GrowingObject {
     sender: Option<mpsc::Sender<Bytes>>,
-    /// Tells that the storage has taken it.
+    /// Completes when the storage has taken the object.
     taken: JoinHandle<io::Result<()>>,
 }
 
@@ -77,7 +77,7 @@ impl GrowingObject {
         Self { sender: Some(sender), taken }
     }
 
-    /// Returns the outcome, for which the storage has a while.
+    /// Returns the outcome, for which the storage has limited time.
     async fn outcome(&mut self) -> io::Result<()> {
         let taken = timeout(PATIENCE, &mut self.taken).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
         taken.map_err(io::Error::other)?
@@ -95,7 +95,7 @@ impl Growing for GrowingObject {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(_)) => {
                     self.sender = None;
-                    // It has answered before it had everything, and says why.
+                    // The storage has answered early, with the reason.
                     self.outcome().await.and(Err(io::ErrorKind::BrokenPipe.into()))
                 }
                 Err(_) => Err(io::ErrorKind::TimedOut.into()),
@@ -112,13 +112,13 @@ impl Growing for GrowingObject {
 }
 
 impl Drop for GrowingObject {
-    /// Ends the request: one that nobody awaits any more is not to hold its connection.
+    /// Ends the request, so that an abandoned one doesn't keep its connection.
     fn drop(&mut self) {
         self.taken.abort();
     }
 }
 
-/// The bytes of an object as they come.
+/// The bytes of an object as they arrive.
 pub(super) struct ObjectBytes {
     body: Incoming,
     left: u64,
@@ -126,7 +126,7 @@ pub(super) struct ObjectBytes {
 }
 
 impl ObjectBytes {
-    /// Returns so many bytes of a body.
+    /// Returns this number of bytes of a body.
     pub fn new(body: Incoming, bytes: u64) -> Self {
         Self { body, left: bytes, silence: Box::pin(sleep(PATIENCE)) }
     }
@@ -160,5 +160,5 @@ impl ComingBytes for ObjectBytes {
     }
 }
 
-/// The time for which a storage may be silent.
+/// The time for which the storage may be silent.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use rookery_base::date::timestamp;
 use rookery_base::hex;
 use sha2::{Digest, Sha256};
 
-/// The key that a storage has given out, and what it is for.
+/// The key that a storage has issued, and its region.
 #[derive(Clone)]
 pub struct BucketKey {
     /// The region of the bucket, such as `us-east-1`.
@@ -21,23 +21,23 @@ pub struct BucketKey {
 }
 
 impl std::fmt::Debug for BucketKey {
-    /// Shows nothing of the secret.
+    /// Hides the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BucketKey").field("access_key", &self.access_key).finish_non_exhaustive()
     }
 }
 
-/// The parts of a request that its signature is over.
+/// The signed parts of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SignedParts<'a> {
     pub method: &'a str,
-    /// As the header `Host` has it.
+    /// The host, as in the header `Host`.
     pub host: &'a str,
-    /// As the request has it.
+    /// The path, as in the request.
     pub path: &'a str,
-    /// Further parameters of the query, as they are before they are encoded.
+    /// Further parameters of the query, before encoding.
     pub query: &'a [(&'a str, &'a str)],
-    /// The time of the signature, milliseconds since 1970, and the seconds for which it is good.
+    /// The time of the signature, in milliseconds since 1970, and its validity in seconds.
     pub now_ms: u64,
     pub seconds: u64,
 }
@@ -68,7 +68,7 @@ impl BucketKey {
         format!("{query}&X-Amz-Signature={signature}")
     }
 
-    /// Returns the key of a day.
+    /// Returns the signing key of a day.
     fn key(&self, day: &str) -> [u8; 32] {
         let first = keyed(format!("AWS4{}", self.secret_key).as_bytes(), day);
         [self.region.as_str(), "s3", "aws4_request"].iter().fold(first, |key, part| keyed(&key, part))
@@ -83,8 +83,8 @@ fn keyed(key: &[u8], text: &str) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// Returns a text as the query of a signed address has it: whatever isn't unreserved (RFC 3986
-/// §2.3) in digits.
+/// Returns a text as in the query of a signed address: percent-encoded, except for unreserved
+/// characters (RFC 3986 §2.3).
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -79,7 +79,7 @@ fn a_check_leaves_nothing() {
     assert!(UploadBucket::new(settings(&fake, "OTHER")).unwrap().probe().unwrap_err().contains("access_key"));
     let settings = settings(&fake, FakeBucket::ACCESS_KEY);
     drop(fake);
-    // The port is given up when the last connection has ended.
+    // The port is closed when the last connection has ended.
     let nowhere = BucketSettings { url: "http://127.0.0.1:1/bucket".into(), ..settings };
     assert!(UploadBucket::new(nowhere).unwrap().probe().unwrap_err().contains("can't be reached"));
 }

@@ -11,16 +11,16 @@ use tokio::time::timeout;
 use super::package::{NAME, VERSION};
 use crate::https::{HttpsFailed, exchange, trusting};
 
-/// Returns where a registry of npm's packages has the package.
+/// Returns the address of the package in an npm registry.
 pub fn address(registry: &str) -> String {
     format!("{}/{NAME}/-/{NAME}-{VERSION}.tgz", registry.trim_end_matches('/'))
 }
 
-/// Downloads the content of an `https://` address, up to a number of bytes, without checking what
-/// it is.
+/// Downloads the content of an `https://` address, up to a number of bytes, without checking it.
 ///
 /// # Errors
-/// In words: it can't be reached, isn't there, is too large, or takes longer than ten minutes.
+/// The content can't be reached, doesn't exist, is too large, or takes longer than ten minutes; as
+/// a text.
 pub fn download(url: &str, most_bytes: usize) -> Result<Vec<u8>, String> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let told = |error: HttpsFailed| format!("{url}: {error}");
@@ -36,7 +36,7 @@ pub fn download(url: &str, most_bytes: usize) -> Result<Vec<u8>, String> {
     runtime.map_err(|error| error.to_string())?.block_on(got).map_err(told)
 }
 
-/// The time for all of it, by a slow line.
+/// The time for the whole download, on a slow line.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 #[cfg(test)]

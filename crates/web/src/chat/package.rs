@@ -20,7 +20,7 @@ use sha2::{Digest, Sha512};
 pub const NAME: &str = "converse.js";
 /// The version that the page is made for.
 pub const VERSION: &str = "14.0.0";
-/// The SHA-512 of the package, in Base64, as the registry's `integrity` has it.
+/// The SHA-512 of the package, in Base64, as in the registry's `integrity`.
 pub const INTEGRITY: &str = "LFUg030jDalV47vI/vyVPqYPZfJYXFbubq8v0cFDe2zXNeeGEk3Up0Fj/WTzT6t+6do+cAIToy73eAj7RNDj2Q==";
 /// The suffix of a file's compressed form.
 pub(super) const COMPRESSED: &str = ".gz";
@@ -30,17 +30,17 @@ pub fn folder(data: &Path) -> PathBuf {
     data.join("web").join(format!("{NAME}-{VERSION}"))
 }
 
-/// Puts what a browser needs of a package into a data folder, in place of other versions; answers
-/// how many files that are.
+/// Installs the files for browsers from a package in a data folder, in place of other versions;
+/// returns their number.
 ///
 /// # Errors
-/// In words: it is another package, or the folder can't be written.
+/// It is another package, or the folder can't be written; as a text.
 pub fn install(package: &[u8], data: &Path) -> Result<usize, String> {
     verify(package, INTEGRITY)?;
     unpack(package, &folder(data)).map_err(|error| format!("{}: {error}", folder(data).display()))
 }
 
-/// Checks that the bytes have this SHA-512.
+/// Checks the SHA-512 of the bytes.
 fn verify(package: &[u8], integrity: &str) -> Result<(), String> {
     let found = STANDARD.encode(Sha512::digest(package));
     if found == integrity {
@@ -97,8 +97,8 @@ fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns where a file of the package goes, if a browser needs it: files that were built, without
-/// maps for debuggers and without the forms that are larger than need be.
+/// Returns the path for a file of the package if browsers need it: a built file, unless it is a map
+/// for debuggers or exists in a smaller form.
 fn wanted(path: &Path) -> Option<&Path> {
     let path = path.strip_prefix("package/dist").ok()?;
     let name = path.to_str()?;
@@ -112,7 +112,7 @@ fn is_compressible(path: &Path) -> bool {
         .is_some_and(|extension| ["js", "css", "json", "svg", "ttf", "wasm"].iter().any(|known| extension == *known))
 }
 
-/// Returns the type of a file, from its name.
+/// Returns the media type of a file by its name.
 pub(super) fn content_type(name: &str) -> &'static str {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     TYPES.iter().find(|(known, _)| *known == extension).map_or(UNKNOWN, |(_, kind)| kind)
@@ -131,9 +131,9 @@ const TYPES: [(&str, &str); 10] = [
     ("ogg", "audio/ogg"),
     ("wasm", "application/wasm"),
 ];
-/// Their minified forms are what the page loads.
+/// Files whose minified forms the page loads.
 const LEFT_OUT: [&str; 2] = ["converse.js", "converse.css"];
-/// Bytes that a package may have when it is unpacked: it has a fifth of that.
+/// The most bytes of an unpacked package: this one has a fifth of that.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
             let mut header = tar::Header::new_gnu();
             header.set_size(bytes.len() as u64);
             header.set_mode(0o644);
-            // Not by `set_path`, which refuses what an evil package would have.
+            // `set_path` isn't used, since it refuses the paths of a malicious package.
             header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
             header.set_cksum();
             archive.append(&header, *bytes).unwrap();

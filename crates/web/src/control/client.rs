@@ -26,11 +26,11 @@ pub struct ControlAnswer {
     pub body: Value,
 }
 
-/// Puts one request to the server whose control socket this is, and waits so long for its answer.
-/// `path` stands behind [`api::PREFIX`]. It blocks.
+/// Sends one request to the server with this control socket, and waits for the answer up to a
+/// limit. `path` is relative to [`api::PREFIX`]. It blocks.
 ///
 /// # Errors
-/// The socket isn't there, nobody listens, or the answer is late, too large or no JSON.
+/// The socket doesn't exist, no server listens, or the answer is late, too large or not JSON.
 pub fn ask(
     socket: &Path,
     patience: Duration,
@@ -45,11 +45,11 @@ pub fn ask(
     })
 }
 
-/// Asks for lines of JSON and gives each to `each`, as they come, until there are no more or `each`
-/// returns `false`. It blocks.
+/// Requests lines of JSON and passes each to `each`, as they arrive, until there are no more or
+/// `each` returns `false`. It blocks.
 ///
 /// # Errors
-/// As [`ask`]; a refusal is an error with the server's words.
+/// As for [`ask`]; a refusal is an error with the server's text.
 pub fn follow(socket: &Path, path: &str, each: &mut dyn FnMut(&Value) -> io::Result<bool>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -74,7 +74,7 @@ pub fn follow(socket: &Path, path: &str, each: &mut dyn FnMut(&Value) -> io::Res
                 return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a line is too large"));
             }
         }
-        // It holds the connection until here.
+        // The sender holds the connection until here.
         sender.ready().await.ok();
         if is_success {
             return Ok(());
@@ -98,7 +98,7 @@ async fn exchange(socket: &Path, method: &str, path: &str, body: Option<&Value>)
     Ok(ControlAnswer { status, body })
 }
 
-/// Sends a request; the answer comes as long as the sender lives.
+/// Sends a request; the answer can be read as long as the sender lives.
 async fn send(
     socket: &Path,
     method: &str,
@@ -107,7 +107,7 @@ async fn send(
 ) -> io::Result<(SendRequest<Full<Bytes>>, Response<Incoming>)> {
     let socket = UnixStream::connect(socket).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(io::Error::other)?;
-    // What breaks it is told to the sender, and it ends with the runtime.
+    // The sender sees an error of the connection, which ends with the runtime.
     drop(tokio::spawn(connection));
     let request = Request::builder().method(method).uri(format!("{}{path}", api::PREFIX)).header(HOST, "localhost");
     let (request, bytes) = match body {
@@ -119,7 +119,7 @@ async fn send(
     Ok((sender, response))
 }
 
-/// The time that an answer usually may take: what removes an account has a minute.
+/// The time that an answer may usually take: removing an account may take a minute.
 pub const PATIENCE: Duration = Duration::from_secs(90);
-/// Bytes of an answer.
+/// The most bytes of an answer.
 const MOST: usize = 16 * 1024 * 1024;

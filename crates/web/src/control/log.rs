@@ -3,9 +3,10 @@
 //!
 //! # Invariants
 //!
-//! - Few can follow at a time, each for a bounded time, so that there is room for other commands.
-//! - Nothing is kept for a follower: it takes the lines that are still there when its connection
-//!   has taken the previous ones, and is told how many it has missed.
+//! - Only a few can follow at a time, each for a bounded time, so that there is room for other
+//!   commands.
+//! - Nothing is kept for a follower: it gets the lines that still exist when its connection has
+//!   taken the previous ones, and the number of those that it has missed.
 
 use std::fmt::{Debug, Formatter};
 use std::io;
@@ -28,12 +29,12 @@ use crate::body::ComingBytes;
 use crate::reply::{Body, reply};
 use crate::{WebShared, form};
 
-/// The log of the process, as far as commands get at it.
+/// The log of the process, as far as commands can use it.
 #[derive(Clone)]
 pub struct Log {
     /// The newest lines.
     pub lines: Lines,
-    /// The part that decides what is logged.
+    /// The part that decides about levels.
     pub levels: Arc<dyn Levels>,
 }
 
@@ -43,20 +44,20 @@ impl Debug for Log {
     }
 }
 
-/// Decides what is logged.
+/// Decides which lines are logged.
 pub trait Levels: Send + Sync {
     /// Logs more, or less, of a module for a while.
     ///
     /// # Errors
-    /// There is no such level, or it can't be a module; in words.
+    /// There is no such level, or no such module; as a text.
     fn raise(&self, module: &str, level: &str, lasts: Duration) -> Result<(), String>;
 
-    /// Goes back from those levels whose time is over.
+    /// Resets the levels whose time is over.
     fn expire(&self);
 }
 
-/// Answers with the lines that there are, and with `follow` also with those that come. `follows`
-/// gives the right to follow, if there is one left.
+/// Replies with the existing lines and, with `follow`, also with new ones. `follows` has the free
+/// rights to follow.
 pub(super) fn show(
     request: &Request<Incoming>,
     shared: &WebShared,
@@ -90,7 +91,7 @@ pub(super) fn show(
     response
 }
 
-/// Changes the level of a module for a while, and notes who did that.
+/// Changes the level of a module for a while, and records the author.
 pub(super) async fn raise(request: Request<Incoming>, who: &str, shared: Arc<WebShared>) -> Response<Body> {
     let body = form::body(request.into_body()).await.ok();
     let said: Value = body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
@@ -116,13 +117,13 @@ pub(super) async fn raise(request: Request<Incoming>, who: &str, shared: Arc<Web
     reply(StatusCode::NO_CONTENT, "text/plain", "")
 }
 
-/// The rest of a log that somebody reads: the body of an answer.
+/// The rest of a log for a reader: the body of a response.
 #[derive(Debug)]
 struct LogReading {
     lines: Lines,
-    /// Lines that this reader has had, or has missed.
+    /// The number of lines that this reader got or missed.
     seen: u64,
-    /// The least severity that is wanted.
+    /// The lowest severity that is wanted.
     severity: u8,
     account: Option<String>,
     following: Option<Following>,
@@ -130,8 +131,7 @@ struct LogReading {
 
 #[derive(Debug)]
 struct Following {
-    /// The times at which to look for more. A line that is written wakes nobody: shards write
-    /// lines.
+    /// The times of checks for more. A new line wakes no task, since shards write lines.
     looks: Interval,
     until: Instant,
     _place: OwnedSemaphorePermit,
@@ -172,24 +172,24 @@ impl LogReading {
     }
 }
 
-/// Returns the number of a level, 1 for errors.
+/// Returns the number of a level: 1 for errors, more for lower ones.
 fn severity(level: &str) -> Option<u8> {
     let at = LEVELS.iter().position(|known| known.eq_ignore_ascii_case(level))?;
     u8::try_from(at + 1).ok()
 }
 
-/// The path behind [`crate::api::PREFIX`] where the log is.
+/// The path of the log behind [`crate::api::PREFIX`].
 pub const LOG: &str = "/log";
 /// The path where levels are raised.
 pub const LEVEL: &str = "/log/level";
-/// Commands that may follow the log at a time.
+/// The most commands that may follow the log at a time.
 pub(crate) const FOLLOWERS: usize = 4;
-/// The time for which one may.
+/// The longest time of following.
 pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// Seconds for which a level may be raised.
+/// The most seconds for which a level may be raised.
 pub const MOST_SECONDS: u64 = 24 * 60 * 60;
-/// Lines of a part of an answer.
+/// The number of lines in a part of a response.
 const AT_ONCE: usize = 256;
-/// The time between two looks for more.
+/// The time between two checks for more.
 const LOOK: Duration = Duration::from_millis(100);
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];

@@ -31,8 +31,8 @@ use crate::body::ComingBytes;
 use crate::reply::{Body, reply};
 use crate::{WebShared, form};
 
-/// Begins a trace, and answers with what it sees, a line of JSON for each sighting. `begins` gives
-/// the right to it, if there is one left.
+/// Begins a trace, and replies with a line of JSON for each sighting. `begins` has the free rights
+/// to trace.
 pub(super) async fn show(
     query: &str,
     who: &str,
@@ -100,7 +100,8 @@ struct Armed {
 }
 
 impl Armed {
-    /// Returns it once all shards write the trace; `None` if one of them doesn't answer in time.
+    /// Returns the trace once all shards have begun it; `None` if one of them doesn't answer in
+    /// time.
     async fn new(door: Door, trace: Arc<Trace>) -> Option<Self> {
         let armed = Self { door, trace };
         let begun: Vec<_> = (0..armed.door.shards())
@@ -130,14 +131,14 @@ impl Drop for Armed {
     }
 }
 
-/// The sightings of a trace: the body of an answer.
+/// The sightings of a trace: the body of a response.
 #[derive(Debug)]
 struct TraceReading {
     armed: Armed,
-    /// The times at which to look for more. A sighting wakes nobody: shards write them.
+    /// The times of checks for more. A sighting wakes no task, since shards write them.
     looks: Interval,
     until: Instant,
-    /// The moment since which it has had all of its stanzas.
+    /// The time at which it had all of its stanzas.
     full_since: Option<Instant>,
     has_begun: bool,
     is_over: bool,
@@ -169,7 +170,7 @@ impl ComingBytes for TraceReading {
             if trace.is_full() {
                 self.full_since.get_or_insert(now);
             }
-            // What becomes of the last stanzas is seen, too.
+            // The fate of the last stanzas is included.
             let is_full = self.full_since.is_some_and(|since| now >= since + OUTCOMES);
             if is_full || now >= self.until {
                 self.is_over = true;
@@ -209,11 +210,11 @@ fn line(sighting: &Sighting) -> Value {
     line
 }
 
-/// The path behind [`crate::api::PREFIX`] where traces are.
+/// The path of traces behind [`crate::api::PREFIX`].
 pub const TRACE: &str = "/trace";
 /// The time that shards may take to begin.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time between two looks for more.
+/// The time between two checks for more.
 const LOOK: Duration = Duration::from_millis(100);
-/// The time for which a trace that has all of its stanzas waits for what becomes of them.
+/// The time for which a trace that has all of its stanzas waits for their fate.
 const OUTCOMES: Duration = Duration::from_secs(1);

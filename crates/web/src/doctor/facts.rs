@@ -33,9 +33,9 @@ pub(crate) struct DoctorFacts {
     /// The samples of the last minutes.
     pub recent: Vec<WebSample>,
     pub space: Option<Space>,
-    /// The room that there was, oldest first, by time.
+    /// The free space in the past, oldest first, by time.
     pub rooms_of_disk: Vec<(u64, u64)>,
-    /// Bytes of the files that it keeps, by what they are.
+    /// The bytes of its stored files, by purpose.
     pub files: Vec<(&'static str, u64)>,
     pub process: Option<ProcessReadings>,
     pub activity: Activity,
@@ -43,7 +43,7 @@ pub(crate) struct DoctorFacts {
     pub servers: Vec<StreamReport>,
     /// The largest rooms, by sessions.
     pub rooms: Vec<rooms::Size>,
-    /// The sessions for which most waits.
+    /// The sessions with the most waiting bytes.
     pub sessions: Vec<SessionInfo>,
     pub slow: Vec<SlowEvent>,
     /// The addresses of the logins that failed within the last hour.
@@ -51,18 +51,18 @@ pub(crate) struct DoctorFacts {
     pub reports: usize,
     /// The failures of the bucket of uploads, and the time of the last, if there is one.
     pub bucket: Option<(u64, u64)>,
-    /// The changes that wait for a restart.
+    /// The changes that need a restart.
     pub restart: Vec<ChangedKey>,
 }
 
 /// The work of a shard, per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct ShardLoad {
-    /// The share of a core that it takes.
+    /// The share of a core that it uses.
     pub cpu: f64,
-    /// Stanzas that came in.
+    /// Incoming stanzas.
     pub stanzas: f64,
-    /// Copies that its sessions were given.
+    /// Copies for its sessions.
     pub copies: f64,
 }
 
@@ -137,11 +137,11 @@ pub(crate) async fn gather(shared: &Arc<WebShared>) -> Outcome<DoctorFacts> {
 async fn read(shared: &Arc<WebShared>) -> CountReading {
     let asked = shared.clone();
     let read = tokio::task::spawn_blocking(move || CountReading::take(&asked)).await;
-    // Only a runtime that ends doesn't run it.
+    // Only a stopping runtime doesn't run it.
     read.unwrap_or(CountReading { shards: Vec::new(), threads: BTreeMap::new() })
 }
 
-/// Returns what the shards did between two readings, a second apart.
+/// Returns the work of the shards between two readings, a second apart.
 fn loads(before: &CountReading, after: &CountReading) -> Vec<ShardLoad> {
     let seconds = SECOND.as_secs_f64();
     let of_shard = |(at, (before_it, after_it)): (usize, (&Option<ShardCensus>, &Option<ShardCensus>))| {
@@ -163,7 +163,7 @@ fn loads(before: &CountReading, after: &CountReading) -> Vec<ShardLoad> {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Sessions and rooms that are named.
+/// The number of sessions and rooms that are named.
 const LARGEST: usize = 3;
-/// The minutes that count as now, in milliseconds.
+/// The period that counts as now, in milliseconds.
 pub(crate) const MINUTES_MS: u64 = 10 * 60_000;

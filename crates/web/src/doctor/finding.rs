@@ -1,4 +1,4 @@
-//! Judgements about the running server: a fact with its number, why it matters, and what to do. The
+//! Findings about the running server: a fact with its number, its importance, and the remedy. The
 //! strip on the admin page and `rookery doctor` show the same ones.
 
 use std::collections::BTreeMap;
@@ -9,43 +9,43 @@ use rookery_shard::ShardCensus;
 use crate::comparison::ChangedKey;
 use crate::health::{DiskFill, Space};
 
-/// A judgement.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DoctorFinding {
     /// The grade.
     pub grade: Grade,
     /// The part of the server that it is about.
     pub about: &'static str,
-    /// A sentence that says what is so.
+    /// The fact, as a sentence.
     pub what: String,
-    /// A sentence that says why it matters; empty where nothing is wrong.
+    /// The importance, as a sentence; empty if nothing is wrong.
     pub why: String,
-    /// A sentence that says what to do; empty where there is nothing.
+    /// The remedy, as a sentence; empty if there is none.
     pub remedy: String,
-    /// The same as data, where it is said in other languages, too.
+    /// The same as data, if it is also shown in other languages.
     pub fact: Option<DoctorFact>,
 }
 
-/// The data of what is to be done.
+/// The data of a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DoctorFact {
-    /// The disk has so little room.
+    /// The disk has only this space left.
     DiskLow(Space),
-    /// The disk has none.
+    /// The disk is full.
     DiskFull(Space),
-    /// The certificate of a domain has ended.
+    /// The certificate of a domain has expired.
     CertificateEnded(String),
-    /// It ends in so many days.
+    /// The certificate of a domain expires in this number of days.
     CertificateEnds(String, u64),
-    /// The database has refused so many operations.
+    /// The database has refused this number of operations.
     Refused(u64),
-    /// So many messages are missing in archives.
+    /// This number of messages is missing in archives.
     Missing(u64),
-    /// So many reports of abuse wait.
+    /// This number of reports of abuse is waiting.
     Reports(u64),
-    /// So many logins failed; the most of them, and from where.
+    /// This number of logins failed; the most from one address, and that address.
     Guesses(u64, u64, IpAddr),
-    /// The bucket of uploads has failed so many times since the start, and just now.
+    /// The bucket of uploads has failed this number of times since the start, and recently.
     Bucket(u64),
     /// A change waits for a restart.
     Restart(ChangedKey),
@@ -54,11 +54,11 @@ pub(crate) enum DoctorFact {
 /// The grades of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Grade {
-    /// It is as it should be.
+    /// All is well.
     Fine,
-    /// Somebody should look after it.
+    /// It needs attention.
     Warning,
-    /// Somebody suffers from it already.
+    /// Users are affected already.
     Urgent,
 }
 
@@ -74,12 +74,12 @@ impl Grade {
 }
 
 impl DoctorFinding {
-    /// Returns one that something is as it should be.
+    /// Returns a finding without a problem.
     pub fn fine(about: &'static str, what: String) -> Self {
         Self { grade: Grade::Fine, about, what, why: String::new(), remedy: String::new(), fact: None }
     }
 
-    /// Returns one that somebody should do something.
+    /// Returns a finding with a problem.
     pub fn wrong(grade: Grade, about: &'static str, what: String, why: &str, remedy: &str) -> Self {
         Self { grade, about, what, why: why.to_owned(), remedy: remedy.to_owned(), fact: None }
     }
@@ -89,13 +89,13 @@ impl DoctorFinding {
         Self { fact: Some(fact), ..self }
     }
 
-    /// Returns what is so and what to do.
+    /// Returns the fact and the remedy.
     pub fn words(&self) -> String {
         format!("{} {}", self.what, self.remedy).trim_end().to_owned()
     }
 }
 
-/// Judges the room on a disk.
+/// Assesses the space on a disk.
 pub(crate) fn disk(space: Space) -> DoctorFinding {
     let (grade, how, fact): (_, _, fn(Space) -> DoctorFact) = match space.fill() {
         DiskFill::Fine => return DoctorFinding::fine(DISK, format!("The disk of the data folder has room: {space}.")),
@@ -107,7 +107,7 @@ pub(crate) fn disk(space: Space) -> DoctorFinding {
     DoctorFinding::wrong(grade, DISK, what, why, "Make room on the disk.").of(fact(space))
 }
 
-/// Judges the end of a domain's certificate.
+/// Assesses the expiry of a domain's certificate.
 pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> DoctorFinding {
     let why = "Clients and other servers refuse a certificate that has expired.";
     if ends_ms <= now_ms {
@@ -128,7 +128,7 @@ pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> DoctorFind
     }
 }
 
-/// Judges the refusals of the database since the start.
+/// Assesses the refusals of the database since the start.
 pub(crate) fn refusals(census: &ShardCensus) -> DoctorFinding {
     let (lost, errors) = (census.counters.archive_lost, census.counters.store_errors);
     let why = "The server can't store what the database refuses; clients that wait for it get an error.";
@@ -146,7 +146,7 @@ pub(crate) fn refusals(census: &ShardCensus) -> DoctorFinding {
     }
 }
 
-/// Judges the reports of abuse that wait.
+/// Assesses the waiting reports of abuse.
 pub(crate) fn abuse(reports: usize) -> DoctorFinding {
     let words = match reports {
         0 => return DoctorFinding::fine(ABUSE, "There are no open abuse reports.".into()),
@@ -159,7 +159,7 @@ pub(crate) fn abuse(reports: usize) -> DoctorFinding {
     DoctorFinding::wrong(Grade::Warning, ABUSE, format!("{words}."), why, remedy).of(fact)
 }
 
-/// Judges the logins that have failed within the last hour, by their addresses.
+/// Assesses the failed logins of the last hour, by their addresses.
 pub(crate) fn guesses(addresses: impl Iterator<Item = IpAddr>) -> DoctorFinding {
     let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
     addresses.for_each(|address| *counts.entry(address).or_default() += 1);
@@ -176,8 +176,8 @@ pub(crate) fn guesses(addresses: impl Iterator<Item = IpAddr>) -> DoctorFinding 
     }
 }
 
-/// Judges the bucket of uploads, if there is one, by its failures since the start and the time of
-/// the last.
+/// Assesses the bucket of uploads, if there is one, by its failures since the start and the time of
+/// the last one.
 pub(crate) fn bucket(failures: Option<(u64, u64)>, now_ms: u64) -> Option<DoctorFinding> {
     let (count, last_ms) = failures?;
     if count == 0 || last_ms.saturating_add(HOUR_MS) < now_ms {
@@ -192,7 +192,7 @@ pub(crate) fn bucket(failures: Option<(u64, u64)>, now_ms: u64) -> Option<Doctor
     Some(DoctorFinding::wrong(Grade::Urgent, UPLOADS, what, why, remedy).of(DoctorFact::Bucket(count)))
 }
 
-/// Returns what waits for a restart.
+/// Returns the finding for a change that needs a restart.
 pub(crate) fn restart(changed: &ChangedKey) -> DoctorFinding {
     let why = "The server uses the old value until then.";
     DoctorFinding::wrong(Grade::Warning, "configuration", format!("{changed}."), why, "")
@@ -206,9 +206,9 @@ const ABUSE: &str = "abuse";
 const LOGINS: &str = "logins";
 const UPLOADS: &str = "uploads";
 pub(crate) const HOUR_MS: u64 = 3_600_000;
-/// Days before the end of a certificate.
+/// The days before the expiry of a certificate from which on it is reported.
 const WARN_DAYS: u64 = 14;
-/// Failures within an hour that are more than forgotten passwords.
+/// The number of failures within an hour that can't be forgotten passwords.
 const MANY_FAILURES: usize = 50;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Judges the facts about the running server. Every threshold has its reason beside it.
+//! Assesses the facts about the running server. Every threshold has its reason beside it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::finding::{self, DISK, DoctorFinding, Grade, STORE};
 use crate::health::ShownBytes;
 use crate::samples::WebSample;
 
-/// Returns all findings: the graver ones first, and of one grade in a fixed order.
+/// Returns all findings, the most urgent ones first, in a fixed order within a grade.
 pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     for served in &facts.certificates {
@@ -40,12 +40,12 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings
 }
 
-/// Returns when the disk is full if it goes on as before.
+/// Returns a finding if the disk will be full soon at the current rate.
 fn filling(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let (first, last) = (facts.rooms_of_disk.first()?, facts.rooms_of_disk.last()?);
     let hours = last.0.saturating_sub(first.0) as f64 / 3_600_000.0;
     let per_hour = first.1.saturating_sub(last.1) as f64 / hours;
-    // What an hour shows may be a copy that somebody made.
+    // The change of a single hour may be a copy of files.
     if hours < 1.0 || per_hour < 1024.0 {
         return None;
     }
@@ -143,7 +143,7 @@ fn shards(facts: &DoctorFacts) -> DoctorFinding {
     DoctorFinding::wrong(Grade::Warning, SHARDS, what, why, &remedy)
 }
 
-/// Returns that one shard has far more to do than the others.
+/// Returns a finding if one shard has far more work than the others.
 fn lopsided(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let loads = facts.shards.iter().map(|load| load.cpu);
     let (most, sum) = (loads.clone().fold(0.0, f64::max), loads.sum::<f64>());
@@ -324,33 +324,33 @@ const MEMORY: &str = "memory";
 const DESCRIPTORS_OF: &str = "descriptors";
 const SERVERS: &str = "other servers";
 const SLOW: &str = "slow events";
-/// Days until a disk is full that leave no time to wait.
+/// The days until a disk is full that leave no time to wait.
 const DAYS_LEFT: f64 = 14.0;
-/// An operation that has waited so long waits for a database that is away or overwhelmed: a batch
-/// takes milliseconds.
+/// The age from which on a waiting operation means that the database is unavailable or overloaded:
+/// a batch takes milliseconds.
 const OLDEST: Duration = Duration::from_secs(2);
-/// Seconds that a good disk needs for far more than one commit.
+/// The seconds in which a good disk does far more than one commit.
 const STORE_SECONDS: f64 = 0.25;
 /// The share of a core from which on waiting grows faster than load.
 const BUSY: f64 = 0.8;
-/// One shard with so many times the load of the others is no chance, from this share of a core on.
+/// The factor of load over the other shards that is no coincidence, from this share of a core on.
 const LOPSIDED: f64 = 3.0;
 const LOPSIDED_FROM: f64 = 0.3;
-/// Seconds that people notice.
+/// The delay that users notice, in seconds.
 const DELIVERY_SECONDS: f64 = 0.2;
-/// Bytes that wait for sessions and are more than a few phones that sleep.
+/// The waiting bytes of sessions that are more than those of a few sleeping phones.
 const UNREAD_BYTES: usize = 16 << 20;
-/// With fewer sessions the process itself takes most of the memory.
+/// The number of sessions below which the process itself takes most of the memory.
 const MANY_SESSIONS: usize = 1000;
-/// Bytes for a session, ten times what an idle one with TLS takes, that are too many.
+/// The bytes per session that are too many: ten times those of an idle one with TLS.
 const SESSION_BYTES: u64 = 128 << 10;
-/// The share of the descriptors that leaves too few for a wave of clients.
+/// The share of used descriptors that leaves too few for a wave of clients.
 const DESCRIPTORS: f64 = 0.8;
-/// Servers that are named.
+/// The number of servers that are named.
 const NAMED: usize = 5;
-/// Slow events in ten minutes that are more than chance.
+/// The number of slow events in ten minutes that is no coincidence.
 const MANY_SLOW: usize = 20;
-/// Times in an hour that sessions are held back.
+/// The number of times in an hour that sessions are throttled.
 const MANY_THROTTLED: f64 = 100.0;
 
 #[cfg(test)]
@@ -404,7 +404,7 @@ mod tests {
         assert!(all(&healthy()).len() > 10, "and numbers say so");
     }
 
-    /// Each with what makes it so, and a part of the words.
+    /// Each case is a problem with a part of its text.
     #[test]
     fn what_is_wrong_is_said_with_its_number() {
         type Change = fn(&mut DoctorFacts);

@@ -26,7 +26,7 @@ use super::spool::{NextLines, Spool};
 use crate::ask::now_ms;
 use crate::https;
 
-/// The address of a program that hears of events, and how.
+/// The address of a program that gets events, and the terms.
 #[derive(Clone)]
 pub struct PostSettings {
     /// The address.
@@ -35,29 +35,29 @@ pub struct PostSettings {
     pub secret: String,
     /// PEM file of certificates to trust besides those that the machine trusts.
     pub trusted: Option<PathBuf>,
-    /// The folder for what waits.
+    /// The folder for waiting events.
     pub folder: PathBuf,
-    /// The bytes that may wait.
+    /// The most bytes of waiting events.
     pub spool_bytes: u64,
 }
 
 impl std::fmt::Debug for PostSettings {
-    /// Shows nothing of the secret.
+    /// Hides the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PostSettings").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
-/// Counts of what was posted.
+/// Counts of posted events.
 #[derive(Debug, Default)]
 pub struct PostCounts {
-    /// Events that were taken.
+    /// Events that were accepted.
     pub sent: AtomicU64,
     /// Batches that weren't.
     pub failures: AtomicU64,
-    /// Events that nobody will hear of: there was no room, or they came too fast.
+    /// Events that were lost: there was no room, or they came too fast.
     pub lost: AtomicU64,
-    /// Bytes that wait.
+    /// Bytes of waiting events.
     pub waiting: AtomicU64,
 }
 
@@ -86,20 +86,20 @@ pub(crate) async fn run(events: EventLog, settings: PostSettings, counts: Arc<Po
             return warn!(%error, folder = %settings.folder.display(), "events can't be saved, and aren't posted");
         }
     };
-    // Events from before this began are told, too.
+    // Events from before this start are included.
     Poster { told: 0, events, settings, counts, tls, spool: Some(spool), delay: None }.run().await;
 }
 
 struct Poster {
     events: EventLog,
-    /// The serial of the newest event that is in the spool.
+    /// The serial of the newest event in the spool.
     told: u64,
     settings: PostSettings,
     counts: Arc<PostCounts>,
     tls: TlsConnector,
-    /// Away only while it is used.
+    /// `None` only while it is being used.
     spool: Option<Spool>,
-    /// The time until the next try, after a failure.
+    /// The time until the next attempt, after a failure.
     delay: Option<Duration>,
 }
 
@@ -109,7 +109,7 @@ impl Poster {
             self.gather().await;
             let began = tokio::time::Instant::now();
             let is_all = self.post().await;
-            // While nobody takes them, events go to the spool as before.
+            // While they aren't accepted, events go to the spool as before.
             let until = match (is_all, self.delay) {
                 (true, _) => began,
                 (false, delay) => began + delay.unwrap_or_default(),
@@ -124,7 +124,7 @@ impl Poster {
         }
     }
 
-    /// Writes what has happened to the spool.
+    /// Writes new events to the spool.
     async fn gather(&mut self) {
         loop {
             let behind = std::future::poll_fn(|context| {
@@ -161,7 +161,7 @@ impl Poster {
         }
     }
 
-    /// Posts what waits. Returns whether all of it was taken.
+    /// Posts waiting events. Returns whether all of them were accepted.
     async fn post(&mut self) -> bool {
         loop {
             let next = match self.with_spool(|spool| spool.next(BATCH, BATCH_BYTES)).await {
@@ -206,7 +206,7 @@ impl Poster {
         https::post(&self.tls, &self.settings.url, headers, body, PATIENCE).await
     }
 
-    /// Does something with the spool, off this thread.
+    /// Uses the spool on another thread.
     async fn with_spool<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Spool) -> std::io::Result<T> + Send + 'static,
@@ -232,22 +232,22 @@ fn signature(secret: &str, unix_seconds: u64, body: &[u8]) -> String {
     format!("t={unix_seconds},v1={}", hex::encode(mac.finalize().into_bytes()))
 }
 
-/// Returns the folder for what waits, below the data folder.
+/// Returns the folder for waiting events, below the data folder.
 pub fn folder(data: &Path) -> PathBuf {
     data.join("events")
 }
 
 const SIGNATURE: HeaderName = HeaderName::from_static("rookery-signature");
-/// The time in which events are gathered before they are written and posted.
+/// The time in which events are collected before they are written and posted.
 const GATHERING: Duration = Duration::from_millis(200);
-/// Events that are written to the spool at a time.
+/// The number of events that are written to the spool at a time.
 const PORTION: usize = 500;
-/// Events of a batch, and their bytes.
+/// The most events of a batch, and their most bytes.
 pub(crate) const BATCH: usize = 100;
 const BATCH_BYTES: usize = 256 * 1024;
 /// The time for a batch.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The time until a batch that wasn't taken is posted again: at first, and at most.
+/// The time until a batch that wasn't accepted is posted again: at first, and at most.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
 

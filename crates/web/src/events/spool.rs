@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! - A written line is there after a crash, until it was accepted or the space is used up.
+//! - A written line survives a crash, until it was accepted or the space is used up.
 //! - An accepted line may be sent once more after a crash, but never out of order.
 //! - The files have a bounded size: the oldest is removed first, and its lines are counted.
 
@@ -12,18 +12,18 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The lines.
+/// The waiting lines.
 #[derive(Debug)]
 pub(super) struct Spool {
     folder: PathBuf,
     /// The numbers of the files, with their bytes, oldest first.
     files: Vec<(u64, u64)>,
-    /// The byte of the oldest file at which the next line begins.
+    /// The byte of the oldest file where the next line begins.
     taken: u64,
     most_bytes: u64,
 }
 
-/// The next lines.
+/// The next lines to post.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NextLines {
     pub lines: Vec<u8>,
@@ -33,7 +33,7 @@ pub(super) struct NextLines {
 }
 
 impl Spool {
-    /// Opens the files of a folder, which is made if there is none.
+    /// Opens the files in a folder, which is created if necessary.
     ///
     /// # Errors
     /// The error of the system.
@@ -59,16 +59,16 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Returns the bytes that wait.
+    /// Returns the bytes of waiting lines.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, bytes)| bytes).sum::<u64>().saturating_sub(self.taken)
     }
 
-    /// Writes lines behind those that wait, each with its end. Returns how many of the oldest had
-    /// to go for them.
+    /// Appends lines, each with its end. Returns how many of the oldest lines were removed for
+    /// them.
     ///
     /// # Errors
-    /// The error of the system: they are not there then.
+    /// The error of the system: then the lines are not stored.
     pub fn append(&mut self, lines: &[u8]) -> io::Result<usize> {
         let number = match self.files.last() {
             Some((number, bytes)) if *bytes < FILE_BYTES => *number,
@@ -77,7 +77,7 @@ impl Spool {
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(self.path(number))?;
         let before = file.metadata()?.len();
         if let Err(error) = file.write_all(lines).and_then(|()| file.sync_data()) {
-            // Half a line would be read together with the next one.
+            // Otherwise half a line would be read together with the next one.
             let _ = file.set_len(before);
             return Err(error);
         }
@@ -94,8 +94,8 @@ impl Spool {
         Ok(lost)
     }
 
-    /// Returns up to so many of the next lines, and bytes unless the first line has more; `None` if
-    /// there are none.
+    /// Returns the next lines within these limits, though at least one line; `None` if there are
+    /// none.
     ///
     /// # Errors
     /// The error of the system.
@@ -112,10 +112,10 @@ impl Spool {
         Ok((count > 0).then_some(NextLines { lines, count, file: *number, end }))
     }
 
-    /// Forgets the lines that [`Spool::next`] has returned.
+    /// Removes the lines that [`Spool::next`] has returned.
     ///
     /// # Errors
-    /// The error of the system; they may come once more then.
+    /// The error of the system; then they may be sent once more.
     pub fn take(&mut self, next: &NextLines) -> io::Result<()> {
         while self.files.len() > 1 && self.files[0].0 < next.file {
             self.drop_first()?;
@@ -136,7 +136,7 @@ impl Spool {
         self.mark()
     }
 
-    /// Notes how far the lines were taken.
+    /// Records how far the lines were taken.
     fn mark(&self) -> io::Result<()> {
         let Some((first, _)) = self.files.first() else { return Ok(()) };
         let (new, mark) = (self.folder.join("taken.new"), self.folder.join(TAKEN));
@@ -168,7 +168,7 @@ impl Spool {
     }
 }
 
-/// Cuts off what a crash has left of a line, and returns the bytes of the others.
+/// Removes the rest of a line that a crash has left, and returns the bytes of the others.
 fn whole(path: &Path) -> io::Result<u64> {
     let bytes = fs::read(path)?;
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at as u64 + 1);
@@ -178,9 +178,9 @@ fn whole(path: &Path) -> io::Result<u64> {
     Ok(whole)
 }
 
-/// The name of the file that says how far the lines were taken.
+/// The name of the file that records how far the lines were taken.
 const TAKEN: &str = "taken";
-/// Bytes from which on another file is begun.
+/// The size from which on another file is begun.
 const FILE_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]

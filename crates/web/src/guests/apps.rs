@@ -1,4 +1,4 @@
-//! Apps for chatting, by the visitor's device.
+//! Chat apps for the visitor's device.
 //!
 //! They are links to the sites of free, maintained clients; nothing is loaded from there.
 
@@ -18,11 +18,11 @@ pub(crate) enum AppDevice {
 }
 
 impl AppDevice {
-    /// Returns the device that a browser says it runs on.
+    /// Returns the device that a browser names.
     pub fn of(headers: &HeaderMap) -> Self {
         let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let has = |word: &str| agent.contains(word);
-        // Phones name the systems too that theirs came from.
+        // Phones also name the systems that theirs derive from.
         if has("Android") {
             Self::Android
         } else if has("iPhone") || has("iPad") {
@@ -36,7 +36,7 @@ impl AppDevice {
         }
     }
 
-    /// Returns whether it has a camera that reads codes, and is nothing to send them to.
+    /// Returns whether the device has the camera itself, so that a code to scan is pointless.
     pub fn is_phone(self) -> bool {
         matches!(self, Self::Android | Self::Ios)
     }
@@ -51,7 +51,7 @@ impl AppDevice {
         }
     }
 
-    /// Returns names and sites of apps, the one for beginners first.
+    /// Returns names and sites of apps, the easiest one first.
     fn apps(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Android => &[

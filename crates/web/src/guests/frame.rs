@@ -7,7 +7,7 @@ use crate::html::Html;
 use crate::language::Language;
 use crate::reply::{Body, reply};
 
-/// A page on its way to somebody.
+/// A page for a visitor.
 #[derive(Debug)]
 pub struct GuestFrame {
     /// The language of the page.
@@ -22,12 +22,12 @@ impl GuestFrame {
         self.language.words()
     }
 
-    /// Returns the page with this in its middle.
+    /// Returns the page with this content.
     pub fn response(&self, status: StatusCode, title: &str, main: &Html) -> Response<Body> {
         reply(status, "text/html; charset=utf-8", self.whole(title, main).into_text())
     }
 
-    /// Returns a page that says something, and leads to the first one.
+    /// Returns a page with a message, and a link to the first page.
     pub fn say(&self, status: StatusCode, title: &str, text: &str) -> Response<Body> {
         let main = Html::of(
             "<section class=\"card\"><h1>{}</h1><p>{}</p><p><a href=\"/\">{}</a></p></section>",
@@ -57,7 +57,7 @@ impl GuestFrame {
     }
 }
 
-/// Returns a moment, which the script writes as the reader's clock has it.
+/// Returns a time, which the script shows in the reader's time zone.
 pub fn time(unix_ms: u64) -> Html {
     let stamp = rookery_base::date::timestamp(unix_ms);
     let shown = stamp.replace('T', " ").trim_end_matches('Z').to_owned();
@@ -65,17 +65,17 @@ pub fn time(unix_ms: u64) -> Html {
     Html::of("<time datetime=\"{}\">{} UTC</time>", &[&stamp, &minutes])
 }
 
-/// A field of a form, with what was wrong in it.
+/// A field of a form, with the mistake in it.
 pub struct GuestField<'a> {
     /// Its name in the form, from which its ids are made.
     pub name: &'static str,
     /// The text above it.
     pub label: &'a str,
-    /// The rule that holds for it, with its `{}` filled.
+    /// The rule for it, with its `{}` filled.
     pub rule: Option<Html>,
-    /// The fault in what was sent, likewise.
+    /// The mistake in the input, likewise.
     pub fault: Option<Html>,
-    /// The content that it begins with.
+    /// Its initial content.
     pub value: &'a str,
     /// True if it can't be changed.
     pub is_fixed: bool,
@@ -84,7 +84,7 @@ pub struct GuestField<'a> {
 }
 
 impl GuestField<'_> {
-    /// Returns it. `is_first` has the page begin there.
+    /// Returns the field as HTML. With `is_first`, the page has its focus there.
     pub fn html(&self, is_first: bool) -> Html {
         let name = self.name;
         let mut html = Html::of("<div class=\"field\"><label for=\"{}\">{}</label>", &[&name, &self.label]);
@@ -135,10 +135,10 @@ impl GuestField<'_> {
     }
 }
 
-/// Characters of a password.
+/// The most characters of a password.
 pub const MAX_PASSWORD: usize = 1023;
 /// The style of all pages.
 pub const STYLE: &str = concat!(include_str!("../palette.css"), include_str!("style.css"));
-/// The script: times as the reader's clock has them, passwords that can be shown. Nothing depends
+/// The script: it shows times in the reader's zone, and passwords on request. Nothing depends
 /// on it.
 pub const SCRIPT: &str = include_str!("script.js");

@@ -14,7 +14,7 @@ use crate::language::Language;
 use crate::proxy::Origin;
 use crate::reply::{Body, text};
 
-/// A request of somebody.
+/// A visitor's request.
 pub struct WebGuest {
     pub shared: Arc<WebShared>,
     pub origin: Origin,
@@ -22,17 +22,17 @@ pub struct WebGuest {
     pub host: Option<String>,
     pub language: Language,
     pub device: AppDevice,
-    /// True if the admin page is for their address.
+    /// True if the visitor's network may use the admin page.
     pub may_administer: bool,
 }
 
 impl WebGuest {
-    /// Returns the texts of their language.
+    /// Returns the texts of the visitor's language.
     pub fn words(&self) -> &'static Words {
         self.language.words()
     }
 
-    /// Returns the domain under whose name they came, or the first one.
+    /// Returns the domain whose name the request has, or the first one.
     pub fn domain(&self) -> String {
         let settings = self.shared.settings();
         let named = settings.domains.iter().find(|domain| self.host.as_ref() == Some(domain));
@@ -45,12 +45,12 @@ impl WebGuest {
         GuestFrame { language: self.language, server: title.unwrap_or_else(|| domain.to_owned()) }
     }
 
-    /// Returns a page that says something and no more.
+    /// Returns a page with just a message.
     pub fn say(&self, status: StatusCode, title: &str, text: &str) -> Response<Body> {
         self.frame(&self.domain()).say(status, title, text)
     }
 
-    /// Returns the page for those who tried too much, if they did.
+    /// Returns the page for visitors with too many attempts, if this is one.
     pub fn held_back(&self) -> Option<Response<Body>> {
         let wait_ms = self.shared.door.gate().guesses().wait_ms(self.origin.address.ip(), now_ms())?;
         let words = self.words();
@@ -59,12 +59,12 @@ impl WebGuest {
         Some(page)
     }
 
-    /// Counts something that was tried in vain.
+    /// Counts a failed attempt.
     pub fn missed(&self) {
         self.shared.door.missed(self.origin.address.ip(), now_ms());
     }
 
-    /// Returns the page for when the server failed; the log has the reason.
+    /// Returns the page for a failure of the server; the log has the reason.
     pub fn failed(&self, cause: &dyn std::fmt::Display) -> Response<Body> {
         tracing::error!(%cause, "a page for guests failed");
         let words = self.words();
@@ -72,7 +72,7 @@ impl WebGuest {
     }
 }
 
-/// Leads to another address, which has nothing in it that a header can't have.
+/// Redirects to another address, which must be valid in a header.
 pub fn lead(status: StatusCode, address: &str) -> Response<Body> {
     let mut response = text(status, "see there");
     if let Ok(location) = HeaderValue::from_str(address) {

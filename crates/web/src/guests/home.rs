@@ -7,7 +7,7 @@ use super::guest::{ACCOUNT, WebGuest};
 use crate::html::Html;
 use crate::reply::Body;
 
-/// Returns the first page of the server, for people without a client.
+/// Returns the first page of the server, for visitors without a client.
 pub async fn page(guest: &WebGuest) -> Response<Body> {
     let (domain, words) = (guest.domain(), guest.words());
     let frame = guest.frame(&domain);
@@ -24,7 +24,7 @@ pub async fn page(guest: &WebGuest) -> Response<Body> {
     frame.response(StatusCode::OK, &domain, &main)
 }
 
-/// Returns the way to the chat page, if it is there.
+/// Returns the link to the chat page, if it is available.
 pub async fn chat_button(guest: &WebGuest) -> Html {
     match guest.shared.settings().chat && guest.shared.chat.is_installed().await {
         true => Html::of("<a class=\"button\" href=\"/chat\">{}</a>", &[&guest.words().open_chat]),

@@ -16,7 +16,7 @@ use crate::form::value;
 use crate::html::Html;
 use crate::reply::Body;
 
-/// The purpose of a link, as its path says it.
+/// The purpose of a link, which its path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuestPurpose {
     Account,
@@ -24,7 +24,7 @@ pub enum GuestPurpose {
 }
 
 impl GuestPurpose {
-    /// Returns the purpose and the token of a path; `None` if it is no link's.
+    /// Returns the purpose and the token in a path; `None` if it isn't a link's.
     pub fn of_path(path: &str) -> Option<(Self, &str)> {
         [(Self::Account, "/invite/"), (Self::Password, "/reset/")]
             .into_iter()
@@ -46,7 +46,7 @@ impl GuestPurpose {
     }
 }
 
-/// The faults in a form that was sent.
+/// The mistakes in a form.
 #[derive(Debug, Default)]
 struct Faults {
     name: Option<Html>,
@@ -65,7 +65,7 @@ pub async fn page(guest: &WebGuest, purpose: GuestPurpose, token: &str) -> Respo
     }
 }
 
-/// Takes the form of a link that somebody has filled in.
+/// Handles the form of a link.
 pub async fn take(guest: &WebGuest, purpose: GuestPurpose, token: &str, given: &[(String, String)]) -> Response<Body> {
     let invitation = match find(guest, token).await {
         Ok(found) if GuestPurpose::of(&found) == purpose => found,
@@ -102,7 +102,7 @@ pub async fn take(guest: &WebGuest, purpose: GuestPurpose, token: &str, given: &
     }
 }
 
-/// Finds the invitation of a token that is good.
+/// Finds the invitation of a valid token.
 async fn find(guest: &WebGuest, token: &str) -> Result<Invitation, Box<Response<Body>>> {
     if let Some(held_back) = guest.held_back() {
         return Err(Box::new(held_back));
@@ -153,7 +153,7 @@ fn read(
     }
     match account {
         Ok(account) if faults.password.is_none() && faults.again.is_none() => Ok(Registration {
-            // The one who made the link has let them in.
+            // The creator of the link has approved the account already.
             waits: false,
             account,
             password: password.to_owned(),
@@ -164,7 +164,7 @@ fn read(
     }
 }
 
-/// Returns the characters that a new password of a domain needs.
+/// Returns the fewest characters of a new password in a domain.
 fn least(guest: &WebGuest, domain: &str) -> u64 {
     let settings = guest.shared.settings();
     let domain = settings.hub.domains.iter().find(|found| found.name == domain);
@@ -214,7 +214,7 @@ fn show(guest: &WebGuest, invitation: &Invitation, status: StatusCode, name: &st
     frame.response(status, &title, &main)
 }
 
-/// Says who invites, or for which account a password is set.
+/// Returns the introduction: the inviter, or the account whose password is set.
 fn introduced(guest: &WebGuest, invitation: &Invitation) -> Html {
     let words = guest.words();
     match (GuestPurpose::of(invitation), &invitation.owner) {
@@ -253,7 +253,7 @@ fn form(guest: &WebGuest, invitation: &Invitation, name: &str, faults: Faults) -
             GuestField { name: "name", label: words.name, rule, fault, value, is_fixed: fixed.is_some(), least: None };
         html.push(&field.html(!password_begins));
     } else if let Some(account) = &invitation.owner {
-        // For programs that keep passwords.
+        // For password managers.
         html.add("<input name=\"account\" autocomplete=\"username\" value=\"{}\" readonly hidden>", &[account]);
     }
     let label = if names_free { words.password } else { words.new_password };

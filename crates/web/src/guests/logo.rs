@@ -10,7 +10,7 @@ use tracing::warn;
 
 use crate::reply::{Body, reply};
 
-/// Returns the media type of a picture, by the end of its name; `None` if browsers may not show it.
+/// Returns the media type of a picture by its file name; `None` if browsers may not show it.
 pub fn picture_type(file: &Path) -> Option<&'static str> {
     match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "svg" => Some("image/svg+xml"),
@@ -21,7 +21,7 @@ pub fn picture_type(file: &Path) -> Option<&'static str> {
     }
 }
 
-/// Returns the picture in a file; our own if there is none, or it can't be read.
+/// Returns the picture in a file; the built-in one if there is none or it can't be read.
 pub async fn picture(file: Option<PathBuf>) -> Response<Body> {
     let own = || reply(StatusCode::OK, "image/svg+xml", OWN);
     let Some((file, kind)) = file.and_then(|file| Some((file.clone(), picture_type(&file)?))) else { return own() };
@@ -45,9 +45,9 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Our own.
+/// The built-in picture.
 const OWN: &str = include_str!("icon.svg");
-/// Bytes of a picture.
+/// The most bytes of a picture.
 const MOST_BYTES: u64 = 1024 * 1024;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use qrcode::{Color, EcLevel, QrCode};
 
 use crate::html::Html;
 
-/// Returns a code of a text, described by `label` for those who don't see it; `None` if the text is
+/// Returns a code of a text, with `label` as the alternative text; `None` if the text is
 /// longer than a code can be.
 pub fn code(text: &str, label: &str) -> Option<Html> {
     let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
@@ -17,7 +17,7 @@ pub fn code(text: &str, label: &str) -> Option<Html> {
     let size = width + 2 * QUIET;
     let mut html =
         Html::of("<svg class=\"qr\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {}\">", &[&label, &size, &size]);
-    // Readers want dark on light, whatever the page is.
+    // Readers need dark on light, whatever the page's colours are.
     html.add(
         "<rect width=\"{}\" height=\"{}\" fill=\"#fff\"/><path fill=\"#000\" d=\"{}\"/></svg>",
         &[&size, &size, &path],
@@ -25,7 +25,7 @@ pub fn code(text: &str, label: &str) -> Option<Html> {
     Some(html)
 }
 
-/// Light modules around a code (§6.3.8).
+/// The light modules around a code (§6.3.8).
 const QUIET: usize = 4;
 
 #[cfg(test)]

@@ -10,14 +10,14 @@ use crate::form::{encode, value};
 use crate::html::Html;
 use crate::reply::Body;
 
-/// Returns the path of the page about an account that was made, or whose password was set.
+/// Returns the path of the page about a new account, or one whose password was set.
 pub fn path(account: &Jid, is_new: bool) -> String {
     let about = if is_new { "new" } else { "password" };
     format!("{READY}?account={}&about={about}", encode(account.as_str()))
 }
 
-/// Returns the page. It says nothing that its address doesn't have: whether there is such an
-/// account, nobody learns from it.
+/// Returns the page. It shows nothing beyond its address, so it doesn't reveal whether the account
+/// exists.
 pub async fn page(guest: &WebGuest, query: &[(String, String)]) -> Response<Body> {
     let is_ours = |jid: &Jid| guest.shared.settings().domains.iter().any(|domain| domain == jid.domain());
     let account = Jid::parse(value(query, "account")).ok().filter(|jid| jid.local().is_some() && is_ours(jid));
@@ -44,7 +44,7 @@ pub async fn page(guest: &WebGuest, query: &[(String, String)]) -> Response<Body
     guest.frame(account.domain()).response(StatusCode::OK, title, &main)
 }
 
-/// Returns the code of an address, for going on with a phone.
+/// Returns the QR code of an address, to continue on a phone.
 pub fn on_phone(guest: &WebGuest, address: &str) -> Html {
     let words = guest.words();
     let label = Html::of(words.qr_label, &[&address]).into_text();

@@ -1,7 +1,7 @@
 //! The texts of the pages, in four languages.
 //!
-//! The table has every text in all of them, so that none can be forgotten: the compiler requires
-//! four. A text may have `{}`, which is filled; it has no characters that are special in HTML.
+//! The table has every text in all of them, so none can be forgotten: the compiler requires four. A
+//! text may have `{}`, which is filled; it has no characters that are special in HTML.
 
 use crate::language::Language;
 

@@ -6,7 +6,7 @@ use rookery_observe::cluster::{ClusterSeen, JournalSeen, NodeCount, NodeSeen};
 
 use super::{COUNTER, GAUGE, MetricPage, label};
 
-/// Writes what this process sees of its cluster.
+/// Writes this process's view of its cluster.
 pub(super) fn write(page: &mut MetricPage, seen: &ClusterSeen) {
     let help = "1 while the Redis that carries what nodes tell each other can be reached.";
     page.one("rookery_cluster_redis_up", GAUGE, help, "", u8::from(seen.has_redis));
@@ -30,7 +30,7 @@ pub(super) fn write(page: &mut MetricPage, seen: &ClusterSeen) {
     counts(page, seen);
 }
 
-/// Writes how it is with the journal of this process.
+/// Writes the state of this process's journal.
 fn journal(page: &mut MetricPage, seen: &JournalSeen) {
     let help = "1 while Redis takes what other nodes need to go on with the sessions and rooms of this one if it dies.";
     page.one("rookery_cluster_journal_kept", GAUGE, help, "", u8::from(seen.is_kept));
@@ -64,13 +64,13 @@ fn counts(page: &mut MetricPage, seen: &ClusterSeen) {
     }
 }
 
-/// Returns one number of a count.
+/// A function that returns one number of a count.
 type CountedValue = fn(&NodeCount) -> u64;
 
-/// The place of the first node that isn't this one.
+/// The index of the first node other than this one.
 const OTHERS: usize = 1;
 
-/// Returns a cluster with something to count.
+/// Returns a cluster with non-zero counts.
 #[cfg(test)]
 pub(super) fn of_two_nodes() -> ClusterSeen {
     let count = |letters| NodeCount { letters, entries: letters / 2, bytes: letters * 100 };

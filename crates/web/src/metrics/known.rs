@@ -11,8 +11,8 @@ use rookery_sasl::{Mechanism, TokenMechanism};
 /// Counts by two labels.
 pub type PairCounts = BTreeMap<(&'static str, &'static str), u64>;
 
-/// Returns the logins by mechanism and outcome. Of the outcomes that are conditions of RFC 6120
-/// §6.5 the one of wrong passwords is there from the start.
+/// Returns the logins by mechanism and outcome. Of the conditions of RFC 6120 §6.5, only that of
+/// wrong passwords exists from the start.
 pub fn authentications(counters: &Counters) -> PairCounts {
     let named = Mechanism::ALL.into_iter().chain([Mechanism::OAuthBearer, Mechanism::Anonymous]).map(Mechanism::name);
     let mechanisms = named.chain(TokenMechanism::ALL.map(TokenMechanism::name));
@@ -20,14 +20,14 @@ pub fn authentications(counters: &Counters) -> PairCounts {
     known.map(|known| (known, 0)).chain(counters.authentications.iter()).collect()
 }
 
-/// Returns the handshakes of TLS by what they were for and whether an earlier session went on.
+/// Returns the TLS handshakes by purpose, and by whether an earlier session was resumed.
 pub fn tls_sessions(counters: &Counters) -> PairCounts {
     let known =
         ["xmpp", "s2s_in", "s2s_out"].into_iter().flat_map(|protocol| [(protocol, "full"), (protocol, "resumed")]);
     known.map(|known| (known, 0)).chain(counters.sessions.iter()).collect()
 }
 
-/// Returns the times of these handshakes.
+/// Returns the durations of these handshakes.
 pub fn handshakes(counters: &Counters) -> NamedHistograms {
     with_names(&["xmpp"], &counters.handshakes)
 }
@@ -53,8 +53,7 @@ fn with_names(names: &[&'static str], counted: &NamedHistograms) -> NamedHistogr
     all
 }
 
-/// The statuses that the web front gives in the ordinary course of things, and those that tell of
-/// trouble.
+/// The statuses that the web front usually returns, and those that show trouble.
 const STATUSES: [StatusCode; 18] = [
     StatusCode::SWITCHING_PROTOCOLS,
     StatusCode::OK,

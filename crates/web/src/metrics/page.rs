@@ -8,11 +8,11 @@ use rookery_observe::Histogram;
 pub(super) struct BucketBounds {
     first: u32,
     last: u32,
-    /// The counted amount that makes one unit as shown.
+    /// The counted amount that makes one displayed unit.
     per: f64,
 }
 
-/// A page of samples, each family behind its head.
+/// A page of samples, with the head of each family before its samples.
 #[derive(Default)]
 pub(super) struct MetricPage(pub(super) String);
 
@@ -23,8 +23,8 @@ impl MetricPage {
         self.line(name, labels, value);
     }
 
-    /// Writes the samples of a histogram, always with the same bounds: every second of those that
-    /// are counted.
+    /// Writes the samples of a histogram, always with the same bounds: every second one of those
+    /// counted.
     pub(super) fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram, unit: &BucketBounds) {
         let (count, comma) = (histogram.count(), if labels.is_empty() { "" } else { "," });
         let is_shown = |bound: u64| {
@@ -54,7 +54,7 @@ impl MetricPage {
     }
 }
 
-/// Returns a label's value as it is written.
+/// Returns a label's value, escaped.
 pub(super) fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -62,7 +62,7 @@ pub(super) fn label(text: &str) -> String {
 pub(super) const COUNTER: &str = "counter";
 pub(super) const GAUGE: &str = "gauge";
 pub(super) const HISTOGRAM: &str = "histogram";
-/// From a microsecond to 17 seconds, counted in nanoseconds.
+/// From a microsecond to 17 seconds, in nanoseconds.
 pub(super) const SECONDS: BucketBounds = BucketBounds { first: 10, last: 34, per: 1e9 };
 /// From 64 bytes to 64 MiB.
 pub(super) const BYTES: BucketBounds = BucketBounds { first: 6, last: 26, per: 1.0 };

@@ -1,5 +1,5 @@
-//! Metrics of where the time goes: the stages of stanzas and of multicasts, and what was told a
-//! collector of traces.
+//! Metrics of times by stage, of stanzas and of multicasts, and of the spans for a collector of
+//! traces.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use rookery_shard::ShardCensus;
 use super::page::{COUNTER, MetricPage, label};
 use crate::traces::TraceCounts;
 
-/// Writes where the time of all stanzas goes.
+/// Writes the times of all stanzas by stage.
 pub(super) fn stanzas(page: &mut MetricPage, census: &ShardCensus) {
     let taken = |stage: StanzaStage| (label(stage.name()), census.counters.path.estimate(stage));
     let (calls, seconds) = ("rookery_stage_calls_total", "rookery_stage_seconds_total");
@@ -31,7 +31,7 @@ pub(super) fn stanzas(page: &mut MetricPage, census: &ShardCensus) {
     }
 }
 
-/// Writes where the time of stanzas with many recipients goes; nothing while `profile` is off.
+/// Writes the times of stanzas with many recipients by stage; nothing while `profile` is off.
 pub(super) fn multicasts(page: &mut MetricPage, census: &ShardCensus) {
     let taken = |stage: MulticastStage| (label(stage.name()), census.counters.stages.of(stage));
     let (calls, seconds) = ("rookery_multicast_stage_calls_total", "rookery_multicast_stage_seconds_total");
@@ -45,7 +45,7 @@ pub(super) fn multicasts(page: &mut MetricPage, census: &ShardCensus) {
     }
 }
 
-/// Writes what was told a collector of traces.
+/// Writes the counts of spans for a collector of traces.
 pub(super) fn traces(page: &mut MetricPage, counts: &TraceCounts) {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     page.one(

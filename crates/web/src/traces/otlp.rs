@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 pub(super) struct TraceBatch {
     /// Its body.
     pub body: Bytes,
-    /// The spans in it.
+    /// The number of spans in it.
     pub spans: u64,
 }
 
-/// Returns the request that has these; `None` if there are none.
+/// Returns the request with these spans; `None` if there are none.
 pub(super) fn batch(node: &str, collected: &CollectedSpans, slow: &[SlowEvent]) -> Option<TraceBatch> {
     let mut spans = Vec::new();
     for tick in &collected.ticks {
@@ -45,8 +45,8 @@ pub(super) fn batch(node: &str, collected: &CollectedSpans, slow: &[SlowEvent]) 
     Some(TraceBatch { body: request.to_string().into(), spans: count })
 }
 
-/// Adds the spans of a tick: its own, those of its stanzas below it, and those of stages below the
-/// stanza that they worked for, or the tick.
+/// Adds the spans of a tick: its own, those of its stanzas below it, and those of stages below
+/// their stanza, or the tick.
 fn tick_spans(tick: &RecordedTick, spans: &mut Vec<Value>) {
     let Some(trace) = id::<16>() else { return };
     let Some(root) = id::<8>() else { return };
@@ -120,7 +120,7 @@ fn nanoseconds(unix: Duration) -> String {
     unix.as_nanos().to_string()
 }
 
-/// Returns an id of so many random bytes, in hexadecimal; `None` if the system gives none.
+/// Returns a random id of this many bytes, in hexadecimal; `None` if the system provides none.
 fn id<const BYTES: usize>() -> Option<String> {
     let mut bytes = [0; BYTES];
     chance::fill(&mut bytes).ok()?;

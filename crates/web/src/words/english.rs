@@ -2,7 +2,7 @@
 
 use super::AdminWords;
 
-/// All of them.
+/// All texts.
 pub const ENGLISH: AdminWords = AdminWords {
     // The frame of all pages.
     skip: "Skip to the content",
@@ -30,7 +30,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     more: "More",
     back: "Back",
     not_found: "Not found",
-    // What forms and pages refuse.
+    // Refusals of forms and pages.
     no_such_page: "there is no such page",
     no_such_domain: "there is no such domain",
     no_such_address: "there is no such address",
@@ -105,7 +105,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     line_bytes: "bytes",
     line_bytes_a_session: "bytes per session",
     profile_hint: "Set `profile = true` to measure where stanzas with many recipients spend their time.",
-    // What is to be done.
+    // Tasks for the operator.
     disk_nearly_full: "The disk is nearly full: {} of {} free. Make room on it.",
     disk_full: "The disk is full: {} of {} free. Make room on it.",
     certificate_ended: "The certificate of {} has expired: clients refuse to connect. Renew it.",

@@ -2,7 +2,7 @@
 
 use super::AdminWords;
 
-/// All of them.
+/// All texts.
 pub const FRENCH: AdminWords = AdminWords {
     // The frame of all pages.
     skip: "Aller au contenu",
@@ -30,7 +30,7 @@ pub const FRENCH: AdminWords = AdminWords {
     more: "Suite",
     back: "Retour",
     not_found: "Introuvable",
-    // What forms and pages refuse.
+    // Refusals of forms and pages.
     no_such_page: "cette page n’existe pas",
     no_such_domain: "ce domaine n’existe pas",
     no_such_address: "cette adresse n’existe pas",
@@ -105,7 +105,7 @@ pub const FRENCH: AdminWords = AdminWords {
     line_bytes: "octets",
     line_bytes_a_session: "octets par session",
     profile_hint: "Le temps des stanzas à nombreux destinataires est mesuré tant que `profile = true` est défini.",
-    // What is to be done.
+    // Tasks for the operator.
     disk_nearly_full: "Le disque est presque plein : {} libres sur {}. Faites-y de la place.",
     disk_full: "Le disque est plein : {} libres sur {}. Faites-y de la place.",
     certificate_ended: "Le certificat de {} a expiré : les clients refusent de se connecter. Renouvelez-le.",

@@ -2,7 +2,7 @@
 
 use super::AdminWords;
 
-/// All of them.
+/// All texts.
 pub const GERMAN: AdminWords = AdminWords {
     // The frame of all pages.
     skip: "Zum Inhalt springen",
@@ -30,7 +30,7 @@ pub const GERMAN: AdminWords = AdminWords {
     more: "Weiter",
     back: "Zurück",
     not_found: "Nicht gefunden",
-    // What forms and pages refuse.
+    // Refusals of forms and pages.
     no_such_page: "diese Seite gibt es nicht",
     no_such_domain: "diese Domain gibt es nicht",
     no_such_address: "diese Adresse gibt es nicht",
@@ -106,7 +106,7 @@ pub const GERMAN: AdminWords = AdminWords {
     line_bytes_a_session: "Bytes je Sitzung",
     profile_hint: "Wohin die Zeit von Stanzas mit vielen Empfängern geht, wird gemessen, solange `profile = true` gesetzt \
              ist.",
-    // What is to be done.
+    // Tasks for the operator.
     disk_nearly_full: "Die Platte ist fast voll: {} von {} frei. Schaff Platz darauf.",
     disk_full: "Die Platte ist voll: {} von {} frei. Schaff Platz darauf.",
     certificate_ended: "Das Zertifikat von {} ist abgelaufen: Clients verbinden sich nicht mehr. Erneuere es.",

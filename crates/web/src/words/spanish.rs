@@ -2,7 +2,7 @@
 
 use super::AdminWords;
 
-/// All of them.
+/// All texts.
 pub const SPANISH: AdminWords = AdminWords {
     // The frame of all pages.
     skip: "Ir al contenido",
@@ -30,7 +30,7 @@ pub const SPANISH: AdminWords = AdminWords {
     more: "Más",
     back: "Atrás",
     not_found: "No encontrado",
-    // What forms and pages refuse.
+    // Refusals of forms and pages.
     no_such_page: "no existe esta página",
     no_such_domain: "no existe este dominio",
     no_such_address: "no existe esta dirección",
@@ -106,7 +106,7 @@ pub const SPANISH: AdminWords = AdminWords {
     line_bytes_a_session: "bytes por sesión",
     profile_hint: "En qué se va el tiempo de las stanzas con muchos destinatarios se mide mientras `profile = true` esté \
              puesto.",
-    // What is to be done.
+    // Tasks for the operator.
     disk_nearly_full: "El disco está casi lleno: {} libres de {}. Haz sitio en él.",
     disk_full: "El disco está lleno: {} libres de {}. Haz sitio en él.",
     certificate_ended: "El certificado de {} ha caducado: los clientes se niegan a conectarse. Renuévalo.",

@@ -10,7 +10,7 @@ use crate::api::given::{
 };
 use crate::api::{contacts, invitations, rooms, sessions, users};
 
-/// Those on rooms and users.
+/// The operations on rooms and users.
 pub(super) const OPERATIONS: &[ApiOperation] = &[
     ApiOperation {
         method: "PATCH",

@@ -10,7 +10,7 @@ use crate::api::given::{
 };
 use crate::api::{domains, invitations, messages, reports, rooms, sessions, users};
 
-/// Those on domains.
+/// The operations on domains.
 pub(super) const OPERATIONS: &[ApiOperation] = &[
     ApiOperation {
         method: "GET",

@@ -6,7 +6,7 @@ use super::{ApiOperation, ResponseContent};
 use crate::api::given::LIMIT;
 use crate::api::{doctor, domains, events, profile, readings, server, slow, top};
 
-/// Those on the server.
+/// The operations on the server.
 pub(super) const OPERATIONS: &[ApiOperation] = &[
     ApiOperation {
         method: "GET",
