@@ -32,8 +32,8 @@ fn links(bencher: Bencher<'_, '_>, recipients: u32) {
     });
 }
 
-/// Measures the first half of it: a copy into each outbox. (Emptying them is not counted, so their
-/// queues are: they are new each time.)
+/// Measures the first half of that: a copy into each outbox. (Emptying them isn't measured, so
+/// their queues are included: each starts empty.)
 #[divan::bench(args = RECIPIENTS)]
 fn push_only(bencher: Bencher<'_, '_>, recipients: u32) {
     let packet = packet();
@@ -45,7 +45,7 @@ fn push_only(bencher: Bencher<'_, '_>, recipients: u32) {
     );
 }
 
-/// Measures eight packets for each link before one flush, as a busy room has it; counted per copy.
+/// Measures eight packets for each link before one flush, as in a busy room; counted per copy.
 #[divan::bench(args = RECIPIENTS)]
 fn links_8_packets(bencher: Bencher<'_, '_>, recipients: u32) {
     let (mut outboxes, packet, mut out) = (outboxes(recipients), packet(), Vec::with_capacity(1 << 16));
@@ -57,7 +57,7 @@ fn links_8_packets(bencher: Bencher<'_, '_>, recipients: u32) {
     });
 }
 
-/// Measures presence of an account to contacts who are all here: scan, audience, look-up of each,
+/// Measures presence of an account to contacts on the same shard: scan, audience, look-up of each,
 /// queue, render.
 #[divan::bench(args = RECIPIENTS)]
 fn presence(bencher: Bencher<'_, '_>, recipients: u32) {
@@ -76,8 +76,8 @@ fn world_of(contacts: u32) -> World {
     let mut out = Vec::new();
     for number in (0..=contacts).rev() {
         if number == 0 {
-            // Only the rosters: everybody else's are left out, or making this world would take
-            // longer than measuring it.
+            // Only this roster is needed: with all others, making this world would take longer than
+            // measuring it.
             world.stores.rosters = all.stores.rosters.clone();
         }
         let account = Jid::parse(&chat::account(number as usize, DOMAIN)).expect("an address");

@@ -23,7 +23,7 @@ use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
 
-/// As the server has it: what an allocator rounds up belongs to the measurement.
+/// The server's allocator: its rounding belongs to the measurement.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -31,8 +31,8 @@ fn main() -> BenchOutcome<()> {
     let mut report = FigureReport::new("million");
     let tls_sessions = setting("ROOKERY_BENCH_TLS_SESSIONS", 20_000);
     let tls = ClientSettings::trusting_anyone(Newest::Tls13, &[], false)?;
-    // Small things first: what they leave behind in the allocator is reused by the large ones, not
-    // the other way round.
+    // Small sizes come first: the memory that they leave in the allocator is reused by the large
+    // ones, not the other way round.
     let plain = measure(tls_sessions, 50, None)?;
     report.add(format!("plain, {tls_sessions} sessions"), plain.bytes, "bytes/session", "");
     let with_tls = measure(tls_sessions, 50, Some(tls))?;
@@ -88,7 +88,7 @@ fn measure(sessions: usize, contacts: usize, tls: Option<ClientSettings>) -> Ben
     let cpu = Cpu::of(pid)?.since(&before);
     assert_eq!(network.sessions(), sessions, "every session lives");
     Ok(Measured {
-        // The first steps pay for what is there once.
+        // The first steps include one-time costs.
         bytes: slope(points.get(STEPS / 5..).unwrap_or_default()),
         total: points.last().map_or(0.0, |point| point.1),
         seconds: start.elapsed().as_secs_f64(),
@@ -97,7 +97,7 @@ fn measure(sessions: usize, contacts: usize, tls: Option<ClientSettings>) -> Ben
     })
 }
 
-/// Logins at the same time: a tick has as many stanzas to work off.
+/// Logins at the same time: the number of stanzas in a tick.
 const AT_ONCE: usize = 100;
-/// Points of the line whose slope is the result.
+/// The points of the line whose slope is the result.
 const STEPS: usize = 10;

@@ -1,8 +1,8 @@
 //! Measures user-space time and allocations of one routed chat stanza: `cargo bench -p
 //! rookery-bench --bench route`.
 //!
-//! Scan, look up, stamp, queue, render. The kernel's part, which is many times more, is in
-//! `sockets`.
+//! The steps are scanning, look-up, stamping, queueing and rendering. The kernel's part, which is
+//! many times more, is in `sockets`.
 
 use std::sync::Arc;
 

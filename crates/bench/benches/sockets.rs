@@ -51,9 +51,9 @@ fn main() -> BenchOutcome<()> {
 
 /// The server that is measured.
 enum SocketSubject {
-    /// A server that somebody else has started.
+    /// A server that is running already.
     Given(MeasuredServer),
-    /// Our own: a fresh one for each measurement.
+    /// Our own: a new one for each measurement.
     Ours(std::path::PathBuf),
 }
 
@@ -149,7 +149,7 @@ fn idle(subject: &SocketSubject) -> BenchOutcome<()> {
         let target = target(&server, mechanism, tls)?;
         let found = match idle::measure(&server, target, sessions / 9..=sessions) {
             Ok(found) => found,
-            // Another server may not know the mechanism.
+            // Another server may not support the mechanism.
             Err(error) => {
                 println!("{name} is left out: {error}");
                 continue;

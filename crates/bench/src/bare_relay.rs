@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, epoll, poll};
 
 use crate::BenchOutcome;
 
-/// The first argument of an executable that shall be a relay; the second is the number of pairs.
+/// The first argument of an executable that is to be a relay; the second is the number of pairs.
 pub const ARGUMENT: &str = "--relay";
 
 /// A relay in a child process; killed when dropped.
@@ -54,7 +54,7 @@ impl Drop for BareRelay {
     }
 }
 
-/// Serves as a relay, if the arguments of this process say so: then it doesn't come back before a
+/// Serves as a relay, if the arguments of this process say so: then it returns only when a
 /// connection is closed.
 ///
 /// # Errors
@@ -72,11 +72,11 @@ pub fn be_one_if_told() -> BenchOutcome<bool> {
 struct RelayEnd {
     socket: Arc<TcpStream>,
     peer: Arc<TcpStream>,
-    /// The beginning of a line.
+    /// The beginning of an unfinished line.
     carry: Vec<u8>,
 }
 
-/// Serves as a relay for so many pairs: prints its address, and comes back when a connection is
+/// Serves as a relay for this number of pairs: prints its address, and returns when a connection is
 /// closed.
 ///
 /// # Errors
@@ -165,12 +165,12 @@ impl RelayEnd {
     }
 }
 
-/// Writes everything; waits, which doesn't happen with the few messages that a pair has on its way.
+/// Writes everything, waiting if necessary, which doesn't happen with a pair's few messages.
 fn write(mut socket: &TcpStream, mut bytes: &[u8]) -> BenchOutcome<()> {
     while !bytes.is_empty() {
         match socket.write(bytes) {
             Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
-            // The benchmark is over: the next read tells.
+            // The benchmark is over, as the next read shows.
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 poll(&mut [PollFd::new(socket, PollFlags::OUT)], None)?;

@@ -1,6 +1,6 @@
 //! The stanzas that benchmarks send.
 
-/// Returns the address of the account with this number: as long as addresses are in real life.
+/// Returns the address of the account with this number: of a realistic length.
 pub fn account(number: usize, domain: &str) -> String {
     format!("{}@{domain}", local(number))
 }
@@ -11,8 +11,8 @@ pub fn local(number: usize) -> String {
 }
 
 /// Returns a chat message as a client sends it, of [`BYTES`] bytes if the addresses leave room:
-/// body with an entity, chat state, receipt request. The same shape as the 288-byte stanza that the
-/// scanner is measured with.
+/// body with an entity, chat state, receipt request. It has the form of the 288-byte stanza in the
+/// scanner's benchmark.
 pub fn message(from: &str, to: &str) -> String {
     let head = format!(
         "<message to='{to}' from='{from}' type='chat' id='9b2f6a1e-5c1d-4f5e-8a4b-0d3c'><body>Wherefore &amp; "

@@ -77,8 +77,8 @@ enum BenchCommand {
 }
 
 impl Bench {
-    /// Runs the command. Exit code 0: done; 1: failed, or something else was found than there
-    /// should be.
+    /// Runs the command. The exit code is 0 for success, and 1 for a failure or an unexpected
+    /// result.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
             BenchCommand::List => list::run(),

@@ -1,7 +1,7 @@
 //! `rookery bench cluster`: measures what a cluster loses while its nodes die.
 //!
 //! People with XEP-0198 write to each other through several hosts of one domain, on any server,
-//! while a command does damage at regular intervals. Every message is accounted for: an
+//! while a command causes damage at regular intervals. Every message is accounted for: an
 //! acknowledged one has to arrive, to be in the recipient's archive, or to come back as an error;
 //! once, and in order. A client that loses its connection asks the next host for its session.
 //!
@@ -90,14 +90,14 @@ struct ClusterResult {
     harms: usize,
     failed_harms: usize,
     messages: BookedOutcome,
-    /// Milliseconds from saying to coming: half, 99 of a hundred, all stay below.
+    /// Milliseconds from sending to arrival: the median, the 99th percentile, the maximum.
     delay_ms: [f64; 3],
     cut: usize,
     resumed: usize,
     begun_again: usize,
-    /// Milliseconds from the loss of a connection until its person was there again, likewise.
+    /// Milliseconds from the loss of a connection until its person was connected again, likewise.
     away_ms: [f64; 3],
-    /// People who were not there at the end, and why a connection ended last.
+    /// The people who were not connected at the end, and the last reason why a connection ended.
     missing_people: usize,
     last_reason: Option<String>,
     room: Option<RoomResult>,
@@ -107,21 +107,22 @@ struct ClusterResult {
 #[derive(Debug, Serialize)]
 struct RoomResult {
     room: String,
-    /// The times that occupants were seen to enter and to leave, once all were there.
+    /// The number of times that occupants were seen to enter and to leave, once all were present.
     entered: usize,
     left: usize,
-    /// The longest time in which an occupant heard nothing, in milliseconds.
+    /// The longest time in which an occupant got no message, in milliseconds.
     pause_ms: f64,
-    /// Messages of its history at the end, and how many of them are not what was heard last.
+    /// The messages of its history at the end, and how many of them aren't the last ones that were
+    /// received.
     history: usize,
     wrong_history: usize,
 }
 
 impl ClusterBench {
-    /// Runs the load, and prints what came of it.
+    /// Runs the load, and prints the result.
     ///
     /// # Errors
-    /// The words of the system, or what the cluster has lost, doubled or put out of order.
+    /// The error of the system, or a list of lost, duplicated and reordered messages.
     pub fn run(&self) -> BenchOutcome<()> {
         let mut crowd = ClusterCrowd::new(self.terms()?, self.users)?;
         crowd.gather(self.arrival_rate)?;
@@ -245,7 +246,7 @@ impl ClusterResult {
     }
 }
 
-/// Returns below what half of these times, 99 of a hundred, and all of them stay, in milliseconds.
+/// Returns the median, the 99th percentile and the maximum of these times, in milliseconds.
 fn spread(times: &[Duration]) -> [f64; 3] {
     let mut times: Vec<_> = times.to_vec();
     times.sort_unstable();
@@ -256,12 +257,12 @@ fn spread(times: &[Duration]) -> [f64; 3] {
     [at(0.5), at(0.99), at(1.0)]
 }
 
-/// All people of a run, and what they have in common.
+/// All people of a run, and their common data.
 struct ClusterCrowd {
     terms: ClusterTerms,
     set: OwnedFd,
     people: Vec<ClusterPerson>,
-    /// The number of those who have come.
+    /// The number of people who have arrived.
     present: usize,
     books: MessageBooks,
     cuts: SessionCuts,
@@ -280,12 +281,12 @@ impl ClusterCrowd {
         Ok(Self { terms, set, people, present: 0, books, cuts: SessionCuts::default(), buffer, room })
     }
 
-    /// Lets people come at this rate, and waits until all are there.
+    /// Lets people arrive at this rate, and waits until all are connected.
     fn gather(&mut self, rate: f64) -> BenchOutcome<()> {
         let begun = Instant::now();
         let time = GATHERING + Duration::try_from_secs_f64(self.people.len() as f64 / rate)?;
         while !self.people.iter().all(ClusterPerson::is_ready) {
-            // The first comes at once.
+            // The first arrives at once.
             self.present = (1.0 + begun.elapsed().as_secs_f64() * rate) as usize;
             if begun.elapsed() > time {
                 let why = self.cuts.last.as_deref().unwrap_or("nobody says why");
@@ -295,7 +296,7 @@ impl ClusterCrowd {
             self.turn(STEP)?;
         }
         self.present = self.people.len();
-        // Presence comes to those who have just logged in, and what had waited for them.
+        // New sessions get presence and stored messages first.
         self.turn_for(Duration::from_secs(1))?;
         self.books.room.open();
         Ok(())
@@ -312,7 +313,7 @@ impl ClusterCrowd {
                 said += 1.0;
                 let (from, to) = (chance.below(names.len()), chance.below(names.len()));
                 let person = self.people.get_mut(from).filter(|person| person.is_live() && from != to);
-                // Who isn't connected says nothing.
+                // A person without a connection sends nothing.
                 if let (Some(person), Some(name)) = (person, names.get(to)) {
                     let now = Instant::now();
                     person.say(self.books.say(from, to, now), name, now);
@@ -323,11 +324,11 @@ impl ClusterCrowd {
         Ok(())
     }
 
-    /// Waits until everything has come, or for that time; then looks into archives for the rest.
+    /// Waits until everything has arrived, or for that time; then searches archives for the rest.
     fn settle(&mut self, time: Duration) -> BenchOutcome<()> {
         let until = Instant::now() + time;
         let is_open = |crowd: &Self| crowd.books.miss_any() || !crowd.people.iter().all(ClusterPerson::is_live);
-        // What nobody has acknowledged yet may come, too.
+        // Unacknowledged messages may still arrive, too.
         self.turn_for(Duration::from_secs(2).min(time))?;
         while Instant::now() < until && is_open(self) {
             self.turn(STEP)?;
@@ -350,7 +351,7 @@ impl ClusterCrowd {
         Ok(())
     }
 
-    /// Lets the first person enter the room once more, to hear its history.
+    /// Makes the first person enter the room once more, to get its history.
     fn look_back(&mut self) -> BenchOutcome<()> {
         self.books.room.close();
         self.people.first_mut().into_iter().for_each(|person| person.look_back(HISTORY, Instant::now()));
@@ -358,7 +359,7 @@ impl ClusterCrowd {
         while Instant::now() < until && !self.people.first().is_some_and(ClusterPerson::is_ready) {
             self.turn(STEP)?;
         }
-        // It comes behind the presence of all.
+        // The history follows the presence of all occupants.
         self.turn_for(Duration::from_secs(2))
     }
 
@@ -370,7 +371,7 @@ impl ClusterCrowd {
         Ok(())
     }
 
-    /// Does what is due, and waits for the sockets at most for that time.
+    /// Does all due work, and waits for the sockets at most for that time.
     fn turn(&mut self, timeout: Duration) -> BenchOutcome<()> {
         let now = Instant::now();
         for (number, person) in self.people.iter_mut().take(self.present).enumerate() {
@@ -399,11 +400,11 @@ impl ClusterCrowd {
     }
 }
 
-/// The command that does harm.
+/// The command that causes damage.
 struct ClusterHarm {
     command: Option<String>,
     every: Duration,
-    /// The number of times that it was run, and that it failed.
+    /// The number of its runs, and of its failures.
     round: usize,
     failed: usize,
     running: Option<Child>,
@@ -414,7 +415,7 @@ impl ClusterHarm {
         Self { command, every, round: 0, failed: 0, running: None }
     }
 
-    /// Runs the command if it is time.
+    /// Runs the command if it is due.
     fn tick(&mut self, begun: Instant) -> BenchOutcome<()> {
         if let Some(child) = &mut self.running {
             let Some(status) = child.try_wait()? else { return Ok(()) };
@@ -441,12 +442,12 @@ impl ClusterHarm {
 }
 
 const STEP: Duration = Duration::from_millis(5);
-/// The time that logins may take behind the last one.
+/// The time that logins may take after the last one has begun.
 const GATHERING: Duration = Duration::from_secs(120);
-/// The time that looking into archives may take.
+/// The time that searching archives may take.
 const SEARCHING: Duration = Duration::from_secs(60);
 const EVENTS: usize = 1024;
-/// Messages of a room's history that are compared.
+/// The number of messages of a room's history that are compared.
 const HISTORY: usize = 20;
-/// The same people write to each other in every run.
+/// The seed, so that the same people write to each other in every run.
 const SEED: u64 = 17;

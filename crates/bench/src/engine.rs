@@ -8,8 +8,8 @@
 //! # Invariants
 //! - Nothing here waits without bound: logins have a deadline, and phases end when their watcher
 //!   says so, whatever the server does.
-//! - A [`Mark`] in each stanza of a load says when it *should* have been sent; latency counts from
-//!   there.
+//! - A [`Mark`] in each stanza of a load has the time when it *should* have been sent; latency
+//!   counts from then.
 //! - Lost, duplicated and reordered stanzas are found by a [`Tracker`], per sender and receiver,
 //!   never assumed.
 

@@ -1,5 +1,4 @@
-//! A store in which every account exists: as many as a benchmark wants, without a byte stored for
-//! any of them.
+//! A store in which every account exists: as many as a benchmark needs, without a stored byte.
 //!
 //! All have one password, and the same number of contacts on either side of their own number, and
 //! nothing else.

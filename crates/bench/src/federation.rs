@@ -1,15 +1,14 @@
 //! `rookery bench federation`: measures the cost of a conversation between accounts on different
 //! servers.
-//!
-//! Two Rookeries run in temporary folders, on loopback, with certificates from an authority of
+//!  Two Rookeries run in temporary folders, on loopback, with certificates from an authority of
 //! their own. The same pairs of people play ping-pong, alternately within one server and across
 //! both, so that other activity on the machine affects both alike. Both servers work on a message
-//! that crosses: its cost is reported for each. Then messages go to servers that don't exist, and
-//! streams to many domains are opened and left idle, to measure the memory of one, and opened
-//! again after the death of their server.
+//! between them: its cost is reported for each. Then messages go to servers that don't exist, and
+//! streams to many domains are opened and left idle, to measure the memory of one, and opened again
+//! after the death of their server.
 //!
-//! With `--between`, the same pairs play on two running servers of any kind that know the way to
-//! each other.
+//! With `--between`, the same pairs play on two running servers of any kind that can reach each
+//! other.
 
 mod nobody;
 mod servers;
@@ -63,22 +62,22 @@ pub struct FederationBench {
     out: Option<PathBuf>,
 }
 
-/// The costs of messages with so many of each pair on their way: medians of the rounds.
+/// The costs of messages with this number of each pair in flight: medians of the rounds.
 #[derive(Debug, Serialize)]
 struct MeasuredCosts {
     window: usize,
-    /// Microseconds of CPU per message within a server: of the first, and of the second if that
-    /// is another kind.
+    /// Microseconds of CPU per message within a server: of the first, and of the second if it is of
+    /// another kind.
     within: Vec<f64>,
-    /// Microseconds of CPU per message that crosses: of the first server, and of the second.
+    /// Microseconds of CPU per message between servers: of the first server, and of the second.
     across: Vec<f64>,
-    /// Messages that crossed per second.
+    /// Messages between servers per second.
     per_second: f64,
-    /// The time between a message and its answer, halved, in milliseconds.
+    /// Half the time between a message and its reply, in milliseconds.
     mean_ms: f64,
 }
 
-/// The cost of messages to both servers over a stretch of time.
+/// The cost of messages to both servers over a period.
 #[derive(Debug, Clone, Copy)]
 struct Crossing {
     /// Microseconds of CPU per message: of the first server, and of the second.
@@ -88,10 +87,10 @@ struct Crossing {
 }
 
 impl FederationBench {
-    /// Measures, and prints what came of it.
+    /// Measures, and prints the result.
     ///
     /// # Errors
-    /// The words of the system or of a server.
+    /// The error of the system or of a server.
     pub fn run(&self) -> BenchOutcome<()> {
         if let [one, two] = self.between.as_slice() {
             let [one, two] =
@@ -167,8 +166,8 @@ impl FederationBench {
         Ok(MeasuredCosts { window, within: owns, across: crossed, per_second, mean_ms: mean_ms(per_second) })
     }
 
-    /// Opens a stream to each of many domains, and tells what the two ends of one take and how long
-    /// it takes to open all of them, also after the death of the server that is called.
+    /// Opens a stream to each of many domains, and reports the memory of a stream at both ends and
+    /// the time for opening all of them, also after the called server was killed.
     fn idle(&self, two: &mut Two) -> BenchOutcome<()> {
         let pids = [two.one.server.pid, two.two.server.pid];
         let mut fleet = Fleet::new(two.one.server.address, target(&two.one.server, "idle"))?;
@@ -176,7 +175,7 @@ impl FederationBench {
         fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
         let before = [private_bytes(pids[0])?, private_bytes(pids[1])?];
         let (streams, opened) = self.open(two, &mut fleet)?;
-        // What the handshakes took goes back first.
+        // The memory of the handshakes is returned first.
         fleet.run(Instant::now() + 4 * SETTLING, &mut |_, _, _| {})?;
         println!("idle streams: {streams} of {}, opened in {:.1} s", self.domains, opened.as_secs_f64());
         let show = |when: &str| -> BenchOutcome<()> {
@@ -196,12 +195,12 @@ impl FederationBench {
         Ok(())
     }
 
-    /// Opens a stream to each domain, and returns how many are ready, and since when.
+    /// Opens a stream to each domain; returns how many are ready, and the time of that.
     fn open(&self, two: &Two, fleet: &mut Fleet) -> BenchOutcome<(usize, Duration)> {
         let begun = Instant::now();
         for (number, domain) in two.many().enumerate() {
-            // Headlines for nobody: none of them is answered, so that each stream has one
-            // direction. One sender alone may not have so many domains looked for.
+            // Headlines to nonexistent users aren't answered, so each stream has one direction. A
+            // single sender may not cause searches for so many domains.
             fleet.send(
                 number % SENDERS,
                 format!("<message to='nobody@{domain}' type='headline'><body>x</body></message>").as_bytes(),
@@ -245,8 +244,8 @@ impl Across {
         Ok(Across { halves: [half(one, other)?, half(other, one)?], in_flight: 0 })
     }
 
-    /// Plays for that time with so many messages of each pair on their way, and half a second
-    /// before to warm up.
+    /// Plays for that time with `in_flight` messages of each pair, after a warm-up of half a
+    /// second.
     fn play(&mut self, in_flight: usize, time: Duration) -> BenchOutcome<Crossing> {
         while self.in_flight < in_flight {
             let Half { fleet, messages, .. } = &mut self.halves[0];
@@ -270,7 +269,7 @@ impl Across {
         Ok(Crossing { us, rate: count as f64 / seconds })
     }
 
-    /// Lets what is on its way arrive, and answers nothing: the next measurement begins from none.
+    /// Lets messages in flight arrive, without replies: the next measurement starts with none.
     fn pause(&mut self) -> BenchOutcome<()> {
         for half in &mut self.halves {
             half.fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
@@ -279,8 +278,7 @@ impl Across {
         Ok(())
     }
 
-    /// Runs both halves at the same time; each message that comes is answered. Returns how many
-    /// came.
+    /// Runs both halves at the same time; each message is answered. Returns the number of arrivals.
     fn run(&mut self, time: Duration) -> BenchOutcome<u64> {
         let until = Instant::now() + time;
         let counts: Vec<Result<u64, String>> = thread::scope(|scope| {
@@ -309,15 +307,15 @@ impl Across {
     }
 }
 
-/// The names of the two servers in what is printed.
+/// The names of the two servers in the output.
 const WHICH: [&str; 2] = ["first", "second"];
-/// Logins at a time.
+/// The number of logins at a time.
 const AT_ONCE: usize = 100;
-/// People who write to the many domains.
+/// The number of people who write to the many domains.
 const SENDERS: usize = 10;
-/// The time that everybody has to settle before something is measured.
+/// The time that servers have to settle before a measurement.
 const SETTLING: Duration = Duration::from_millis(500);
-/// The time within which an allocator gives back what nobody uses any more.
+/// The time within which an allocator returns unused memory.
 const GIVING_BACK: Duration = Duration::from_secs(28);
 /// The time within which the idle streams have to be open.
 const MOST_OPENING: Duration = Duration::from_secs(120);

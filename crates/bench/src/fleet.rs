@@ -18,8 +18,7 @@ use crate::engine::LoadTarget;
 use crate::engine::client::{ClientItem, LoadClient};
 use crate::{BenchOutcome, chat};
 
-/// Called with the number of a client and a stanza that it got; appends what it sends because of
-/// it.
+/// A function that gets the number of a client and a stanza for it, and appends the reply.
 pub type React<'a> = dyn FnMut(usize, &[u8], &mut Vec<u8>) + 'a;
 
 /// Clients of one server.
@@ -63,10 +62,10 @@ impl Fleet {
         self.seats.is_empty()
     }
 
-    /// Logs accounts in, `at_once` at the same time, and has each send `first`.
+    /// Logs accounts in, `at_once` at the same time, and makes each send `first`.
     ///
     /// # Errors
-    /// The first login that fails, or none succeeding for a minute.
+    /// The first failed login, or that none has succeeded for a minute.
     pub fn log_in(&mut self, accounts: Range<usize>, at_once: usize, first: &str) -> BenchOutcome<()> {
         let (mut accounts, all) = (accounts.clone(), self.seats.len() + accounts.len());
         let (mut patience, mut before) = (Instant::now() + PATIENCE, self.bound);
@@ -100,8 +99,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Lets the clients react to what comes until that time. Returns the number of stanzas that
-    /// came.
+    /// Lets the clients react to stanzas until that time. Returns the number of stanzas.
     ///
     /// # Errors
     /// The first connection that breaks.
@@ -116,10 +114,10 @@ impl Fleet {
         Ok(count)
     }
 
-    /// Sends plain bytes for a client.
+    /// Sends plain bytes of a client.
     ///
     /// # Errors
-    /// If the connection is broken.
+    /// The connection is broken.
     pub fn send(&mut self, seat: usize, plain: &[u8]) -> BenchOutcome<()> {
         let seat_data = self.seats.get_mut(seat).ok_or("no such client")?;
         self.out.clear();
@@ -138,7 +136,7 @@ impl Fleet {
         self.push(number, first)
     }
 
-    /// Waits once and works off what is ready.
+    /// Waits once and handles ready sockets.
     fn poll(&mut self, timeout: Duration, first: &str, react: &mut React<'_>) -> BenchOutcome<()> {
         let mut events = Vec::with_capacity(EVENTS);
         let timeout = Timespec::try_from(timeout)?;
@@ -190,7 +188,7 @@ impl Fleet {
         pushed
     }
 
-    /// Writes, behind what waits already.
+    /// Writes bytes after those that wait already.
     fn push(&mut self, number: usize, bytes: &[u8]) -> BenchOutcome<()> {
         let Some(seat) = self.seats.get_mut(number) else { return Ok(()) };
         let waited = !seat.unsent.is_empty();
@@ -218,7 +216,7 @@ impl Fleet {
 }
 
 /// Connects from an address of its own range: on this machine every 20 000 connections come from
-/// another 127.0.0.x, since there are no more ports than that for one address.
+/// another 127.0.0.x, since one address has no more ports than that.
 fn open(server: SocketAddr, number: usize) -> BenchOutcome<TcpStream> {
     let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

@@ -21,11 +21,11 @@ pub struct Idle {
     pub user_share: f64,
 }
 
-/// Logs accounts in, from the first of `sessions` up to the last in several steps, and looks at the
+/// Logs accounts in, from the first of `sessions` up to the last in several steps, and measures the
 /// server after each step.
 ///
 /// # Errors
-/// A login that fails.
+/// A login failed.
 pub fn measure(
     server: &MeasuredServer,
     target: Arc<LoadTarget>,
@@ -53,7 +53,7 @@ pub fn measure(
     })
 }
 
-/// Returns the number of sessions that this process may open: the limit of its descriptors, less a
+/// Returns the number of sessions that this process may open: the limit of its descriptors, minus a
 /// few for itself.
 pub fn most_sessions() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;

@@ -1,8 +1,8 @@
 //! The load generator, `rookery bench`, and the benchmarks of this server.
 //!
-//! CPU time and memory are what counts, not wall time alone: machines are shared, and clients on
-//! the same machine as the server say little about time. So the server under test is always a
-//! separate process, whose consumption is read from `/proc`.
+//! CPU time and memory count, not only wall time: machines are shared, and with clients on the same
+//! machine as the server, wall time means little. So the server under test is always a separate
+//! process, whose consumption is read from `/proc`.
 //!
 //! # Layout
 //!
@@ -53,6 +53,6 @@ pub mod rookery;
 pub mod scenario;
 pub mod watch;
 
-/// Everything that a benchmark can fail with ends the benchmark: the text is for the person who
+/// The result of a benchmark's step. Any error ends the benchmark; its text is for the person who
 /// runs it.
 pub type BenchOutcome<T> = Result<T, Box<dyn std::error::Error>>;

@@ -100,19 +100,19 @@ pub enum AddressKind {
     Bcc,
 }
 
-/// The times that one message took, in µs of CPU time.
+/// The CPU times of one message, in µs.
 #[derive(Debug, Clone, Copy)]
 struct MessageTimes {
     destinations: usize,
-    /// The mean, until every copy waits for its session or was handed to its stream.
+    /// The mean time until every copy waits for its session or was passed to its stream.
     total_us: f64,
     /// Half of the 95 % confidence interval of the mean.
     plus_minus: f64,
-    /// The mean of rendering what waits for sessions.
+    /// The mean time of rendering the waiting copies.
     write_us: f64,
-    /// Bytes that were handed to sessions or streams.
+    /// The bytes that were passed to sessions or streams.
     bytes: u64,
-    /// Stanzas that were handed to streams.
+    /// The stanzas that were passed to streams.
     left: u64,
 }
 
@@ -133,7 +133,7 @@ impl MulticastTest {
             return Err(format!("needs 1 ≤ --from ≤ --to ≤ {MOST}, --step from 1 and --repeat from 2").into());
         }
         if let Some(file) = &self.flamegraph {
-            // Now rather than after a long run.
+            // Written now rather than after a long run, so that a mistake shows.
             std::fs::write(file, "").map_err(|error| format!("{}: {error}", file.display()))?;
         }
         let sampler = self.flamegraph.is_some().then(|| Sampler::start(PER_SECOND)).transpose()?;
@@ -193,12 +193,11 @@ fn mean(times: &[f64]) -> (f64, f64) {
     (mean, 1.96 * (variance / count).sqrt())
 }
 
-/// Messages before the measurement begins: caches and allocators settle.
+/// Messages before the measurement begins, so that caches and allocators settle.
 const WARM_UP: usize = 5;
-/// Samples for a second of CPU: not a round number, so that it doesn't beat with what is at round
-/// ones.
+/// Samples per second of CPU: not a round number, so that it doesn't coincide with periodic work.
 const PER_SECOND: u32 = 997;
-/// More addresses don't fit into a stanza.
+/// The most addresses that fit into a stanza.
 const MOST: usize = 3000;
 
 #[cfg(test)]
@@ -230,7 +229,7 @@ mod tests {
         for route in [MessageRoute::Trusted, MessageRoute::Untrusted] {
             let mut bed = Bed::new(AddressServers::Services(3), 7).unwrap();
             let load = bed.load(route, 7, AddressKind::To).unwrap();
-            // Nothing waits for the answers: the first message goes to each address.
+            // The first message goes to each address separately, since answers aren't awaited.
             assert_eq!(bed.play(&load).unwrap().left, 7, "{route:?}");
             assert_eq!(bed.play(&load).unwrap().left, 3, "{route:?}");
         }

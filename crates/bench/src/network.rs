@@ -2,7 +2,7 @@
 //!
 //! [`BenchNetwork`] logs clients in as sockets would, byte for byte through stream, TLS and SASL,
 //! and then drops them: only the server's memory of an idle session remains. The network itself
-//! keeps nothing for a session that nobody uses.
+//! keeps nothing for an unused session.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -25,7 +25,7 @@ use crate::everyone::Everyone;
 
 /// The password of all accounts.
 pub const PASSWORD: &str = "pencil";
-/// The domain that is served.
+/// The served domain.
 pub const DOMAIN: &str = "example.org";
 
 /// Credentials of [`PASSWORD`], cheap to check.
@@ -36,21 +36,22 @@ pub fn credentials() -> BenchOutcome<Credentials> {
     Ok(Credentials::derive_with(PASSWORD, 4096, [[7; 16]; 3])?)
 }
 
-/// The parts of a world, with all modules but the archive: the store of these worlds keeps nothing.
+/// The parts of a world, with all modules but the archive: the store of these worlds stores
+/// nothing.
 pub struct Parts {
     /// Settings with one domain, [`DOMAIN`].
     pub settings: Arc<Settings>,
     /// Stores of [`Everyone`].
     pub stores: Stores,
-    /// One thread.
+    /// A background of one thread.
     pub background: Background,
 }
 
 impl Parts {
-    /// Makes the parts for so many accounts, each with so many contacts.
+    /// Makes the parts for this number of accounts and of contacts for each.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// The system provides no thread.
     pub fn new(accounts: usize, contacts: usize) -> BenchOutcome<Parts> {
         let modules = modules().into_iter().filter(|module| module.name() != "archive");
         let modules = modules.map(|module| (module.name(), Options::defaults(module.options())));
@@ -88,11 +89,11 @@ pub struct BenchNetwork {
     ready: Vec<ReadySocket>,
 }
 
-/// The wires of those connections that somebody looks at.
+/// The wires of the connections that are read.
 #[derive(Debug, Default)]
 pub struct Wires {
     open: HashMap<u32, NetworkWire>,
-    /// Bytes that went to connections that nobody looks at.
+    /// The number of bytes for connections that aren't read.
     pub discarded: u64,
 }
 
@@ -150,10 +151,10 @@ impl Driver for Wires {
 }
 
 impl BenchNetwork {
-    /// Returns a shard for these accounts; clients log in as `target` says.
+    /// Returns a shard for these accounts; clients log in by the terms of `target`.
     ///
     /// # Errors
-    /// When TLS or threads can't be had.
+    /// TLS or threads aren't available.
     pub fn new(parts: &Parts, target: LoadTarget) -> BenchOutcome<BenchNetwork> {
         let domains = [DOMAIN.to_owned()];
         let made = certificate::self_signed(&domains, 1_800_000_000)?;
@@ -182,8 +183,8 @@ impl BenchNetwork {
         Ok(BenchNetwork { shard, target: Arc::new(target), next: 0, now_ms: 0, ready: Vec::new() })
     }
 
-    /// Logs the next `count` accounts in, all at the same time, has each send `first`, and looks
-    /// away: what is sent to them later is thrown away.
+    /// Logs the next `count` accounts in, all at the same time, makes each send `first`, and drops
+    /// the clients: later output to them is discarded.
     ///
     /// # Errors
     /// The cause of a failed login.
@@ -243,7 +244,7 @@ impl BenchNetwork {
         })
     }
 
-    /// Does one tick in which these sockets are readable.
+    /// Runs one tick in which these sockets are readable.
     pub fn tick(&mut self, sockets: impl Iterator<Item = u32>) {
         self.ready.clear();
         for socket in sockets {
@@ -255,13 +256,13 @@ impl BenchNetwork {
         self.shard.tick(&self.ready, self.now_ms, 1_800_000_000_000);
     }
 
-    /// Lets so much time pass that every timer of a login is over.
+    /// Lets enough time pass for every timer of a login.
     pub fn pass_time(&mut self) {
         self.now_ms += 120_000;
         self.tick(std::iter::empty());
     }
 
-    /// Returns the number of connections that were made.
+    /// Returns the number of connections so far.
     pub fn sessions_made(&self) -> usize {
         self.next as usize
     }

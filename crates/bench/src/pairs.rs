@@ -23,10 +23,10 @@ pub struct Pairs {
     in_flight: usize,
 }
 
-/// The cost of a stretch of time for the server.
+/// The server's cost over a period.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
-    /// Microseconds of the server's CPU per relayed message, the kernel's part included.
+    /// Microseconds of the server's CPU per relayed message, including the kernel's part.
     pub us_per_message: f64,
     /// The part of it outside of the kernel, 0 to 1.
     pub user_share: f64,
@@ -35,22 +35,22 @@ pub struct Cost {
 }
 
 impl Pairs {
-    /// Pairs of accounts that have logged in: account 0 and 1, 2 and 3, and so on.
+    /// Logs in pairs of accounts: account 0 and 1, 2 and 3, and so on.
     ///
     /// # Errors
-    /// A login that fails.
+    /// A login failed.
     pub fn of_accounts(server: &MeasuredServer, target: Arc<LoadTarget>, pairs: usize) -> BenchOutcome<Pairs> {
         let jid = |number| format!("{}/{}", chat::account(number, target.domain()), target.resource());
         let messages =
             (0..2 * pairs).map(|number| chat::message(&jid(number), &jid(number ^ 1)).into_bytes()).collect();
         let mut fleet = Fleet::new(server.address, target)?;
         fleet.log_in(0..2 * pairs, AT_ONCE, chat::PRESENCE)?;
-        // What servers say to a new session comes before the first message.
+        // A server's stanzas for a new session come before the first message.
         fleet.run(Instant::now() + Duration::from_millis(500), &mut |_, _, _| {})?;
         Ok(Pairs { fleet, pid: server.pid, messages, in_flight: 0 })
     }
 
-    /// Pairs of connections to the relay.
+    /// Connects pairs to the relay.
     ///
     /// # Errors
     /// The error of the system.
@@ -62,7 +62,7 @@ impl Pairs {
         Ok(Pairs { fleet, pid: relay.pid(), messages: vec![line; 2 * pairs], in_flight: 0 })
     }
 
-    /// Lets what is on its way arrive, and answers nothing: nothing is on its way then.
+    /// Lets messages in flight arrive, without replies, so that none are left.
     ///
     /// # Errors
     /// A connection that breaks.
@@ -72,9 +72,8 @@ impl Pairs {
         Ok(())
     }
 
-    /// Plays for that time with so many messages of each pair on their way, and half a second
-    /// before to warm up. The number can only grow: messages stay on their way between
-    /// measurements.
+    /// Plays for that time with `in_flight` messages of each pair, after a warm-up of half a
+    /// second. The number can only grow: messages stay in flight between measurements.
     ///
     /// # Errors
     /// A connection that breaks.

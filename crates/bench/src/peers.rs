@@ -66,10 +66,10 @@ pub enum PeerServer {
     Raw,
 }
 
-/// Runs what was asked for. Succeeds if every run did.
+/// Runs the requested loads. It succeeds if every run did.
 ///
 /// # Errors
-/// Runs that failed, by their number; the folder for the report that can't be written.
+/// The number of failed runs, or that the folder for the report can't be written.
 pub fn run(args: &Peers) -> BenchOutcome<()> {
     if let Some(kind) = args.raw {
         return raw::serve(kind);
@@ -111,7 +111,7 @@ impl PeerServer {
         }
     }
 
-    /// Returns the steps to have it; `None` if it is there.
+    /// Returns the steps for installing it; `None` if it is installed.
     fn missing(self) -> Option<String> {
         let (file, package) = match self {
             PeerServer::Rookery | PeerServer::Raw => return None,
@@ -123,7 +123,7 @@ impl PeerServer {
     }
 }
 
-/// Loads in order, each with the servers that it is run on.
+/// Returns the loads in order, each with its server.
 fn planned(args: &Peers) -> Vec<(ProgramLoad, PeerServer)> {
     let wanted = |peer: &PeerServer| args.only.is_empty() || args.only.contains(peer);
     let peers: Vec<PeerServer> = PeerServer::value_variants().iter().copied().filter(wanted).collect();
@@ -138,7 +138,7 @@ fn planned(args: &Peers) -> Vec<(ProgramLoad, PeerServer)> {
     loads.flat_map(|load| peers.iter().map(move |peer| (load.clone(), *peer))).filter(there).collect()
 }
 
-/// Measures one load on one fresh server. Whatever happens is a result.
+/// Measures one load on one fresh server. A failure is a result, too.
 fn measured(load: &ProgramLoad, peer: PeerServer) -> RunResult {
     let found = match peer {
         PeerServer::Raw => raw::measure(load),
@@ -169,7 +169,7 @@ fn write(folder: &Path, results: &[RunResult]) -> BenchOutcome<()> {
     Ok(())
 }
 
-/// The conditions that hold for all servers of a comparison, and what can't be read from it.
+/// The conditions that hold for all servers of a comparison, and its limits.
 const SAME: &str = "all servers have one domain, no encryption, SCRAM-SHA-1 with 4096 iterations, no limits of rate, no archive; \
                     raw is a bare exchange of the same bytes with a write for each message, so that servers that write many at once may be faster";
 

@@ -1,4 +1,4 @@
-//! A port for a server that has to be told its own before it starts.
+//! A port for a server that needs its number before it starts.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -7,13 +7,13 @@ use rookery_base::chance;
 
 use crate::BenchOutcome;
 
-/// Returns an address of the loopback interface with a port that nobody listens on.
+/// Returns an address of the loopback interface with an unused port.
 ///
-/// It is of a range that the system gives to nobody by itself: a port of the system's own range can
-/// go to the next connection of anybody before the server listens on it.
+/// It is in a range that the system doesn't assign: a port of the system's own range could go to
+/// another connection before the server listens on it.
 ///
 /// # Errors
-/// No port is free, or the system gives no random numbers.
+/// No port is free, or the system provides no random numbers.
 pub fn free_port() -> BenchOutcome<SocketAddr> {
     for _ in 0..TRIES {
         let mut bytes = [0; 2];

@@ -5,23 +5,23 @@ use std::io;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time of a process since its start, all threads that still live.
+/// The CPU time of a process since its start, in all threads that still live.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
     /// Nanoseconds on a CPU.
     pub nanoseconds: u64,
-    /// Ticks in user mode; with [`Cpu::system`] good for a ratio.
+    /// Ticks in user mode; with [`Cpu::system`] precise enough for a ratio.
     user: u64,
     /// Ticks in the kernel.
     system: u64,
 }
 
 impl Cpu {
-    /// Returns what a process has used up to now. The nanoseconds are the scheduler's own, summed
+    /// Returns the CPU time of a process so far. The nanoseconds are the scheduler's own, summed
     /// over the threads.
     ///
     /// # Errors
-    /// When there is no such process.
+    /// There is no such process.
     pub fn of(pid: u32) -> io::Result<Cpu> {
         let mut nanoseconds = 0;
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -30,19 +30,19 @@ impl Cpu {
             nanoseconds += number(text.split_whitespace().next());
         }
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        // The name of the program, in brackets, may hold anything.
+        // The name of the program, in parentheses, may contain any character.
         let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11);
         Ok(Cpu { nanoseconds, user: number(fields.next()), system: number(fields.next()) })
     }
 
-    /// Returns what this process has used up to now, threads that have ended included.
+    /// Returns the CPU time of this process so far, including threads that have ended.
     pub fn of_this_process() -> Cpu {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let ticks = Cpu::of(std::process::id()).unwrap_or_default();
         Cpu { nanoseconds: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64, ..ticks }
     }
 
-    /// Returns what was used since `earlier`.
+    /// Returns the CPU time since `earlier`.
     pub fn since(&self, earlier: &Cpu) -> Cpu {
         Cpu {
             nanoseconds: self.nanoseconds.saturating_sub(earlier.nanoseconds),
@@ -51,7 +51,7 @@ impl Cpu {
         }
     }
 
-    /// Returns both together.
+    /// Returns the sum of both.
     pub fn plus(&self, other: &Cpu) -> Cpu {
         Cpu {
             nanoseconds: self.nanoseconds + other.nanoseconds,
@@ -65,23 +65,23 @@ impl Cpu {
         self.nanoseconds as f64 / 1e9
     }
 
-    /// Returns the part of it in user mode, 0 to 1.
+    /// Returns the share in user mode, 0 to 1.
     pub fn user_share(&self) -> f64 {
         self.user as f64 / (self.user + self.system).max(1) as f64
     }
 }
 
-/// Returns the bytes of memory that a process has for itself alone, resident.
+/// Returns the bytes of a process's private resident memory.
 ///
 /// # Errors
-/// When there is no such process.
+/// There is no such process.
 pub fn private_bytes(pid: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let private = text.lines().filter(|line| line.starts_with("Private_"));
     Ok(private.map(|line| number(line.split_whitespace().nth(1)) * 1024).sum())
 }
 
-/// Returns the straight line through points (x, y), by least squares: its slope.
+/// Returns the slope of the straight line through points (x, y), by least squares.
 pub fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len().max(1) as f64;
     let mean_x = points.iter().map(|point| point.0).sum::<f64>() / count;
@@ -91,7 +91,7 @@ pub fn slope(points: &[(f64, f64)]) -> f64 {
     if below == 0.0 { 0.0 } else { above / below }
 }
 
-/// Returns the middle of the values, and the least.
+/// Returns the median and the minimum of the values.
 pub fn median_and_min(values: &[f64]) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -117,7 +117,7 @@ mod tests {
         let before = Cpu::of(pid).unwrap();
         let held = vec![1u8; 32 << 20];
         assert!(private_bytes(pid).unwrap() > held.iter().map(|byte| u64::from(*byte)).sum());
-        // The system counts in ticks, of which a fast machine needs a part for this.
+        // The system counts in ticks, and a fast machine needs less than one for this.
         while Cpu::of(pid).unwrap().since(&before).nanoseconds == 0 {
             assert_eq!(held.iter().map(|byte| u64::from(*byte)).sum::<u64>(), 32 << 20);
         }

@@ -1,17 +1,16 @@
-//! Reports for people: an HTML page, a table for the terminal, Markdown, and the comparison of
+//! Readable reports: an HTML page, a table for the terminal, Markdown, and the comparison of
 //! several runs.
-//!
-//! All of them are made from [`RunResult`], contain one or several runs, and name every figure
-//! alike: [`metric`] is the one list of figures. Nothing in a result is trusted: names come from
-//! servers, files from anywhere. So every text is escaped where it is written, and every number
-//! that isn't finite is shown as a dash and drawn as a gap.
+//!  All of them are made from [`RunResult`], contain one or several runs, and use the same name for
+//! every figure: [`metric`] is the one list of figures. Nothing in a result is trusted: names come
+//! from servers, files from anywhere. So every text is escaped where it is written, and every
+//! number that isn't finite is shown as a dash and drawn as a gap.
 //!
 //! * [`html()`]: one file without scripts and external resources, in dark and in light; the plots
 //!   are SVG.
 //! * [`text()`] and [`markdown()`]: a table for each scenario.
 //! * `conclusion`: the result in sentences; `spread`: the variation of figures between rounds.
 //! * [`compare`]: the difference in per cent, and whether the comparison is fair.
-//! * [`FigureReport`]: the figures of `cargo bench`, which have no run behind them.
+//! * [`FigureReport`]: the figures of `cargo bench`, which don't belong to a run.
 
 pub mod compare;
 mod conclusion;
@@ -45,8 +44,8 @@ fn by_scenario(runs: &[RunResult]) -> Vec<(&str, Vec<&RunResult>)> {
     scenarios
 }
 
-/// Returns a name for each run where several are shown together: its server, with its file, or a
-/// number, where servers share a name.
+/// Returns a name for each run among several: its server, with its file or a number if servers
+/// share a name.
 fn labels(runs: &[&RunResult]) -> Vec<String> {
     let name = |run: &RunResult| if run.server.is_empty() { "unnamed".to_owned() } else { run.server.clone() };
     let names: Vec<String> = runs.iter().map(|run| name(run)).collect();

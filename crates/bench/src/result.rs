@@ -2,8 +2,8 @@
 //! file of a run.
 //!
 //! Times are microseconds where a name ends in `_us`, seconds where it ends in `_s` or is
-//! `seconds`; memory is bytes; a share of CPU is cores, so that 1.0 is one core kept busy. What
-//! could not be measured is `None`, never zero.
+//! `seconds`; memory is bytes; a share of CPU is cores, so that 1.0 is one core kept busy. A value
+//! that could not be measured is `None`, never zero.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,11 +30,11 @@ pub struct RunResult {
     pub server: String,
     /// The version that the server reports (XEP-0092).
     pub version: Option<String>,
-    /// The time when the run began, seconds of Unix time.
+    /// The time when the run began, in seconds since 1970.
     pub started_unix: u64,
     /// The length of the measured part.
     pub seconds: f64,
-    /// The scenario's flags, as they were.
+    /// The values of the scenario's flags.
     pub settings: BTreeMap<String, String>,
     /// The machine on which it ran.
     pub machine: RunMachine,
@@ -48,17 +48,17 @@ pub struct RunResult {
     pub delivered: u64,
     /// Stanzas that should have arrived.
     pub expected: u64,
-    /// Of these, those that never came.
+    /// The number of those that never arrived.
     pub lost: u64,
-    /// Stanzas that came again.
+    /// Stanzas that arrived more than once.
     pub duplicated: u64,
-    /// Stanzas that came behind a later one of the same sender to the same receiver.
+    /// Stanzas that arrived after a later one from the same sender to the same receiver.
     pub reordered: u64,
-    /// Error stanzas that came.
+    /// Error stanzas that arrived.
     pub errors: u64,
-    /// Deliveries per second, where that says anything.
+    /// Deliveries per second, if that is meaningful.
     pub throughput: Option<f64>,
-    /// From sending, for open loops from the intended time of sending, to arrival.
+    /// The time from sending, in open loops from the intended time of sending, to arrival.
     pub latency: Option<Latency>,
     /// The CPU time of the server in the measured part.
     pub server_cpu: Option<ServerCpu>,
@@ -72,12 +72,11 @@ pub struct RunResult {
     pub series: Vec<RunSample>,
     /// The points of a sweep.
     pub parts: Vec<SweepPoint>,
-    /// The other facts that a reader should know.
+    /// Other facts for the reader.
     pub notes: Vec<String>,
-    /// The same load measured several times, of which this is the median: the figures of each time,
-    /// without their course.
+    /// The rounds of which this one is the median: their figures, without the course over time.
     pub rounds: Vec<RunResult>,
-    /// [`DONE`], or what went wrong.
+    /// [`DONE`], or the failure.
     pub ended: String,
     /// The file that it was read from.
     #[serde(skip)]
@@ -100,13 +99,13 @@ pub struct RunMachine {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoginSeries {
-    /// Those that succeeded.
+    /// The number of successful ones.
     pub count: u64,
-    /// Those that did not.
+    /// The number of failed ones.
     pub failed: u64,
-    /// From the first to the last.
+    /// The seconds from the first to the last.
     pub seconds: f64,
-    /// `count` by `seconds`.
+    /// `count` divided by `seconds`.
     pub per_second: f64,
     /// Logins per second of the server's CPU.
     pub per_cpu_second: Option<f64>,
@@ -136,11 +135,11 @@ pub struct Latency {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerCpu {
-    /// The seconds that all of it took.
+    /// The total seconds.
     pub total_s: f64,
     /// The part outside of the kernel.
     pub user_s: f64,
-    /// By the scenario's operation: a delivery, a login.
+    /// Microseconds per operation of the scenario: a delivery, a login.
     pub us_per_operation: f64,
 }
 
@@ -154,7 +153,7 @@ pub struct ServerMemory {
     pub end: u64,
     /// The most that was seen.
     pub peak: u64,
-    /// The slope over the number of sessions, where a scenario looks for it.
+    /// The slope over the number of sessions, if the scenario measures it.
     pub per_session: Option<f64>,
 }
 
@@ -176,7 +175,7 @@ pub struct RunSample {
     pub server_rss_bytes: Option<u64>,
     /// Cores that the generator kept busy since the sample before.
     pub generator_cpu_share: f64,
-    /// Latency of 99 % of what arrived since the sample before.
+    /// The 99th percentile of the latency since the sample before.
     pub p99_us: Option<f64>,
 }
 
@@ -184,28 +183,28 @@ pub struct RunSample {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SweepPoint {
-    /// The curve that it belongs to, such as `bcc`.
+    /// The curve that the point belongs to, such as `bcc`.
     pub curve: String,
     /// The point with its curve, such as `bcc 101`.
     pub label: String,
-    /// The number that is swept over, such as recipients.
+    /// The varied number, such as that of recipients.
     pub n: u64,
-    /// The number of times that it was measured.
+    /// The number of measurements.
     pub rounds: u64,
     /// Deliveries, over all rounds.
     pub delivered: u64,
-    /// Deliveries that should have been.
+    /// Expected deliveries, over all rounds.
     pub expected: u64,
-    /// Time from sending to the last arrival, by recipients; the median of the rounds.
+    /// Time from sending to the last arrival, divided by recipients; the median of the rounds.
     pub us_per_destination_wall: f64,
-    /// The server's CPU time by recipients; over all rounds.
+    /// The server's CPU time divided by recipients; over all rounds.
     pub us_cpu_per_destination: Option<f64>,
     /// Latency of the single deliveries.
     pub latency: Option<Latency>,
 }
 
 impl RunResult {
-    /// Returns whether everything was done that the run had to do.
+    /// Returns whether the run has completed.
     pub fn is_done(&self) -> bool {
         self.ended == DONE
     }
@@ -216,11 +215,10 @@ impl RunResult {
         RunResult { latency, series: Vec::new(), parts: Vec::new(), notes: Vec::new(), ..self.clone() }
     }
 
-    /// Reads a file that [`RunResult::write`] wrote.
+    /// Reads a file that [`RunResult::write`] has written.
     ///
-    /// # Errors
-    /// The error of the system; [`io::ErrorKind::InvalidData`] if it is no such file or of another
-    /// format.
+    /// # Errors The error of the system; [`io::ErrorKind::InvalidData`] if the file isn't one or
+    /// has another format.
     pub fn read(file: &Path) -> io::Result<RunResult> {
         let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {text}", file.display()));
         let result: RunResult = serde_json::from_slice(&fs::read(file)?)

@@ -21,11 +21,11 @@ use crate::{BenchOutcome, chat};
 pub struct MeasuredServer {
     /// The address that clients connect to, in the clear or by STARTTLS.
     pub address: SocketAddr,
-    /// The process whose CPU time and memory count.
+    /// The process whose CPU time and memory are measured.
     pub pid: u32,
     /// The domain of the accounts, which are those of [`chat::account`].
     pub domain: String,
-    /// The password of all of them.
+    /// The password of all accounts.
     pub password: String,
 }
 
@@ -35,7 +35,7 @@ impl MeasuredServer {
     /// first isn't set.
     ///
     /// # Errors
-    /// When only a part of it is there.
+    /// Only some of the variables are set.
     pub fn from_environment() -> BenchOutcome<Option<MeasuredServer>> {
         let Ok(address) = env::var("ROOKERY_BENCH_SERVER") else { return Ok(None) };
         Ok(Some(MeasuredServer {
@@ -54,12 +54,11 @@ pub struct Rookery {
     folder: TempDir,
     /// The address and the process.
     pub server: MeasuredServer,
-    /// Accounts imported per second of wall time by `rookery user import`, in the course of the
-    /// preparation.
+    /// Accounts imported per second of wall time by `rookery user import`, during the preparation.
     pub imports_per_second: f64,
 }
 
-/// The settings in which a server differs from the usual one.
+/// The settings in which a server differs from the default.
 #[derive(Debug, Clone)]
 pub struct RookerySetup {
     /// The domain of the accounts.
@@ -82,11 +81,11 @@ impl Default for RookerySetup {
 }
 
 impl Rookery {
-    /// Starts a server of two shards with so many accounts.
+    /// Starts a server of two shards with this number of accounts.
     ///
-    /// The first [`IMPORTED`] accounts come by `rookery user import`, which hashes each password.
-    /// The others are put into the store with one and the same hash: a login costs the server the
-    /// same, and eighteen thousand hashes would take minutes.
+    /// The first [`IMPORTED`] accounts are created by `rookery user import`, which hashes each
+    /// password. The others are put into the store with one common hash: a login costs the server
+    /// the same, and eighteen thousand hashes would take minutes.
     ///
     /// # Errors
     /// The error of the system or the server.
@@ -94,7 +93,7 @@ impl Rookery {
         Rookery::start_as(binary, accounts, &RookerySetup::default())
     }
 
-    /// Starts one that differs, likewise.
+    /// Starts a server with another setup, likewise.
     ///
     /// # Errors
     /// The error of the system or the server.
@@ -123,7 +122,7 @@ impl Rookery {
         self.folder.path().join("data")
     }
 
-    /// Kills the server and starts it again, with the data that it has.
+    /// Kills the server and starts it again, with its data.
     ///
     /// # Errors
     /// The error of the system or the server.
@@ -156,7 +155,7 @@ impl Drop for Rookery {
     }
 }
 
-/// Returns the server's executable: the one that `ROOKERY_BIN` names, else the one of this
+/// Returns the server's executable: the one that `ROOKERY_BIN` names, otherwise the one of this
 /// workspace, built now with the same profile and into the same target folder as this benchmark.
 ///
 /// # Errors
@@ -248,7 +247,7 @@ fn fill(data: &Path, accounts: std::ops::Range<usize>, domain: &str) -> BenchOut
     Ok(())
 }
 
-/// Accounts that are imported as an operator does it.
+/// The number of accounts that are imported in an operator's way.
 pub const IMPORTED: usize = 1000;
 
 const DOMAIN: &str = "localhost";

@@ -30,18 +30,18 @@ pub use server::{ServerArguments, ServerPlace, Tls, address};
 use crate::BenchOutcome;
 use crate::result::RunResult;
 
-/// A load: its flags, and what it does with them.
+/// A load: its flags, and its procedure.
 pub trait Scenario: Args + Serialize {
     /// Its name on the command line.
     const NAME: &'static str;
 
-    /// Runs the load and fills in the result. What the result holds when this fails is kept.
+    /// Runs the load and fills in the result. If this fails, the result so far is kept.
     ///
     /// # Errors
     /// The cause, for the operator.
     fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()>;
 
-    /// Returns the number of clients that it logs in, as far as the flags say.
+    /// Returns the number of clients that it logs in, by its flags.
     fn clients(&self) -> usize;
 }
 
@@ -88,7 +88,7 @@ pub fn about(scenario: &str) -> Option<String> {
     table.find_subcommand(scenario)?.get_about().map(ToString::to_string)
 }
 
-/// Does the same with whichever load it is.
+/// Evaluates an expression for any of the loads.
 macro_rules! each {
     ($command:expr, $load:ident => $do:expr) => {
         match $command {
@@ -112,7 +112,7 @@ impl ScenarioCommand {
         each!(self, load => run::run(load))
     }
 
-    /// Returns the server to load, and what to write.
+    /// Returns the server to load, and the files to write.
     pub fn server(&self) -> &ServerArguments {
         each!(self, load => &load.server)
     }

@@ -1,9 +1,9 @@
-//! `rookery bench watch`: measures the cost of the instruments for the server that they look into.
+//! `rookery bench watch`: measures the cost of the instruments for the observed server.
 //!
 //! One Rookery runs in a temporary folder, and pairs of people play ping-pong on it. Each
 //! instrument is measured next to a stretch without it, in each round, so that other activity on
-//! the machine affects both alike; its cost is the median of these differences. Only the CPU of
-//! the server counts, and not that of the command that shows what it has found.
+//! the machine affects both alike; its cost is the median of these differences. Only the CPU of the
+//! server counts, not that of the command that shows the result.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -44,18 +44,18 @@ struct WatchingCommand {
     words: &'static [&'static str],
 }
 
-/// All instruments that take time while they are used.
+/// All instruments that take time while they are in use.
 const COMMANDS: &[WatchingCommand] = &[
     WatchingCommand { name: "top", words: &["top", "--json"] },
     WatchingCommand { name: "top --by stages", words: &["top", "--by", "stages", "--json"] },
     WatchingCommand { name: "top --by sessions", words: &["top", "--by", "sessions", "--json"] },
     WatchingCommand { name: "top --by modules", words: &["top", "--by", "modules", "--json"] },
     WatchingCommand { name: "profile", words: &["profile", "--seconds", "120", "--output", "-", "--format", "folded"] },
-    // About somebody who doesn't write: each stanza costs a look.
+    // A trace of an idle account: each stanza costs a check.
     WatchingCommand { name: "trace (of another)", words: &["trace", "nobody@localhost", "--seconds", "600"] },
 ];
 
-/// A command that runs; killed when dropped.
+/// A running command; it is killed when this is dropped.
 struct RunningCommand(Child);
 
 impl RunningCommand {
@@ -66,7 +66,7 @@ impl RunningCommand {
         Ok(Self(command.spawn()?))
     }
 
-    /// Ends it. It must have watched until now.
+    /// Ends the command, which must still be running.
     fn end(mut self, name: &str) -> BenchOutcome<()> {
         match self.0.try_wait()? {
             Some(status) => Err(format!("`rookery {name}` has ended by itself: {status}").into()),
@@ -84,10 +84,10 @@ impl Drop for RunningCommand {
 }
 
 impl WatchBench {
-    /// Measures, and prints what came of it.
+    /// Measures, and prints the result.
     ///
     /// # Errors
-    /// The words of the system or of a server.
+    /// The error of the system or of a server.
     pub fn run(&self) -> BenchOutcome<()> {
         let binary = match &self.binary {
             Some(binary) => binary.clone(),
@@ -102,7 +102,7 @@ impl WatchBench {
             for _ in 0..self.rounds.max(1) {
                 let plain = self.play(&mut pairs)?;
                 let running = RunningCommand::start(&binary, &server.data(), command.words)?;
-                // It finds the server, and asks for the first time.
+                // The command has to find the server and send its first request.
                 sleep(STARTING);
                 let watched = self.play(&mut pairs)?;
                 running.end(command.name)?;
@@ -124,11 +124,11 @@ impl WatchBench {
         Ok(())
     }
 
-    /// Returns the microseconds of the server's CPU for a message.
+    /// Returns the microseconds of the server's CPU per message.
     fn play(&self, pairs: &mut Pairs) -> BenchOutcome<f64> {
         Ok(pairs.play(self.window, Duration::from_secs(self.seconds))?.us_per_message)
     }
 }
 
-/// The time that a command has to begin.
+/// The time that a command has to start.
 const STARTING: Duration = Duration::from_millis(700);

@@ -17,7 +17,7 @@ struct FaultLine {
     command: ScenarioCommand,
 }
 
-/// Runs a load; fails if it doesn't come back soon.
+/// Runs a load; fails if it doesn't return soon.
 fn run(address: impl ToString, line: &str) -> RunResult {
     let words = format!("run {line} --login-timeout 1 --host {}", address.to_string());
     let began = Instant::now();
@@ -33,7 +33,7 @@ fn messages(fault: FakeFault) -> (RunResult, u64) {
     (result, fake.planted())
 }
 
-/// Returns how many were lost, doubled and out of order.
+/// Returns the numbers of lost, duplicated and reordered stanzas.
 fn faults(result: &RunResult) -> (u64, u64, u64) {
     (result.lost, result.duplicated, result.reordered)
 }
@@ -133,7 +133,7 @@ fn one_in_hundreds_who_is_forgotten_comes_again() {
 
 #[test]
 fn nobody_there_ends_the_run() {
-    // The system gives port 1 to nobody.
+    // The system never assigns port 1.
     let result = run(SocketAddr::from(([127, 0, 0, 1], 1)), "chat --pairs 100");
     assert!(result.ended.contains("refuses connections"), "{}", result.ended);
     let result = run("no-such-host.invalid", "chat");
@@ -161,7 +161,7 @@ fn a_login_may_last_until_one_sees_oneself() {
     let fake = Fake::start(FakeFault::None);
     let result = run(fake.address, "reconnect-storm --users 20 --waves 2 --away 0 --until-seen --at-once 3");
     assert_eq!((result.ended.as_str(), result.sessions, result.parts.len()), (DONE, 20, 2));
-    // As many times as there are logins.
+    // As many as there are logins.
     assert!(result.parts.iter().all(|part| {
         part.latency.as_ref().is_some_and(|latency| latency.histogram.iter().map(|(_, count)| count).sum::<u64>() == 20)
     }));

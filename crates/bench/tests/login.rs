@@ -1,4 +1,4 @@
-//! The load client against the server's own negotiation, byte for byte, without sockets.
+//! Tests the load client against the server's own negotiation, byte for byte, without sockets.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn clients_log_in_by_every_mechanism_and_a_message_arrives() {
         let mut clients = network.log_in_and_keep(3, chat::PRESENCE).unwrap();
         assert_eq!(network.sessions(), 3, "{mechanism:?}, TLS: {tls}");
         // Each sees all three: its own presence, and those of its two contacts. One of them is
-        // asked what its capabilities mean.
+        // asked for the features of its capabilities.
         assert_eq!(network.deliveries(), 9 + 1, "{mechanism:?}, TLS: {tls}");
         let message = chat::message("user0000000@example.org/r", "user0000002@example.org/r");
         let mut wire = Vec::new();
@@ -68,6 +68,7 @@ fn sessions_stay_when_nobody_looks_at_them() {
     network.pass_time();
     assert_eq!(network.sessions(), 20);
     // In a ring of twenty each has its own presence and, sooner or later, that of all four
-    // contacts. In either round one is asked what its capabilities mean, since nobody answers.
+    // contacts. In either round one is asked for the features of its capabilities, since the
+    // question stays unanswered.
     assert_eq!(network.deliveries(), 20 + 20 * 4 + 2);
 }

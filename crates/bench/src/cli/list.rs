@@ -13,7 +13,7 @@ pub fn run() -> BenchOutcome<()> {
     Ok(())
 }
 
-/// Returns each scenario with its own flags; those that all have are left to `--help`.
+/// Returns each scenario with its own flags; `--help` shows those common to all.
 fn text() -> String {
     let table = scenario::ScenarioCommand::augment_subcommands(Command::new("run"));
     let mut text = String::new();

@@ -34,7 +34,7 @@ impl Register {
     /// Makes the accounts, or removes them. Those that exist already stay as they are.
     ///
     /// # Errors
-    /// When not all of them could be made, or removed.
+    /// Some accounts could not be made or removed.
     pub fn run(self) -> BenchOutcome<()> {
         match &self.csv {
             Some(file) => {
@@ -115,7 +115,7 @@ impl Register {
 #[derive(Debug)]
 struct Removal {
     arrivals: Arrivals,
-    /// Those that have no answer yet.
+    /// The numbers that are still unanswered.
     open: BTreeSet<usize>,
     done: Vec<usize>,
     gone: usize,
@@ -140,7 +140,7 @@ impl WorkerLoad for Removal {
     }
 
     fn ended(&mut self, number: usize, was_bound: bool) {
-        // A server may end the stream in the place of an answer: the account is no more.
+        // A server may end the stream instead of replying: the account is removed.
         self.gone += usize::from(self.open.remove(&number) && was_bound);
         self.arrivals.ended(number, was_bound);
     }
@@ -184,5 +184,5 @@ impl WorkerLoad for Making {
     }
 }
 
-/// Failures after which no more accounts are tried.
+/// The number of failures after which no more accounts are tried.
 const FAILURES: u64 = 20;

@@ -8,12 +8,12 @@ use crate::report;
 use crate::result::RunResult;
 use crate::scenario::ScenarioCommand;
 
-/// Runs a scenario, prints what was found and writes the files that were asked for.
+/// Runs a scenario, prints the result and writes the requested files.
 pub fn run(command: &ScenarioCommand) -> ExitCode {
     let result = command.run();
     let server = command.server();
     let runs = std::slice::from_ref(&result);
-    // `| head` has seen enough.
+    // `| head` may have closed the pipe.
     let _ = io::stdout().write_all(report::text(runs).as_bytes());
     let mut good = is_good(&result);
     if !result.is_done() {
@@ -28,7 +28,7 @@ pub fn run(command: &ScenarioCommand) -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns whether everything was done, and everything that was sent came once and in order.
+/// Returns whether everything was done, and every stanza arrived once and in order.
 fn is_good(result: &RunResult) -> bool {
     result.is_done() && result.lost + result.duplicated + result.reordered == 0
 }

@@ -8,17 +8,17 @@ use serde::Serialize;
 
 use super::room::RoomBooks;
 
-/// A message and what has become of it.
+/// A message and its fate.
 #[derive(Debug)]
 struct BookedMessage {
     to: usize,
     from: usize,
     said: Instant,
     is_acknowledged: bool,
-    /// True if it came back as an error: its sender knows.
+    /// True if it was bounced as an error, so that its sender knows.
     is_refused: bool,
     is_archived: bool,
-    /// The number of times that it has come, and its id in the archive when it came first.
+    /// The number of its arrivals, and its id in the archive at the first one.
     came: u32,
     stanza_id: Option<String>,
 }
@@ -27,37 +27,37 @@ struct BookedMessage {
 #[derive(Debug, Default)]
 pub struct MessageBooks {
     messages: Vec<BookedMessage>,
-    /// The last message of each pair that has come.
+    /// The last message of each pair that has arrived.
     last: HashMap<(usize, usize), usize>,
     found: BookedOutcome,
     delays: Vec<Duration>,
-    /// Those of the room, if there is one: nobody writes to somebody else then.
+    /// The messages of the room, if there is one: then people don't write to each other.
     pub room: RoomBooks,
     is_room: bool,
 }
 
-/// The sums of a run. A message is in one line of each group.
+/// The totals of a run. A message is in one line of each group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BookedOutcome {
     /// Messages that were given to a server.
     pub said: usize,
-    /// Those that it has acknowledged (XEP-0198).
+    /// Messages that it has acknowledged (XEP-0198).
     pub acknowledged: usize,
-    /// Those that have come.
+    /// Messages that have arrived.
     pub came: usize,
-    /// Those that came back as errors.
+    /// Messages that were bounced as errors.
     pub refused: usize,
-    /// Acknowledged ones that have not come, and are in the recipient's archive.
+    /// Acknowledged messages that have not arrived, and are in the recipient's archive.
     pub archived_only: usize,
-    /// Acknowledged ones that have not come, are in no archive and did not come back.
+    /// Acknowledged messages that have not arrived, are in no archive and were not bounced.
     pub lost: usize,
-    /// Arrivals of messages that had come, with the same id of the archive.
+    /// Repeated arrivals with the same archive id.
     pub again: usize,
-    /// The same with another id, or none: nobody can tell that it is the same.
+    /// Repeated arrivals with another id, or none: clients can't tell that the message is the same.
     pub doubled: usize,
-    /// Messages that came behind later ones of the same sender.
+    /// Messages that arrived after later ones of the same sender.
     pub reordered: usize,
-    /// Arrivals at somebody they were not for.
+    /// Arrivals at a person whom they were not for.
     pub astray: usize,
 }
 
@@ -67,7 +67,7 @@ impl MessageBooks {
         Self { room: RoomBooks::new(occupants), is_room: true, ..Self::default() }
     }
 
-    /// Takes note that somebody says something; returns its number.
+    /// Notes that a person sends a message; returns its number.
     pub fn say(&mut self, from: usize, to: usize, now: Instant) -> usize {
         if self.is_room {
             return self.room.say(now);
@@ -86,7 +86,7 @@ impl MessageBooks {
         self.messages.len() - 1
     }
 
-    /// Takes note that the server has acknowledged a message.
+    /// Notes that the server has acknowledged a message.
     pub fn acknowledge(&mut self, number: usize) {
         if self.is_room {
             return self.room.acknowledge(number);
@@ -94,7 +94,7 @@ impl MessageBooks {
         self.messages.get_mut(number).into_iter().for_each(|message| message.is_acknowledged = true);
     }
 
-    /// Takes note that a message has come to somebody.
+    /// Notes that a message has reached a person.
     pub fn come(&mut self, number: usize, to: usize, stanza_id: Option<&str>, now: Instant) {
         let Some(message) = self.messages.get_mut(number).filter(|message| message.to == to) else {
             self.found.astray += 1;
@@ -113,7 +113,7 @@ impl MessageBooks {
         *last = number.max(*last);
     }
 
-    /// Takes note that a message came back as an error.
+    /// Notes that a message was bounced as an error.
     pub fn come_back(&mut self, number: usize) {
         if self.is_room {
             return self.room.come_back(number);
@@ -121,13 +121,13 @@ impl MessageBooks {
         self.messages.get_mut(number).into_iter().for_each(|message| message.is_refused = true);
     }
 
-    /// Takes note that a message is in its recipient's archive.
+    /// Notes that a message is in its recipient's archive.
     pub fn find(&mut self, number: usize, in_archive_of: usize) {
         let found = self.messages.get_mut(number).filter(|message| message.to == in_archive_of);
         found.into_iter().for_each(|message| message.is_archived = true);
     }
 
-    /// Returns whether an acknowledged message for somebody has neither come nor come back.
+    /// Returns whether an acknowledged message for a person has neither arrived nor been bounced.
     pub fn misses(&self, to: usize) -> bool {
         self.messages.iter().any(|message| message.to == to && message.is_missing())
     }
@@ -137,7 +137,7 @@ impl MessageBooks {
         self.room.miss_any() || self.messages.iter().any(BookedMessage::is_missing)
     }
 
-    /// Returns the sums.
+    /// Returns the totals.
     pub fn outcome(&self) -> BookedOutcome {
         if self.is_room {
             return self.room.outcome();
@@ -154,7 +154,7 @@ impl MessageBooks {
         }
     }
 
-    /// Returns the times from saying to coming.
+    /// Returns the times from sending to arrival.
     pub fn delays(&self) -> &[Duration] {
         if self.is_room { self.room.delays() } else { &self.delays }
     }

@@ -21,68 +21,68 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use super::books::MessageBooks;
 use crate::{BenchOutcome, chat};
 
-/// The people of a run have this in common.
+/// The terms that all people of a run share.
 #[derive(Debug)]
 pub struct ClusterTerms {
     /// The hosts of the cluster.
     pub hosts: Vec<SocketAddr>,
     /// The terms of all sessions.
     pub session: Arc<SessionTerms>,
-    /// True if TLS comes first.
+    /// True for direct TLS.
     pub direct_tls: bool,
     /// The number of the first one's account.
     pub first: usize,
     /// The time for which a host may be silent.
     pub patience: Duration,
-    /// The room that all are in, if they don't write to each other.
+    /// The room that all are in, instead of writing to each other.
     pub room: Option<String>,
 }
 
-/// The counts of what has become of sessions.
+/// The counts of interrupted sessions.
 #[derive(Debug, Default)]
 pub struct SessionCuts {
-    /// Sessions that lost their connection, resumed ones, and those that had to begin again.
+    /// Sessions that lost their connection.
     pub cut: usize,
-    /// Sessions that went on.
+    /// Sessions that were resumed.
     pub resumed: usize,
-    /// Sessions that were begun in place of earlier ones.
+    /// Sessions that were begun in place of lost ones.
     pub begun_again: usize,
-    /// The times from the loss of a connection until its person was there again.
+    /// The times from the loss of a connection until its person was connected again.
     pub away: Vec<Duration>,
-    /// The last reason why a connection ended or none came about.
+    /// The last reason why a connection ended or could not be opened.
     pub last: Option<String>,
 }
 
-/// Somebody with an account.
+/// A person with an account.
 #[derive(Debug)]
 pub struct ClusterPerson {
     number: usize,
     name: String,
     domain: String,
-    /// The room, and whether it has let the person in.
+    /// The room, and whether the person is in it.
     room: Option<String>,
     is_inside: bool,
-    /// The time when it is asked again, if it has not.
+    /// The time of the next attempt to enter.
     enters_at: Option<Instant>,
     /// True once it has entered again to hear the history.
     looks_back: bool,
-    /// The next host to try, and how many are left out when a connection is lost: those who were
-    /// connected to one host spread over all others, as a balancer has them do.
+    /// The next host to try, and how many are skipped when a connection is lost: so the people of
+    /// one host spread over all others, as with a load balancer.
     next_host: usize,
     left_out: usize,
     line: Option<PersonLine>,
-    /// The time when the connection was lost, and when the next is tried.
+    /// The time when the connection was lost, and the time of the next attempt.
     lost: Option<Instant>,
     tries_at: Instant,
     /// The id of the session, if it can be resumed.
     id: Option<String>,
     is_managed: bool,
-    /// Stanzas of the server that were handled, and those that it has acknowledged.
+    /// The number of the server's stanzas that were handled, and of ours that it has acknowledged.
     handled: u32,
     acknowledged: u32,
-    /// The numbers and texts of the messages that it has not acknowledged, oldest first.
+    /// The numbers and texts of the unacknowledged messages, oldest first.
     unacknowledged: VecDeque<(Option<usize>, String)>,
-    /// The search in the archive: `Some` while it is under way.
+    /// The search in the archive: `Some` while it is in progress.
     search: Option<Option<String>>,
     has_searched: bool,
 }
@@ -95,12 +95,12 @@ struct PersonLine {
     unsent: Vec<u8>,
     since: Instant,
     is_live: bool,
-    /// Since when an acknowledgement is waited for.
+    /// The time since which an acknowledgement has been awaited.
     asked: Option<Instant>,
 }
 
 impl ClusterPerson {
-    /// Returns the person with this number, who has no connection yet.
+    /// Returns the person with this number, without a connection.
     pub fn new(number: usize, terms: &ClusterTerms, now: Instant) -> Self {
         let domain = terms.session.domain.clone();
         let hosts = terms.hosts.len().max(2);
@@ -147,7 +147,7 @@ impl ClusterPerson {
         self.line.as_ref().map(|line| &line.socket)
     }
 
-    /// Does what is due: connects, or gives a silent host up. Returns whether there is a new
+    /// Does all due work: connects, or gives up a silent host. Returns whether there is a new
     /// connection.
     pub fn tick(&mut self, terms: &ClusterTerms, now: Instant, cuts: &mut SessionCuts) -> bool {
         let patience = terms.patience;
@@ -197,7 +197,7 @@ impl ClusterPerson {
         self.tries_at = now + if was_live { AT_FIRST } else { BETWEEN };
     }
 
-    /// Says something to somebody; it is numbered by the books.
+    /// Sends a message to a person; its number is that of the books.
     pub fn say(&mut self, number: usize, to: &str, now: Instant) {
         let type_ = if self.room.is_some() { "groupchat" } else { "chat" };
         let text = format!("<message type='{type_}' to='{to}' id='{number}'><body>{WORD}{number}</body></message>");
@@ -208,14 +208,14 @@ impl ClusterPerson {
     fn write(&mut self, text: &str, now: Instant) {
         let Some(line) = &mut self.line else { return };
         line.asked = line.asked.or_else(|| text.ends_with(REQUEST).then_some(now));
-        // What can't be written is noticed when the connection is read.
+        // A failed write is noticed when the connection is read.
         _ = line.session.write(text.as_bytes(), &mut line.unsent);
         line.push();
     }
 
-    /// Works off what a ready socket has.
+    /// Handles the input of a ready socket.
     pub fn ready(&mut self, books: &mut MessageBooks, buffer: &mut [u8], now: Instant, cuts: &mut SessionCuts) {
-        // Sockets tell once that they are ready.
+        // Sockets report readiness only once.
         loop {
             match self.read(books, buffer, now, cuts) {
                 Ok(true) => {}
@@ -262,7 +262,7 @@ impl ClusterPerson {
         Ok(true)
     }
 
-    /// Goes on with the session, or begins a new one.
+    /// Continues the session, or begins a new one.
     fn begin(&mut self, books: &mut MessageBooks, now: Instant, cuts: &mut SessionCuts) {
         let resumption = self.line.as_ref().and_then(|line| line.session.resumption());
         if let Some(lost) = self.lost.take() {
@@ -291,7 +291,8 @@ impl ClusterPerson {
         self.write(&format!("{again}<r xmlns='{}'/>", ns::SM), now);
     }
 
-    /// Returns what enters the room, if there is one: with so much of its history.
+    /// Returns the presence that enters the room, if there is one, and asks for this much of its
+    /// history.
     fn enters(&self, history: usize) -> Option<String> {
         let (room, name) = (self.room.as_ref()?, &self.name);
         let x = format!("<x xmlns='{}'><history maxstanzas='{history}'/></x>", ns::MUC);
@@ -304,13 +305,13 @@ impl ClusterPerson {
         }
     }
 
-    /// Sends something that is no message of the load.
+    /// Sends a stanza that is no message of the load.
     fn send(&mut self, text: String, now: Instant) {
         self.write(&text, now);
         self.unacknowledged.push_back((None, text));
     }
 
-    /// Leaves the room, and enters it again with so much of its history.
+    /// Leaves the room, and enters it again with this much of its history.
     pub fn look_back(&mut self, history: usize, now: Instant) {
         let Some(room) = &self.room else { return };
         let leaves = format!("<presence type='unavailable' to='{room}/{}'/>", self.name);
@@ -383,7 +384,7 @@ impl ClusterPerson {
         books.come(number, self.number, id, now);
     }
 
-    /// Sees who comes and goes.
+    /// Counts occupants that enter and leave.
     fn take_presence(&mut self, presence: &Element, books: &mut MessageBooks, now: Instant) {
         let Some(room) = self.room.clone() else { return };
         let Some(nick) = presence.attr("from").and_then(|from| from.strip_prefix(room.as_str())?.strip_prefix('/'))
@@ -392,7 +393,7 @@ impl ClusterPerson {
         };
         let is_own = nick == self.name;
         match presence.attr("type") {
-            // It isn't open yet.
+            // The room isn't open yet.
             Some("error") if is_own => self.enters_at = Some(now + BETWEEN),
             Some("unavailable") if is_own && !self.is_inside => {}
             Some("unavailable") => books.room.seen(false),
@@ -400,7 +401,7 @@ impl ClusterPerson {
                 self.is_inside = true;
                 let x = presence.child("x", ns::MUC_USER);
                 if x.is_some_and(|x| x.children().any(|status| status.attr("code") == Some("201"))) {
-                    // The first one opens it.
+                    // The first occupant opens it.
                     let x = format!("<x xmlns='{}' type='submit'/>", ns::DATA_FORMS);
                     let query = format!("<query xmlns='{}'>{x}</query>", ns::MUC_OWNER);
                     self.send(format!("<iq type='set' to='{room}' id='open'>{query}</iq>"), now);
@@ -411,7 +412,7 @@ impl ClusterPerson {
         }
     }
 
-    /// Begins to look for what is missing in the person's archive, unless that was done.
+    /// Starts to search the person's archive for missing messages, unless that was done.
     pub fn search(&mut self, now: Instant) {
         if !self.has_searched && self.search.is_none() && self.is_live() {
             self.search = Some(None);
@@ -419,7 +420,7 @@ impl ClusterPerson {
         }
     }
 
-    /// Returns whether the archive was looked through, or can't be.
+    /// Returns whether the archive was searched, or can't be.
     pub fn has_searched(&self) -> bool {
         self.has_searched
     }
@@ -453,7 +454,7 @@ impl ClusterPerson {
 }
 
 impl PersonLine {
-    /// Writes what waits, as far as the socket takes it.
+    /// Writes waiting bytes, as far as the socket takes them.
     fn push(&mut self) {
         if let Ok(sent) = self.socket.write(&self.unsent) {
             self.unsent.drain(..sent);
@@ -484,8 +485,8 @@ const WORD: &str = "message ";
 /// The end of a request for an acknowledgement.
 const REQUEST: &str = "sm:3'/>";
 const SEARCH: &str = "search";
-/// Messages of a page of an archive.
+/// The number of messages in a page of an archive.
 const PAGE: usize = 250;
-/// The time until a lost connection is made again, and between attempts.
+/// The time until a lost connection is opened again, and between attempts.
 const AT_FIRST: Duration = Duration::from_millis(50);
 const BETWEEN: Duration = Duration::from_millis(250);

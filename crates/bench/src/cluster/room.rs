@@ -1,25 +1,25 @@
-//! Keeps the books of a room that all people of a run are in: everybody has to hear everything, in
-//! one order, and nobody may be seen to leave.
+//! Keeps the books of a room that all people of a run are in: every occupant has to get every
+//! message, in one order, and no occupant may be seen to leave.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::books::BookedOutcome;
 
-/// All that was said in the room, and what each occupant has heard.
+/// All messages of the room, and those that each occupant has received.
 #[derive(Debug, Default)]
 pub struct RoomBooks {
     said: Vec<SaidInRoom>,
     occupants: Vec<OccupantBook>,
     found: BookedOutcome,
     delays: Vec<Duration>,
-    /// The longest time between two messages that an occupant has heard.
+    /// The longest time between two messages for an occupant.
     pause: Duration,
-    /// True once all are there: who comes or goes from then on is counted.
+    /// True once all are present: from then on, entries and exits are counted.
     is_open: bool,
     left: usize,
     entered: usize,
-    /// That which the room told of its history at the end.
+    /// The messages of the room's history at the end.
     history: Vec<usize>,
 }
 
@@ -32,46 +32,46 @@ struct SaidInRoom {
 
 #[derive(Debug, Default)]
 struct OccupantBook {
-    /// The messages that were heard, in the order in which each came first.
+    /// The received messages, in the order of their first arrivals.
     order: Vec<usize>,
-    /// The ids by the room, of what was heard.
+    /// The ids that the room gave to received messages.
     ids: HashMap<usize, Option<String>>,
     last: Option<Instant>,
 }
 
 impl RoomBooks {
-    /// Returns the books of a room of so many occupants.
+    /// Returns the books of a room with this number of occupants.
     pub fn new(occupants: usize) -> Self {
         Self { occupants: (0..occupants).map(|_| OccupantBook::default()).collect(), ..Self::default() }
     }
 
-    /// Takes note that all are there.
+    /// Notes that all occupants are present.
     pub fn open(&mut self) {
         self.is_open = true;
     }
 
-    /// Counts nobody any more who comes or goes.
+    /// Stops counting entries and exits.
     pub fn close(&mut self) {
         self.is_open = false;
     }
 
-    /// Takes note that somebody says something; returns its number.
+    /// Notes that an occupant sends a message; returns its number.
     pub fn say(&mut self, now: Instant) -> usize {
         self.said.push(SaidInRoom { at: now, is_acknowledged: false, is_refused: false });
         self.said.len() - 1
     }
 
-    /// Takes note that the server has acknowledged a message.
+    /// Notes that the server has acknowledged a message.
     pub fn acknowledge(&mut self, number: usize) {
         self.said.get_mut(number).into_iter().for_each(|said| said.is_acknowledged = true);
     }
 
-    /// Takes note that a message came back as an error.
+    /// Notes that a message was bounced as an error.
     pub fn come_back(&mut self, number: usize) {
         self.said.get_mut(number).into_iter().for_each(|said| said.is_refused = true);
     }
 
-    /// Takes note that an occupant has heard a message, with its id by the room.
+    /// Notes that an occupant has received a message, with the room's id for it.
     pub fn hear(&mut self, number: usize, occupant: usize, id: Option<&str>, now: Instant) {
         let (Some(said), Some(book)) = (self.said.get(number), self.occupants.get_mut(occupant)) else {
             self.found.astray += 1;
@@ -89,26 +89,25 @@ impl RoomBooks {
         self.pause = self.pause.max(last.map_or(Duration::ZERO, |last| now.duration_since(last)));
     }
 
-    /// Takes note of a message of the room's history, as it is told to an occupant who enters at
-    /// the end.
+    /// Notes a message of the room's history, as sent to an occupant who enters at the end.
     pub fn recall(&mut self, number: usize) {
         self.history.push(number);
     }
 
-    /// Takes note that an occupant is seen to come, or to go.
+    /// Notes that an occupant was seen to enter, or to leave.
     pub fn seen(&mut self, is_there: bool) {
         if self.is_open {
             *(if is_there { &mut self.entered } else { &mut self.left }) += 1;
         }
     }
 
-    /// Returns whether somebody has not heard something that was acknowledged.
+    /// Returns whether an occupant has not received an acknowledged message.
     pub fn miss_any(&self) -> bool {
         self.missing() > 0
     }
 
-    /// Returns the sums. A message is lost that somebody has not heard; the others are counted for
-    /// each occupant.
+    /// Returns the sums. A message counts as lost if any occupant has not received it; the others
+    /// are counted for each occupant.
     pub fn outcome(&self) -> BookedOutcome {
         BookedOutcome {
             said: self.said.len(),
@@ -121,7 +120,7 @@ impl RoomBooks {
         }
     }
 
-    /// Returns the times from saying to hearing, of all occupants.
+    /// Returns the times from sending to arrival, of all occupants.
     pub fn delays(&self) -> &[Duration] {
         &self.delays
     }
@@ -131,8 +130,8 @@ impl RoomBooks {
         (self.entered, self.left, self.pause)
     }
 
-    /// Returns how many messages of the history at the end are others than those that were heard
-    /// last, or in another order; and how many there were.
+    /// Returns how many messages of the history at the end differ from the last received ones, or
+    /// are in another order; and their number.
     pub fn history(&self) -> (usize, usize) {
         let heard = self.occupants.first().map(|book| book.order.as_slice()).unwrap_or_default();
         let tail = heard.get(heard.len().saturating_sub(self.history.len())..).unwrap_or_default();
@@ -149,7 +148,7 @@ impl RoomBooks {
         acknowledged.filter(|(number, _)| !self.is_heard_by_all(*number)).count()
     }
 
-    /// Returns how many arrivals come behind something that comes later for the first occupant.
+    /// Returns the number of arrivals after a message that arrives later for the first occupant.
     fn reordered(&self) -> usize {
         let Some(first) = self.occupants.first() else { return 0 };
         let place: HashMap<usize, usize> = first.order.iter().enumerate().map(|(at, number)| (*number, at)).collect();

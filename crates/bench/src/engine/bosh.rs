@@ -2,7 +2,7 @@
 //! sending meanwhile, as browsers do it.
 //!
 //! Answers count in the order of their requests, whichever connection they arrive on. A connection
-//! that the server closes while nothing is under way is opened again when it is needed.
+//! that the server closes between requests is opened again when it is needed.
 
 use rookery_client::SessionError;
 use rookery_xml::wrapper::Wrapper;
@@ -23,9 +23,9 @@ pub struct LoadBosh {
 
 #[derive(Debug, Default)]
 struct BoshLine {
-    /// The number of the request that is under way.
+    /// The number of the request in progress.
     rid: Option<u64>,
-    /// That request: it is sent again if the connection was closed when it came.
+    /// That request, which is sent again if its connection was closed when it arrived.
     request: Vec<u8>,
     is_repeated: bool,
     input: Vec<u8>,
@@ -43,7 +43,7 @@ impl LoadBosh {
         LoadBosh { domain: domain.to_owned(), sid, rid: FIRST, lines, waiting: Vec::new(), begins: false }
     }
 
-    /// Takes what is to be said on the stream: a header alone, or elements.
+    /// Takes output of the stream: a header alone, or elements.
     pub fn write(&mut self, stream: &[u8]) {
         if stream.starts_with(b"<?xml") {
             self.begins = true;
@@ -52,8 +52,7 @@ impl LoadBosh {
         }
     }
 
-    /// Returns the next request that can go out, and on which connection; `None` if none can or
-    /// need.
+    /// Returns the next request that can go out, and on which connection; `None` if there is none.
     pub fn request(&mut self) -> Option<(usize, Vec<u8>)> {
         let is_opening = self.sid.is_empty();
         let under_way = self.lines.iter().filter(|line| line.rid.is_some()).count();
@@ -98,10 +97,10 @@ impl LoadBosh {
         body
     }
 
-    /// Takes bytes that came on a connection.
+    /// Handles bytes from a connection.
     ///
     /// # Errors
-    /// They are no answer.
+    /// They are not a response.
     pub fn receive(&mut self, line: usize, wire: &[u8]) -> Result<(), SessionError> {
         let Some(line) = self.lines.get_mut(line) else { return Ok(()) };
         line.input.extend_from_slice(wire);
@@ -122,10 +121,10 @@ impl LoadBosh {
         Ok(())
     }
 
-    /// Appends the content of the next answer in turn to `stream`, as a stream would have it.
+    /// Appends the content of the next answer in turn to `stream`, in the form of a stream.
     ///
     /// # Errors
-    /// The server ends the session.
+    /// The server has ended the session.
     pub fn next(&mut self, stream: &mut Vec<u8>) -> Result<bool, SessionError> {
         let oldest = self.lines.iter_mut().filter(|line| line.rid.is_some()).min_by_key(|line| line.rid);
         let Some(line) = oldest.filter(|line| line.answer.is_some()) else { return Ok(false) };
@@ -143,7 +142,7 @@ impl LoadBosh {
         let end = if wrapper.is_empty { 0 } else { memchr::memmem::rfind(content, b"</").unwrap_or_default() };
         let content = content.get(..end).unwrap_or_default();
         if memchr::memmem::find(content, b"<stream:features").is_some() {
-            // What a stream begins with: here the wrapper says it.
+            // The beginning of a stream, which the wrapper of BOSH replaces.
             stream.extend_from_slice(
                 format!("<stream:stream xmlns='{}' xmlns:stream='{}' version='1.0'>", ns::CLIENT, ns::STREAMS)
                     .as_bytes(),
@@ -153,7 +152,7 @@ impl LoadBosh {
         Ok(true)
     }
 
-    /// Takes in that a connection was closed. Returns `true` if that is no harm, with the request
+    /// Handles a connection that was closed. Returns `true` if that is harmless, with the request
     /// that has to be sent again.
     pub fn closed(&mut self, line: usize) -> (bool, Option<Vec<u8>>) {
         let Some(line) = self.lines.get_mut(line) else { return (false, None) };
@@ -165,5 +164,5 @@ impl LoadBosh {
     }
 }
 
-/// Large enough, and the same for all: nobody attacks a load.
+/// Large enough, and always the same: a load needs no protection.
 const FIRST: u64 = 1_573_741_820;

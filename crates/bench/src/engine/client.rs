@@ -11,7 +11,7 @@ use super::bosh::LoadBosh;
 use super::target::LoadTarget;
 use super::websocket::{self, WebSocket, WebSocketCame};
 
-/// An item that has come for a client that is ready.
+/// An item that has arrived for a client that is ready.
 #[derive(Debug)]
 pub enum ClientItem<'a> {
     /// A whole first-level element.
@@ -26,29 +26,29 @@ pub struct LoadClient {
     says: Says,
 }
 
-/// The carrier of the stream.
+/// The transport of the stream.
 enum ClientWire {
     Stream,
     WebSocket(Box<WebSocket>),
     Bosh(Box<LoadBosh>),
 }
 
-/// The language of the wire.
+/// The protocol of the connection.
 enum Says {
     Xmpp(ClientSession),
-    /// No XMPP at all: every line is a message. For the relay that servers are compared with. The
-    /// bytes are of a line that isn't whole.
+    /// No XMPP: every line is a message, as for the relay with which servers are compared. The
+    /// bytes are those of an unfinished line.
     Lines(Vec<u8>),
 }
 
 impl LoadClient {
-    /// Returns a client that logs in to the account with this localpart; what has to be sent first
-    /// is appended to `out`.
+    /// Returns a client that logs in to the account with this localpart; the first output is
+    /// appended to `out`.
     ///
     /// With `direct_tls` the first bytes are a TLS handshake (XEP-0368).
     ///
     /// # Errors
-    /// When TLS can't begin.
+    /// TLS can't begin.
     pub fn start(
         target: &LoadTarget,
         username: String,
@@ -86,7 +86,7 @@ impl LoadClient {
         }
     }
 
-    /// Returns the thing that a login waits for, for people who wonder why it takes so long.
+    /// Returns the step that a login waits for, for error messages.
     pub fn waits_for(&self) -> String {
         let Says::Xmpp(session) = &self.says else { return "nothing".into() };
         let partial = match &self.wire {
@@ -98,7 +98,7 @@ impl LoadClient {
         format!("{}{partial}", session.waits_for())
     }
 
-    /// Returns whether what is sent goes over the wire as it is.
+    /// Returns whether output goes over the wire unchanged.
     pub fn is_plain(&self) -> bool {
         match (&self.wire, &self.says) {
             (ClientWire::Stream, Says::Xmpp(session)) => session.is_plain(),
@@ -107,8 +107,7 @@ impl LoadClient {
         }
     }
 
-    /// Returns the next request of a client of BOSH that can go out, and on which of its
-    /// connections.
+    /// Returns the next request of a BOSH client that can go out, and its connection.
     pub fn request(&mut self) -> Option<(usize, Vec<u8>)> {
         match &mut self.wire {
             ClientWire::Bosh(bosh) => bosh.request(),
@@ -116,8 +115,8 @@ impl LoadClient {
         }
     }
 
-    /// Takes in that the server has closed a connection. Returns `true` if that is no harm, with
-    /// what has to be sent again on a new one.
+    /// Handles a connection that the server has closed. Returns `true` if that is harmless, with
+    /// the bytes that have to be sent again on a new one.
     pub fn closed(&mut self, line: usize) -> (bool, Option<Vec<u8>>) {
         match &mut self.wire {
             ClientWire::Bosh(bosh) => bosh.closed(line),
@@ -125,7 +124,7 @@ impl LoadClient {
         }
     }
 
-    /// Takes bytes that came on one of its connections; all but those of BOSH have one, the first.
+    /// Handles bytes from one of its connections; only BOSH clients have more than the first.
     /// Otherwise like [`LoadClient::read`].
     ///
     /// # Errors
@@ -163,8 +162,8 @@ impl LoadClient {
         }
     }
 
-    /// Takes bytes from the wire; calls `each` with every stanza or line, and appends what the
-    /// login has to send to `out`. `wire` is used as scratch.
+    /// Handles bytes from the wire; calls `each` with every stanza or line, and appends the output
+    /// of the login to `out`. `wire` is used as scratch.
     ///
     /// # Errors
     /// The error that ends the stream.
@@ -185,10 +184,10 @@ impl LoadClient {
         }
     }
 
-    /// Appends plain bytes as they go over the wire at `out`.
+    /// Appends plain bytes in the form of the wire to `out`.
     ///
     /// # Errors
-    /// When TLS isn't up.
+    /// TLS isn't established.
     pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), SessionError> {
         match (&mut self.says, &self.wire) {
             (Says::Xmpp(session), ClientWire::Stream) => session.write(plain, out)?,
@@ -199,12 +198,12 @@ impl LoadClient {
 }
 
 impl ClientWire {
-    /// Appends what is said on the stream as it goes over the wire.
+    /// Appends output of the stream in the form of the wire.
     fn frame(&mut self, plain: &[u8], out: &mut Vec<u8>) {
         match self {
             ClientWire::Stream => out.extend_from_slice(plain),
             ClientWire::WebSocket(_) => websocket::write(plain, out),
-            // It waits for a request: see [`LoadClient::request`].
+            // The bytes wait for a request: see [`LoadClient::request`].
             ClientWire::Bosh(bosh) => bosh.write(plain),
         }
     }

@@ -1,4 +1,4 @@
-//! Counters of one thread of the engine, readable for the others at any time.
+//! Counters of one thread of the engine, which the others can read at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,27 +9,27 @@ use super::histogram::{LatencyHistogram, LatencyRecorder};
 pub enum LoadCount {
     /// Stanzas that a scenario sent as its load.
     Sent,
-    /// Deliveries that follow from them.
+    /// Expected deliveries of those.
     Expected,
     /// Deliveries, without repetitions.
     Delivered,
-    /// Deliveries that came again.
+    /// Repeated deliveries.
     Duplicated,
-    /// Deliveries that came behind a later one of the same pair.
+    /// Deliveries after a later one of the same pair.
     Reordered,
     /// Error stanzas.
     Errors,
     /// Stanzas of another run, such as stored messages.
     Foreign,
-    /// Stanzas of any kind that came.
+    /// Stanzas of any kind that arrived.
     Stanzas,
     /// Logins that succeeded.
     LoggedIn,
-    /// Logins that did not.
+    /// Logins that failed.
     LoginsFailed,
     /// Sessions that the server ended.
     Broken,
-    /// Sessions that are there now.
+    /// Current sessions.
     Sessions,
     /// Nanoseconds of CPU time of the thread.
     CpuTime,
@@ -37,7 +37,7 @@ pub enum LoadCount {
     Steps,
 }
 
-/// The counters of one thread; nobody else adds.
+/// The counters of one thread, which only that thread changes.
 #[derive(Debug, Default)]
 pub struct LoadCounters {
     counts: [AtomicU64; LoadCount::ALL],
@@ -69,26 +69,26 @@ impl LoadCounters {
         self.set(count, self.get(count).wrapping_add(more));
     }
 
-    /// Takes one away.
+    /// Subtracts one.
     pub fn less(&self, count: LoadCount) {
         self.set(count, self.get(count).saturating_sub(1));
     }
 
-    /// Replaces the count, for what isn't a sum.
+    /// Replaces the count, for values that aren't sums.
     pub fn set(&self, count: LoadCount, value: u64) {
         if let Some(counter) = self.counts.get(count as usize) {
             counter.store(value, Relaxed);
         }
     }
 
-    /// Returns the present count.
+    /// Returns the current count.
     pub fn get(&self, count: LoadCount) -> u64 {
         self.counts.get(count as usize).map_or(0, |counter| counter.load(Relaxed))
     }
 }
 
 impl Totals {
-    /// Returns the sums of some threads.
+    /// Returns the totals of some threads.
     pub fn of<'a>(threads: impl Iterator<Item = &'a LoadCounters>) -> Totals {
         let mut totals = Totals::default();
         for counters in threads {
@@ -102,12 +102,12 @@ impl Totals {
         totals
     }
 
-    /// Returns one sum.
+    /// Returns one total.
     pub fn get(&self, count: LoadCount) -> u64 {
         self.counts.get(count as usize).copied().unwrap_or_default()
     }
 
-    /// Returns what came since `earlier`.
+    /// Returns the difference to `earlier`.
     pub fn since(&self, earlier: &Totals) -> Totals {
         let mut counts = self.counts;
         for (count, before) in counts.iter_mut().zip(earlier.counts) {

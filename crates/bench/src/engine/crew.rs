@@ -14,20 +14,20 @@ use super::target::LoadTarget;
 use super::worker::{LoadWorker, WorkerLoad, WorkerPlace};
 use crate::BenchOutcome;
 
-/// The server, the accounts and the threads that a crew is made for.
+/// The server, the accounts and the threads of a crew.
 #[derive(Debug, Clone)]
 pub struct CrewSettings {
     /// The addresses that clients connect to, in turn.
     pub servers: Vec<SocketAddr>,
     /// The terms on which they log in.
     pub target: Arc<LoadTarget>,
-    /// True if TLS comes first (XEP-0368).
+    /// True for direct TLS (XEP-0368).
     pub direct_tls: bool,
     /// The number of threads.
     pub threads: usize,
     /// The longest time that one login may take.
     pub login_patience: Duration,
-    /// For the source addresses: another one for each run.
+    /// The seed of the source addresses, which differ for each run.
     pub seed: u32,
 }
 
@@ -74,7 +74,7 @@ impl LoadCrew {
         Totals::of(self.counters.iter().map(Arc::as_ref))
     }
 
-    /// Nanoseconds since the crew was made.
+    /// Returns the nanoseconds since the crew was made.
     pub fn now(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
@@ -97,7 +97,7 @@ impl LoadCrew {
     /// is called every few milliseconds with the time since the crew was made, returns true.
     ///
     /// # Errors
-    /// The error of the system to a thread, or that one panicked.
+    /// The system provides no thread, or a thread panicked.
     pub fn run<L: WorkerLoad>(&mut self, loads: &mut [L], watch: &mut dyn FnMut(u64) -> bool) -> BenchOutcome<()> {
         let (stop, epoch) = (AtomicBool::new(false), self.epoch);
         thread::scope(|scope| {

@@ -1,5 +1,5 @@
 //! A distribution of times with 3 % precision in a fixed 10 KB, which one thread fills while
-//! another looks.
+//! another reads it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -50,7 +50,7 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Adds what a recorder holds now.
+    /// Adds the current content of a recorder.
     pub fn add(&mut self, recorder: &LatencyRecorder) {
         for (own, other) in self.buckets.iter_mut().zip(&recorder.buckets) {
             *own += other.load(Relaxed);
@@ -59,8 +59,8 @@ impl LatencyHistogram {
         self.max = self.max.max(recorder.max.load(Relaxed));
     }
 
-    /// Returns what came since `earlier`. The maximum stays that of the whole time unless the
-    /// buckets say that it can't have come since.
+    /// Returns the difference to `earlier`. The maximum stays that of the whole time unless the
+    /// buckets show that it is older.
     pub fn since(&self, earlier: &LatencyHistogram) -> LatencyHistogram {
         let pairs = self.buckets.iter().zip(&earlier.buckets);
         let buckets: Box<[u64]> = pairs.map(|(now, before)| now.saturating_sub(*before)).collect();
@@ -68,18 +68,18 @@ impl LatencyHistogram {
         LatencyHistogram { sum: self.sum.wrapping_sub(earlier.sum), max: self.max.min(highest), buckets }
     }
 
-    /// Returns the number of times that were recorded.
+    /// Returns the number of recorded times.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Returns the longest, in nanoseconds.
+    /// Returns the longest time, in nanoseconds.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Returns the upper bound of what the given share (0 to 1) of all stays below, in nanoseconds;
-    /// 0 if there is nothing.
+    /// Returns the upper bound for the given share (0 to 1) of all times, in nanoseconds; 0 if
+    /// there are none.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -92,7 +92,7 @@ impl LatencyHistogram {
         self.max
     }
 
-    /// Returns the latencies for a report; `None` if there is nothing.
+    /// Returns the latencies for a report; `None` if there are none.
     pub fn latency(&self) -> Option<Latency> {
         let us = |nanoseconds: u64| nanoseconds as f64 / 1e3;
         let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -122,7 +122,7 @@ fn upper_bound(bucket: usize) -> u64 {
 }
 
 const BITS: u32 = 5;
-/// Up to 2^44 ns, five hours.
+/// The buckets up to 2^44 ns, five hours.
 const BUCKETS: usize = 40 << BITS;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 /// A mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// The run: what a server has kept from another one doesn't count.
+    /// The run, since stanzas that a server has stored from another one don't count.
     pub run: u32,
     /// The sender's number within the scenario.
     pub sender: u32,
@@ -30,7 +30,7 @@ impl Mark {
         out.push(b'~');
     }
 
-    /// Returns the mark in a stanza; `None` if there is none, or none that is whole.
+    /// Returns the mark in a stanza; `None` if there is none, or an incomplete one.
     pub fn find(stanza: &[u8]) -> Option<Mark> {
         static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(OPEN));
         let at = FINDER.find(stanza)? + OPEN.len();
@@ -53,7 +53,7 @@ fn hexadecimal(value: u64, out: &mut Vec<u8>) {
 }
 
 const OPEN: &[u8] = b"~mark:";
-/// Bytes of the longest mark, behind its opening.
+/// The most bytes of a mark after its opening.
 const MOST: usize = 3 * 9 + 17;
 
 #[cfg(test)]

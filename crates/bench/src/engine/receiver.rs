@@ -12,13 +12,13 @@ use super::tracker::{TrackedArrival, TrackedPair, Tracker};
 #[derive(Debug)]
 pub struct Receiver {
     run: u32,
-    /// The stanzas that have come.
+    /// The stanzas that have arrived.
     pub tracker: Tracker,
     counters: Arc<LoadCounters>,
 }
 
 impl Receiver {
-    /// Makes a receiver for the stanzas of that run.
+    /// Makes a receiver for the stanzas of a run.
     pub fn new(run: u32, counters: Arc<LoadCounters>) -> Receiver {
         Receiver { run, tracker: Tracker::default(), counters }
     }
@@ -28,8 +28,8 @@ impl Receiver {
         &self.counters
     }
 
-    /// Counts a stanza that came for a client. Returns its mark if it is one of this run's load
-    /// that has not come before, no error, and not the sender's own.
+    /// Counts a stanza for a client. Returns its mark if it belongs to this run's load, is new, is
+    /// no error, and isn't the sender's own.
     pub fn take(&mut self, number: usize, stanza: &Stanza<'_>, now: u64) -> Option<Mark> {
         if stanza.raw_type().is_some_and(|raw| raw.bytes == b"error") {
             self.counters.add(LoadCount::Errors, 1);

@@ -1,4 +1,4 @@
-//! Connections from as many addresses of this machine as they need.
+//! Opens connections from as many addresses of this machine as are needed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
-/// The addresses that connections come from.
+/// The source addresses of connections.
 ///
-/// One address of this machine has some 28 000 ports that it may use, and a port rests for a minute
-/// after its connection was closed. So connections to a loopback address come from others, ten
-/// thousand from each; every run, and every wave of connections in it, uses its own.
+/// One address of this machine has some 28 000 ports, and a port can't be used for a minute after
+/// its connection was closed. So connections to a loopback address come from others, ten thousand
+/// from each; every run, and every wave of connections in it, uses its own.
 #[derive(Debug, Clone)]
 pub struct Sources {
     servers: Box<[SocketAddr]>,
@@ -20,12 +20,12 @@ pub struct Sources {
 impl Sources {
     /// Makes sources for connections to these servers, in turn; equal seeds give equal addresses.
     pub fn new(servers: &[SocketAddr], seed: u32) -> Sources {
-        // 127.16.0.0 and up: nobody listens there.
+        // 127.16.0.0 and up: no service listens there.
         Sources { servers: servers.into(), first: (seed % 0x00a0_0000 + 0x0010_0000) & !0xff }
     }
 
-    /// Returns the address that the connection with this number comes from in this wave; `None`:
-    /// whichever the system takes.
+    /// Returns the address that the connection with this number comes from in this wave; `None`
+    /// leaves it to the system.
     pub fn address(&self, number: usize, wave: u32) -> Option<Ipv4Addr> {
         match self.server(number)?.ip() {
             IpAddr::V4(address) if address.is_loopback() => {
@@ -41,10 +41,10 @@ impl Sources {
         self.servers.get(number.checked_rem(self.servers.len())?)
     }
 
-    /// Begins to connect; the socket is writable when it has.
+    /// Starts to connect; the socket becomes writable when it is connected.
     ///
     /// # Errors
-    /// The error of the system at once, and that there is no server.
+    /// The immediate error of the system, or that there is no server.
     pub fn connect(&self, number: usize, wave: u32) -> io::Result<TcpStream> {
         let server = self.server(number).ok_or(io::ErrorKind::AddrNotAvailable)?;
         let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -54,8 +54,8 @@ impl Sources {
             bind(&socket, &SocketAddr::from((address, 0)))?;
         }
         sockopt::set_tcp_nodelay(&socket, true)?;
-        // On loopback pacing, which some systems have by default, costs CPU time and gains nothing.
-        // It stays where it can't be chosen.
+        // On loopback, pacing, which some systems use by default, costs CPU time and gains nothing.
+        // If it can't be changed, it stays.
         if self.address(number, wave).is_some() {
             let _ = sockopt::set_tcp_congestion(&socket, "reno");
         }
@@ -66,9 +66,9 @@ impl Sources {
     }
 }
 
-/// Connections from one address.
+/// The number of connections from one address.
 const PER_ADDRESS: usize = 10_000;
-/// Addresses of a wave: enough for 2.5 million connections.
+/// The number of addresses of a wave: enough for 2.5 million connections.
 const WAVE: u32 = 256;
 
 #[cfg(test)]

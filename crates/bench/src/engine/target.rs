@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rookery_base::Transport;
 use rookery_client::SessionTerms;
 
-/// The terms that all clients of a load have in common.
+/// The terms that all clients of a load share.
 #[derive(Debug)]
 pub struct LoadTarget {
-    /// The carrier of the streams.
+    /// The transport of the streams.
     pub transport: Transport,
     /// The terms of their sessions.
     pub terms: Arc<SessionTerms>,

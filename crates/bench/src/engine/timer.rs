@@ -7,8 +7,8 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
-/// A timer in an epoll set. It is level-triggered and armed only for waits that epoll's own timeout
-/// is too coarse for.
+/// A timer in an epoll set. It is level-triggered and armed only for waits for which epoll's own
+/// timeout is too coarse.
 #[derive(Debug)]
 pub struct EpollTimer {
     timer: OwnedFd,
@@ -26,10 +26,10 @@ impl EpollTimer {
         Ok(EpollTimer { timer, armed: false })
     }
 
-    /// Prepares a wait of `nanoseconds`, but not of more than `longest`; returns the timeout for
+    /// Prepares a wait of `nanoseconds`, but at most of `longest`; returns the timeout for
     /// epoll.
     ///
-    /// Waits below 200 µs become that long: a load of many thousand stanzas a second shall not wake
+    /// Waits below 200 µs become that long: a load of many thousand stanzas a second must not wake
     /// for each of them.
     ///
     /// # Errors
@@ -46,16 +46,16 @@ impl EpollTimer {
         Timespec::try_from(longest).map_err(io::Error::other)
     }
 
-    /// Takes note of its event.
+    /// Notes its event.
     pub fn rang(&mut self) {
         if std::mem::take(&mut self.armed) {
-            // Read or not, it is armed again before it matters.
+            // It is armed again in time in any case.
             let _ = rustix::io::read(&self.timer, &mut [0; 8]);
         }
     }
 }
 
 const SHORTEST: Duration = Duration::from_micros(200);
-/// From here on a wait of whole milliseconds is exact enough, since what is left is waited for
+/// The length from which on whole milliseconds are exact enough, since the rest is waited for
 /// again.
 const COARSE: Duration = Duration::from_millis(4);

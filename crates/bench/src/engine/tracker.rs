@@ -5,14 +5,14 @@ use std::collections::HashMap;
 
 use ahash::RandomState;
 
-/// The place of a stanza among those that came before.
+/// The position of a stanza among earlier arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackedArrival {
-    /// The first of its number, and behind none of the later ones.
+    /// The first of its number, and after none of the later ones.
     InOrder,
-    /// The first of its number, but a later one came before it.
+    /// The first of its number, but after a later one.
     Late,
-    /// One that has come already.
+    /// A repetition.
     Again,
 }
 
@@ -36,11 +36,11 @@ pub struct Tracker {
 pub struct LoadTally {
     /// Stanzas that should have arrived.
     pub expected: u64,
-    /// Of these, those that did, without repetitions.
+    /// The number that did, without repetitions.
     pub delivered: u64,
-    /// Of these, those that did not.
+    /// The number that did not.
     pub lost: u64,
-    /// Stanzas with numbers that nobody has sent.
+    /// Stanzas with numbers that were never sent.
     pub invented: u64,
 }
 
@@ -54,13 +54,13 @@ impl LoadTally {
     }
 }
 
-/// The stanzas that have come of one pair.
+/// The arrived stanzas of one pair.
 #[derive(Debug, Default)]
 struct TrackedStream {
-    /// The number behind the highest that has come.
+    /// The number after the highest that has arrived.
     next: u32,
-    /// Ranges below it that have not come: first, and the one behind the last; rising. Bounded by
-    /// [`GAPS`].
+    /// Ascending ranges below it that have not arrived: the first number, and the one after the
+    /// last. Bounded by [`GAPS`].
     gaps: Vec<(u32, u32)>,
 }
 
@@ -70,8 +70,7 @@ impl Tracker {
         self.streams.entry(pair).or_default().arrived(sequence)
     }
 
-    /// Returns how many of the first `sent` numbers of a pair have come; and how many came with
-    /// other numbers.
+    /// Returns how many of the first `sent` numbers of a pair have arrived, and how many others.
     fn came(&self, pair: TrackedPair, sent: u32) -> (u64, u64) {
         let Some(stream) = self.streams.get(&pair) else { return (0, 0) };
         let below = stream.below(sent);
@@ -79,8 +78,8 @@ impl Tracker {
     }
 }
 
-/// Compares what was sent with what has arrived. A receiver's arrivals are all in one of the
-/// trackers; `receiver % trackers` says in which.
+/// Compares sent and arrived stanzas. A receiver's arrivals are all in the tracker with the index
+/// `receiver % trackers`.
 pub fn tally(sent: impl Iterator<Item = (TrackedPair, u32)>, trackers: &[&Tracker]) -> LoadTally {
     let mut tally = LoadTally::default();
     for (pair, count) in sent {
@@ -97,8 +96,8 @@ pub fn tally(sent: impl Iterator<Item = (TrackedPair, u32)>, trackers: &[&Tracke
 impl TrackedStream {
     fn arrived(&mut self, sequence: u32) -> TrackedArrival {
         if sequence >= self.next {
-            // A peer that leaves out more and more numbers is not remembered in full: its oldest
-            // gaps count as having come.
+            // A peer that leaves out more and more numbers isn't tracked in full: its oldest gaps
+            // count as arrived.
             if sequence > self.next {
                 if self.gaps.len() >= GAPS {
                     self.gaps.remove(0);
@@ -121,14 +120,14 @@ impl TrackedStream {
         TrackedArrival::Late
     }
 
-    /// Returns the number of those below `limit` that have come.
+    /// Returns how many numbers below `limit` have arrived.
     fn below(&self, limit: u32) -> u64 {
         let missing = self.gaps.iter().map(|(first, behind)| (*behind).min(limit).saturating_sub(*first));
         u64::from(self.next.min(limit)) - missing.map(u64::from).sum::<u64>()
     }
 }
 
-/// Gaps that are remembered for one pair.
+/// The most gaps that are remembered for one pair.
 const GAPS: usize = 4096;
 
 #[cfg(test)]

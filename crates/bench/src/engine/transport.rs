@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use rookery_base::Transport;
 
-/// All transports that clients of the engine know.
+/// All transports that the engine's clients support.
 pub const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::WebSocket, Transport::Bosh];
 
 /// Returns a parser of their names.

@@ -8,13 +8,13 @@ use rookery_xml::Limits;
 /// A WebSocket.
 #[derive(Debug, Default)]
 pub struct WebSocket {
-    /// The server has agreed to it.
+    /// True once the server has accepted the handshake.
     is_open: bool,
-    /// The bytes that have come and are no whole frame yet.
+    /// The bytes of an unfinished frame.
     input: Vec<u8>,
 }
 
-/// An item that has come.
+/// An item that has arrived.
 #[derive(Debug)]
 pub enum WebSocketCame {
     /// The handshake is over.
@@ -33,18 +33,18 @@ pub fn handshake(out: &mut Vec<u8>) {
     );
 }
 
-/// Appends what is said on a stream, each item in a frame.
+/// Appends output of a stream, each item in a frame.
 pub fn write(stream: &[u8], out: &mut Vec<u8>) {
     framing::write(stream, |message| frame(TEXT, message, out));
 }
 
 impl WebSocket {
-    /// Returns whether the server has agreed to it.
+    /// Returns whether the server has accepted the handshake.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Returns the number of bytes that have come and are no whole frame yet.
+    /// Returns the number of bytes of an unfinished frame.
     pub fn unused(&self) -> usize {
         self.input.len()
     }
@@ -54,11 +54,10 @@ impl WebSocket {
         self.input.extend_from_slice(wire);
     }
 
-    /// Returns the next thing that has come whole; what has to be answered at once is appended to
-    /// `out`.
+    /// Returns the next complete item; an immediate answer is appended to `out`.
     ///
     /// # Errors
-    /// The server doesn't want a WebSocket, or ends it.
+    /// The server refuses the WebSocket, or ends it.
     pub fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<WebSocketCame>, SessionError> {
         if !self.is_open {
             let Some(end) = self.input.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
@@ -92,7 +91,7 @@ impl WebSocket {
         Ok(None)
     }
 
-    /// Takes a whole frame of the server: its opcode and its payload.
+    /// Takes a complete frame from the server: its opcode and its payload.
     fn frame(&mut self) -> Option<(u8, Vec<u8>)> {
         let (first, second) = (*self.input.first()?, *self.input.get(1)?);
         let (head, len): (usize, usize) = match second & 0x7f {
@@ -132,7 +131,7 @@ const PONG: u8 = 10;
 mod tests {
     use super::*;
 
-    /// Returns a frame of a server: not masked.
+    /// Returns a frame from a server, which isn't masked.
     fn sent(opcode: u8, payload: &[u8]) -> Vec<u8> {
         let mut out = vec![0x80 | opcode];
         match payload.len() {
@@ -150,8 +149,8 @@ mod tests {
         out
     }
 
-    /// Returns the items, by name and length, that come of bytes which arrive in these pieces, and
-    /// the bytes that are sent back.
+    /// Returns the items, by name and length, that result from bytes in these pieces, and the bytes
+    /// that are sent back.
     fn heard<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
         let (mut client, mut items, mut out) = (WebSocket::default(), Vec::new(), Vec::new());
         for piece in pieces {

@@ -3,7 +3,7 @@
 //!
 //! Sockets are watched for input only, level-triggered and read once per readiness, as a server
 //! does it; unwritten output is kept, up to a limit, and the socket is watched for output
-//! meanwhile. Whatever a server does ends at most the client that it does it to.
+//! meanwhile. A fault of the server ends at most the client that it affects.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -25,32 +25,32 @@ use super::source::Sources;
 use super::target::LoadTarget;
 use super::timer::EpollTimer;
 
-/// The acts of clients. Each thread has its own; times are nanoseconds since the engine was made.
+/// The behaviour of clients. Each thread has its own; times are nanoseconds since the engine was
+/// made.
 pub trait WorkerLoad: Send {
-    /// Does what is due, and returns the time when there is something to do again; [`NEVER`] if
-    /// that is only when something comes.
+    /// Does all due work, and returns the time of the next; [`NEVER`] if that depends on input.
     ///
-    /// A load that has much to do should do a part and answer `now`, so that what comes is read in
+    /// A load with much work should do a part of it and return `now`, so that input is read in
     /// between.
     fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64;
 
-    /// Takes in that a client which began to connect at `started` is logged in. Its first words are
+    /// Reacts to the login of a client that began to connect at `started`. Its first stanzas are
     /// appended to `out`.
     fn bound(&mut self, _number: usize, _started: u64, _now: u64, _out: &mut Vec<u8>) {}
 
-    /// Takes a stanza that came for a client. Its reply is appended to `out`.
+    /// Handles a stanza for a client. Its reply is appended to `out`.
     fn stanza(&mut self, number: usize, stanza: &Stanza<'_>, now: u64, out: &mut Vec<u8>);
 
-    /// Takes in that a client's connection is over, or that its login failed.
+    /// Reacts to the end of a client's connection, or to its failed login.
     fn ended(&mut self, _number: usize, _was_bound: bool) {}
 
-    /// Returns whether there is nothing left to do for this thread.
+    /// Returns whether this thread has nothing left to do.
     fn finished(&self) -> bool {
         false
     }
 }
 
-/// The time of a load that has nothing to do until something comes.
+/// The time for a load that waits for input.
 pub const NEVER: u64 = u64::MAX;
 
 /// The settings that all threads share.
@@ -74,11 +74,11 @@ pub struct LoadWorker {
     set: OwnedFd,
     timer: EpollTimer,
     seats: Vec<Option<WorkerSeat>>,
-    /// Logins that began, the oldest first: when they must be done, which seat, and when it was
+    /// Logins in progress, the oldest first: the deadline, the seat, and the time when it was
     /// taken.
     logins: VecDeque<(u64, usize, u64)>,
     logging_in: usize,
-    /// Clients whose connection is over; the load has not been told.
+    /// Clients whose connection has ended, which the load has not been told yet.
     over: Vec<(usize, bool)>,
     reasons: BTreeMap<String, u64>,
     counters: Arc<LoadCounters>,
@@ -90,7 +90,7 @@ pub struct LoadWorker {
 
 #[derive(Debug)]
 struct WorkerSeat {
-    /// Its connections: one, with BOSH two, which come and go.
+    /// Its connections: one, or with BOSH two, which come and go.
     lines: [Option<SeatLine>; LINES],
     client: LoadClient,
     started: u64,
@@ -140,7 +140,7 @@ impl LoadWorker {
         &self.counters
     }
 
-    /// Nanoseconds since the engine was made.
+    /// Returns the nanoseconds since the engine was made.
     pub fn now(&self) -> u64 {
         self.place.epoch.elapsed().as_nanos() as u64
     }
@@ -155,12 +155,12 @@ impl LoadWorker {
         &self.reasons
     }
 
-    /// Logins that are under way.
+    /// Returns the number of logins in progress.
     pub fn logging_in(&self) -> usize {
         self.logging_in
     }
 
-    /// Begins to connect and log in a client, with the account of its number. [`WorkerLoad::bound`]
+    /// Starts to connect and log in a client, with the account of its number. [`WorkerLoad::bound`]
     /// or [`WorkerLoad::ended`] will follow.
     pub fn connect(&mut self, number: usize, wave: u32) {
         let slot = number / self.threads;
@@ -201,7 +201,7 @@ impl LoadWorker {
         }
     }
 
-    /// Sends for a client. Nothing happens if it isn't there.
+    /// Sends bytes of a client. Nothing happens if it isn't connected.
     pub fn send(&mut self, number: usize, plain: &[u8]) {
         let slot = number / self.threads;
         let Some(Some(seat)) = self.seats.get_mut(slot) else { return };
@@ -217,7 +217,7 @@ impl LoadWorker {
         }
     }
 
-    /// Sends the requests of a client of BOSH that can go out.
+    /// Sends the requests of a BOSH client that can go out.
     fn ask(&mut self, slot: usize) -> Result<(), String> {
         loop {
             let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
@@ -226,7 +226,7 @@ impl LoadWorker {
         }
     }
 
-    /// Sends on one of the connections of a client, which is opened if it isn't.
+    /// Sends bytes on one of a client's connections, which is opened if necessary.
     fn send_on(&mut self, slot: usize, line: usize, bytes: &[u8]) -> Result<(), String> {
         let number = slot * self.threads + self.index;
         let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
@@ -255,7 +255,7 @@ impl LoadWorker {
         }
     }
 
-    /// Waits once, not beyond `next`, and works off what is ready.
+    /// Waits once, not beyond `next`, and handles ready sockets.
     fn poll(&mut self, next: u64, load: &mut dyn WorkerLoad) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
         let timeout = self.timer.arm(next.saturating_sub(self.now()), LONGEST)?;
@@ -301,7 +301,7 @@ impl LoadWorker {
         Ok(())
     }
 
-    /// Takes in that the server has closed a connection.
+    /// Handles a connection that the server has closed.
     fn closed(&mut self, slot: usize, line: usize, reason: &str) -> Result<(), String> {
         let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
         let (is_harmless, again) = seat.client.closed(line);
@@ -361,7 +361,7 @@ impl LoadWorker {
         if self.out.is_empty() { Ok(()) } else { seat.push(&self.set, slot, 0, &self.out) }
     }
 
-    /// Gives up logins that take too long.
+    /// Ends logins that take too long.
     fn expire(&mut self, now: u64) {
         while let Some((_, slot, started)) = self.logins.pop_front_if(|(until, ..)| *until <= now) {
             if let Some(Some(seat)) = self.seats.get(slot)
@@ -374,7 +374,7 @@ impl LoadWorker {
         }
     }
 
-    /// Takes in that a client's connection is over.
+    /// Handles the end of a client's connection.
     fn end(&mut self, slot: usize, reason: &str) {
         let seat = self.seats.get_mut(slot).and_then(Option::take);
         let was_bound = seat.as_ref().is_some_and(|seat| seat.client.is_bound());
@@ -407,7 +407,7 @@ impl LoadWorker {
 }
 
 impl WorkerSeat {
-    /// Writes, behind what waits already.
+    /// Writes bytes after those that wait already.
     fn push(&mut self, set: &OwnedFd, slot: usize, line: usize, bytes: &[u8]) -> Result<(), String> {
         let Some(Some(SeatLine { socket, unsent })) = self.lines.get_mut(line).filter(|_| !bytes.is_empty()) else {
             return Ok(());
@@ -424,7 +424,7 @@ impl WorkerSeat {
         Ok(())
     }
 
-    /// Writes what waits; when nothing does any more, the socket isn't watched for it.
+    /// Writes waiting bytes; when none are left, the socket isn't watched for output any more.
     fn flush(&mut self, set: &OwnedFd, slot: usize, line: usize) -> Result<(), String> {
         let Some(Some(SeatLine { socket, unsent })) = self.lines.get_mut(line) else { return Ok(()) };
         let sent = written(socket.write(unsent))?;
@@ -438,7 +438,7 @@ impl WorkerSeat {
 }
 
 impl SeatLine {
-    /// Returns a connection that is being opened, with what goes first.
+    /// Returns a connection that is being opened, with its first bytes.
     fn new(set: &OwnedFd, socket: TcpStream, slot: usize, line: usize, unsent: Vec<u8>) -> Result<SeatLine, String> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
         epoll::add(set, &socket, key(slot, line), flags).map_err(|error| error.to_string())?;
@@ -476,9 +476,9 @@ const EVENTS: usize = 512;
 const TIMER: u64 = u64::MAX;
 /// The longest wait for events, so that a stop is noticed.
 const LONGEST: Duration = Duration::from_millis(20);
-/// The time between two looks of a thread at its CPU time, in nanoseconds.
+/// The time between two measurements of a thread's CPU time, in nanoseconds.
 const CPU_EVERY: u64 = 50_000_000;
 /// The most bytes that may wait for one socket.
 const UNSENT: usize = 16 << 20;
-/// Different reasons that are kept.
+/// The most different reasons that are kept.
 const REASONS: usize = 20;

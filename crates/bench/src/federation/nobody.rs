@@ -35,5 +35,5 @@ pub fn measure(two: &Two) -> BenchOutcome<()> {
     Ok(())
 }
 
-/// The time until everybody has to be told.
+/// The time within which every sender has to be told.
 const MOST: Duration = Duration::from_secs(30);

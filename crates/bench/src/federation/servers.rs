@@ -21,7 +21,7 @@ use crate::engine::Transport;
 use crate::port::free_port;
 use crate::rookery::{MeasuredServer, Rookery, RookerySetup};
 
-/// The two, with what lies beside them.
+/// The two servers, with their files.
 pub struct Two {
     pub one: Rookery,
     pub two: Rookery,
@@ -31,8 +31,8 @@ pub struct Two {
 }
 
 impl Two {
-    /// Starts both, with so many accounts each; the second also serves many more domains without
-    /// any.
+    /// Starts both, with this number of accounts each; the second also serves many more domains
+    /// without accounts.
     pub fn start(binary: &Path, accounts: usize, domains: usize) -> BenchOutcome<Two> {
         let files = tempfile::tempdir()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
@@ -104,7 +104,7 @@ impl Two {
     }
 }
 
-/// Returns how clients log in to a server.
+/// Returns the terms on which clients log in to a server.
 pub fn target(server: &MeasuredServer, resource: &str) -> Arc<LoadTarget> {
     Arc::new(LoadTarget {
         transport: Transport::Tcp,
@@ -120,7 +120,7 @@ pub fn target(server: &MeasuredServer, resource: &str) -> Arc<LoadTarget> {
     })
 }
 
-/// Reads a server that runs already: `DOMAIN=HOST:PORT=PID`, without a password.
+/// Reads a running server: `DOMAIN=HOST:PORT=PID`, without a password.
 ///
 /// # Errors
 /// The part that can't be read.
@@ -147,7 +147,7 @@ fn nowhere() -> impl Iterator<Item = String> {
     (0..NOWHERE).map(|number| format!("d{number}.nowhere.test"))
 }
 
-/// Domains whose server isn't there.
+/// The number of domains whose server doesn't exist.
 const NOWHERE: usize = 200;
 const ONE: &str = "one.test";
 const TWO: &str = "two.test";

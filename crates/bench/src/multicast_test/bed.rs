@@ -1,4 +1,4 @@
-//! A world with one sender, and with recipients here or on servers of their own.
+//! A world with one sender, and with local recipients, or recipients on servers of their own.
 
 use std::cell::{Cell, RefCell};
 use std::hint::black_box;
@@ -26,7 +26,7 @@ pub(super) struct Bed {
     out: Vec<u8>,
 }
 
-/// A message to be sent, made beforehand: making it is the sender's work.
+/// A message to be sent, made beforehand, since that is the sender's work.
 pub(super) struct BedLoad {
     route: MessageRoute,
     text: String,
@@ -35,23 +35,23 @@ pub(super) struct BedLoad {
 
 /// The cost of one message.
 pub(super) struct Played {
-    /// CPU time until every copy waits for its session, or was handed to its stream, in µs.
+    /// CPU time until every copy waits for its session, or was passed to its stream, in µs.
     pub(super) us: f64,
-    /// CPU time of rendering what waits, in µs.
+    /// CPU time of rendering the waiting copies, in µs.
     pub(super) write_us: f64,
     pub(super) copies: u64,
     pub(super) bytes: u64,
-    /// The stanzas among the copies that left for other servers.
+    /// The copies that left for other servers.
     pub(super) left: u64,
 }
 
-/// In the place of streams to other servers: the pieces of each stanza are looked at, as a vectored
-/// write does, and counted.
+/// A replacement for streams to other servers: the pieces of each stanza are visited, as by a
+/// vectored write, and counted.
 #[derive(Debug, Default, Clone)]
 struct Streams {
     stanzas: Rc<Cell<u64>>,
     bytes: Rc<Cell<u64>>,
-    /// Requests, which nobody has answered yet, with the services that they are for.
+    /// Requests that are unanswered yet, with their services.
     asked: Rc<RefCell<Vec<(Jid, Packet)>>>,
 }
 
@@ -108,7 +108,7 @@ impl Bed {
         Ok(jid)
     }
 
-    /// Returns a message to so many of the recipients.
+    /// Returns a message to this number of the recipients.
     pub(super) fn load(&self, route: MessageRoute, destinations: usize, kind: AddressKind) -> BenchOutcome<BedLoad> {
         let to: Vec<Jid> = self.recipients.iter().take(destinations).cloned().collect();
         let body = "<body>Such a message is as long as people write them, a line or two.</body>";
@@ -127,8 +127,8 @@ impl Bed {
         Ok(BedLoad { route, text, to })
     }
 
-    /// Returns how many copies are made for so many of the recipients, once it is known which
-    /// servers send multicasts on.
+    /// Returns how many copies are made for this number of recipients, once the multicast services
+    /// are known.
     pub(super) fn copies(&self, route: MessageRoute, destinations: usize) -> u64 {
         match self.servers {
             AddressServers::Services(count) if route != MessageRoute::Normal => destinations.min(count) as u64,
@@ -136,7 +136,7 @@ impl Bed {
         }
     }
 
-    /// Sends it, and writes every copy.
+    /// Sends the message, and writes every copy.
     pub(super) fn play(&mut self, load: &BedLoad) -> BenchOutcome<Played> {
         let (left, bytes) = (self.streams.stanzas.get(), self.streams.bytes.get());
         let copies = self.world.outboxes.pushed_total() + left;
@@ -174,8 +174,8 @@ impl Bed {
         Ok(played)
     }
 
-    /// Replies to what other servers were asked: each of them says that it sends multicasts, of as
-    /// many addresses as one likes, if they are to have such services; else that it has none.
+    /// Answers the queries to other servers: each has a multicast service for any number of
+    /// addresses, if that is wanted, or none.
     fn answer(&mut self) -> BenchOutcome<()> {
         let asked = self.streams.asked.take();
         let feature = match self.servers {
@@ -199,7 +199,8 @@ impl Bed {
         Ok(())
     }
 
-    /// Renders what waits for each session, as a shard does; returns the number of their bytes.
+    /// Renders the waiting copies of each session, as a shard does; returns the number of their
+    /// bytes.
     fn flush(&mut self) -> u64 {
         let begun = self.world.counters.stages.begin();
         let dirty = self.world.outboxes.take_dirty();
@@ -245,7 +246,7 @@ fn without_limits(settings: &Settings) -> Settings {
     settings
 }
 
-/// Returns a message of the server's own.
+/// Returns a message from the server itself.
 fn own(text: &str) -> BenchOutcome<Packet> {
     let stanza = Stanza::parse(black_box(text.as_bytes()), &LIMITS)?;
     Ok(Packet::stamped(stanza, StanzaType::Chat, DOMAIN, None))

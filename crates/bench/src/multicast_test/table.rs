@@ -1,5 +1,5 @@
-//! The tables of 2007: destinations, total, per destination; and next to them what was measured
-//! then.
+//! The tables of 2007: destinations, total, per destination; and next to them the measurements of
+//! that year.
 
 use super::{AddressKind, AddressServers, MessageRoute, MessageTimes};
 
@@ -45,7 +45,7 @@ pub(super) fn line(point: &MessageTimes, route: MessageRoute, servers: AddressSe
     )
 }
 
-/// Returns the line that tells how the cost per destination changes with their number: a factor of
+/// Returns the line that shows how the cost per destination changes with their number: a factor of
 /// one is flat.
 pub(super) fn foot(points: &[MessageTimes]) -> String {
     let each = |point: &MessageTimes| point.total_us / point.destinations as f64;
@@ -69,7 +69,7 @@ fn figure_of_2007(route: MessageRoute, servers: AddressServers, destinations: us
         (MessageRoute::Trusted, AddressServers::Single) => [Some(86.0), Some(244.0), Some(219.0)],
         (MessageRoute::Trusted, AddressServers::Multiple) => [Some(215.0), Some(629.0), Some(211.0)],
         (MessageRoute::Untrusted, AddressServers::Single) => [Some(253.0), Some(658.0), Some(562.0)],
-        // The last figure is that of 400: more was not measured.
+        // The last figure is that of 400: there are no later measurements.
         (MessageRoute::Untrusted, AddressServers::Multiple) => {
             return if destinations == 101 { Some(1157.0) } else { None };
         }
@@ -79,5 +79,5 @@ fn figure_of_2007(route: MessageRoute, servers: AddressServers, destinations: us
     row.get(at).copied().flatten()
 }
 
-/// Below that the fixed part of a stanza counts.
+/// The number of destinations below which the fixed cost of a stanza matters.
 const FLAT_FROM: usize = 101;

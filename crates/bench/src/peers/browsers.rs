@@ -1,10 +1,9 @@
-//! `rookery bench websocket-vs-bosh`: what users in browsers cost, compared with those that have
-//! TCP.
+//! `rookery bench websocket-vs-bosh`: the cost of users in browsers, compared with users of TCP.
 //!
 //! The load is the same each time: users log in, are idle for a moment, in which the memory of
 //! their sessions is read, and then write to each other at a fixed rate. Each run has a fresh
-//! server. With several rounds, the one whose CPU time by message is the median is shown: a machine
-//! that others use as well has moments.
+//! server. With several rounds, the one whose CPU time by message is the median is shown: the speed
+//! of a shared machine varies.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -48,7 +47,7 @@ impl WebsocketVsBosh {
     /// Runs everything and writes the report.
     ///
     /// # Errors
-    /// Runs that failed; the folder for the report that can't be written.
+    /// The failed runs, or that the folder for the report can't be written.
     pub fn run(&self) -> BenchOutcome<()> {
         fs::create_dir_all(&self.out).map_err(|error| format!("{}: {error}", self.out.display()))?;
         child::end_all_on_signals()?;
@@ -76,7 +75,7 @@ impl WebsocketVsBosh {
         }
     }
 
-    /// Returns the servers that are there, each with all transports.
+    /// Returns the available servers, each with all transports.
     fn kinds(&self) -> Vec<(PeerServer, Transport)> {
         let wanted = |peer: &PeerServer| *peer != PeerServer::Raw && (self.only.is_empty() || self.only.contains(peer));
         let peers = PeerServer::value_variants().iter().copied().filter(wanted).filter(|peer| match peer.missing() {
@@ -99,8 +98,7 @@ impl WebsocketVsBosh {
         result
     }
 
-    /// Measures a bare connection of HTTP that is kept alive, of which a session of BOSH has at
-    /// least one.
+    /// Measures a bare, persistent HTTP connection, of which a BOSH session has at least one.
     fn reference(&self) -> Option<String> {
         let population = Population { accounts: 1, friends: 0 };
         let server = started::start(PeerServer::Rookery, population).ok()?;
@@ -109,7 +107,7 @@ impl WebsocketVsBosh {
     }
 }
 
-/// Returns the bytes of the server's memory by idle connection of HTTP.
+/// Returns the bytes of the server's memory per idle HTTP connection.
 fn bare(web: SocketAddr, pid: u32, count: usize) -> BenchOutcome<f64> {
     let mut open = Vec::with_capacity(count);
     let before = process::private_bytes(pid)?;
@@ -117,7 +115,7 @@ fn bare(web: SocketAddr, pid: u32, count: usize) -> BenchOutcome<f64> {
         let mut connection = TcpStream::connect(web)?;
         connection.write_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
         let mut answer = [0; 1024];
-        // It is short enough to come at once.
+        // The response is short enough to arrive at once.
         let _ = connection.read(&mut answer)?;
         open.push(connection);
     }
@@ -125,7 +123,7 @@ fn bare(web: SocketAddr, pid: u32, count: usize) -> BenchOutcome<f64> {
     Ok((after as f64 - before as f64) / count.max(1) as f64)
 }
 
-/// Returns the run whose CPU time is the median, with what the others had.
+/// Returns the run with the median CPU time, with the figures of the others.
 fn median(mut runs: Vec<RunResult>) -> Option<RunResult> {
     let cost = |run: &RunResult| run.server_cpu.as_ref().map_or(f64::INFINITY, |cpu| cpu.us_per_operation);
     runs.sort_by(|one, other| cost(one).total_cmp(&cost(other)));

@@ -46,11 +46,11 @@ impl ServerChild {
         self.process.id()
     }
 
-    /// Waits until the server accepts connections and, if there is such a thing, until it has
-    /// written that file.
+    /// Waits until the server accepts connections and, if a file is given, until it has written
+    /// that.
     ///
     /// # Errors
-    /// When it ends instead, or takes longer than [`PATIENCE`]; with the end of what it said.
+    /// The server has ended, or takes longer than [`PATIENCE`]; with the end of its output.
     pub fn wait_until_ready(&mut self, address: SocketAddr, ready: Option<&Path>) -> BenchOutcome<()> {
         let patience = Instant::now() + PATIENCE;
         while ready.is_some_and(|ready| !ready.exists()) || TcpStream::connect(address).is_err() {
@@ -65,7 +65,7 @@ impl ServerChild {
         Ok(())
     }
 
-    /// Returns the last that the server wrote.
+    /// Returns the last output of the server.
     fn said(&self) -> String {
         let read = |name: &str| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
         let text = read(OUTPUT) + &read("log");
@@ -77,7 +77,7 @@ impl ServerChild {
 impl Drop for ServerChild {
     fn drop(&mut self) {
         let pid = self.process.id();
-        // Whether it has ended by itself is seen below.
+        // If it has ended by itself, that is seen below.
         let _ = signal(pid, Signal::TERM);
         let patience = Instant::now() + GRACE;
         while Instant::now() < patience && matches!(self.process.try_wait(), Ok(None)) {
@@ -89,17 +89,17 @@ impl Drop for ServerChild {
     }
 }
 
-/// Lets SIGINT, SIGTERM and SIGHUP from now on end all children and remove their folders before
-/// they end this process.
+/// Makes SIGINT, SIGTERM and SIGHUP end all children and remove their folders before they end this
+/// process.
 ///
 /// # Errors
-/// When the system gives no signals or threads.
+/// The system provides no signals or threads.
 pub(super) fn end_all_on_signals() -> BenchOutcome<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let wait = move || {
         let Some(number) = signals.forever().next() else { return };
         for (pid, folder) in living().drain(..) {
-            // This process ends now; there is nobody to tell.
+            // This process ends now; the error can't be reported.
             let _ = signal(pid, Signal::KILL);
             let _ = fs::remove_dir_all(folder);
         }
@@ -115,7 +115,7 @@ pub(super) fn tied(program: impl AsRef<std::ffi::OsStr>) -> Command {
         return Command::new(program);
     }
     let mut command = Command::new(SETPRIV);
-    // It becomes the program: the number of the process stays the same.
+    // It executes the program: the number of the process stays the same.
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
 }
@@ -125,8 +125,8 @@ fn signal(pid: u32, signal: Signal) -> rustix::io::Result<()> {
     kill_process(pid, signal)
 }
 
-/// Returns the numbers and folders of the children. A number is removed once its process has been
-/// waited for and not later: until then it can't belong to another process.
+/// Returns the numbers and folders of the children. A number is removed as soon as its process has
+/// been waited for: until then it can't belong to another process.
 fn living() -> MutexGuard<'static, Vec<(u32, PathBuf)>> {
     lock(&LIVING)
 }
@@ -136,7 +136,7 @@ const OUTPUT: &str = "output";
 const SETPRIV: &str = "/usr/bin/setpriv";
 const PATIENCE: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(3);
-/// Characters of a server's last words.
+/// The most characters of a server's output that are shown.
 const TOLD: usize = 600;
 
 #[cfg(test)]

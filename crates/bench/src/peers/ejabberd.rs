@@ -11,7 +11,7 @@ use super::population::{DOMAIN, ITERATIONS, PASSWORD, Population, filled, keys};
 use super::started::{Ports, StartedReady};
 use crate::BenchOutcome;
 
-/// The program by which the Debian package is known, and which says where its code is.
+/// The program that identifies the Debian package, and knows where its code is.
 pub(super) const CONTROL: &str = "/usr/sbin/ejabberdctl";
 
 /// Writes configuration and accounts into the folder.
@@ -40,7 +40,7 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Be
     ];
     fs::write(&accounts, filled(ACCOUNTS, &values))?;
     let mut command = tied(ERL);
-    // The schedulers don't spin when they have nothing to do: see crates/bench/peers/README.md.
+    // The schedulers don't spin when idle: see crates/bench/peers/README.md.
     command.args(["+K", "true", "+P", "1000000", "+Q", "262144"]);
     command.args(["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"]);
     command.args(["-noinput", "-mnesia", "dir"]).arg(format!("\"{}\"", spool.display()));
@@ -53,8 +53,7 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Be
     Ok(StartedReady { command, file: Some(ready) })
 }
 
-/// Returns the folder of the package's Erlang code, which differs from architecture to
-/// architecture.
+/// Returns the folder of the package's Erlang code, which differs between architectures.
 fn libraries() -> BenchOutcome<String> {
     let script = fs::read_to_string(CONTROL).map_err(|error| format!("{CONTROL}: {error}"))?;
     let line = script.lines().find_map(|line| line.strip_prefix("ERL_LIBS="));

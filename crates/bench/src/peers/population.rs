@@ -11,7 +11,7 @@ use crate::BenchOutcome;
 pub(super) struct Population {
     /// The number of accounts.
     pub accounts: usize,
-    /// The first so many of them all see each other's presence.
+    /// The number of the first of them that all see each other's presence.
     pub friends: usize,
 }
 
@@ -29,10 +29,10 @@ pub(super) struct PopulationKeys {
     pub server_hex: String,
 }
 
-/// Returns the credentials by which all accounts log in. One salt for all: the login costs the
-/// same, and thousands of hashes before each run would not.
+/// Returns the credentials by which all accounts log in. One salt serves for all: logins cost the
+/// same, without thousands of hashes before each run.
 pub(super) fn credentials() -> BenchOutcome<Credentials> {
-    // The salt is text: Prosody keeps it as a string.
+    // The salt is text, since Prosody stores it as a string.
     Ok(Credentials::derive_with(PASSWORD, ITERATIONS, [*SALT; 3])?)
 }
 

@@ -20,11 +20,11 @@ pub(super) struct ProgramLoad {
     pub title: &'static str,
     /// The accounts that it needs.
     pub population: Population,
-    /// The load of the raw limit in its place.
+    /// The load of the raw limit that corresponds to it.
     pub raw: Option<raw::RawLoad>,
-    /// The carrier of the streams.
+    /// The transport of the streams.
     pub transport: Transport,
-    /// As `rookery bench run` takes it, without the server.
+    /// The arguments of `rookery bench run`, without the server.
     arguments: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn names() -> Vec<&'static str> {
     loads(false).into_iter().map(|load| load.name).collect()
 }
 
-/// Returns all loads in their order; `quick`: small ones.
+/// Returns all loads in their order; with `quick`, small ones.
 pub(super) fn loads(quick: bool) -> Vec<ProgramLoad> {
     let (pairs, seconds) = if quick { (100, 1.0) } else { (1000, 10.0) };
     let chat = |name, title, window: usize| ProgramLoad {
@@ -57,7 +57,7 @@ pub(super) fn loads(quick: bool) -> Vec<ProgramLoad> {
     };
     let room = |name, title, occupants: usize, rate: u32| {
         let seconds = if quick { 2 } else { 10 };
-        // Everybody speaks as often as all others.
+        // Every occupant writes equally often.
         let every = occupants as f64 / f64::from(rate);
         ProgramLoad {
             raw: Some(raw::RawLoad::Everybody {
@@ -127,14 +127,14 @@ fn load(name: &'static str, title: &'static str, accounts: usize, friends: usize
     }
 }
 
-/// Returns the load of users who are idle for a moment and then write to each other, over one of
-/// the transports.
+/// Returns the load of users who are idle for a moment and then write to each other, over one
+/// transport.
 pub(super) fn over(transport: Transport, users: usize, rate: f64, seconds: f64) -> ProgramLoad {
     let arguments = format!("max-messages --users {users} --rate {rate} --seconds {seconds} --idle 3");
     ProgramLoad { transport, ..load("browsers", "websocket-vs-bosh", users, 0, &arguments) }
 }
 
-/// The table of scenarios as a command line of its own.
+/// The table of scenarios, as a command line of its own.
 #[derive(Debug, Parser)]
 struct ScenarioLine {
     #[command(subcommand)]
@@ -142,15 +142,15 @@ struct ScenarioLine {
 }
 
 impl ProgramLoad {
-    /// Returns whether there is anything to run there.
+    /// Returns whether the load can run on that server.
     pub fn fits(&self, peer: PeerServer) -> bool {
         peer != PeerServer::Raw || self.raw.is_some()
     }
 
-    /// Runs the load against a server that is up.
+    /// Runs the load against a running server.
     ///
     /// # Errors
-    /// Arguments that the scenario doesn't take.
+    /// The scenario refuses the arguments.
     pub fn run(&self, peer: PeerServer, server: &Started) -> BenchOutcome<RunResult> {
         let address = if self.transport == Transport::Tcp { server.address } else { server.web };
         let line = self.line(peer, &address.to_string(), server.pid());
@@ -180,7 +180,7 @@ impl ProgramLoad {
         line
     }
 
-    /// Returns a result that says why there is none.
+    /// Returns an empty result with the reason.
     pub fn nothing(&self, why: &str) -> RunResult {
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         RunResult {

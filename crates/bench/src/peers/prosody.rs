@@ -57,7 +57,7 @@ fn roster(owner: usize, friends: usize) -> String {
     text + "};\n"
 }
 
-/// Encodes a name as Prosody names folders and files: all but letters and digits by their
+/// Encodes a name in Prosody's way for folders and files: all but letters and digits by their
 /// hexadecimal code.
 fn encoded(name: &str) -> String {
     let mut text = String::new();

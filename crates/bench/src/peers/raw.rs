@@ -33,12 +33,12 @@ pub enum RawKind {
 /// The load of the generator.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RawLoad {
-    /// Pairs in a closed loop.
+    /// Pairs in a closed loop, for this many seconds.
     Chat { pairs: usize, window: usize, seconds: f64 },
-    /// One line to more and more receivers, for so many seconds each.
+    /// One line to more and more receivers, for this many seconds each.
     Multicast { from: usize, to: usize, step: usize, seconds: f64 },
-    /// Everybody writes a line of so many bytes to all others so often, in an open loop: presence,
-    /// and rooms.
+    /// All users write lines to all others in an open loop, for presence and rooms: this many
+    /// bytes, at this interval.
     Everybody { users: usize, every: f64, seconds: f64, bytes: usize },
 }
 
@@ -65,7 +65,7 @@ impl std::fmt::Display for RawKind {
     }
 }
 
-/// Serves as such a server: prints its address, and comes back when a connection is closed.
+/// Serves as such a server: prints its address, and returns when a connection is closed.
 ///
 /// # Errors
 /// The error of the system.
@@ -100,8 +100,7 @@ pub(super) fn measure(load: &program::ProgramLoad) -> BenchOutcome<RunResult> {
         RawLoad::Multicast { from, to, step, seconds } => {
             let begun = Instant::now();
             for receivers in (from.max(1)..=to).step_by(step.max(1)) {
-                // A header that everybody sees grows with the receivers: the same bytes to the same
-                // sockets.
+                // A visible header grows with the receivers: the same bytes go to the same sockets.
                 for (curve, length) in [("bcc", chat::BYTES), ("to", chat::BYTES + receivers * ADDRESS_BYTES)] {
                     let server = RawProcess::start(RawKind::FanOut(receivers + 1))?;
                     result.parts.push(point(&server, receivers, Duration::from_secs_f64(seconds), curve, length)?);
@@ -128,7 +127,7 @@ pub(super) fn measure(load: &program::ProgramLoad) -> BenchOutcome<RunResult> {
     Ok(result)
 }
 
-/// Such a server as a child process; ended when dropped.
+/// Such a server as a child process, which ends when this is dropped.
 struct RawProcess {
     child: std::process::Child,
     address: SocketAddr,
@@ -147,7 +146,7 @@ impl RawProcess {
 
 impl Drop for RawProcess {
     fn drop(&mut self) {
-        // It may have ended by itself, as its connections were closed.
+        // It may have ended by itself when its connections were closed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -191,7 +190,7 @@ fn write_all(mut socket: &TcpStream, mut bytes: &[u8]) -> BenchOutcome<()> {
     Ok(())
 }
 
-/// Pairs in a closed loop, for a while after a warm-up of half a second.
+/// Plays with pairs in a closed loop for a while, after a warm-up of half a second.
 fn play(result: &mut RunResult, server: &RawProcess, pairs: usize, window: usize, time: Duration) -> BenchOutcome<()> {
     let mut table = RawTable::connect(server.address, 2 * pairs)?;
     let line = line(chat::BYTES);
@@ -232,8 +231,8 @@ fn play(result: &mut RunResult, server: &RawProcess, pairs: usize, window: usize
     Ok(())
 }
 
-/// Sends lines at a steady rate, so far apart and for so long, each of another sender; latency
-/// counts from the time at which a line was to be sent.
+/// Sends lines at a steady rate, at an interval and for a time, each from another sender; latency
+/// counts from the intended time of sending.
 fn everybody(
     result: &mut RunResult,
     server: &RawProcess,
@@ -244,7 +243,7 @@ fn everybody(
     let mut table = RawTable::connect(server.address, users)?;
     let (server_before, own_before) = (Cpu::of(server.child.id())?, Cpu::of_this_process());
     let (begun, recorder, mut came) = (Instant::now(), LatencyRecorder::default(), vec![0; users]);
-    // When each line was to be sent.
+    // The intended times of sending.
     let mut sent: Vec<Duration> = Vec::new();
     let mut delivered = 0;
     loop {
@@ -260,7 +259,7 @@ fn everybody(
         for (seat, lines) in table.read_within(line.len(), wait)? {
             let now = begun.elapsed();
             for _ in 0..lines {
-                // The lines reach a receiver in their order, without its own.
+                // The lines reach a receiver in their order, except its own.
                 let Some(nth) = came.get_mut(seat) else { continue };
                 *nth += usize::from(*nth % users == seat);
                 recorder.add(sent.get(*nth).map_or(0, |at| now.saturating_sub(*at).as_nanos() as u64));
@@ -291,7 +290,7 @@ fn used(cpu: &Cpu, operations: u64) -> result::ServerCpu {
     }
 }
 
-/// Sends one line to so many receivers, again and again, and measures that.
+/// Sends one line to this number of receivers, again and again, and measures that.
 fn point(
     server: &RawProcess,
     receivers: usize,
@@ -335,12 +334,12 @@ fn line(length: usize) -> Vec<u8> {
     line
 }
 
-/// The generator's connections. As lines all have the same length, bytes are counted and not looked
-/// at.
+/// The generator's connections. Since all lines have the same length, bytes are counted and not
+/// examined.
 struct RawTable {
     sockets: Vec<TcpStream>,
     set: RawSet,
-    /// Bytes of an unfinished line, for each.
+    /// The bytes of an unfinished line, for each.
     parts: Vec<usize>,
     buffer: Vec<u8>,
 }
@@ -357,13 +356,13 @@ impl RawTable {
         write_all(self.sockets.get(seat).ok_or("no such seat")?, line)
     }
 
-    /// Waits for input; returns the connections and the number of whole lines of that length that
-    /// each of them got.
+    /// Waits for input; returns the connections with the number of whole lines that each of them
+    /// got.
     fn read(&mut self, length: usize) -> BenchOutcome<Vec<(usize, usize)>> {
         self.read_within(length, Duration::from_millis(100))
     }
 
-    /// Does the same, within a time.
+    /// Does the same, with a time limit.
     fn read_within(&mut self, length: usize, most: Duration) -> BenchOutcome<Vec<(usize, usize)>> {
         let mut came = Vec::new();
         for number in self.set.wait(most)? {
@@ -397,7 +396,7 @@ impl RawSet {
         Ok(RawSet(set))
     }
 
-    /// Returns the numbers of the sockets that can be read.
+    /// Returns the numbers of the readable sockets.
     fn wait(&self, most: Duration) -> BenchOutcome<Vec<usize>> {
         let mut events = Vec::with_capacity(EVENTS);
         match epoll::wait(&self.0, rustix::buffer::spare_capacity(&mut events), Some(&Timespec::try_from(most)?)) {
@@ -411,9 +410,9 @@ impl RawSet {
 /// The number of bytes that an address adds to a header: `<address delivered='true' type='to'
 /// jid='user0000000@localhost'/>`.
 const ADDRESS_BYTES: usize = 69;
-/// About what a presence of the scenario takes on its way to a contact.
+/// The approximate bytes of a presence of the scenario for a contact.
 pub(super) const PRESENCE_BYTES: usize = 320;
-/// About what a message of the scenarios takes on its way to an occupant of a room.
+/// The approximate bytes of a message of the scenarios for an occupant of a room.
 pub(super) const ROOM_BYTES: usize = 400;
 const BUFFER: usize = 64 * 1024;
 const EVENTS: usize = 1024;

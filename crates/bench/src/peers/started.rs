@@ -11,7 +11,7 @@ use super::{PeerServer, Population, ejabberd, prosody, rookery};
 use crate::BenchOutcome;
 use crate::port::free_port;
 
-/// A server that takes logins; ended when dropped.
+/// A server that accepts logins; it ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Started {
     child: ServerChild,
@@ -32,9 +32,9 @@ pub(super) struct Ports {
 
 /// The command that starts a server once its folder is prepared.
 pub(super) struct StartedReady {
-    /// The program, which must not go into the background: its process is the one that is measured.
+    /// The program, which must not go into the background: its process is measured.
     pub command: Command,
-    /// The file that is there when the accounts are, where they can't be made before.
+    /// The file that exists once the accounts do, if they can't be made before.
     pub file: Option<PathBuf>,
 }
 
@@ -48,7 +48,7 @@ impl Started {
 /// Starts a server with these accounts.
 ///
 /// # Errors
-/// The reason for which it doesn't come up.
+/// The reason why it doesn't start.
 pub(super) fn start(peer: PeerServer, population: Population) -> BenchOutcome<Started> {
     let folder = TempDir::with_prefix("rookery-bench-")?;
     let ports = Ports { streams: free_port()?.port(), web: free_port()?.port() };

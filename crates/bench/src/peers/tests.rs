@@ -1,4 +1,4 @@
-//! Tests of the programs that are run and of their failures. The test that each server starts,
+//! Tests of the programs and of their failures. The test that each server starts,
 //! relays and stops is one of the binary (`server/tests/peers.rs`), which is one of them.
 
 use clap::Parser;

@@ -16,13 +16,13 @@ use crate::report::{by_scenario, html, labels};
 use crate::result::RunResult;
 
 /// Runs `rookery bench compare`: prints the comparison of these files, and writes it as a page and
-/// as Markdown where that is wanted.
+/// as Markdown if requested.
 ///
 /// # Errors
 /// A file that can't be read or isn't the result of a run; one that can't be written.
 pub fn run(files: &[PathBuf], page: Option<&Path>, markdown: Option<&Path>) -> BenchOutcome<()> {
     let runs: Vec<RunResult> = files.iter().map(|file| RunResult::read(file)).collect::<Result<_, _>>()?;
-    // `| head` has seen enough.
+    // `| head` may have closed the pipe.
     let _ = std::io::stdout().write_all(text(&runs).as_bytes());
     for (file, made) in [(page, html as fn(&[RunResult]) -> String), (markdown, super::markdown)] {
         let Some(file) = file else { continue };
@@ -32,8 +32,8 @@ pub fn run(files: &[PathBuf], page: Option<&Path>, markdown: Option<&Path>) -> B
     Ok(())
 }
 
-/// Returns the comparison: for each scenario, each figure of the first run and how the others
-/// differ from it.
+/// Returns the comparison: for each scenario, each figure of the first run and the differences of
+/// the others.
 pub fn text(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {
@@ -59,7 +59,7 @@ pub(super) fn differing(runs: &[&RunResult]) -> BTreeSet<String> {
         let values: BTreeSet<Option<&String>> = runs.iter().map(|run| run.settings.get(*name)).collect();
         values.len() > 1
     };
-    // Which server it was is what a comparison is about.
+    // The server is the subject of a comparison.
     let about = |name: &&String| !TARGET.contains(&name.as_str());
     names.into_iter().filter(about).filter(differs).cloned().collect()
 }
@@ -118,8 +118,8 @@ fn row(metric: &Metric, runs: &[&RunResult]) -> Vec<String> {
     row
 }
 
-/// Returns the points of a sweep that the first run has, by the server's CPU if it is known, else
-/// by time.
+/// Returns the points of a sweep that the first run has, by the server's CPU if it is known,
+/// otherwise by time.
 fn sweep(runs: &[&RunResult]) -> Vec<Vec<String>> {
     let Some((first, others)) = runs.split_first() else { return Vec::new() };
     let mut rows = Vec::new();
@@ -141,13 +141,13 @@ fn sweep(runs: &[&RunResult]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the difference in per cent of the first; with a word where more or less is better.
+/// Returns the difference in per cent of the first, and whether it is better or worse.
 fn change(first: Option<f64>, other: Option<f64>, better: Better) -> String {
     let (Some(first), Some(other)) = (first, other) else { return String::new() };
     if first == other {
         return " (same)".to_owned();
     }
-    // Nothing is a percentage of nought.
+    // A percentage of zero is meaningless.
     if !first.is_finite() || !other.is_finite() || first == 0.0 {
         return String::new();
     }
@@ -162,10 +162,10 @@ fn change(first: Option<f64>, other: Option<f64>, better: Better) -> String {
     format!(" ({percent:+.decimals$} %{word})")
 }
 
-/// Seconds below which a single measurement says little.
+/// The length in seconds below which a single measurement means little.
 const SHORT_S: f64 = 10.0;
 
-/// Settings that name the server, or the run, and not the load.
+/// Settings that identify the server or the run, not the load.
 const TARGET: [&str; 8] = ["host", "name", "server-pid", "domain", "password", "out", "html", "tls-name"];
 
 #[cfg(test)]

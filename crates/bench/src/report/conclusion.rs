@@ -1,5 +1,5 @@
-//! States the result in sentences, for readers who read nothing else: which was best and by how
-//! much, or what a single run achieved, and why the figure may be doubtful.
+//! States the result in sentences, for readers who read nothing else: the best run and its lead, or
+//! the result of a single run, and reasons to doubt the figure.
 
 use crate::report::compare::differing;
 use crate::report::labels;
@@ -25,7 +25,7 @@ pub(super) fn sentences(runs: &[&RunResult]) -> Vec<String> {
     }
 }
 
-/// Says what a single run has reached.
+/// States the result of a single run.
 fn alone(run: &RunResult, label: &str) -> String {
     let told = metric::ALL.iter().filter(|metric| metric.headline && metric.of(run).is_some());
     let figures: Vec<_> = told.take(MOST).map(|metric| format!("{} {}", metric.name, metric.show(run))).collect();
@@ -42,7 +42,7 @@ fn alone(run: &RunResult, label: &str) -> String {
     }
 }
 
-/// Says which of several is best in a figure, and by how much the next one is behind.
+/// States which of several runs is best in a figure, and how far behind the next one is.
 fn between(metric: &Metric, runs: &[(&RunResult, String)]) -> Option<String> {
     let mut found: Vec<_> =
         runs.iter().filter_map(|(run, label)| Some((metric.of(run)?, *run, label.as_str()))).collect();
@@ -75,7 +75,7 @@ fn between(metric: &Metric, runs: &[(&RunResult, String)]) -> Option<String> {
     ))
 }
 
-/// Sentences, and figures of a single run.
+/// The most sentences, and the most figures of a single run.
 const MOST: usize = 3;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Results: a table for people, JSON for programs that compare with yesterday.
+//! Results: a readable table, and JSON for programs that compare them with earlier ones.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -25,14 +25,14 @@ impl FigureReport {
         FigureReport { name, rows: Vec::new() }
     }
 
-    /// Adds a figure and shows it at once: a long benchmark should show that it lives.
+    /// Adds a figure and prints it at once, so that a long benchmark shows its progress.
     pub fn add(&mut self, what: impl Into<String>, value: f64, unit: &'static str, note: impl Into<String>) {
         let row = FigureRow { what: what.into(), value, unit, note: note.into() };
         println!("{}", row.line());
         self.rows.push(row);
     }
 
-    /// Writes `target/bench/NAME.json` and says where that is.
+    /// Writes `target/bench/NAME.json` and prints its path.
     ///
     /// # Errors
     /// The error of the system.
@@ -49,7 +49,7 @@ impl FigureReport {
         let mut text = format!("{{\"benchmark\":{},\"results\":[", quoted(self.name));
         for (at, row) in self.rows.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
-            // JSON has no infinity and no NaN.
+            // JSON has neither infinity nor NaN.
             let value = if row.value.is_finite() { row.value.to_string() } else { "null".to_owned() };
             let (what, unit, note) = (quoted(&row.what), quoted(row.unit), quoted(&row.note));
             let _ = write!(text, "{comma}\n{{\"what\":{what},\"value\":{value},\"unit\":{unit},\"note\":{note}}}");

@@ -5,7 +5,7 @@ use crate::report::number::NONE;
 pub use crate::report::number::NumberUnit;
 use crate::result::{Latency, RunResult};
 
-/// A figure that a run has, or lacks.
+/// A figure that a run may have.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// Its name, for a row.
@@ -14,7 +14,7 @@ pub struct Metric {
     pub unit: NumberUnit,
     /// The direction in which values get better.
     pub better: Better,
-    /// True if it is among the first that people look at.
+    /// True if it is one of the main figures.
     pub headline: bool,
     value: fn(&RunResult) -> Option<f64>,
 }
@@ -31,7 +31,7 @@ pub enum Better {
 }
 
 impl Better {
-    /// Returns a sign for the direction in which values get better, with a blank in front.
+    /// Returns a sign for the direction in which values get better, with a leading space.
     pub fn arrow(self) -> &'static str {
         match self {
             Self::Less => " ↓",
@@ -56,7 +56,7 @@ impl Metric {
         (self.value)(run).filter(|value| value.is_finite())
     }
 
-    /// Returns the figure as people read it.
+    /// Returns the figure as readable text.
     pub fn show(&self, run: &RunResult) -> String {
         self.of(run).map_or_else(|| NONE.to_owned(), |value| self.unit.show(value))
     }

@@ -1,10 +1,10 @@
-//! Formats numbers for people: three significant digits, a suitable unit, a dash for missing
+//! Formats numbers for readers: three significant digits, a suitable unit, a dash for missing
 //! values.
 
 /// The sign for a value that is missing or not finite.
 pub(super) const NONE: &str = "–";
 
-/// The quantity that a number measures, by which it is written and compared.
+/// The quantity that a number measures, which determines its format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberUnit {
     /// Microseconds; shown as µs, ms or s.
@@ -13,9 +13,9 @@ pub enum NumberUnit {
     Bytes,
     /// Seconds.
     Seconds,
-    /// Things by second.
+    /// A number per second.
     PerSecond,
-    /// Things.
+    /// A number.
     Count,
     /// Cores kept busy; shown as per cent of one core.
     Cores,

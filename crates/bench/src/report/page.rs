@@ -16,7 +16,7 @@ use crate::report::table::{remarks, rows, sweep_rows};
 use crate::report::{by_scenario, labels};
 use crate::result::RunResult;
 
-/// Returns one or several runs as a page of HTML that needs nothing else: no script, no other file.
+/// Returns one or several runs as a self-contained HTML page: no script, no other file.
 ///
 /// Runs of the same scenario are laid over one another; the name of the server tells them apart and
 /// has the same colour throughout.
@@ -39,7 +39,7 @@ pub fn html(runs: &[RunResult]) -> String {
     out + "</main></body></html>\n"
 }
 
-/// Returns a text as HTML shows it, in content and in attributes.
+/// Returns a text escaped for HTML, in content and in attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
@@ -56,7 +56,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// Servers that a title names.
+/// The most servers that a title names.
 const MOST_NAMED: usize = 4;
 
 fn title(runs: &[RunResult]) -> String {
@@ -76,7 +76,7 @@ fn title(runs: &[RunResult]) -> String {
     escaped(&format!("rookery bench, {what}{who}"))
 }
 
-/// Returns the place and time; one line for each machine.
+/// Returns the place and time, in one line per machine.
 fn machines(runs: &[RunResult]) -> Vec<String> {
     let place = |run: &RunResult| {
         let machine = &run.machine;
@@ -95,7 +95,7 @@ fn machines(runs: &[RunResult]) -> Vec<String> {
     places.iter().map(line).collect()
 }
 
-/// Returns the labels of all runs; the place of one in it is its colour.
+/// Returns the labels of all runs; the index of a label determines its colour.
 fn palette(runs: &[RunResult]) -> Vec<String> {
     let mut all = Vec::new();
     for (_, runs) in by_scenario(runs) {
@@ -108,7 +108,7 @@ fn palette(runs: &[RunResult]) -> Vec<String> {
     all
 }
 
-/// Writes the result of each scenario in one sentence, which leads to its section.
+/// Writes the result of each scenario in one sentence, with a link to its section.
 fn contents(out: &mut String, runs: &[RunResult]) {
     let scenarios = by_scenario(runs);
     if scenarios.len() < 2 {
@@ -216,7 +216,7 @@ fn plots(out: &mut String, runs: &[&RunResult], colours: &[usize]) {
     out.push_str("</div>\n");
 }
 
-/// Figures, sweep, settings and remarks.
+/// Writes the figures, the sweep, the settings and the remarks.
 fn details(out: &mut String, runs: &[&RunResult]) {
     let remarks = remarks(runs);
     if !remarks.is_empty() {
@@ -243,7 +243,7 @@ fn details(out: &mut String, runs: &[&RunResult]) {
     table(out, "Settings", &settings, &differing(runs));
 }
 
-/// Writes how it was measured.
+/// Writes the method of measurement.
 fn method(out: &mut String, runs: &[&RunResult]) {
     let mut lines = Vec::new();
     if let Some(about) = runs.first().and_then(|run| crate::scenario::about(&run.scenario)) {

@@ -12,7 +12,7 @@ use plotters::prelude::*;
 
 /// A plot to be drawn.
 pub(super) struct ReportPlot {
-    /// The description, for people who can't see it.
+    /// The description, as alternative text.
     pub title: &'static str,
     /// Name and unit of the horizontal axis.
     pub x_name: &'static str,
@@ -31,20 +31,20 @@ pub(super) struct ReportPlot {
 pub(super) struct Curve {
     /// The number of its colour; they repeat.
     pub colour: usize,
-    /// Its points from left to right. Where one isn't finite, is beyond all sense or isn't positive
-    /// on a logarithmic axis, the line is interrupted.
+    /// Its points from left to right. The line is interrupted at a point that isn't finite, is
+    /// absurdly large, or isn't positive on a logarithmic axis.
     pub points: Vec<(f64, f64)>,
-    /// True if each point is marked: where few points were measured.
+    /// True if each point is marked, because there are few.
     pub dots: bool,
 }
 
-/// A curve's colour, whether its points are marked, and the pieces of it that can be drawn.
+/// A curve's colour, whether its points are marked, and its drawable pieces.
 type Pieces = (usize, bool, Vec<Vec<(f64, f64)>>);
 
 /// The division of an axis.
 #[derive(Clone, Copy)]
 pub(super) enum Marks {
-    /// Linear, from nought.
+    /// Linear, from zero.
     Linear,
     /// Logarithmic.
     Log,
@@ -61,14 +61,13 @@ impl ReportPlot {
         let x = self.x.axis(all().map(|point| point.0), false)?;
         let y = self.y.axis(all().map(|point| point.1), true)?;
         let mut text = String::new();
-        // Drawing into a string can't fail for reasons of its own; a plot that can't be drawn is
-        // left out.
+        // Writing to a string can't fail by itself; a plot that can't be drawn is left out.
         self.draw(&mut text, x, y, &curves).ok()?;
         let open = format!("<svg role=\"img\" aria-label=\"{}\" ", self.title);
         Some(text.replacen("<svg ", &open, 1))
     }
 
-    /// Returns the pieces of a curve between points that can't be drawn.
+    /// Returns the drawable pieces of a curve.
     fn runs_of(&self, curve: &Curve) -> Vec<Vec<(f64, f64)>> {
         let fits = |(x, y): &(f64, f64)| self.x.takes(*x) && self.y.takes(*y);
         let pieces = curve.points.split(|point| !fits(point)).filter(|piece| !piece.is_empty());
@@ -134,7 +133,7 @@ impl Marks {
             }
             Marks::Percentiles => {
                 let high = high.max(10.0);
-                // Over many powers of ten there is no room for both at the beginning.
+                // Over many powers of ten there is no room for both kinds of marks.
                 let mut marks = if high > 1e4 { vec![1.0] } else { vec![1.0, 2.0] };
                 marks.extend((1..=9).map(|power| 10f64.powi(power)).filter(|mark| *mark <= high));
                 Axis { range: 1.0..high, logarithmic: true, marks }
@@ -155,7 +154,7 @@ impl Marks {
     }
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten, about half a dozen.
+/// Returns multiples of 1, 2 or 5 times a power of ten, about half a dozen.
 fn round_numbers(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 6.0;
     let power = 10f64.powf(rough.log10().floor());
@@ -165,7 +164,7 @@ fn round_numbers(low: f64, high: f64) -> Vec<f64> {
     (0..20).map(|number| (first + f64::from(number)) * step).take_while(|mark| *mark <= high).collect()
 }
 
-/// Powers of ten; 1, 2 and 5 times those where there are few.
+/// Returns powers of ten, and 1, 2 and 5 times those if there are few.
 fn round_factors(low: f64, high: f64) -> Vec<f64> {
     let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let few = high / low < 2000.0;
@@ -174,7 +173,7 @@ fn round_factors(low: f64, high: f64) -> Vec<f64> {
     all.filter(|mark| (low..=high).contains(mark)).collect()
 }
 
-/// Returns a number for an axis: no more digits than it needs.
+/// Returns a number for an axis, with no more digits than necessary.
 fn short(value: f64) -> String {
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -184,15 +183,15 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Returns at most [`MOST`] points, each the one with the greatest value of its stretch: peaks must
-/// not vanish.
+/// Returns at most [`MOST`] points, each with the greatest value of its section, so that peaks
+/// don't vanish.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(MOST).max(1);
     let highest = |stretch: &[(f64, f64)]| stretch.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1));
     points.chunks(stretch).filter_map(highest).collect()
 }
 
-/// An axis of the kinds that plots here need, with marks where [`Marks`] wants them.
+/// An axis of the kinds that these plots need, with the marks of [`Marks`].
 struct Axis {
     range: Range<f64>,
     logarithmic: bool,
@@ -224,19 +223,19 @@ impl Ranged for Axis {
     }
 }
 
-/// Width and height that the drawing is laid out for; it scales.
+/// The width and height of the drawing, which scales.
 const SIZE: (u32, u32) = (600, 300);
-/// More points than pixels show nothing more.
+/// The number of points beyond which pixels show no more.
 const MOST: usize = 520;
 
-/// The greatest value that is drawn: an axis that holds more would show nothing else.
+/// The greatest value that is drawn: a larger axis would show nothing else.
 const GREATEST: f64 = 1e15;
 
 /// Text.
 pub(super) const INK: RGBColor = RGBColor(0x11, 0x11, 0x11);
 /// Lines of the grid.
 pub(super) const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
-/// Curves: told apart also by those who don't see red and green alike.
+/// Curves, which colour-blind readers can distinguish, too.
 pub(super) const CURVES: [RGBColor; 12] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x01),

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use crate::report::plot::{Curve, Marks, ReportPlot};
 use crate::result::{Latency, RunResult, RunSample, SweepPoint};
 
-/// A plot with what stands above it.
+/// A plot with its title.
 pub(super) struct Figure {
-    /// Written by this program, or by a result: it has to be escaped.
+    /// The title, which may come from a result and has to be escaped.
     pub title: String,
     /// The drawing.
     pub svg: String,
@@ -45,13 +45,13 @@ pub(super) fn figures(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
     figures
 }
 
-/// Returns whether a curve says something: a series that is nought all the time, such as deliveries
-/// where nothing is sent, is left out.
+/// Returns whether a curve is meaningful: a series that is always zero, such as deliveries in a
+/// load that sends nothing, is left out.
 fn says_something(curve: &Curve) -> bool {
     curve.points.iter().any(|(_, value)| value.is_finite() && *value != 0.0)
 }
 
-/// Returns the cost by destination: for each curve (bcc, to, single) time and CPU, all servers in
+/// Returns the cost per destination: for each curve (bcc, to, single) time and CPU, all servers in
 /// each.
 fn sweep(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
     let names: BTreeSet<&str> = runs.iter().flat_map(|run| &run.parts).map(|part| part.curve.as_str()).collect();
@@ -87,19 +87,19 @@ fn line(colour: usize, points: Vec<(f64, f64)>) -> Curve {
     Curve { colour, points, dots: false }
 }
 
-/// Returns the distribution as a curve: for each bucket, `1 / (1 - share)` of what was at most as
-/// slow, and its bound in milliseconds.
+/// Returns the distribution as a curve: for each bucket, `1 / (1 - share)` of the times up to it,
+/// and its bound in milliseconds.
 fn distribution(latency: &Latency) -> Vec<(f64, f64)> {
     let total: u64 = latency.histogram.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count));
     let (mut below, mut points) = (0u64, Vec::new());
     for (bound, count) in &latency.histogram {
-        // The first of a bucket is slower than all in the buckets before: the curve begins at a
-        // share of nought.
+        // The first time of a bucket is slower than all those in earlier buckets: the curve begins
+        // at a share of zero.
         points.push((total as f64 / (total - below.min(total)).max(1) as f64, bound / 1e3));
         below = below.saturating_add(*count);
     }
     if let Some((bound, _)) = latency.histogram.last() {
-        // At the right end stands the slowest of all.
+        // The slowest of all is at the right end.
         let slowest = if latency.max_us.is_finite() { latency.max_us } else { *bound };
         points.push((total as f64, slowest.min(*bound) / 1e3));
     }

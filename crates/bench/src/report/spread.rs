@@ -7,16 +7,17 @@ use crate::result::{RunResult, RunSample};
 /// The range of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
-    /// The least, and the most.
+    /// The smallest and the largest value.
     pub range: (f64, f64),
-    /// True if it is that of rounds; otherwise it is of seconds, without the tenth at either end.
+    /// True if it is the range of rounds; otherwise it is that of seconds, without a tenth at
+    /// either end.
     pub is_of_rounds: bool,
-    /// The mean, and how far it may be off for having so few values: its standard error.
+    /// The mean, and its standard error.
     mean: (f64, f64),
 }
 
 impl Spread {
-    /// Returns the spread of a figure of a run; `None` if it was measured too seldom to tell.
+    /// Returns the spread of a figure of a run; `None` if there are too few measurements.
     pub fn of(metric: &Metric, run: &RunResult) -> Option<Self> {
         let rounds: Vec<f64> = run.rounds.iter().filter_map(|round| metric.of(round)).collect();
         if rounds.len() >= 2 {
@@ -38,7 +39,7 @@ impl Spread {
         Some(Self { range: ends(middle)?, is_of_rounds: false, mean: mean(&values) })
     }
 
-    /// Returns whether two figures can't be told apart: rounds if they overlap, seconds, which
+    /// Returns whether two figures can't be distinguished: rounds if they overlap, seconds, which
     /// differ more than rounds do, if their means are within two standard errors.
     pub fn meets(self, other: Self) -> bool {
         if self.is_of_rounds && other.is_of_rounds {
@@ -47,14 +48,14 @@ impl Spread {
         (self.mean.0 - other.mean.0).abs() <= 2.0 * self.mean.1.hypot(other.mean.1)
     }
 
-    /// Returns it as people read it.
+    /// Returns it as readable text.
     pub fn show(self, metric: &Metric) -> String {
         let what = if self.is_of_rounds { "over rounds" } else { "over seconds" };
         format!("{} to {} {what}", metric.unit.show(self.range.0), metric.unit.show(self.range.1))
     }
 }
 
-/// Returns whether two runs can't be told apart by a figure.
+/// Returns whether two runs can't be distinguished by a figure.
 pub(super) fn is_within(metric: &Metric, one: &RunResult, other: &RunResult) -> bool {
     Spread::of(metric, one).zip(Spread::of(metric, other)).is_some_and(|(one, other)| one.meets(other))
 }
@@ -71,7 +72,7 @@ fn ends(values: &[f64]) -> Option<(f64, f64)> {
     Some((least, values.iter().copied().reduce(f64::max)?))
 }
 
-/// Seconds that tell something.
+/// The fewest seconds that are meaningful.
 const FEWEST: usize = 5;
 
 #[cfg(test)]

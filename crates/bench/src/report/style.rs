@@ -37,7 +37,7 @@ fn variables(out: &mut String, names: [&str; 6], curves: [String; 12]) {
     }
 }
 
-/// Returns a colour as the SVG backend writes it.
+/// Returns a colour in the form of the SVG backend.
 fn code(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }

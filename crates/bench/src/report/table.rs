@@ -11,7 +11,7 @@ use crate::report::{by_scenario, labels};
 use crate::result::{RunResult, SweepPoint};
 
 /// Returns one or several runs for a terminal: a table for each scenario, a column for each run,
-/// and what went wrong.
+/// and the failures.
 pub fn text(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {
@@ -66,8 +66,8 @@ pub fn markdown(runs: &[RunResult]) -> String {
     out
 }
 
-/// Returns the figures that at least one of the runs has; figures that are nought everywhere say
-/// nothing and are left out.
+/// Returns the figures that at least one of the runs has; figures that are zero everywhere are left
+/// out.
 pub(super) fn told(runs: &[&RunResult]) -> Vec<&'static Metric> {
     let says = |metric: &&Metric| {
         let values: Vec<f64> = runs.iter().filter_map(|run| metric.of(run)).collect();
@@ -87,8 +87,8 @@ pub(super) fn rows(runs: &[&RunResult]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the sweep: a row for each point, wall time and CPU by destination of each run; `None`
-/// where there is no sweep.
+/// Returns the sweep: a row for each point, wall time and CPU per destination of each run; `None`
+/// if there is no sweep.
 pub(super) fn sweep_rows(runs: &[&RunResult]) -> Option<Vec<Vec<String>>> {
     let points: BTreeSet<(&str, u64)> =
         runs.iter().flat_map(|run| &run.parts).map(|part| (part.curve.as_str(), part.n)).collect();
@@ -114,15 +114,14 @@ pub(super) fn sweep_rows(runs: &[&RunResult]) -> Option<Vec<Vec<String>>> {
 fn costs(part: &SweepPoint) -> [String; 2] {
     let cpu = part.us_cpu_per_destination.unwrap_or(f64::NAN);
     let missing = part.expected.saturating_sub(part.delivered);
-    // Where nothing came, nothing was measured.
+    // Without deliveries, nothing was measured.
     let wall = if part.delivered == 0 { f64::NAN } else { part.us_per_destination_wall };
     let wall = NumberUnit::Microseconds.show(wall);
     let wall = if missing > 0 { format!("{wall} ({missing} missing)") } else { wall };
     [wall, NumberUnit::Microseconds.show(cpu)]
 }
 
-/// Returns the facts that a reader must know to believe the figures: how runs ended, whose limit
-/// was measured, notes.
+/// Returns the facts for interpreting the figures: the ends of runs, the limiting side, notes.
 pub(super) fn remarks(runs: &[&RunResult]) -> Vec<String> {
     let mut lines = Vec::new();
     for (run, label) in runs.iter().zip(labels(runs)) {
@@ -169,12 +168,12 @@ fn piped(rows: &[Vec<String>]) -> String {
     out
 }
 
-/// Returns a text without what could move the cursor or change the colours of a terminal.
+/// Returns a text without characters that control a terminal.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
 
-/// Returns a text without what Markdown, or HTML within it, would read as more than text.
+/// Returns a text without characters that are special in Markdown or HTML.
 fn marked(text: &str) -> String {
     let mut out = String::new();
     for char in printable(text).chars() {

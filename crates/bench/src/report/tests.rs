@@ -66,8 +66,8 @@ fn run(scenario: &str, server: &str) -> RunResult {
     }
 }
 
-/// Tags that are opened and closed in order, attributes in double quotes: enough of a parser to
-/// notice what escaped.
+/// Asserts that tags are opened and closed in order, with attributes in double quotes: enough of a
+/// parser to notice unescaped text.
 fn assert_balanced(page: &str) {
     let body = page.split_once("</style>").unwrap().1;
     let mut open = vec!["html", "head"];
@@ -98,7 +98,7 @@ fn a_page_has_a_section_for_each_scenario_with_tiles_plots_and_tables() {
     assert_eq!(idle.matches("class=\"big\"").count(), metric::ALL.iter().filter(|metric| metric.headline).count());
     // The second run has the second colour, in legend and plots.
     assert!(chat.contains("<i class=\"c1\"></i>two") && chat.contains("#D55E01") && !idle.contains("#D55E01"));
-    // The contents lead to the sections, with the result of each.
+    // The contents link to the sections, with the result of each.
     assert!(
         page.contains("<li><a href=\"#s0\">chat</a>: deliveries: one and two are equal with 21\u{202f}000/s.</li>"),
         "{page}"
@@ -210,7 +210,7 @@ fn a_comparison_says_how_much_and_whether_it_is_fair() {
     assert!(unfair.contains("different machines"), "{unfair}");
 }
 
-/// Others read the page and the Markdown: what makes a comparison unfair stands there, too.
+/// Readers get only the page or the Markdown: reasons for unfairness must be there, too.
 #[test]
 fn what_differs_is_told_in_every_form() {
     let (one, mut two) = (run("chat", "one"), run("chat", "two"));

@@ -59,7 +59,7 @@ impl Chat {
         let threads = run.crew.threads();
         let own = || (0..clients).filter(move |number| number % threads == thread);
         let composer = Composer::new(run, thread);
-        // One message of each pair after the other, so that no pair waits for another's window.
+        // The messages of all pairs alternate, so that no pair waits for another's window.
         let first = (0..self.window).flat_map(|_| own().filter(|number| number % 2 == 0));
         ChatPairs {
             window,
@@ -75,7 +75,7 @@ impl Chat {
 #[derive(Debug)]
 struct ChatPairs {
     window: Window,
-    /// The clients that send without having got anything.
+    /// The clients that send without having received a message.
     first: std::vec::IntoIter<usize>,
     outgoing: ChatOutgoing,
     receiver: Receiver,
@@ -123,5 +123,5 @@ impl WorkerLoad for ChatPairs {
     }
 }
 
-/// Messages that are sent before what comes is read.
+/// The number of messages that are sent before input is read.
 const AT_ONCE: usize = 64;

@@ -8,20 +8,20 @@ use rookery_xml::{Kind, Stanza};
 use super::rosters::contact;
 use crate::engine::{LoadCounters, LoadWorker, NEVER, WorkerLoad};
 
-/// Logs the clients of one thread in, except those that are.
+/// Logs in the clients of one thread, except those that are logged in already.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// The clients that have not begun, and when each shall.
+    /// The clients that have not begun, and the time for each.
     waiting: std::vec::IntoIter<(u64, usize)>,
     next: Option<(u64, usize)>,
     at_once: usize,
     wave: u32,
     first: Vec<u8>,
-    /// The times when clients began that are logged in and have not seen themselves yet; `None` if
-    /// nobody has to.
+    /// The starting times of the clients that are logged in and have not seen their own presence
+    /// yet; `None` if that isn't required.
     unseen: Option<HashMap<usize, u64>>,
     under_way: usize,
-    /// There is a rate to keep.
+    /// True if there is a rate to keep.
     scheduled: bool,
     /// The counters that note the time of each login.
     note: Option<Arc<LoadCounters>>,
@@ -32,15 +32,15 @@ pub struct Arrivals {
 pub struct Wave {
     /// Its number: each wave has its own source addresses.
     pub number: u32,
-    /// Logins under way at the same time, over all threads.
+    /// The most logins in progress at the same time, over all threads.
     pub at_once: usize,
-    /// Logins a second, from `start` on; `None`: as many as there can be.
+    /// Logins per second, from `start` on; `None` for as many as possible.
     pub rate: Option<f64>,
-    /// The time when the first comes.
+    /// The time of the first login.
     pub start: u64,
-    /// The first words of each client.
+    /// The first stanzas of each client.
     pub first: Vec<u8>,
-    /// A login ends with the client's own presence, not with its resource.
+    /// True if a login ends with the client's own presence, not with its resource.
     pub until_seen: bool,
 }
 
@@ -65,7 +65,7 @@ impl Arrivals {
         }
     }
 
-    /// Notes how long each login took among the latencies.
+    /// Records the duration of each login among the latencies.
     pub fn noting(mut self, counters: Arc<LoadCounters>) -> Arrivals {
         self.note = Some(counters);
         self

@@ -1,4 +1,4 @@
-//! The messages that loads send: of the size of [`chat::BYTES`], with a mark in the text.
+//! The messages that loads send: with the size [`chat::BYTES`], and with a mark in the text.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Composer {
 }
 
 impl Composer {
-    /// Appends a presence that is expected at so many contacts.
+    /// Appends a presence that is expected at `copies` contacts.
     pub fn presence(&self, show: &str, mark: Mark, copies: u64, out: &mut Vec<u8>) {
         // Writing to a vector does not fail.
         let _ = write!(out, "<presence><show>{show}</show><status>");
@@ -71,7 +71,7 @@ impl Composer {
     }
 }
 
-/// Fills a message up to the size of all.
+/// Fills a message up to the common size.
 fn pad(start: usize, tail: usize, out: &mut Vec<u8>) {
     let missing = (start + chat::BYTES).saturating_sub(out.len() + tail);
     out.resize(out.len() + missing, b'x');

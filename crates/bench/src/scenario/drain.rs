@@ -6,7 +6,7 @@ use super::ScenarioRun;
 use crate::BenchOutcome;
 use crate::engine::{LoadWorker, NEVER, WorkerLoad};
 
-/// Reads what comes, and forgets it.
+/// Reads input and discards it.
 #[derive(Debug)]
 pub struct Drain;
 
@@ -18,20 +18,20 @@ impl WorkerLoad for Drain {
     fn stanza(&mut self, _number: usize, _stanza: &Stanza<'_>, _now: u64, _out: &mut Vec<u8>) {}
 }
 
-/// Client 0 asks, everybody else listens.
+/// A load in which client 0 sends a request, and all others only read.
 #[derive(Debug)]
 pub struct DrainQuestion {
     ask: Option<String>,
     id: &'static str,
-    /// The answer, once there is one.
+    /// The answer, once it has arrived.
     pub answer: Option<Element>,
     until: u64,
     over: bool,
 }
 
 impl ScenarioRun<'_> {
-    /// Lets client 0 send an IQ with that id, and waits a while for the answer; `None` if there is
-    /// none.
+    /// Lets client 0 send an IQ with that id, and waits a while for the answer; `None` if none
+    /// arrives.
     ///
     /// # Errors
     /// The error of the system.
@@ -43,7 +43,7 @@ impl ScenarioRun<'_> {
         Ok(question.answer)
     }
 
-    /// Asks the server what it calls itself (XEP-0092).
+    /// Asks the server for its name and version (XEP-0092).
     pub(super) fn ask_version(&mut self) -> BenchOutcome<()> {
         let to = self.server.domain();
         let iq = format!("<iq type='get' to='{to}' id='version'><query xmlns='jabber:iq:version'/></iq>");

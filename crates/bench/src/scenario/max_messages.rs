@@ -81,9 +81,8 @@ impl Scenario for MaxMessages {
 }
 
 impl MaxMessages {
-    /// Logs all users in and returns the number of bytes that each of them takes when nobody says
-    /// anything: what they took that came last. What a server takes once, for its first clients, is
-    /// not theirs.
+    /// Logs all users in and returns the bytes per idle user, measured with those who came last:
+    /// the memory that a server takes once, for its first clients, isn't included.
     fn log_in_and_weigh(&self, run: &mut ScenarioRun<'_>, users: usize) -> BenchOutcome<Option<f64>> {
         let idle = Duration::try_from_secs_f64(self.idle)?;
         let first = users / FIRST;
@@ -110,7 +109,7 @@ struct Writers {
     threads: usize,
     users: usize,
     partners: usize,
-    /// Messages to each partner of each user of the thread.
+    /// The number of messages to each partner of each user of the thread.
     sent: Vec<u32>,
     out: Vec<u8>,
 }
@@ -163,8 +162,8 @@ impl WorkerLoad for Writers {
     }
 }
 
-/// Messages that are sent before what comes is read.
+/// The number of messages that are sent before input is read.
 const AT_ONCE: usize = 64;
 
-/// Of so many users, one comes before the memory of the others is measured.
+/// The share of users, one in this number, who log in before the memory of the others is measured.
 const FIRST: usize = 4;

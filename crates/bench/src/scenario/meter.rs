@@ -24,10 +24,10 @@ pub struct Meter {
     peak: u64,
 }
 
-/// All that can be read at one moment.
+/// All values that are read at one moment.
 #[derive(Debug, Clone)]
 pub struct MeterReading {
-    /// The moment.
+    /// The time.
     pub at: Instant,
     /// The counts of the engine.
     pub totals: Totals,
@@ -40,7 +40,7 @@ pub struct MeterReading {
 }
 
 impl Meter {
-    /// Makes instruments that look at these processes. Returns a note if one can't be read.
+    /// Makes instruments for these processes. Returns a note if one can't be read.
     pub fn new(servers: &[u32], quiet: bool) -> (Meter, Option<String>) {
         let error = servers.iter().find_map(|pid| Cpu::of(*pid).err().or_else(|| resident(*pid).err()));
         let note =
@@ -62,7 +62,7 @@ impl Meter {
         (meter, note)
     }
 
-    /// Sets the words by which the line says what is being done.
+    /// Sets the description of the current step in the progress line.
     pub fn doing(&mut self, what: impl Into<String>) {
         self.what = what.into();
         if self.progress.is_none() {
@@ -83,13 +83,14 @@ impl Meter {
         }
     }
 
-    /// Returns a figure of each process of the server; `None` if there is none, or one has ended.
+    /// Returns a figure of each process of the server; `None` if there is no process, or one has
+    /// ended.
     fn of_servers<T>(&self, figure: impl Fn(u32) -> io::Result<T>) -> Option<Vec<T>> {
         let all: io::Result<Vec<T>> = self.servers.iter().map(|pid| figure(*pid)).collect();
         all.ok().filter(|all| !all.is_empty())
     }
 
-    /// Takes a sample if it is time for one.
+    /// Takes a sample if one is due.
     pub fn tick(&mut self, totals: impl FnOnce() -> Totals) {
         if self.last.as_ref().is_some_and(|last| last.at.elapsed() < self.every) {
             return;
@@ -101,7 +102,7 @@ impl Meter {
             self.samples.push((reading.at, sample));
         }
         self.last = Some(reading);
-        // A long run is sampled more coarsely: a report needs no more than some hundred points.
+        // A long run is sampled more coarsely: a report needs no more than a few hundred points.
         if self.samples.len() > MOST {
             let mut keep = false;
             self.samples.retain(|_| {
@@ -120,7 +121,7 @@ impl Meter {
         self.samples.iter().map(|(at, sample)| RunSample { t_s: since(*at), ..sample.clone() }).collect()
     }
 
-    /// Returns the most memory that the server had at any sample.
+    /// Returns the largest memory of the server in any sample.
     pub fn peak(&self) -> u64 {
         self.peak
     }

@@ -104,8 +104,8 @@ impl RoomPlaces {
         self.rooms * self.occupants
     }
 
-    /// Returns the user at a place. Those of one room follow each other, so that nobody has two
-    /// places in one room.
+    /// Returns the user at a place. The users of one room are consecutive, so none has two places
+    /// in one room.
     fn user(&self, place: usize) -> usize {
         place % self.users
     }
@@ -114,7 +114,7 @@ impl RoomPlaces {
         format!("bench{}@{}", place / self.occupants, rookery_xml::escape_attr(&self.service))
     }
 
-    /// Returns the form of a client that makes a room, which leaves nothing behind.
+    /// Returns the form of a client that creates a room without leaving data behind.
     fn form(&self) -> String {
         let quiet = match self.quiet {
             false => "",
@@ -182,7 +182,7 @@ fn rooms(
     Ok(())
 }
 
-/// Lets the first occupant of each room join, which makes it, or all the others.
+/// Lets the first occupant of each room join, which creates it, or all the others.
 fn join(run: &mut ScenarioRun<'_>, places: &RoomPlaces, first: bool) -> BenchOutcome<()> {
     let threads = run.crew.threads();
     let refused = Arc::new(Mutex::new(None));
@@ -214,7 +214,7 @@ fn join(run: &mut ScenarioRun<'_>, places: &RoomPlaces, first: bool) -> BenchOut
     Ok(())
 }
 
-/// The occupants of one thread that join.
+/// The joining occupants of one thread.
 #[derive(Debug)]
 struct Joining {
     waiting: std::vec::IntoIter<usize>,
@@ -257,8 +257,8 @@ impl WorkerLoad for Joining {
             user.as_ref()
                 .is_some_and(|x| x.children().any(|child| child.attr("code").is_some_and(|found| found == code)))
         };
-        // XEP-0045 §7.2.2: 110 is the occupant's own presence, which comes last; §10.1.2: 201 says
-        // that the room waits for its settings, and lets nobody else in until it has them.
+        // XEP-0045 §7.2.2: 110 marks the occupant's own presence, which comes last; §10.1.2: 201
+        // means that the room waits for its settings, and admits no other user until it has them.
         if has("110") {
             if !has("201") {
                 return self.joined();
@@ -288,9 +288,9 @@ struct Speakers {
     dice: Dice,
     composer: Composer,
     receiver: Receiver,
-    /// Places of this thread's users.
+    /// The places of this thread's users.
     own: Vec<usize>,
-    /// By place; those of other threads stay 0.
+    /// The number of messages by place; 0 for those of other threads.
     sent: Vec<u32>,
     places: RoomPlaces,
     out: Vec<u8>,
@@ -324,8 +324,8 @@ const MUC: &str = "http://jabber.org/protocol/muc";
 const MUC_USER: &str = "http://jabber.org/protocol/muc#user";
 const MUC_OWNER: &str = "http://jabber.org/protocol/muc#owner";
 const MUC_CONFIG: &str = "http://jabber.org/protocol/muc#roomconfig";
-/// Joins under way in one thread.
+/// The number of joins in progress in one thread.
 const AT_ONCE: usize = 25;
-/// Messages that are sent before what comes is read.
+/// The number of messages that are sent before input is read.
 const SENDS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -173,13 +173,13 @@ impl Multicast {
 /// The state that the threads share.
 #[derive(Debug, Default)]
 struct MulticastShared {
-    /// The part and the round that are under way.
+    /// The current part and round.
     current: AtomicU64,
-    /// Copies of it that have come.
+    /// The number of copies that have arrived in it.
     arrived: AtomicU64,
-    /// The time when the last of them did.
+    /// The time of the last arrival.
     last: AtomicU64,
-    /// The part is over.
+    /// True if the part is over.
     over: AtomicBool,
     refused: Mutex<Option<String>>,
 }
@@ -201,7 +201,7 @@ struct MulticastPlan {
     until: u64,
 }
 
-/// The clients of one thread; the first one's has the sender, client 0.
+/// The clients of one thread; the first thread has the sender, client 0.
 #[derive(Debug)]
 struct Rounds {
     composer: Composer,
@@ -209,11 +209,11 @@ struct Rounds {
     shared: Arc<MulticastShared>,
     sends: bool,
     service: String,
-    /// Escaped.
+    /// The domain, escaped.
     domain: String,
     patience: u64,
     plan: MulticastPlan,
-    /// The time that each round took, in nanoseconds.
+    /// The duration of each round, in nanoseconds.
     walls: Vec<f64>,
     sent_at: Option<u64>,
     out: Vec<u8>,
@@ -227,7 +227,7 @@ impl Rounds {
         self.shared.over.store(false, Relaxed);
     }
 
-    /// Rounds of this part, one that was not finished included.
+    /// Returns the number of rounds of this part, including an unfinished one.
     fn rounds_sent(&self) -> u32 {
         self.walls.len() as u32 + u32::from(self.sent_at.is_some())
     }
@@ -318,7 +318,7 @@ pub fn condition(stanza: &Stanza<'_>) -> String {
 }
 
 const ADDRESS: &str = "http://jabber.org/protocol/address";
-/// The time between two checks of the sender that a round is over, in nanoseconds.
+/// The time between two checks by the sender whether a round is over, in nanoseconds.
 const LOOK: u64 = 100_000;
-/// Rounds at a point, however long they take.
+/// The fewest rounds at a point, however long they take.
 const FEWEST: u32 = 3;

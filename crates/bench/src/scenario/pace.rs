@@ -7,26 +7,26 @@ use super::run::Window;
 pub struct Pace {
     start: u64,
     until: u64,
-    /// Nanoseconds from one to the next.
+    /// The nanoseconds between two sends.
     interval: f64,
     next: u64,
 }
 
 impl Pace {
-    /// Makes a pace of `rate` a second over all threads. The threads' times interleave.
+    /// Makes a pace of `rate` per second over all threads. The threads' times interleave.
     pub fn new(rate: f64, window: Window, thread: usize, threads: usize) -> Pace {
         let interval = threads as f64 * 1e9 / rate.max(1e-6);
         let start = window.start + (interval * thread as f64 / threads as f64) as u64;
         Pace { start, until: window.until, interval, next: 0 }
     }
 
-    /// Returns the time when the next one is due; `None` when the window is over.
+    /// Returns the time of the next send; `None` when the window is over.
     pub fn upcoming(&self) -> Option<u64> {
         let at = self.start + (self.next as f64 * self.interval) as u64;
         (at < self.until).then_some(at)
     }
 
-    /// Returns the number and the time of the next one, if it is due by now.
+    /// Returns the number and the time of the next send, if it is due.
     pub fn take(&mut self, now: u64) -> Option<(u64, u64)> {
         let at = self.upcoming().filter(|at| *at <= now)?;
         self.next += 1;
@@ -34,19 +34,19 @@ impl Pace {
     }
 }
 
-/// A simple sequence of numbers that look random, the same in each run.
+/// A simple sequence of pseudo-random numbers, the same in each run.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Returns a sequence of its own for each seed.
+    /// Returns a different sequence for each seed.
     pub fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
-    /// Returns the next, below `limit`; 0 if that is 0.
+    /// Returns the next number, below `limit`; 0 if that is 0.
     pub fn roll(&mut self, limit: usize) -> usize {
-        // splitmix64
+        // The algorithm is splitmix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut value = self.0;
         value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -78,8 +78,8 @@ impl Scenario for PresenceStorm {
 }
 
 impl PresenceStorm {
-    /// Lets everybody come, and learn that all of the contacts are there: what that costs the
-    /// server is a part of the result.
+    /// Logs in all users, who learn that all of their contacts are available: the cost of that is a
+    /// part of the result.
     fn login_storm(&self, run: &mut ScenarioRun<'_>, ring: Ring) -> BenchOutcome<()> {
         let expected = (ring.users * ring.degree()) as u64;
         let from = run.read();
@@ -130,14 +130,14 @@ impl PresenceStorm {
     }
 }
 
-/// Sends the first presence of each user of a thread, and counts those of the contacts.
+/// Sends the first presence of each user of a thread, and counts the contacts' presence.
 #[derive(Debug)]
 struct Coming {
     users: usize,
     thread: usize,
     counters: Arc<LoadCounters>,
     begun: bool,
-    /// The pairs of a client and one that it has seen: some servers send it twice.
+    /// The pairs of a client and a contact that it has seen: some servers send presence twice.
     seen: HashSet<(usize, usize)>,
 }
 
@@ -201,6 +201,6 @@ impl WorkerLoad for PresenceChanges {
     }
 }
 
-/// Changes that are sent before what comes is read.
+/// The number of changes that are sent before input is read.
 const AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(20);

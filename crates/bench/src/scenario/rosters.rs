@@ -13,8 +13,8 @@ use super::ScenarioRun;
 use crate::engine::{LoadCount, LoadWorker, NEVER, WorkerLoad};
 use crate::{BenchOutcome, chat};
 
-/// Users in a ring: each has the nearest as contacts, on either side. With one contact less than
-/// users each knows everybody.
+/// Users in a ring: each has the nearest on either side as contacts. With one contact less than
+/// users, all know each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Ring {
     /// Users, from number 0.
@@ -24,8 +24,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Returns the number of contacts that each user really has: an even number, unless everybody
-    /// knows everybody.
+    /// Returns the actual number of contacts of each user: an even number, unless all know each
+    /// other.
     pub fn degree(&self) -> usize {
         let others = self.users.saturating_sub(1);
         if self.contacts >= others { others } else { self.contacts & !1 }
@@ -64,10 +64,10 @@ impl<A: Iterator<Item = usize>, B: Iterator<Item = usize>> Iterator for Either<A
 }
 
 impl ScenarioRun<'_> {
-    /// Makes the rosters, unless they are there, and logs everybody out again.
+    /// Creates the rosters, unless they exist, and logs all users out again.
     ///
     /// # Errors
-    /// When logins fail, or when for half a minute no subscription came about.
+    /// Logins failed, or no subscription was granted for half a minute.
     pub fn make_rosters(&mut self, ring: Ring) -> BenchOutcome<()> {
         self.log_in(0..ring.users, "")?;
         let (threads, wanted) = (self.crew.threads(), (ring.users * ring.degree()) as u64);
@@ -112,18 +112,18 @@ struct RosterMaking {
 
 #[derive(Default)]
 struct RosterMember {
-    /// Contacts that the roster does not have with both directions.
+    /// Contacts that the roster doesn't have with both directions.
     missing: HashSet<usize>,
-    /// Those that have granted what this user wants of them.
+    /// Contacts that have granted this user's request.
     granted: HashSet<usize>,
-    /// Those of the missing that have not been asked.
+    /// The missing contacts without a request.
     unasked: Vec<usize>,
-    /// Those that have been asked and have not granted it.
+    /// The contacts with a request that isn't granted yet.
     asked: HashSet<usize>,
 }
 
 impl RosterMaking {
-    /// Looks at items of a roster, whole or pushed.
+    /// Handles items of a roster, whole or pushed.
     fn items(&mut self, number: usize, query: &Child<'_>) {
         let Some(member) = self.members.get_mut(number / self.threads) else { return };
         for item in query.children().filter(|item| item.name() == "item") {
@@ -139,7 +139,7 @@ impl RosterMaking {
         }
     }
 
-    /// Asks some more contacts.
+    /// Sends requests to some more contacts.
     fn ask(&mut self, number: usize, out: &mut Vec<u8>) {
         let Some(member) = self.members.get_mut(number / self.threads) else { return };
         while member.asked.len() < WINDOW
@@ -202,8 +202,8 @@ pub fn contact(jid: &str) -> Option<usize> {
 }
 
 const ROSTER: &str = "roster";
-/// Contacts that one user has asked at the same time. A contact that has granted doesn't count, so
-/// that nobody waits for a place in each other's.
+/// The most open requests of one user. A contact that has granted doesn't count, so that users
+/// don't wait for each other.
 const WINDOW: usize = 16;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 

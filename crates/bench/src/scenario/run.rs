@@ -12,7 +12,7 @@ use crate::engine::{LoadCount, LoadCrew, LoadTally, Transport, WorkerLoad};
 use crate::result::{DONE, FORMAT, LoginSeries, RunMachine, RunResult, ServerCpu, ServerMemory};
 use crate::{BenchOutcome, chat};
 
-/// A run under way.
+/// A run in progress.
 #[derive(Debug)]
 pub struct ScenarioRun<'a> {
     /// The flags that all scenarios have.
@@ -30,7 +30,7 @@ pub struct ScenarioRun<'a> {
     waves: u32,
 }
 
-/// A stretch of time in which a load is sent; nanoseconds since the crew was made.
+/// A period in which a load is sent, in nanoseconds since the crew was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
     /// The time when sending begins.
@@ -41,7 +41,7 @@ pub struct Window {
     pub until: u64,
 }
 
-/// Runs a load from beginning to end. Whatever happens there is a result.
+/// Runs a load from beginning to end. There is a result in any case.
 pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
     let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut result = RunResult {
@@ -71,8 +71,8 @@ pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
 }
 
 impl ScenarioRun<'_> {
-    /// Says that a load is smaller than asked for when the descriptors of this process don't allow
-    /// more; returns the number of clients that there can be.
+    /// Notes that a load is smaller than requested if this process's descriptors don't allow more;
+    /// returns the possible number of clients.
     pub fn allowed(&mut self, clients: usize) -> usize {
         let each = if self.server.place.transport == Transport::Bosh { LINES } else { 1 };
         let most = crate::idle::most_sessions() / each;
@@ -85,7 +85,7 @@ impl ScenarioRun<'_> {
         clients.min(most)
     }
 
-    /// Returns a new wave of clients: as many at once as the flags say, from now on.
+    /// Returns a new wave of clients: as many at once as the flags allow, from now on.
     pub fn wave(&mut self, first: &str) -> Wave {
         self.waves += 1;
         let start = self.crew.now();
@@ -93,17 +93,17 @@ impl ScenarioRun<'_> {
         Wave { number: self.waves, at_once, rate: None, start, first: first.into(), until_seen: false }
     }
 
-    /// Makes a new wave of clients who say that they are there and, if so asked, fetch their
-    /// contacts before and wait until they see themselves.
+    /// Makes a new wave of clients that become available and, if requested, fetch their contacts
+    /// before and wait for their own presence.
     pub fn wave_of(&mut self, until_seen: bool) -> Wave {
         let first = if until_seen { format!("{FETCH}{}", chat::PRESENCE) } else { chat::PRESENCE.to_owned() };
         Wave { until_seen, ..self.wave(&first) }
     }
 
-    /// Logs clients in and lets what the server says to new sessions come; fills in the logins.
+    /// Logs clients in and waits for the server's stanzas to new sessions; fills in the logins.
     ///
     /// # Errors
-    /// When one of them could not log in.
+    /// One of them could not log in.
     pub fn log_in(&mut self, clients: Range<usize>, first: &str) -> BenchOutcome<()> {
         let wave = self.wave(first);
         let count = clients.len();
@@ -115,8 +115,8 @@ impl ScenarioRun<'_> {
         self.ask_version()
     }
 
-    /// Lets a few who were not let in come once more, and says so: a server that forgets one in a
-    /// thousand can still be measured.
+    /// Repeats a few failed logins, and notes that: a server that drops one in a thousand can still
+    /// be measured.
     fn try_again(&mut self, clients: Range<usize>, first: &str) -> BenchOutcome<()> {
         let Some(before) = self.result.login.clone() else { return Ok(()) };
         if before.failed == 0 || before.failed > before.count / FORGOTTEN {
@@ -131,13 +131,13 @@ impl ScenarioRun<'_> {
         let wave = self.wave(first);
         self.arrive(clients, &wave, false)?;
         if let Some(login) = &mut self.result.login {
-            // The time is that of the others: these had none to spare.
+            // The duration is that of the others: these took no extra time.
             *login = LoginSeries { count: before.count + login.count, failed: login.failed, ..before };
         }
         Ok(())
     }
 
-    /// Lets a wave of clients come; fills in the logins. With `noting` the time of each login is
+    /// Logs in a wave of clients; fills in the logins. With `noting`, the duration of each login is
     /// among the latencies.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl ScenarioRun<'_> {
         let before = self.meter.read(self.crew.totals());
         let all = clients.len() as u64;
         self.watch(&mut loads, |totals| {
-            // A server that takes nobody in isn't asked thousands of times.
+            // A server that admits no client isn't tried thousands of times.
             let failed = totals.get(LoadCount::LoginsFailed) - before.totals.get(LoadCount::LoginsFailed);
             failed > (all / 10).max(20)
         })?;
@@ -175,10 +175,10 @@ impl ScenarioRun<'_> {
         Ok(())
     }
 
-    /// Says that logins failed, if they did.
+    /// Returns an error if logins have failed.
     ///
     /// # Errors
-    /// Just that.
+    /// Some logins have failed.
     pub fn failed_logins(&self) -> BenchOutcome<()> {
         let Some(LoginSeries { count, failed, .. }) = self.result.login else { return Ok(()) };
         if failed == 0 {
@@ -198,7 +198,7 @@ impl ScenarioRun<'_> {
         Err(text.into())
     }
 
-    /// Runs loads until they are finished or `enough`, sampling meanwhile.
+    /// Runs loads until they are finished or `enough` returns true, sampling meanwhile.
     ///
     /// # Errors
     /// The error of the system.
@@ -216,7 +216,7 @@ impl ScenarioRun<'_> {
         })
     }
 
-    /// Lets what comes come for so long.
+    /// Reads input for this time, without sending.
     ///
     /// # Errors
     /// The error of the system.
@@ -234,8 +234,8 @@ impl ScenarioRun<'_> {
         Window { start, measured, until: measured + nanoseconds(seconds) }
     }
 
-    /// Runs loads that send within the window, waits for what is under way, and fills in everything
-    /// that is measured.
+    /// Runs loads that send within the window, waits for stanzas in flight, and fills in all
+    /// measurements.
     ///
     /// # Errors
     /// The error of the system.
@@ -275,12 +275,12 @@ impl ScenarioRun<'_> {
         self.meter.read(totals)
     }
 
-    /// Fills in what two readings say, per delivery.
+    /// Fills in the difference of two readings, per delivery.
     pub fn fill_in(&mut self, from: &MeterReading, to: &MeterReading) {
         self.fill_in_by(LoadCount::Delivered, from, to);
     }
 
-    /// Fills in what two readings say, per login.
+    /// Fills in the difference of two readings, per login.
     pub fn fill_in_logins(&mut self, from: &MeterReading, to: &MeterReading) {
         self.fill_in_by(LoadCount::LoggedIn, from, to);
     }
@@ -308,7 +308,7 @@ impl ScenarioRun<'_> {
         });
     }
 
-    /// Says so if the generator was the limit.
+    /// Notes if the generator was the limit.
     fn limits(&mut self, from: &MeterReading, to: &MeterReading) {
         let seconds = (to.at - from.at).as_secs_f64();
         let totals = to.totals.since(&from.totals);
@@ -330,7 +330,7 @@ impl ScenarioRun<'_> {
         }
     }
 
-    /// Fills in what has been sent, what came and what did not.
+    /// Fills in the numbers of sent, delivered and lost stanzas.
     pub fn account(&mut self, tally: LoadTally) {
         self.result.expected = tally.expected;
         self.result.delivered = tally.delivered;
@@ -372,7 +372,7 @@ impl ScenarioRun<'_> {
     }
 }
 
-/// Adds what helps where a server lets nobody in without encryption.
+/// Adds a hint for servers that admit no client without encryption.
 fn hinted(error: String) -> String {
     match error.contains("SASL") && error.contains("<starttls/>") {
         true => format!("{error}; the server wants encryption first: try --tls starttls"),
@@ -396,17 +396,17 @@ fn settings<S: Scenario>(scenario: &S) -> Vec<(String, String)> {
     fields.into_iter().map(|(name, value)| (name.replace('_', "-"), text(value))).collect()
 }
 
-/// Asks for the contacts, as clients do before they say that they are there.
+/// Requests the contacts, as clients do before they become available.
 const FETCH: &str = "<iq type='get' id='contacts'><query xmlns='jabber:iq:roster'/></iq>";
-/// One of so many logins may fail once.
+/// The number of logins of which one may fail once.
 const FORGOTTEN: u64 = 500;
-/// The time within which everything comes that a server says to new sessions.
+/// The time within which a server's stanzas to new sessions arrive.
 const SETTLE: Duration = Duration::from_millis(500);
-/// From making a window to its start: the threads have to be there.
+/// The time from making a window to its start, in which the threads begin.
 const LEAD: u64 = 20_000_000;
-/// The time that copies are waited for which nobody should get, when everything has come.
+/// The time to wait for unexpected copies once everything has arrived.
 const GRACE: u64 = 300_000_000;
-/// The silence after which nothing more will come.
+/// The silence after which no more stanzas are expected.
 const QUIET: u64 = 3_000_000_000;
 const LONGEST_DRAIN: u64 = 20_000_000_000;
 const BUSY: f64 = 0.95;

@@ -1,4 +1,4 @@
-//! A server that misbehaves as a test wants. It knows just enough XMPP for the load generator.
+//! A server that misbehaves on demand. It supports just enough XMPP for the load generator.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -16,25 +16,25 @@ pub enum FakeFault {
     None,
     Lose(u64),
     Double(u64),
-    /// Keeps it back until the next one for the same receiver has gone.
+    /// Holds it back until the next one for the same receiver has left.
     Reorder(u64),
-    /// Sends one that nobody has sent.
+    /// Sends a message that no client has sent.
     Invent(u64),
-    /// Answers with an error stanza.
+    /// Replies with an error stanza.
     Bounce(u64),
     /// Closes the sender's connection.
     Close(u64),
-    /// Sends the receiver what is no XML.
+    /// Sends the receiver invalid XML.
     Babble(u64),
-    /// Accepts connections and says nothing.
+    /// Accepts connections and stays silent.
     Silent,
-    /// The same with the first connection alone.
+    /// Stays silent on the first connection only.
     Forgets,
-    /// Closes connections as soon as something comes.
+    /// Closes connections at the first input.
     Hangs,
-    /// Speaks something else from the first byte.
+    /// Uses another protocol from the first byte.
     Garbage,
-    /// Knows no account.
+    /// Refuses every account.
     NotAuthorized,
 }
 
@@ -79,7 +79,7 @@ impl Fake {
         Fake { address, shared }
     }
 
-    /// Returns the number of times that the fault was committed.
+    /// Returns how often the fault has occurred.
     pub fn planted(&self) -> u64 {
         self.shared.planted.load(SeqCst)
     }
@@ -184,7 +184,7 @@ impl FakeShared {
         out.socket.write_all((text + &kept.concat()).as_bytes()).ok()
     }
 
-    /// Sends what is kept back for a user for whom nothing more comes: late, but in order.
+    /// Sends a held-back message to a user who gets no further ones: late, but in order.
     fn release(&self, user: &str) {
         if let Some(out) = self.sockets.lock().unwrap().get_mut(user) {
             let kept = std::mem::take(&mut out.kept).concat();
@@ -202,8 +202,8 @@ fn with_another_number(item: &str) -> Option<String> {
     Some(item.replacen(mark, &parts.join(":"), 1))
 }
 
-/// Returns the first whole item: a stream header, or an element of the names that the generator
-/// sends.
+/// Returns the first whole item: a stream header, or an element with a name that the generator
+/// uses.
 fn next(text: &str) -> Option<(String, String)> {
     let len = if text.starts_with("<?xml") || text.starts_with("<stream:stream") {
         text.find("<stream:stream").and_then(|at| Some(at + text[at..].find('>')? + 1))?
