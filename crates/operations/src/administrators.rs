@@ -6,14 +6,14 @@ use rookery_jid::Jid;
 use crate::rights::{Rights, with_rights};
 
 /// Finds the domains that an account administers, in the order of the configuration; none if it is
-/// disabled, or no account any more. The answer holds for now only: code that acts for an account
-/// asks each time.
+/// disabled or was removed. The answer holds only for now: code that acts for an account asks each
+/// time.
 pub fn domains_of(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Vec<String>) + 'static) {
     let credentials = world.stores.accounts.exists(account.as_ref());
     let disabled = world.stores.accounts.is_disabled(account.as_ref());
     world.wait(credentials, move |world, exists| {
         world.wait(disabled, move |world, disabled| {
-            // A store that fails makes nobody an administrator.
+            // If the store fails, no one is an administrator.
             if exists != Ok(true) || disabled != Ok(false) {
                 return then(world, Vec::new());
             }

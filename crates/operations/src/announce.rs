@@ -3,8 +3,8 @@
 //!
 //! A message to `DOMAIN/announce/online` goes to users who are available, one to
 //! `DOMAIN/announce/all` to all accounts, including those that are offline. `DOMAIN/announce/motd`
-//! sets the message of the day: available users get it at once, the others when they log in next,
-//! everybody once. `DOMAIN/announce/motd/update` changes it for those who haven't got it yet,
+//! sets the message of the day: available users get it at once, the others at their next login,
+//! each user once. `DOMAIN/announce/motd/update` changes it for those who haven't got it yet,
 //! `DOMAIN/announce/motd/delete` removes it.
 //!
 //! # Invariants
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rights::{Rights, with_rights};
 
-/// Sends announcements, and the message of the day to each session that becomes available.
+/// The module that sends announcements, and the message of the day to each new available session.
 #[derive(Debug)]
 pub struct Announce {
     motds: Motds,
@@ -68,25 +68,25 @@ impl Module for Announce {
     }
 }
 
-/// The messages of the day of all domains, as far as anybody has asked for them. Clones are handles
-/// on the same table; a look costs a lock per login.
+/// The messages of the day of all domains, loaded on first use. Clones share the table; a login
+/// takes its lock once.
 #[derive(Debug, Clone, Default)]
 pub struct Motds(Arc<Mutex<Map<String, Option<Motd>>>>);
 
 /// A message of the day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Motd {
-    /// Tells it from others that an account may have got.
+    /// Distinguishes it from others that an account may have got.
     id: String,
     text: Text,
 }
 
-/// The text of what is announced.
+/// The text of an announcement.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Text {
-    /// In a line.
+    /// The subject line.
     pub subject: Option<String>,
-    /// The whole.
+    /// The full text.
     pub body: String,
 }
 
@@ -130,7 +130,7 @@ impl Motds {
     }
 }
 
-/// Goes on with the message of the day of a domain, if it has one.
+/// Continues with the message of the day of a domain, if it has one.
 fn with_motd(
     world: &mut World,
     domain: &str,
@@ -149,7 +149,7 @@ fn with_motd(
     });
 }
 
-/// Replaces or removes it.
+/// Replaces or removes the message.
 fn put_motd(
     world: &mut World,
     domain: &str,
@@ -167,7 +167,7 @@ fn put_motd(
     });
 }
 
-/// Goes on with the text of the message of the day.
+/// Continues with the text of the message of the day.
 pub fn motd(
     world: &mut World,
     domain: &str,
@@ -176,7 +176,7 @@ pub fn motd(
     with_motd(world, domain, |world, motd| then(world, motd.map(|motd| motd.map(|motd| motd.text))));
 }
 
-/// Sets a new message of the day, and gives it to those who are here.
+/// Sets a new message of the day, and sends it to available users.
 pub fn set_motd(
     world: &mut World,
     domain: &str,
@@ -193,7 +193,8 @@ pub fn set_motd(
     });
 }
 
-/// Changes the text for those who haven't got it yet; a first one is for everybody who comes.
+/// Changes the text for those who haven't got it yet; without an earlier one, it is for all later
+/// logins.
 pub fn update_motd(
     world: &mut World,
     domain: &str,
@@ -210,12 +211,12 @@ pub fn update_motd(
     });
 }
 
-/// Removes it.
+/// Removes the message.
 pub fn delete_motd(world: &mut World, domain: &str, then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static) {
     put_motd(world, domain, None, then);
 }
 
-/// Brings a message to everybody in a domain who is available on a shard.
+/// Delivers a message to all available users of a domain on a shard.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct ToOnline {
     domain: String,
@@ -231,7 +232,7 @@ impl Letter for ToOnline {
     }
 }
 
-/// Tells everybody in a domain who is available.
+/// Sends a text to all available users of a domain.
 pub fn to_online(world: &mut World, domain: &str, text: &Text) {
     let id = world.unique_text();
     let Ok(message) = Packet::built(&text.message("headline", domain, &id)) else { return };
@@ -241,7 +242,7 @@ pub fn to_online(world: &mut World, domain: &str, text: &Text) {
     }
 }
 
-/// Tells all accounts of a domain: who is away gets it later.
+/// Sends a text to all accounts of a domain: offline users get it later.
 pub fn to_everybody(world: &mut World, domain: &str, text: &Text) {
     let id = world.unique_text();
     if let Ok(packet) = Packet::built(&text.message("normal", domain, &id)) {
@@ -257,7 +258,7 @@ fn to_all(world: &mut World, domain: String, packet: Packet, after: Option<Jid>)
             world.fan_out(&packet, page.iter().map(Jid::as_ref));
             if page.len() == PAGE {
                 let (after, custody) = (page.last().cloned(), world.custody());
-                // The messages of those who are away are in the store's queue now: it gets time for
+                // Messages for offline users are in the store's queue now, which gets time for
                 // them.
                 world.after(STEP_MS, move |world| {
                     world.in_custody(custody, |world| to_all(world, domain, packet, after));
@@ -268,8 +269,7 @@ fn to_all(world: &mut World, domain: String, packet: Packet, after: Option<Jid>)
     });
 }
 
-/// Brings a message of the day to those of a shard who take messages, and has it remembered that
-/// they have it.
+/// Delivers a message of the day to the sessions of a shard that take messages, and records that.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct MotdForOnline {
     domain: String,
@@ -298,7 +298,7 @@ impl Letter for MotdForOnline {
     }
 }
 
-/// Gives a message of the day to those who are online.
+/// Sends a message of the day to online users.
 fn give_to_online(world: &mut World, domain: &str, motd: Motd) {
     let Ok(message) = Packet::built(&motd.text.message("headline", domain, &motd.id)) else { return };
     let letter = MotdForOnline { domain: domain.to_owned(), id: motd.id, message };
@@ -307,8 +307,8 @@ fn give_to_online(world: &mut World, domain: &str, motd: Motd) {
     }
 }
 
-/// Remembers that accounts have got a message of the day, one after the other: the store has other
-/// things to do as well.
+/// Records that accounts have got a message of the day, one after the other, to leave the store
+/// time for other work.
 fn remember(world: &mut World, mut accounts: std::vec::IntoIter<Jid>, id: String) {
     let Some(account) = accounts.next() else { return };
     let kept = world.stores.documents.put(account.as_ref(), SEEN, Some(id.clone().into_bytes()));
@@ -320,13 +320,13 @@ fn remember(world: &mut World, mut accounts: std::vec::IntoIter<Jid>, id: String
     });
 }
 
-/// Gives a resource that takes messages the message of the day, unless its account has it.
+/// Sends a resource that takes messages the message of the day, unless its account has got it.
 fn greet(world: &mut World, link: Link) {
     let Some(account) = world.address(link).map(Jid::to_bare) else { return };
     let Some(session) = world.reference(link) else { return };
     let domain = account.domain().to_owned();
     with_motd(world, &domain, move |world, motd| {
-        // A store that fails has told so; the message comes another time.
+        // A failure of the store is logged; the message is sent another time.
         let Ok(Some(motd)) = motd else { return };
         let seen = world.stores.documents.get(account.as_ref(), SEEN);
         world.wait(seen, move |world, seen| {
@@ -342,7 +342,7 @@ fn greet(world: &mut World, link: Link) {
     });
 }
 
-/// Sees a message to one of the addresses.
+/// Handles a message to one of the addresses.
 fn by_message(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     let Some(what) = to.resource().and_then(|resource| resource.strip_prefix("announce/")) else {
         return Verdict::Pass;
@@ -389,9 +389,9 @@ fn key(domain: &str) -> String {
 
 /// The key below `[modules]`.
 pub const NAME: &str = "announce";
-/// The document that tells which message of the day an account has got.
+/// The document that records the message of the day that an account has got.
 const SEEN: &str = "announce/seen";
-/// Accounts that are told in one step.
+/// The number of accounts in one step.
 const PAGE: usize = 500;
-/// Time between two steps, milliseconds.
+/// The time between two steps, in milliseconds.
 const STEP_MS: u64 = 50;

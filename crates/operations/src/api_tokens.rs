@@ -12,20 +12,20 @@ use sha2::{Digest, Sha256};
 
 use super::{Outcome, Refusal};
 
-/// A right of a token. Each scope of a kind of thing has a reading and a writing half.
+/// A right of a token. Scopes come in pairs, one for reading and one for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// To see accounts.
     UsersRead,
     /// To make, change and remove accounts.
     UsersWrite,
-    /// To take out all that is kept for an account, the keys of its password included.
+    /// To export all data of an account, including the keys of its password.
     UsersExport,
     /// To see sessions.
     SessionsRead,
     /// To end sessions.
     SessionsWrite,
-    /// To see rooms and who is there.
+    /// To see rooms and their occupants.
     RoomsRead,
     /// To make, change and destroy rooms.
     RoomsWrite,
@@ -35,13 +35,13 @@ pub enum Scope {
     AnnouncementsRead,
     /// To announce, and to set the message of the day.
     AnnouncementsWrite,
-    /// To make links that let somebody in.
+    /// To create links that admit a user.
     InvitationsWrite,
-    /// To see domains and what is on there.
+    /// To see domains and their modules.
     DomainsRead,
-    /// To see what the server counts.
+    /// To see the server's counters.
     StatisticsRead,
-    /// To see who did what.
+    /// To see the log of actions.
     LogRead,
     /// To see reports of abuse.
     ReportsRead,
@@ -49,20 +49,20 @@ pub enum Scope {
     ReportsWrite,
     /// To see streams with other servers and components.
     StreamsRead,
-    /// To close them.
+    /// To close such streams.
     StreamsWrite,
-    /// To have the server read its configuration again.
+    /// To make the server reload its configuration.
     ServerWrite,
-    /// To watch the server at work, those who use it most included.
+    /// To observe the server at work, including its largest users.
     ObserveRead,
     /// To read devices.
     ReadingsRead,
-    /// To hear what happens.
+    /// To receive events.
     EventsRead,
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes.
     pub const ALL: [Scope; 22] = [
         Self::UsersRead,
         Self::UsersWrite,
@@ -88,7 +88,7 @@ impl Scope {
         Self::EventsRead,
     ];
 
-    /// Returns its name, as operators and clients write it.
+    /// Returns its name for operators and clients.
     pub fn name(self) -> &'static str {
         match self {
             Self::UsersRead => "users:read",
@@ -122,29 +122,29 @@ impl Scope {
     }
 }
 
-/// A token as it is kept.
+/// A stored token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     /// The name that its owner gave it.
     pub name: String,
     /// The rights that it gives.
     pub scopes: Vec<Scope>,
-    /// The only domain that it is good for; `None` for all.
+    /// The only domain that it is valid for; `None` for all.
     pub domain: Option<String>,
-    /// The time when it was made, milliseconds since 1970.
+    /// The time of its creation, in milliseconds since 1970.
     pub made_ms: u64,
     hash: String,
 }
 
 impl Token {
-    /// Returns all rights, for the owner of the server's files, who could make any token. The store
-    /// doesn't know it and it has no secret.
+    /// Returns all rights, for the owner of the server's files, who could make any token. It isn't
+    /// in the store, and has no secret.
     pub fn of_owner() -> Self {
         let scopes = Scope::ALL.to_vec();
         Self { name: String::new(), scopes, domain: None, made_ms: 0, hash: String::new() }
     }
 
-    /// Returns whether it gives a right.
+    /// Returns whether it has a right.
     pub fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
@@ -159,7 +159,7 @@ impl Token {
         let [name, hash, made, domain, scopes] = std::array::from_fn(|_| fields.next().unwrap_or_default());
         Some(Self {
             name: name.to_owned(),
-            // A scope that this version doesn't know gives nothing.
+            // A scope that this version doesn't know grants nothing.
             scopes: scopes.split(' ').filter_map(Scope::named).collect(),
             domain: Some(domain.to_owned()).filter(|domain| !domain.is_empty()),
             made_ms: made.parse().ok()?,
@@ -174,8 +174,8 @@ impl Token {
     }
 }
 
-/// Makes a token and returns its secret, which nobody can ask for again. `now_ms`: milliseconds
-/// since 1970.
+/// Creates a token and returns its secret, which can't be retrieved later. `now_ms` is in
+/// milliseconds since 1970.
 pub fn add(
     stores: &Stores,
     name: &str,
@@ -218,13 +218,13 @@ pub fn list(stores: &Stores) -> Pending<Vec<Token>> {
     })
 }
 
-/// Revokes a token, from now on; `false` if there is none of this name.
+/// Revokes a token at once; `false` if there is none of this name.
 pub fn revoke(stores: &Stores, name: &str) -> Pending<bool> {
     stores.meta.remove_entry(KEY, name)
 }
 
 /// Returns the token with this secret. Secrets are compared by their hashes: the time of a
-/// comparison tells a guesser nothing of use.
+/// comparison reveals nothing useful.
 pub fn find(stores: &Stores, secret: &str) -> Pending<Option<Token>> {
     let (tokens, hash) = (list(stores), hash(secret));
     Box::pin(async move { Ok(tokens.await?.into_iter().find(|token| token.hash == hash)) })
@@ -234,13 +234,13 @@ fn hash(secret: &str) -> String {
     hex::encode(Sha256::digest(secret.as_bytes()))
 }
 
-/// The key under which the store keeps them.
+/// The key under which the store has the tokens.
 const KEY: &str = "api-tokens";
-/// The beginning of every secret, by which one that got into the wrong place is found.
+/// The prefix of every secret, by which a leaked one can be found.
 const PREFIX: &str = "rookery_";
-/// Letters of a name.
+/// The most characters of a name.
 const MAX_NAME: usize = 64;
-/// Tokens that there may be.
+/// The most tokens.
 const MAX_TOKENS: usize = 1000;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::{Outcome, Refusal};
 pub struct KeptMessage {
     /// Its id, as clients see it.
     pub id: String,
-    /// The time when it came, milliseconds since 1970.
+    /// The time of its arrival, in milliseconds since 1970.
     pub unix_ms: u64,
     /// The stanza.
     pub stanza: String,
@@ -22,12 +22,12 @@ pub struct KeptMessage {
 pub struct KeptMessages {
     /// The messages.
     pub messages: Vec<KeptMessage>,
-    /// True if there are more behind them.
+    /// True if there are more after them.
     pub has_more: bool,
 }
 
-/// Returns messages of an account's archive behind one, `limit` at most, and perhaps only those
-/// with somebody.
+/// Returns at most `limit` messages of an account's archive after a given one, optionally only
+/// those with one contact.
 pub fn page(
     stores: &Stores,
     account: JidRef<'_>,
@@ -61,5 +61,5 @@ pub fn page(
     })
 }
 
-/// Bytes of stanzas in a part.
+/// The most bytes of stanzas in a part.
 const MOST_BYTES: usize = 1 << 20;

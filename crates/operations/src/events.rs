@@ -13,18 +13,18 @@ use rookery_base::lock::lock;
 use rookery_base::{chance, hex};
 use rookery_hub::World;
 
-/// The events. Clones are handles on the same ones.
+/// The events. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct EventLog(Arc<Mutex<KeptEvents>>);
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occurrence {
     /// Its number in this run of the server.
     pub serial: u64,
-    /// Its name, which no other event has, of this run or another.
+    /// Its unique name, which differs from those of other runs, too.
     pub id: String,
-    /// The time, milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub unix_ms: u64,
     /// The kind, such as `login`.
     pub kind: &'static str,
@@ -34,12 +34,12 @@ pub struct Occurrence {
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// The events behind one.
+/// The events after a given one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventsBehind {
-    /// In their order.
+    /// The events, in their order.
     pub events: Vec<Arc<Occurrence>>,
-    /// The number of those that are no longer in memory.
+    /// The number of missed events that are no longer in memory.
     pub missed: u64,
 }
 
@@ -55,7 +55,7 @@ struct KeptEvents {
 }
 
 impl Occurrence {
-    /// Returns about how many bytes it takes.
+    /// Returns the approximate bytes that it takes.
     fn bytes(&self) -> usize {
         let fields = self.fields.iter().map(|(name, text)| name.len() + text.len() + 32);
         128 + self.domain.len() + fields.sum::<usize>()
@@ -63,12 +63,12 @@ impl Occurrence {
 }
 
 impl EventLog {
-    /// Notes an event, and wakes those who wait for it.
+    /// Records an event, and wakes the waiting readers.
     pub fn note(&self, unix_ms: u64, kind: &'static str, domain: &str, fields: Vec<(&'static str, String)>) {
         let mut kept = lock(&self.0);
         if kept.run.is_empty() {
             let mut random = [0; 8];
-            // Without chance the time tells runs apart.
+            // Without randomness, the time distinguishes runs.
             kept.run = match chance::fill(&mut random) {
                 Ok(()) => hex::encode(random),
                 Err(_) => format!("{unix_ms:x}"),
@@ -88,23 +88,23 @@ impl EventLog {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the serial of the newest; 0 if there was none.
+    /// Returns the serial of the newest event; 0 if there is none.
     pub fn newest(&self) -> u64 {
         lock(&self.0).newest
     }
 
-    /// Returns the serial of the event of a name; `None` if it is of another run.
+    /// Returns the serial of the event with a name; `None` if it is of another run.
     pub fn serial_of(&self, id: &str) -> Option<u64> {
         let (run, serial) = id.split_once('-')?;
         (run == lock(&self.0).run).then(|| serial.parse().ok()).flatten()
     }
 
-    /// Returns up to `most` events behind one, when there are any.
+    /// Returns up to `most` events after a given one, once there are any.
     pub fn poll_behind(&self, serial: u64, most: usize, context: &mut Context<'_>) -> Poll<EventsBehind> {
         let mut kept = lock(&self.0);
         if kept.newest <= serial {
             let is_known = kept.waiting.iter().any(|waker| waker.will_wake(context.waker()));
-            // Readers that have gone are still among them: those that are there come again.
+            // Readers that have gone are still included: the others will register again.
             let woken = match kept.waiting.len() >= MOST_WAITING {
                 true => std::mem::take(&mut kept.waiting),
                 false => Vec::new(),
@@ -123,14 +123,14 @@ impl EventLog {
     }
 }
 
-/// Notes an event of a domain, if the domain tells of its kind.
+/// Records an event of a domain, if the domain reports its kind.
 pub fn note(world: &World, domain: &str, kind: EventKind, fields: Vec<(&'static str, String)>) {
     if tells(world, domain, kind) {
         world.state::<EventLog>().note(world.time(), kind.name(), domain, fields);
     }
 }
 
-/// Returns whether a domain tells of a kind of events.
+/// Returns whether a domain reports a kind of event.
 pub fn tells(world: &World, domain: &str, kind: EventKind) -> bool {
     let options = world.options(domain, MODULE);
     options.is_some_and(|options| options.list(KINDS).iter().any(|group| group == kind.group()))
@@ -139,24 +139,24 @@ pub fn tells(world: &World, domain: &str, kind: EventKind) -> bool {
 /// The kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// An account was made.
+    /// An account was created.
     AccountCreated,
-    /// An account was removed, with all that is kept for it.
+    /// An account was removed with all its data.
     AccountRemoved,
-    /// Somebody has logged in.
+    /// A user has logged in.
     Login,
-    /// Somebody tried to.
+    /// A login has failed.
     LoginFailed,
     /// A session has ended.
     SessionEnded,
-    /// A user has reported somebody.
+    /// A user has reported another one.
     Reported,
-    /// A message was sent by a user, or has come from another server.
+    /// A user has sent a message, or one has arrived from another server.
     Message,
 }
 
 impl EventKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::AccountCreated,
         Self::AccountRemoved,
@@ -167,7 +167,7 @@ impl EventKind {
         Self::Message,
     ];
 
-    /// Returns its name, as programs read it.
+    /// Returns its name for programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::AccountCreated => "account.created",
@@ -180,7 +180,7 @@ impl EventKind {
         }
     }
 
-    /// Returns the name of its group, as operators write it.
+    /// Returns the name of its group, for operators.
     pub fn group(self) -> &'static str {
         match self {
             Self::AccountCreated | Self::AccountRemoved => "accounts",
@@ -196,10 +196,10 @@ impl EventKind {
 pub const MODULE: &str = "events";
 /// The option with the groups.
 pub const KINDS: &str = "kinds";
-/// Events in memory, and their bytes.
+/// The most events in memory, and their most bytes.
 pub const MOST: usize = 10_000;
 const MOST_BYTES: usize = 8 << 20;
-/// Readers that wait for an event.
+/// The most readers that wait for an event.
 const MOST_WAITING: usize = 1000;
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use rookery_store::{Invitation, Pending, Purpose, Stores};
 
 use super::{Outcome, Refusal};
 
-/// Says what the holder of a link may do: create an account, or set a password.
+/// The purpose of a link: to create an account, or to set a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkPurpose {
-    /// To create an account in a domain. With `local`, one of this name (prepared); with `inviter`,
-    /// an account that is its first contact.
+    /// To create an account in a domain, with this localpart (prepared) and the inviter as the
+    /// first contact, if given.
     Account {
         /// The domain of the new account.
         domain: String,
@@ -23,9 +23,9 @@ pub enum LinkPurpose {
     Password(Jid),
 }
 
-/// Makes an invitation that is good for so many days from `now_ms` (milliseconds since 1970).
-/// Whether anybody could use it, which takes the module `register`, is for the caller to know.
-/// [`uri`] makes the link of it.
+/// Makes an invitation that is valid for a number of days from `now_ms` (milliseconds since 1970).
+/// It can be used only with the module `register`, which the caller has to check. [`uri`] makes the
+/// link of it.
 pub fn make(stores: &Stores, wanted: LinkPurpose, days: u64, now_ms: u64) -> Pending<Outcome<Invitation>> {
     let stores = stores.clone();
     Box::pin(async move {
@@ -65,8 +65,7 @@ pub fn make(stores: &Stores, wanted: LinkPurpose, days: u64, now_ms: u64) -> Pen
 }
 
 /// Returns the address of the page that an invitation opens (XEP-0401 §3.1, `landing-url`), which
-/// somebody without a client can use. `pages` is the address of the web front, with `@` for the
-/// domain.
+/// can be used without a client. `pages` is the address of the web front, with `@` for the domain.
 pub fn page(invitation: &Invitation, pages: &str) -> String {
     let Invitation { token, domain, purpose, .. } = invitation;
     let folder = match purpose {
@@ -76,7 +75,7 @@ pub fn page(invitation: &Invitation, pages: &str) -> String {
     format!("{}/{folder}/{token}", pages.replace('@', domain))
 }
 
-/// Returns the one name that an invitation is good for, if there is only one.
+/// Returns the only name that an invitation is valid for, if there is one.
 pub fn fixed_name(invitation: &Invitation) -> Option<String> {
     match &invitation.purpose {
         Purpose::Account(name) => name.clone(),
@@ -84,8 +83,8 @@ pub fn fixed_name(invitation: &Invitation) -> Option<String> {
     }
 }
 
-/// Returns the link of an invitation (XEP-0401 §3, XEP-0445 §2). `invites`: it is a user's to a
-/// contact, who may have an account elsewhere.
+/// Returns the link of an invitation (XEP-0401 §3, XEP-0445 §2). With `invites`, it is a user's
+/// invitation of a contact, who may have an account elsewhere.
 pub fn uri(invitation: &Invitation, invites: bool) -> String {
     let Invitation { token, domain, purpose, owner, .. } = invitation;
     match (purpose, owner) {
@@ -96,17 +95,17 @@ pub fn uri(invitation: &Invitation, invites: bool) -> String {
     }
 }
 
-/// Returns a token that nobody can guess: 26 letters and digits, 130 bits.
+/// Returns an unguessable token: 26 letters and digits, 130 bits.
 ///
 /// # Errors
-/// The operating system gives no random bytes.
+/// The operating system provides no random bytes.
 fn token() -> Result<String, NoChance> {
     chance::text(TOKEN_CHARS)
 }
 
-/// Invitations of one account that may be open.
+/// The most open invitations of one account.
 pub const MAX_OPEN: usize = 50;
-/// The characters of a token.
+/// The number of characters of a token.
 pub const TOKEN_CHARS: usize = 26;
-/// A day, milliseconds.
+/// A day, in milliseconds.
 const DAY_MS: u64 = 86_400_000;

@@ -2,7 +2,7 @@
 //! interface, newest last.
 //!
 //! One journal for all shards and the web front. The last thousand entries are saved in the store,
-//! some seconds later, so that they outlive a restart; the log of the process has all of them at
+//! a few seconds later, so that they outlive a restart; the log of the process has all of them at
 //! once. While a server runs, actions of the command line are recorded here, through its control
 //! socket.
 
@@ -14,51 +14,50 @@ use rookery_hub::{Hooks, World};
 use rookery_store::Pending;
 use tracing::info;
 
-/// The journal. Clones are handles on the same one.
+/// The journal. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Journal(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Each with its name in the store, by which they come in order there.
+    /// The entries, with their names in the store, which sort by time.
     entries: VecDeque<(String, Entry)>,
-    /// The number of the newest that aren't in the store yet.
+    /// The number of the newest entries that aren't stored yet.
     unkept: usize,
-    /// The names of those that have become too old, and may be there.
+    /// The names of entries that are too old, and may still be stored.
     old: Vec<String>,
-    /// Counts entries, so that those of one moment have different names.
+    /// Counts entries, so that those of the same moment have different names.
     serial: u64,
-    /// Set once the entries of the store are here. Until then nothing takes their place there.
+    /// True once the stored entries are loaded. Until then none are overwritten.
     is_filled: bool,
 }
 
-/// Something that was done.
+/// An action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The time, milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub unix_ms: u64,
     /// The actor: an account, or a token.
     pub who: String,
-    /// The way: `page`, `api`, `command` or `command line`; for those from outside with the
-    /// address.
+    /// The way: `page`, `api`, `command` or `command line`; with the address if it was remote.
     pub by: String,
-    /// The act, in words.
+    /// The action, as a text.
     pub act: String,
-    /// The domain that it concerns; empty if it is none in particular.
+    /// The domain that it concerns; empty if there is none in particular.
     pub domain: String,
 }
 
-/// Holds the changes that the store has not been told.
+/// The changes that are not stored yet.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Unkept {
-    /// Names and lines.
+    /// The new entries, with names and lines.
     new: Vec<(String, Vec<u8>)>,
-    /// Names.
+    /// The names of old entries.
     old: Vec<String>,
 }
 
 impl Journal {
-    /// Adds an entry, and tells the log of the process. What is too long is cut.
+    /// Adds an entry, and logs it. Texts that are too long are cut.
     pub fn note(&self, mut entry: Entry) {
         for text in [&mut entry.who, &mut entry.by, &mut entry.act, &mut entry.domain] {
             *text = text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MAX_CHARS).collect();
@@ -78,7 +77,7 @@ impl Journal {
     }
 
     /// Returns the entries that concern one of these domains, the newest first, `limit` at most.
-    /// `of_server`: those that concern none in particular as well.
+    /// With `of_server`, those without a domain are included.
     pub fn recent(&self, domains: &[String], of_server: bool, limit: usize) -> Vec<Entry> {
         let inner = self.lock();
         let concerns = |entry: &&Entry| match entry.domain.as_str() {
@@ -88,7 +87,7 @@ impl Journal {
         inner.entries.iter().rev().map(|(_, entry)| entry).filter(concerns).take(limit).cloned().collect()
     }
 
-    /// Returns what isn't in the store yet, and the names of what is there and has become too old.
+    /// Returns the entries that aren't stored yet, and the names of stored ones that are too old.
     fn take_unkept(&self) -> Unkept {
         let mut inner = self.lock();
         if !inner.is_filled {
@@ -100,14 +99,14 @@ impl Journal {
         Unkept { new, old: std::mem::take(&mut inner.old) }
     }
 
-    /// Remembers what the store has not taken.
+    /// Puts back changes that the store has not taken.
     fn put_back(&self, new: usize, old: Vec<String>) {
         let mut inner = self.lock();
         inner.unkept = (inner.unkept + new).min(inner.entries.len());
         inner.old.extend(old);
     }
 
-    /// Puts what the store has before what there is.
+    /// Puts stored entries before the present ones.
     fn fill(&self, kept: Vec<(String, Vec<u8>)>) {
         let mut inner = self.lock();
         inner.is_filled = true;
@@ -137,7 +136,7 @@ impl Entry {
     }
 }
 
-/// Reads and keeps the journal, on the first shard.
+/// Loads and stores the journal, on the first shard.
 pub fn install(hooks: &mut Hooks<'_>) {
     hooks.starting(read);
     hooks.every(PERIOD_MS, keep);
@@ -189,11 +188,11 @@ fn keep(world: &mut World) {
 
 /// The key under which the store keeps it.
 const KEY: &str = "journal";
-/// Entries that are kept.
+/// The number of entries that are kept.
 const MOST: usize = 1000;
-/// Characters of a text of an entry.
+/// The most characters of a text in an entry.
 const MAX_CHARS: usize = 300;
-/// The time between two writes of what is new, milliseconds.
+/// The time between two writes of new entries, in milliseconds.
 const PERIOD_MS: u64 = 3_000;
 
 #[cfg(test)]
@@ -208,7 +207,7 @@ mod tests {
     #[test]
     fn what_was_noted_is_read_back_and_bounded() {
         let journal = Journal::default();
-        // Nothing is kept until the entries of the store are here.
+        // Nothing is stored until the stored entries are loaded.
         journal.fill(Vec::new());
         for number in 0..MOST + 5 {
             journal.note(entry(&format!("act {number}\n\tforged\tline"), "a.example"));

@@ -8,11 +8,11 @@
 //! # Layout
 //!
 //! [`users`], [`rosters`], [`archives`], [`sessions`], [`rooms`], [`messages`], [`invitations`]:
-//! the operations. [`registration`]: actions of people without an account, and [`newcomer`] the
-//! mark of those who had no invitation. [`administrators`]: the domains that an account
-//! administers. [`api_tokens`]: permissions of the API. [`journal`]: past actions and their
-//! authors. [`logins`]: successful and failed logins. [`reports`]: users' abuse reports.
-//! [`events`]: events for other programs. [`reach`]: whether other servers answer.
+//! the operations. [`registration`]: actions of users without an account, and [`newcomer`] the mark
+//! of those without an invitation. [`administrators`]: the domains that an account administers.
+//! [`api_tokens`]: permissions of the API. [`journal`]: past actions and their authors. [`logins`]:
+//! successful and failed logins. [`reports`]: users' abuse reports. [`events`]: events for other
+//! programs. [`reach`]: whether other servers answer.
 //!
 //! Below them: [`rights`] knows the administrators, [`lookalike`] names that resemble others;
 //! [`announce`], [`welcome`]: messages of domains to users; [`password`]: the keys of a password;
@@ -25,8 +25,8 @@
 //!   once, through its continuation.
 //! * Other shards are asked by questions, each defined beside the operation that puts it. If no
 //!   answer arrives in time, the operation refuses or says that its list is partial.
-//! * Nothing here knows a form or a command: the interfaces depend on operations, never the other
-//!   way.
+//! * Nothing here depends on a form or a command: the interfaces depend on operations, never the
+//!   other way.
 //! * Operations that only need the stores take only those, so that the command line can use them
 //!   beside a running server.
 
@@ -70,12 +70,12 @@ pub fn install(hooks: &mut Hooks<'_>) {
     users::install(hooks);
 }
 
-/// A list that the shards have gathered.
+/// A list that was gathered from the shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gathered<T> {
     /// Its entries.
     pub items: Vec<T>,
-    /// A shard has not answered in time: what it knows is missing.
+    /// True if a shard has not answered in time, so that its entries are missing.
     pub is_partial: bool,
 }
 
@@ -93,25 +93,23 @@ pub type Outcome<T> = Result<T, Refusal>;
 /// The reason why an operation was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The request is impossible whatever there is: an address, a password or a text that nobody
-    /// can have.
+    /// The request is impossible in any case: an invalid address, password or text.
     Impossible(String),
-    /// The account, room or other thing that it is about isn't there.
+    /// The account, room or other object of the request doesn't exist.
     Missing(String),
-    /// The thing to be made is there already.
+    /// The object to be created exists already.
     Exists(String),
     /// A limit is reached.
     Full(String),
     /// A module that it needs is off.
     Off(String),
-    /// The shard that knows or does it has not answered in time. What was asked for may be done
-    /// yet.
+    /// The responsible shard has not answered in time. The request may still be carried out.
     Late,
     /// The store failed, or the server is stopping.
     Store(StoreError),
-    /// Work that takes long has no outcome, mostly since too much waits.
+    /// Long work has no outcome, mostly because too much is waiting.
     Work(WorkError),
-    /// Something else of the server failed, named here; the log says why.
+    /// Another part of the server failed, named here; the log has the reason.
     Failed(&'static str),
 }
 
@@ -120,7 +118,7 @@ impl Refusal {
         Self::Missing(format!("there is no account {account}"))
     }
 
-    /// Returns what a shard has answered that asked the store.
+    /// Returns the answer of a shard that has asked the store.
     fn or_late<T>(answer: Option<Result<T, StoreError>>) -> Outcome<T> {
         answer.ok_or(Self::Late)?.map_err(Self::from)
     }
@@ -159,6 +157,6 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The time that a shard may take for something small, and for what writes a lot, in milliseconds.
+/// The time that a shard may take for small work, and for large writes, in milliseconds.
 const PATIENCE_MS: u64 = 10_000;
 const LONG_PATIENCE_MS: u64 = 60_000;

@@ -13,7 +13,7 @@ use rookery_base::lock::lock;
 use rookery_hub::{Hooks, LoginSeen};
 use rookery_jid::{Jid, JidRef};
 
-/// The newest logins. Clones are handles on the same ones.
+/// The newest logins. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Logins(Arc<Mutex<LoginsInner>>);
 
@@ -23,10 +23,10 @@ struct LoginsInner {
     failed: VecDeque<RecentLogin>,
 }
 
-/// A login that has come to its end.
+/// A finished login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentLogin {
-    /// The time, milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub unix_ms: u64,
     /// The full JID of the session; the account if it failed, as far as that is known.
     pub who: Option<Jid>,
@@ -38,12 +38,12 @@ pub struct RecentLogin {
     pub transport: Transport,
     /// The mechanism, if one was chosen.
     pub mechanism: Option<&'static str>,
-    /// The condition that the client was told (RFC 6120 §6.5) if it failed.
+    /// The condition that the client got (RFC 6120 §6.5), if the login failed.
     pub failure: Option<&'static str>,
 }
 
 impl Logins {
-    /// Returns the newest that were for one of these domains, the newest first, `limit` at most.
+    /// Returns the newest logins to these domains, the newest first, `limit` at most.
     pub fn recent(&self, domains: &[String], limit: usize) -> Vec<RecentLogin> {
         let inner = self.lock();
         let is_theirs = |login: &&RecentLogin| domains.iter().any(|domain| **domain == *login.domain);
@@ -70,12 +70,12 @@ impl Logins {
     }
 }
 
-/// Notes the logins to domains with the module.
+/// Records the logins to domains with the module.
 pub fn install(hooks: &mut Hooks<'_>) {
     hooks.login(|world, seen| world.state::<Logins>().note(world.time(), seen));
 }
 
-/// Logins that are kept, of those that succeeded and of those that failed.
+/// The most logins that are kept, of successful and of failed ones each.
 const MOST: usize = 1000;
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
 //! Names that can be mistaken for others (Unicode Technical Standard 39).
 //!
-//! This concerns names that strangers choose: an account that already has such a name keeps it,
-//! and operators may assign any name. One script per name leaves every language its words, and
-//! excludes the Cyrillic а among Latin letters; a name consisting only of look-alikes is refused
-//! only if it would pass for one with rights.
+//! This concerns names that strangers choose: an account that already has such a name keeps it, and
+//! operators may assign any name. The rule of one script per name permits the words of every
+//! language, and excludes the Cyrillic а among Latin letters; a name consisting only of look-alikes
+//! is refused only if it resembles one with rights.
 
 use rookery_jid::Jid;
 use unicode_security::{MixedScript, skeleton};
 
 /// Returns whether all letters of a localpart are of one script, in the sense of UTS 39 §5.1: the
-/// scripts that Japanese, Korean and Chinese are written with count as one.
+/// scripts of Japanese, of Korean and of Chinese count as one each.
 pub fn is_of_one_script(local: &str) -> bool {
     local.is_ascii() || local.is_single_script()
 }
 
-/// Returns whether an account is one that is named somewhere, or could be taken for it (§4): their
-/// letters are the same, or look the same.
+/// Returns whether an account equals a named one, or could be mistaken for it (§4): their letters
+/// are the same, or look the same.
 pub fn may_be_taken_for(account: &Jid, named: &Jid) -> bool {
     let (Some(local), Some(other)) = (account.local(), named.local()) else { return false };
     account.domain() == named.domain() && (local == other || skeleton(local).eq(skeleton(other)))

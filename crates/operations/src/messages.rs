@@ -1,4 +1,4 @@
-//! Messages of a domain: to one address, to everybody, and the message of the day.
+//! Messages of a domain: to one address, to all users, and the message of the day.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -12,12 +12,12 @@ use crate::announce::{self, Text};
 pub enum MessageAudience {
     /// All sessions that are available.
     Online,
-    /// All accounts of the domain: who is away gets it later.
+    /// All accounts of the domain: offline users get it later.
     All,
 }
 
-/// Sends a message of a domain to an address, here or elsewhere. What becomes of it is not known
-/// here, as with any message.
+/// Sends a message of a domain to an address, here or elsewhere. Its fate isn't known here, as with
+/// any message.
 pub fn send(world: &mut World, domain: &str, to: &Jid, text: &Text) {
     let mut message = Writer::new("message");
     message.attr("type", "normal").attr("id", &world.unique_text()).attr("from", domain);
@@ -28,7 +28,7 @@ pub fn send(world: &mut World, domain: &str, to: &Jid, text: &Text) {
     world.route_built(&message.finish(), to);
 }
 
-/// Tells a domain something.
+/// Sends an announcement to users of a domain.
 pub fn announce(world: &mut World, domain: &str, to: MessageAudience, text: &Text) {
     match to {
         MessageAudience::Online => announce::to_online(world, domain, text),
@@ -36,12 +36,12 @@ pub fn announce(world: &mut World, domain: &str, to: MessageAudience, text: &Tex
     }
 }
 
-/// Goes on with the message of the day, if there is one.
+/// Continues with the message of the day, if there is one.
 pub fn motd(world: &mut World, domain: &str, then: impl FnOnce(&mut World, Outcome<Option<Text>>) + 'static) {
     announce::motd(world, domain, |world, text| then(world, text.map_err(Refusal::from)));
 }
 
-/// Sets the message of the day and gives it to those who are here; or removes it.
+/// Sets the message of the day and sends it to available users; or removes it.
 pub fn set_motd(
     world: &mut World,
     domain: &str,
@@ -56,7 +56,8 @@ pub fn set_motd(
     }
 }
 
-/// Returns whether XML can say a text: it has no word for most control characters (XML 1.0 §2.2).
+/// Returns whether a text can be written in XML, which lacks most control characters (XML 1.0
+/// §2.2).
 pub fn is_sayable(text: &str) -> bool {
     let is_char = |char: char| matches!(char, '\t' | '\n' | '\r' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..='\u{10FFFF}');
     text.chars().all(is_char)

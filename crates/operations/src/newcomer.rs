@@ -1,16 +1,16 @@
-//! Accounts that people have created for themselves, without an invitation: for some days they are
-//! newcomers, whom nobody here knows.
+//! Accounts that users have created for themselves, without an invitation: for some days they count
+//! as newcomers, unknown to the others here.
 //!
-//! The account has a document about it, so that limits for newcomers cost others nothing, and the
+//! The account has a document about it, so limits for newcomers cost others nothing, and the
 //! mark is removed with the account.
 
 use rookery_hub::{Document, World};
 use rookery_jid::JidRef;
 
-/// The mark of an account that somebody has made without an invitation.
+/// The mark of an account that was created without an invitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Newcomer {
-    /// The time when it was made, milliseconds since 1970.
+    /// The time of its creation, in milliseconds since 1970.
     pub since_ms: u64,
 }
 
@@ -22,7 +22,7 @@ impl Document for Newcomer {
     }
 }
 
-/// Marks an account that was made just now, and has no session yet.
+/// Marks a newly created account, which has no session yet.
 pub(crate) fn mark(world: &mut World, account: JidRef<'_>) {
     let since = world.time().to_string().into_bytes();
     let (kept, account) = (world.keep_document::<Newcomer>(account, since), account.to_jid());

@@ -11,9 +11,10 @@ use rookery_stream::error::{Condition, StanzaError};
 /// The outcome of [`derive()`].
 pub type Derived = Result<Credentials, CredentialsError>;
 
-/// Derives the keys of a password for the account `whose` in the background: that takes some ten
-/// milliseconds. Every way to set a password while the server runs comes here, so that all accounts
-/// have the same number of iterations: another one would tell accounts from unknown names.
+/// Derives the keys of a password for the account `whose` in the background: that takes about ten
+/// milliseconds. All code that sets a password in a running server uses this, so that all accounts
+/// have the same number of iterations: another number would distinguish accounts from unknown
+/// names.
 pub fn derive(world: &World, whose: JidRef<'_>, password: String) -> WorkOutcome<Derived> {
     let iterations = world.settings().scram_iterations;
     world.background.run(whose.bare_str(), move || Credentials::derive(&password, iterations))
@@ -22,7 +23,7 @@ pub fn derive(world: &World, whose: JidRef<'_>, password: String) -> WorkOutcome
 /// Returns the keys.
 ///
 /// # Errors
-/// Returns the error for the person who chose the password.
+/// The error for the person who chose the password.
 pub fn derived(
     world: &mut World,
     whose: &Jid,

@@ -1,25 +1,24 @@
-//! Requests of administrators about the process that they administer.
+//! Requests of administrators about the process.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use rookery_base::{Awaited, Completer, one_shot};
 
-/// A wish of an administrator for the process.
+/// A request of an administrator about the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
-    /// It should stop, as if the operator had told it to.
+    /// To stop, as if the operator had stopped it.
     Stop,
-    /// It should stop and start again.
+    /// To stop and start again.
     Restart,
 }
 
 /// The outcome of reading configuration and certificates again: changes that need a restart, a line
-/// each, or what is wrong, in which case nothing has changed.
+/// each, or the mistake, in which case nothing has changed.
 pub type Reloaded = Result<Vec<String>, String>;
 
-/// The program part that runs the shards, as far as modules may tell it something. Clones are
-/// handles on the same one.
+/// The part of the process that runs the shards, as far as modules may use it. Clones share it.
 #[derive(Clone, Default)]
 pub struct Process(Arc<Ears>);
 
@@ -33,30 +32,30 @@ type Hear = Box<dyn Fn(Wish) + Send + Sync>;
 type Reload = Box<dyn Fn(Completer<Reloaded>) + Send + Sync>;
 
 impl Process {
-    /// Says who hears of wishes, from any thread. The first one counts.
+    /// Sets the function that handles requests, from any thread. The first call counts.
     pub fn listen(&self, hear: impl Fn(Wish) + Send + Sync + 'static) {
         let _ = self.0.wishes.set(Box::new(hear));
     }
 
-    /// Says who reads configuration and certificates again. The first one counts.
+    /// Sets the function that reads configuration and certificates again. The first call counts.
     pub fn reload_by(&self, reload: impl Fn(Completer<Reloaded>) + Send + Sync + 'static) {
         let _ = self.0.reloads.set(Box::new(reload));
     }
 
-    /// Returns whether anybody hears of wishes.
+    /// Returns whether requests are handled.
     pub fn listens(&self) -> bool {
         self.0.wishes.get().is_some()
     }
 
-    /// Tells a wish to the part that listens, if there is one.
+    /// Passes a request to the handler, if there is one.
     pub fn wish(&self, wish: Wish) {
         if let Some(hear) = self.0.wishes.get() {
             hear(wish);
         }
     }
 
-    /// Asks the process to read configuration and certificates again. The answer is abandoned where
-    /// nobody does that.
+    /// Asks the process to read configuration and certificates again. Without a handler, the answer
+    /// is abandoned.
     pub fn reload(&self) -> Awaited<Reloaded> {
         let (completer, answer) = one_shot();
         if let Some(reload) = self.0.reloads.get() {

@@ -1,11 +1,11 @@
-//! Asks whether another server answers.
+//! Checks whether another server answers.
 
 use rookery_hub::{Answer, World};
 use rookery_jid::Jid;
 use rookery_xml::{Element, ns};
 
-/// Pings another server in the name of a domain of ours (XEP-0199), and goes on with nothing if it
-/// has answered, be it by an error, or with the condition that says why it couldn't be reached.
+/// Pings another server in the name of a domain of ours (XEP-0199), and continues with `None` if it
+/// has answered, even by an error, or with the condition that shows why it couldn't be reached.
 pub fn ping(world: &mut World, from: &str, server: &Jid, then: impl FnOnce(&mut World, Result<(), String>) + 'static) {
     world.ask(from, server, false, &Element::new("ping", ns::PING), |world, answer| {
         let reached = match answer {
@@ -17,5 +17,5 @@ pub fn ping(world: &mut World, from: &str, server: &Jid, then: impl FnOnce(&mut 
     });
 }
 
-/// The conditions by which this server says that it hasn't reached the other one.
+/// The conditions by which this server reports that it hasn't reached the other one.
 const UNREACHED: [&str; 3] = ["remote-server-not-found", "remote-server-timeout", "resource-constraint"];

@@ -1,12 +1,12 @@
-//! New accounts that people create for themselves, and passwords that they set by a link: the
+//! New accounts that users create for themselves, and passwords that they set by a link: the
 //! common part of XEP-0077's streams and the pages of the web front.
 //!
 //! # Invariants
 //!
-//! * A token is valid once: if two people show it, only one registers. A registration that fails
-//!   gives it back.
-//! * A name that has rights, or that an open invitation is for, is reserved for the person who was
-//!   invited under it.
+//! * A token is valid once: if two people show it, only one registers. A failed registration
+//!   doesn't use it up.
+//! * A name with rights, or with an open invitation, is reserved for the person who was invited
+//!   under it.
 
 use std::net::IpAddr;
 
@@ -24,31 +24,31 @@ use crate::rights::with_reserved;
 use crate::welcome::welcome;
 use crate::{lookalike, newcomer, password, sessions, users};
 
-/// A registration that somebody asks for. Whether it is open to them is for the caller to know.
+/// A requested registration. The caller checks whether registration is open to the user.
 #[derive(Debug)]
 pub struct Registration {
     /// The account, as [`account`] makes it from a name.
     pub account: Jid,
     /// The password, in the clear.
     pub password: String,
-    /// The invitation that they have shown, of the domain of the account.
+    /// The invitation that the user has shown, which is for the account's domain.
     pub invitation: Option<Invitation>,
-    /// True if an operator has to let the account in before it can be used.
+    /// True if an operator has to approve the account before it can be used.
     pub waits: bool,
-    /// The address that they come from, for the log.
+    /// The user's address, for the log.
     pub address: IpAddr,
 }
 
 /// The reason why there is no registration.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unregistered {
-    /// The name is taken, or not to be had.
+    /// The name is taken, or reserved.
     Taken,
     /// The link was used meanwhile.
     Used,
     /// The account whose password was to be set is gone.
     Gone,
-    /// Something else, as a client is told of it; the log has more where the server failed.
+    /// Another error for the client; the log has more if the server failed.
     Refused(StanzaError),
 }
 
@@ -57,16 +57,16 @@ pub enum Unregistered {
 pub enum BadName {
     /// No account can have it (RFC 7622 §3.3).
     Impossible,
-    /// It mixes letters of different scripts, as names do that are to be taken for others.
+    /// It mixes letters of different scripts, which look-alikes of other names do.
     MixesScripts,
-    /// The invitation is for this one only.
+    /// The invitation is only for this name.
     OnlyFor(String),
 }
 
-/// Returns the account that somebody means by a name.
+/// Returns the account with a name that a user has chosen.
 ///
 /// # Errors
-/// There can't be such an account, or not by this invitation.
+/// The account is impossible, or not permitted by this invitation.
 pub fn account(name: &str, domain: &str, invitation: Option<&Invitation>) -> Result<Jid, BadName> {
     let account = Jid::new(Some(name), domain, None).map_err(|_| BadName::Impossible)?;
     let local = account.local().ok_or(BadName::Impossible)?;
@@ -89,7 +89,7 @@ pub fn register(
     if way.resets() {
         return way.derive(world);
     }
-    // A name that has rights before it has an account is not for the first stranger to come.
+    // A name that has rights before it has an account isn't for the first stranger.
     with_reserved(world, &way.wanted.account.clone(), move |world, is_reserved| match is_reserved {
         Ok(true) if !way.is_invited_as() => way.end(world, Err(Unregistered::Taken)),
         Ok(_) => way.look_up(world),
@@ -97,7 +97,7 @@ pub fn register(
     });
 }
 
-/// A registration on its way.
+/// A registration in progress.
 struct OnTheWay {
     wanted: Registration,
     then: RegistrationThen,
@@ -106,8 +106,8 @@ struct OnTheWay {
 type RegistrationThen = Box<dyn FnOnce(&mut World, Result<(), Unregistered>)>;
 
 impl OnTheWay {
-    /// Asks whether the name is free: one that exists is taken, and so is one that an invitation is
-    /// for (XEP-0401 §4).
+    /// Checks whether the name is free: it is taken if the account exists, or if an invitation is
+    /// for it (XEP-0401 §4).
     fn look_up(self, world: &mut World) {
         let exists = world.stores.accounts.exists(self.wanted.account.as_ref());
         let reserved = world.stores.invitations.is_reserved(self.wanted.account.as_ref(), world.time());
@@ -134,7 +134,7 @@ impl OnTheWay {
     /// Uses the token up.
     fn use_token(self, world: &mut World, credentials: Credentials) {
         let Some(invitation) = &self.wanted.invitation else { return self.create(world, credentials) };
-        // XEP-0445 §3: that it has expired since it was shown doesn't matter.
+        // XEP-0445 §3: an expiry since it was shown doesn't matter.
         let taken = world.stores.invitations.take(&invitation.token, 0);
         world.wait(taken, move |world, taken| match taken {
             Ok(Some(_)) if self.resets() => self.set_password(world, credentials),
@@ -163,13 +163,13 @@ impl OnTheWay {
         world.wait(created, move |world, created| match created {
             Ok(true) if self.wanted.waits => self.wait_for_approval(world),
             Ok(true) => self.created(world),
-            // Somebody else was quicker.
+            // Another registration was faster.
             Ok(false) => self.give_token_back(world, |way, world| way.end(world, Err(Unregistered::Taken))),
             Err(error) => self.give_token_back(world, move |way, world| way.failed(world, &error)),
         });
     }
 
-    /// Keeps a new account from logging in until an operator has let it in, who finds it among the
+    /// Keeps a new account from logging in until an operator approves it, who finds it among the
     /// reports.
     fn wait_for_approval(self, world: &mut World) {
         let account = self.wanted.account.clone();
@@ -200,7 +200,7 @@ impl OnTheWay {
         if invitation.is_none() {
             newcomer::mark(world, account.as_ref());
         }
-        // The answer comes before what it brings: contact and welcome.
+        // The reply comes before its effects: the contact and the welcome message.
         self.end(world, Ok(()));
         if let Some(inviter) = invitation.and_then(|invitation| invitation.owner) {
             world.befriend(inviter, account.clone());
@@ -208,7 +208,7 @@ impl OnTheWay {
         welcome(world, &account);
     }
 
-    /// Gives the token back, which is not used up by a registration that fails (XEP-0445 §3).
+    /// Restores the token, which a failed registration doesn't use up (XEP-0445 §3).
     fn give_token_back(self, world: &mut World, then: impl FnOnce(Self, &mut World) + 'static) {
         let Some(invitation) = self.wanted.invitation.clone() else { return then(self, world) };
         let kept = world.stores.invitations.put(invitation, world.time(), usize::MAX);
@@ -220,12 +220,12 @@ impl OnTheWay {
         });
     }
 
-    /// Returns whether a password is to be set rather than an account created.
+    /// Returns whether a password is set, rather than an account created.
     fn resets(&self) -> bool {
         self.wanted.invitation.as_ref().is_some_and(|invitation| invitation.purpose == Purpose::Password)
     }
 
-    /// Returns whether the invitation is for this very name.
+    /// Returns whether the invitation is for exactly this name.
     fn is_invited_as(&self) -> bool {
         self.wanted.invitation.as_ref().and_then(fixed_name).as_deref() == self.wanted.account.local()
     }

@@ -2,10 +2,10 @@
 //! to end, contacts to notify and memory to clear: accounts are to be removed, or get a new
 //! password, which ends their sessions.
 //!
-//! The command line records its request in the store; the first shard looks every second, and
-//! deletes requests that are done. A request also identifies the account by its keys, and is valid
-//! for a minute: the next account of that name isn't affected. Two commands that write at the same
-//! time may overwrite each other, so the one that waits repeats its request.
+//! The command line records its request in the store; the first shard checks every second, and
+//! deletes finished requests. A request also identifies the account by its keys, and is valid for a
+//! minute: the next account of that name isn't affected. Two commands that write at the same time
+//! may overwrite each other, so the one that waits repeats its request.
 
 use rookery_base::hex;
 use rookery_hub::{Hooks, World};
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{sessions, users};
 
-/// An account that is to be removed by the server that runs on the same stores.
+/// An account that is to be removed by a server on the same stores.
 #[derive(Debug)]
 pub struct PendingRemoval {
     account: Jid,
@@ -24,14 +24,14 @@ pub struct PendingRemoval {
 }
 
 impl PendingRemoval {
-    /// Returns the mark of an account as it is now; `None` if there is no such account.
+    /// Returns the mark of an account's current state; `None` if there is no such account.
     pub fn of(stores: &Stores, account: JidRef<'_>) -> Pending<Option<Self>> {
         let (account, keys) = (account.bare().to_jid(), stores.accounts.credentials(account));
         Box::pin(async move { Ok(keys.await?.map(|keys| Self { account, mark: mark(&keys) })) })
     }
 
-    /// Asks the server for it, which takes a second or two. `unix_ms`: now, milliseconds since
-    /// 1970.
+    /// Requests it from the server, which takes a second or two. `unix_ms` is the current time, in
+    /// milliseconds since 1970.
     pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
         self.note(stores, unix_ms, RemovalDeed::Remove)
     }
@@ -41,41 +41,42 @@ impl PendingRemoval {
         stores.meta.put_entry(KEY, self.account.as_str(), line.into_bytes())
     }
 
-    /// Returns whether that account is no more. An account of its name that still exists is another
-    /// one, or has got another password since.
+    /// Returns whether that account is gone. If one of its name still exists, it is another one, or
+    /// has a new password.
     pub fn is_done(&self, stores: &Stores) -> Pending<bool> {
         let (keys, wanted) = (stores.accounts.credentials(self.account.as_ref()), self.mark.clone());
         Box::pin(async move { Ok(keys.await?.is_none_or(|keys| mark(&keys) != wanted)) })
     }
 }
 
-/// An account whose sessions the server that runs on the same stores is to end: its password has
+/// An account whose sessions a server on the same stores is to end, because its password has
 /// changed.
 #[derive(Debug)]
 pub struct SessionsEnd(PendingRemoval);
 
 impl SessionsEnd {
-    /// Returns that of an account under its new password; `None` if there is no such account.
+    /// Returns the request for an account under its new password; `None` if there is no such
+    /// account.
     pub fn of(stores: &Stores, account: JidRef<'_>) -> Pending<Option<Self>> {
         let found = PendingRemoval::of(stores, account);
         Box::pin(async move { Ok(found.await?.map(Self)) })
     }
 
-    /// Asks the server for it, which takes a second or two. `unix_ms`: now, milliseconds since
-    /// 1970.
+    /// Requests it from the server, which takes a second or two. `unix_ms` is the current time, in
+    /// milliseconds since 1970.
     pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
         self.0.note(stores, unix_ms, RemovalDeed::EndSessions)
     }
 
-    /// Returns whether the server has taken the note away: it has done so, or somebody else's note
-    /// has taken the place of this one.
+    /// Returns whether the request is gone: the server has carried it out, or another request has
+    /// replaced it.
     pub fn is_taken(&self, stores: &Stores) -> Pending<bool> {
         let (notes, account) = (stores.meta.entries(KEY), self.0.account.clone());
         Box::pin(async move { Ok(notes.await?.iter().all(|(name, _)| *name != account.as_str())) })
     }
 }
 
-/// Looks for such notes again and again.
+/// Checks for such requests again and again.
 pub(crate) fn install(hooks: &mut Hooks<'_>) {
     hooks.every(PERIOD_MS, move |world| {
         if world.shard() > 0 {
@@ -83,7 +84,7 @@ pub(crate) fn install(hooks: &mut Hooks<'_>) {
         }
         let notes = world.stores.meta.entries(KEY);
         world.wait(notes, move |world, notes| {
-            // A store that fails is told of by those who need it more.
+            // A failure of the store is reported elsewhere.
             let Ok(notes) = notes else { return };
             let notes = notes.iter().filter_map(|(_, line)| read(&String::from_utf8_lossy(line)));
             notes.for_each(|note| heed(world, note));
@@ -91,8 +92,8 @@ pub(crate) fn install(hooks: &mut Hooks<'_>) {
     });
 }
 
-/// Carries out what a note says. If that has been done – there is no such account, or another one
-/// of that name – or nobody waits for it any more, the note goes.
+/// Carries out a request. If it is done – the account is gone, or another one has its name – or has
+/// expired, it is deleted.
 fn heed(world: &mut World, note: RemovalNote) {
     let is_fresh = note.unix_ms.saturating_add(KEPT_MS) > world.time();
     let keys = world.stores.accounts.credentials(note.account.as_ref());
@@ -120,16 +121,16 @@ fn heed(world: &mut World, note: RemovalNote) {
 
 fn take_away(world: &mut World, account: Jid) {
     let taken = world.stores.meta.remove_entry(KEY, account.as_str());
-    // Another look finds it again.
+    // The next check finds it again.
     world.wait(taken, |_, _| {});
 }
 
-/// A wish of the command line.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RemovalDeed {
-    /// The account is to be removed.
+    /// To remove the account.
     Remove,
-    /// Its sessions are to end.
+    /// To end its sessions.
     EndSessions,
 }
 
@@ -144,9 +145,9 @@ impl RemovalDeed {
     }
 }
 
-/// Somebody wants something done with an account.
+/// A request about an account.
 struct RemovalNote {
-    /// The time since when it counts, milliseconds since 1970.
+    /// The time of the request, in milliseconds since 1970.
     unix_ms: u64,
     deed: RemovalDeed,
     /// The account's [`mark`].
@@ -172,16 +173,16 @@ fn read(line: &str) -> Option<RemovalNote> {
     })
 }
 
-/// Tells an account from others of its name: nobody else has its salt.
+/// Returns a mark that distinguishes an account from others of its name, by its unique salt.
 fn mark(credentials: &Credentials) -> String {
     let keys = &credentials.sha256;
     let hash = Sha256::new().chain_update(&keys.salt).chain_update(&keys.stored_key).finalize();
     hex::encode(hash)
 }
 
-/// The key under which the store keeps the notes.
+/// The key under which the store has the requests.
 const KEY: &str = "removed";
-/// The time for which one counts, milliseconds.
+/// The time for which a request is valid, in milliseconds.
 const KEPT_MS: u64 = 60_000;
-/// The time between two looks at the notes, milliseconds.
+/// The time between two checks, in milliseconds.
 const PERIOD_MS: u64 = 1_000;

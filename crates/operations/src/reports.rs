@@ -1,12 +1,12 @@
-//! Abuse reports (XEP-0377): the operators of a domain have them in a list until they have dealt
-//! with them.
+//! Abuse reports (XEP-0377): the operators of a domain see them in a list until they have settled
+//! them.
 //!
 //! # Invariants
 //!
-//! * A domain has at most [`MOST`]. One more replaces the oldest of the account with the most
-//!   reports, so that nobody's reports displace those of others.
-//! * A report about an account of this server is removed with the account: the next one of that
-//!   name has nothing to do with it. If a reporter is removed, the report loses the name.
+//! * A domain has at most [`MOST`]. A further one replaces the oldest of the account with the most
+//!   reports, so no account's reports displace those of others.
+//! * A report about an account of this server is removed with the account: the next account of that
+//!   name isn't affected. If a reporter is removed, the report loses the name.
 
 use std::collections::BTreeMap;
 
@@ -16,27 +16,27 @@ use rookery_store::{Pending, Stores};
 
 use crate::rights;
 
-/// A user's report about another one (XEP-0377), as it waits for operators.
+/// A user's report about another one (XEP-0377), waiting for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AbuseReport {
-    /// Its name in the list of its domain; names are in the order of time.
+    /// Its name in the list of its domain; names sort by time.
     pub id: String,
-    /// The time when it was made, milliseconds since 1970.
+    /// The time of the report, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// The account that has made it; `None` if that was removed since.
+    /// The reporter; `None` if that account was removed since.
     pub by: Option<Jid>,
     /// The address that it is about: an account, a domain, or an occupant of a room.
     pub about: Jid,
     /// The reason, as XEP-0377 §3.1 names reasons: `urn:xmpp:reporting:spam` or
     /// `urn:xmpp:reporting:abuse`.
     pub reason: String,
-    /// The words of the reporter; empty if there are none.
+    /// The reporter's text; empty if there is none.
     pub text: String,
 }
 
 impl AbuseReport {
-    /// Returns a report that was made now, with what is too long cut. `unix_ms`: milliseconds since
-    /// 1970. `serial` tells those of one moment apart.
+    /// Returns a new report, with texts cut if necessary. `unix_ms` is in milliseconds since 1970;
+    /// `serial` distinguishes reports of the same moment.
     pub fn new(unix_ms: u64, serial: &str, by: Jid, about: Jid, reason: &str, text: &str) -> Self {
         let id = format!("{unix_ms:016}-{serial}");
         let reason = reason.chars().filter(|char| !char.is_control()).take(MAX_REASON).collect();
@@ -44,7 +44,7 @@ impl AbuseReport {
         Self { id, unix_ms, by: Some(by), about, reason, text }
     }
 
-    /// Returns the reason in a word or two, as far as it is one of the standard's.
+    /// Returns the reason in a word or two, if it is one of the standard's.
     pub fn reason_in_words(&self) -> &str {
         self.reason.strip_prefix("urn:xmpp:reporting:").unwrap_or(&self.reason)
     }
@@ -70,7 +70,7 @@ impl AbuseReport {
     }
 }
 
-/// Keeps a report for the operators of a domain.
+/// Stores a report for the operators of a domain.
 pub fn keep(stores: &Stores, domain: &str, report: &AbuseReport) -> Pending<()> {
     let (stores, domain, report) = (stores.clone(), domain.to_owned(), report.clone());
     Box::pin(async move {
@@ -96,13 +96,13 @@ pub fn list(stores: &Stores, domain: &str) -> Pending<Vec<AbuseReport>> {
     })
 }
 
-/// Removes a report, with which the operators have dealt. Returns `false` if there was none of this
+/// Removes a report that the operators have settled. Returns `false` if there was none of this
 /// name.
 pub fn dismiss(stores: &Stores, domain: &str, id: &str) -> Pending<bool> {
     stores.meta.remove_entry(&key(domain), id)
 }
 
-/// Removes the reports of a domain about an account or domain, and returns how many those were.
+/// Removes the reports of a domain about an account or domain, and returns their number.
 pub fn settle(stores: &Stores, domain: &str, about: JidRef<'_>) -> Pending<usize> {
     let (stores, domain, about) = (stores.clone(), domain.to_owned(), about.bare().to_jid());
     Box::pin(async move {
@@ -116,8 +116,8 @@ pub fn settle(stores: &Stores, domain: &str, about: JidRef<'_>) -> Pending<usize
     })
 }
 
-/// Removes an account that is no more from the reports of these domains: those about it go, and
-/// those that it has made have nobody's name.
+/// Removes a deleted account from the reports of these domains: those about it are deleted, and its
+/// own become anonymous.
 pub fn forget(stores: &Stores, domains: &[String], account: JidRef<'_>) -> Pending<()> {
     let (stores, domains, account) = (stores.clone(), domains.to_vec(), account.bare().to_jid());
     Box::pin(async move {
@@ -134,10 +134,10 @@ pub fn forget(stores: &Stores, domains: &[String], account: JidRef<'_>) -> Pendi
     })
 }
 
-/// The reason of what is no abuse: an account that waits for an operator to let it in.
+/// The reason of a report that isn't about abuse: an account that waits for approval.
 pub const APPROVAL: &str = "approval";
 
-/// Hears which accounts are removed.
+/// Reacts to removed accounts.
 pub(crate) fn install(hooks: &mut Hooks<'_>) {
     hooks.account_removed(removed);
 }
@@ -152,8 +152,8 @@ fn removed(world: &mut World, account: JidRef<'_>) {
     });
 }
 
-/// Returns the name of the report that has to go, if there are too many: the oldest of the account
-/// that has made most.
+/// Returns the name of the report to delete, if there are too many: the oldest of the account with
+/// the most reports.
 fn superfluous(kept: &[AbuseReport]) -> Option<String> {
     if kept.len() <= MOST {
         return None;
@@ -170,11 +170,11 @@ fn key(domain: &str) -> String {
     format!("reports/{domain}")
 }
 
-/// Reports of a domain that are kept.
+/// The most reports of a domain.
 pub const MOST: usize = 500;
-/// Characters of a reporter's words that are kept.
+/// The most characters of a reporter's text.
 pub const MAX_TEXT: usize = 2000;
-/// Characters of a reason that are kept.
+/// The most characters of a reason.
 const MAX_REASON: usize = 100;
 
 #[cfg(test)]

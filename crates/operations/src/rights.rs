@@ -26,18 +26,18 @@ use crate::lookalike;
 /// The rights of a user in a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rights {
-    /// The rights of everybody.
+    /// The rights of any user.
     None,
     /// The rights of an account of the domain.
     Account,
-    /// Everything that concerns the domain.
+    /// The right to everything that concerns the domain.
     Admin,
-    /// All of that, and everything that concerns the server as a whole, such as its end: for those
-    /// who administer the default domain as well.
+    /// The same, and everything that concerns the server as a whole, such as stopping it: for
+    /// administrators who also administer the default domain.
     Server,
 }
 
-/// Goes on when it is known what `who` may do in a domain.
+/// Continues with the rights of `who` in a domain.
 pub fn with_rights(
     world: &mut World,
     domain: &str,
@@ -60,7 +60,7 @@ pub fn with_rights(
     });
 }
 
-/// Goes on when it is known whether `who` is among the administrators of a domain.
+/// Continues with whether `who` is among the administrators of a domain.
 fn with_admin(
     world: &mut World,
     domain: &str,
@@ -77,8 +77,8 @@ fn with_admin(
     });
 }
 
-/// Goes on when it is known whether a name is for operators to give: it has rights already, or
-/// looks like one that has.
+/// Continues with whether only operators may assign a name: it has rights already, or looks like
+/// one that has.
 pub fn with_reserved(
     world: &mut World,
     account: &Jid,
@@ -95,8 +95,8 @@ pub fn with_reserved(
     });
 }
 
-/// Returns all accounts that have rights by their names, whether there are such accounts or not:
-/// those that the configuration names, and those that administrators of any domain have named.
+/// Returns all accounts that have rights by name, whether they exist or not: those in the
+/// configuration, and those named by administrators of any domain.
 pub fn all_named(stores: &Stores, settings: &Settings) -> Pending<Set<Jid>> {
     let domains: Vec<String> = settings.domains.iter().map(|domain| domain.name.clone()).collect();
     let (mut all, lists): (Set<Jid>, _) = (settings.named().collect(), lists(stores, &domains));
@@ -111,13 +111,13 @@ pub fn all_named(stores: &Stores, settings: &Settings) -> Pending<Set<Jid>> {
 pub struct Administrators {
     /// The domain.
     pub domain: String,
-    /// Those that the configuration names.
+    /// The administrators in the configuration.
     pub configured: Vec<Jid>,
-    /// Those that were named since, by the first start, an administrator or the command line.
+    /// The administrators named later, by the first start, an administrator or the command line.
     pub named: Vec<Jid>,
 }
 
-/// Returns the administrators of all domains that can have some.
+/// Returns the administrators of all domains that can have any.
 pub fn administrators(stores: &Stores, settings: &Settings) -> Pending<Vec<Administrators>> {
     let of = |domain: &Domain| Some((domain.name.clone(), listed(domain.module(ADMINISTRATION)?)));
     let mut configured: Vec<(String, Vec<Jid>)> = settings.domains.iter().filter_map(of).collect();
@@ -129,12 +129,12 @@ pub fn administrators(stores: &Stores, settings: &Settings) -> Pending<Vec<Admin
     })
 }
 
-/// Names an administrator of a domain, in addition to those that there are.
+/// Adds an administrator to a domain's list.
 pub fn name(stores: &Stores, domain: &str, admin: &Jid) -> Pending<()> {
     stores.meta.put_entry(&key(domain), admin.bare_str(), Vec::new())
 }
 
-/// Takes an administrator that was named off a domain's list. Returns `false` if it wasn't there.
+/// Removes an administrator from a domain's list. Returns `false` if it wasn't there.
 pub fn unname(stores: &Stores, domain: &str, admin: &Jid) -> Pending<bool> {
     stores.meta.remove_entry(&key(domain), admin.bare_str())
 }
@@ -144,9 +144,9 @@ pub fn domains(world: &World) -> Vec<String> {
     world.settings().domains.iter().map(|domain| domain.name.clone()).collect()
 }
 
-/// Returns the administrators that administrators have named, by domain.
+/// Returns the named administrators, by domain.
 fn lists(stores: &Stores, domains: &[String]) -> Pending<Vec<(String, Vec<Jid>)>> {
-    // All questions are in the store's queue before the first answer is waited for.
+    // All questions are queued before the first answer is awaited.
     let asked: Vec<_> = domains.iter().map(|domain| (domain.clone(), named(stores, domain))).collect();
     Box::pin(async move {
         let mut lists = Vec::with_capacity(asked.len());
@@ -157,8 +157,7 @@ fn lists(stores: &Stores, domains: &[String]) -> Pending<Vec<(String, Vec<Jid>)>
     })
 }
 
-/// Returns the administrators that the configuration names, if the domain has administrators at
-/// all.
+/// Returns the administrators in the configuration, if the domain has administrators at all.
 pub fn configured(world: &World, domain: &str) -> Option<Vec<Jid>> {
     Some(listed(world.domain(domain)?.module(ADMINISTRATION)?))
 }
@@ -167,7 +166,7 @@ fn listed(options: &Options) -> Vec<Jid> {
     options.list(ADMINS.key).iter().filter_map(|text| Jid::parse(text).ok()).collect()
 }
 
-/// Finds the administrators that administrators have named.
+/// Continues with the named administrators of a domain.
 pub fn with_named(
     world: &mut World,
     domain: &str,
@@ -189,7 +188,7 @@ fn named(stores: &Stores, domain: &str) -> Pending<Vec<(String, Vec<u8>)>> {
     stores.meta.entries(&key(domain))
 }
 
-/// Replaces the administrators that administrators of a domain have named.
+/// Replaces the named administrators of a domain.
 pub fn set_named(stores: &Stores, domain: &str, admins: &[Jid]) -> Pending<()> {
     let mut entries: Vec<_> = admins.iter().map(|admin| (admin.to_string(), Vec::new())).collect();
     entries.sort_unstable();
@@ -197,8 +196,8 @@ pub fn set_named(stores: &Stores, domain: &str, admins: &[Jid]) -> Pending<()> {
     stores.meta.set_entries(&key(domain), entries)
 }
 
-/// Removes an account from the administrators that were named, at each of these domains: its name
-/// must not hand the right on to its next owner.
+/// Removes an account from the named administrators of each of these domains: the next owner of its
+/// name must not inherit the right.
 pub fn forget(stores: &Stores, domains: &[String], account: JidRef<'_>) -> Pending<()> {
     let removed: Vec<_> =
         domains.iter().map(|domain| stores.meta.remove_entry(&key(domain), account.bare_str())).collect();
@@ -221,12 +220,12 @@ fn of_account(domain: &str, who: &Jid) -> Rights {
     }
 }
 
-/// Returns the key under which the store keeps the list.
+/// Returns the key under which the store has the list.
 fn key(domain: &str) -> String {
     format!("admins/{domain}")
 }
 
-/// The module that lets administrators be administrators: its key below `[modules]`.
+/// The key below `[modules]` of the module that enables administrators.
 pub const ADMINISTRATION: &str = "administration";
 
 /// Its option that names administrators.

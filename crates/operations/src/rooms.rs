@@ -15,13 +15,13 @@ use rookery_store::StoreError;
 
 use super::{Gathered, Outcome, Refusal};
 
-/// Returns the host of a domain's rooms; `None` where there are none.
+/// Returns the host of a domain's rooms; `None` if it has none.
 pub fn host(domain: &Domain) -> Option<String> {
     Some(domain.module(NAME)?.text("host").replace('@', &domain.name)).filter(|host| !host.is_empty())
 }
 
-/// Goes on with rooms of a service, `limit` at most (at least one), in the order of their
-/// localparts behind that of `after`. One more than the limit is given if there are more.
+/// Continues with rooms of a service, `limit` at most (at least one), in the order of their
+/// localparts after that of `after`. If there are more, the result has one more than the limit.
 pub fn list(
     world: &mut World,
     host: &str,
@@ -38,7 +38,7 @@ pub fn list(
     });
 }
 
-/// Goes on with the largest rooms, `most` at most: those with the most sessions first.
+/// Continues with the largest rooms, `most` at most: those with the most sessions first.
 pub fn largest(world: &mut World, most: usize, then: impl FnOnce(&mut World, Gathered<Size>) + 'static) {
     world.put_to_all(Largest(most), move |world, found| {
         let Gathered { mut items, is_partial } = Gathered::from(found);
@@ -48,13 +48,13 @@ pub fn largest(world: &mut World, most: usize, then: impl FnOnce(&mut World, Gat
     });
 }
 
-/// Goes on with what a room is, and who is there.
+/// Continues with a description of a room and its occupants.
 pub fn describe(world: &mut World, room: Jid, then: impl FnOnce(&mut World, Outcome<Described>) + 'static) {
     let home = world.home_of(room.as_ref());
     world.put_to(home, Describe(room.clone()), move |world, found| then(world, known(found, &room)));
 }
 
-/// Makes a room, which has these settings and one owner, and stays if they say so.
+/// Creates a room with these settings and one owner; the settings decide whether it is persistent.
 pub fn create(
     world: &mut World,
     room: Jid,
@@ -88,8 +88,8 @@ fn arrange(world: &mut World, asked: Arrange, then: impl FnOnce(&mut World, Outc
     });
 }
 
-/// Goes on with those who have an affiliation with a room, in the order of their addresses: behind
-/// one, and so many at most.
+/// Continues with the users who have an affiliation with a room, in the order of their addresses:
+/// after a given one, and up to a limit.
 pub fn affiliations(
     world: &mut World,
     room: Jid,
@@ -102,7 +102,7 @@ pub fn affiliations(
     world.put_to(home, list, move |world, found| then(world, known(found, &room)));
 }
 
-/// Gives a user an affiliation with a room (XEP-0045 §9, §10); those who are there see it.
+/// Gives a user an affiliation with a room (XEP-0045 §9, §10); occupants see it.
 pub fn affiliate(
     world: &mut World,
     room: Jid,
@@ -122,8 +122,8 @@ pub fn affiliate(
     });
 }
 
-/// Destroys a room (XEP-0045 §10.9): who is there is told so, with the reason if there is one, and
-/// all that is kept of it goes.
+/// Destroys a room (XEP-0045 §10.9): occupants are told, with the reason if there is one, and all
+/// its data is deleted.
 pub fn destroy(
     world: &mut World,
     room: Jid,

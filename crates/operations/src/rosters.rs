@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Outcome, Refusal};
 
-/// Returns the contacts of an account, as it keeps them itself: without those by groups.
+/// Returns the contacts in an account's own roster, without those by groups.
 pub fn list(stores: &Stores, account: JidRef<'_>) -> Pending<Outcome<Vec<RosterItem>>> {
     let (found, account) = (stores.rosters.get(account), account.to_jid());
     Box::pin(async move {
@@ -19,9 +19,9 @@ pub fn list(stores: &Stores, account: JidRef<'_>) -> Pending<Outcome<Vec<RosterI
     })
 }
 
-/// Changes a contact of an account, or removes it; the clients of the account hear of it. With
-/// `is_mutual` each of both, accounts of this server, becomes a contact of the other and sees its
-/// presence, without being asked.
+/// Changes a contact of an account, or removes it; the clients of the account are notified. With
+/// `is_mutual`, both accounts, which must be of this server, become contacts of each other and see
+/// each other's presence, without being asked.
 pub fn change(
     world: &mut World,
     owner: Jid,

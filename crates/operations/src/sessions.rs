@@ -19,24 +19,24 @@ use super::{Gathered, Outcome, PATIENCE_MS, Refusal};
 pub struct SessionInfo {
     /// Its full JID.
     pub jid: Jid,
-    /// The address that its client connects from; `None` while that is away, as all about the
-    /// connection.
+    /// The address that its client connects from; `None`, like all data about the connection, while
+    /// the client is disconnected.
     pub address: Option<SocketAddr>,
-    /// The carrier of its stream.
+    /// The transport of its stream.
     pub transport: Option<String>,
-    /// Set if TLS ends here.
+    /// True if TLS ends here.
     pub is_encrypted: Option<bool>,
     /// The time at which its client connected, in milliseconds since 1970.
     pub since_ms: Option<u64>,
-    /// Set if it has sent available presence.
+    /// True if it has sent available presence.
     pub is_available: bool,
     /// The priority of that presence.
     pub priority: i8,
-    /// The client by its own account: the address of its makers in its capabilities (XEP-0115).
+    /// The client by its own statement: the address in its capabilities (XEP-0115).
     pub client: Option<String>,
-    /// The absence of its client; `None` while it is connected.
+    /// The loss of its connection; `None` while it is connected.
     pub lost: Option<LostClient>,
-    /// Bytes that wait for it, or for its acknowledgement.
+    /// Bytes waiting for it, or for its acknowledgement.
     pub waiting_bytes: usize,
 }
 
@@ -45,7 +45,7 @@ pub struct SessionInfo {
 pub struct LostClient {
     /// The time at which the connection was lost, in milliseconds since 1970.
     pub since_ms: u64,
-    /// The time until which the client can come back.
+    /// The time until which the client may resume it.
     pub until_ms: u64,
 }
 
@@ -56,14 +56,14 @@ pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<Fullest>();
 }
 
-/// Goes on with the sessions of an account, newest last.
+/// Continues with the sessions of an account, newest last.
 pub fn of(world: &mut World, account: &Jid, then: impl FnOnce(&mut World, Outcome<Vec<SessionInfo>>) + 'static) {
     let asked = Of(account.to_bare());
     world.put_to_home(account.as_ref(), asked, |world, found| then(world, found.ok_or(Refusal::Late)));
 }
 
-/// Goes on with those of some accounts that have a session whose client is connected, in no order.
-/// An account whose home doesn't answer in time isn't among them.
+/// Continues with those of some accounts that have a session with a connected client, in no
+/// particular order. An account whose home doesn't answer in time is left out.
 pub fn connected(world: &mut World, accounts: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
     let gathering = Rc::new(RefCell::new((accounts.len(), Vec::new(), Some(then))));
     if accounts.is_empty() {
@@ -103,8 +103,8 @@ impl Question for Of {
     }
 }
 
-/// Goes on with sessions of a domain, `limit` at most (at least one), in the order of their
-/// addresses behind `after`. One more than the limit is given if there are more.
+/// Continues with sessions of a domain, `limit` at most (at least one), in the order of their
+/// addresses after `after`. If there are more, the result has one more than the limit.
 pub fn list(
     world: &mut World,
     domain: &str,
@@ -120,7 +120,7 @@ pub fn list(
     });
 }
 
-/// Asks a shard for the first so many sessions of a domain behind one.
+/// Asks a shard for the first sessions of a domain after a given one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct In {
     domain: String,
@@ -144,8 +144,8 @@ impl Question for In {
     }
 }
 
-/// Goes on with the sessions of some domains for which most bytes wait, `most` at most, the fullest
-/// first.
+/// Continues with the sessions of some domains that have the most waiting bytes, `most` at most,
+/// the fullest first.
 pub fn fullest(
     world: &mut World,
     domains: Vec<String>,
@@ -160,7 +160,7 @@ pub fn fullest(
     });
 }
 
-/// Asks a shard for the sessions of some domains for which most waits.
+/// Asks a shard for the sessions of some domains with the most waiting bytes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Fullest {
     domains: Vec<String>,
@@ -184,7 +184,7 @@ impl Question for Fullest {
     }
 }
 
-/// Ends the sessions of an account, or the one of a full JID, and goes on with their number.
+/// Ends the sessions of an account, or the one of a full JID, and continues with their number.
 pub fn end(world: &mut World, address: Jid, then: impl FnOnce(&mut World, Outcome<usize>) + 'static) {
     let exists = world.stores.accounts.exists(address.as_ref());
     world.wait(exists, move |world, exists| match exists {
@@ -194,15 +194,16 @@ pub fn end(world: &mut World, address: Jid, then: impl FnOnce(&mut World, Outcom
     });
 }
 
-/// Does the same without asking whether there is such an account.
+/// Does the same without checking that the account exists.
 pub fn close(world: &mut World, address: Jid, why: Why, then: impl FnOnce(&mut World, Outcome<usize>) + 'static) {
     let account = address.to_bare();
     let which = if address.resource().is_none() { SessionWhich::All } else { SessionWhich::Only(address) };
     put_close(world, CloseSessions { account, which, why }, then);
 }
 
-/// Ends all that goes on by the old password of an account: its sessions but that of a full JID,
-/// those that wait for their clients among them, and logins under way. Tokens end by themselves.
+/// Ends everything that relies on the old password of an account: its sessions except that of a
+/// full JID, including those that wait for their clients, and logins in progress. Tokens end by
+/// themselves.
 pub fn password_changed(
     world: &mut World,
     account: Jid,
@@ -220,7 +221,7 @@ fn put_close(world: &mut World, close: CloseSessions, then: impl FnOnce(&mut Wor
     world.put_to(home, close, |world, count| then(world, count.ok_or(Refusal::Late)));
 }
 
-/// Asks the home of an account to end sessions of it; how many those were.
+/// Asks the home of an account to end some of its sessions; the answer is their number.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct CloseSessions {
     account: Jid,
@@ -228,7 +229,7 @@ struct CloseSessions {
     why: Why,
 }
 
-/// Names sessions of an account.
+/// Selects sessions of an account.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum SessionWhich {
     All,
@@ -236,14 +237,14 @@ enum SessionWhich {
     AllBut(Jid),
 }
 
-/// The reason for which sessions end.
+/// The reason why sessions are ended.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum Why {
-    /// An administrator wants it.
+    /// An administrator has requested it.
     Administrator,
     /// The account may not log in any more.
     Disabled,
-    /// They have logged in with a password that has changed since.
+    /// The password of their login has changed.
     PasswordChanged,
 }
 
@@ -262,7 +263,7 @@ impl Why {
         match self {
             Self::Administrator => (StreamError::PolicyViolation, "an administrator has ended the session"),
             Self::Disabled => (StreamError::PolicyViolation, "the account is disabled"),
-            // RFC 6120 §4.9.3.16: the credentials that secured the stream hold no longer.
+            // RFC 6120 §4.9.3.16: the credentials that secured the stream are no longer valid.
             Self::PasswordChanged => (StreamError::Reset, "the password has changed"),
         }
     }
@@ -307,7 +308,7 @@ fn look(world: &World, link: Link) -> Option<(Link, SessionInfo)> {
     Some((link, info))
 }
 
-/// Returns the client that a presence names, without what makes addresses of the same makers long.
+/// Returns the client that a presence names, shortened.
 fn client_of(presence: &Packet) -> Option<String> {
     let node = presence.stanza().child("c", ns::CAPS)?.attr("node")?.into_owned();
     let name = node.split_once("://").map_or(node.as_str(), |(_, name)| name).trim_end_matches(['/', '#']);
@@ -337,10 +338,10 @@ fn with_peers(
     });
 }
 
-/// Characters of a client's name that are shown.
+/// The most characters of a client's name that are shown.
 const MOST_OF_NAME: usize = 60;
 
-/// Returns the first so many, in the order of their addresses.
+/// Returns the first items, `most` at most, in the order of their addresses.
 fn first<T>(mut all: Vec<T>, most: usize, address: impl Fn(&T) -> &str) -> Vec<T> {
     if all.len() > most {
         all.select_nth_unstable_by(most, |a, b| address(a).cmp(address(b)));

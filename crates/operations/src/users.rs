@@ -16,20 +16,21 @@ pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<Remove>();
 }
 
-/// An account as an operator sees it.
+/// An account as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationUser {
     /// Its bare JID.
     pub jid: Jid,
-    /// True if it is kept from logging in.
+    /// True if it may not log in.
     pub is_disabled: bool,
     /// True if it administers its domain.
     pub is_admin: bool,
     /// Its sessions, newest last.
     pub sessions: Vec<SessionInfo>,
-    /// The time when its last session ended, milliseconds since 1970; `None` if none ever did.
+    /// The time when its last session ended, in milliseconds since 1970; `None` if it never had
+    /// one.
     pub last_seen_ms: Option<u64>,
-    /// Contacts in its roster.
+    /// The number of contacts in its roster.
     pub contacts: usize,
 }
 
@@ -38,7 +39,7 @@ pub struct OperationUser {
 pub struct Listed {
     /// Its bare JID.
     pub jid: Jid,
-    /// True if it is kept from logging in.
+    /// True if it may not log in.
     pub is_disabled: bool,
 }
 
@@ -47,14 +48,14 @@ pub struct Listed {
 pub struct Page {
     /// The accounts, by the bytes of their localparts.
     pub users: Vec<Listed>,
-    /// The account behind which the next part begins; `None` if there is none.
+    /// The account after which the next part begins; `None` if there is none.
     pub next: Option<Jid>,
 }
 
 /// Returns the address of an account that this server may have: a localpart and one of its domains.
 ///
 /// # Errors
-/// Why it can be none.
+/// The reason why the address is impossible.
 pub fn address(settings: &Settings, local: &str, domain: &str) -> Outcome<Jid> {
     if !settings.domains.iter().any(|served| served.name == domain) {
         return Err(Refusal::Missing(format!("{domain} isn't a domain of this server")));
@@ -67,7 +68,7 @@ pub fn address(settings: &Settings, local: &str, domain: &str) -> Outcome<Jid> {
     }
 }
 
-/// Makes an account in the stores, whether a server runs on them or not.
+/// Creates an account in the stores, whether a server is running or not.
 pub fn create(stores: &Stores, account: JidRef<'_>, credentials: Credentials) -> Pending<Outcome<()>> {
     let (created, account) = (stores.accounts.create(account, credentials), account.to_jid());
     Box::pin(async move {
@@ -78,14 +79,14 @@ pub fn create(stores: &Stores, account: JidRef<'_>, credentials: Credentials) ->
     })
 }
 
-/// Sets the password of an account in the stores: it counts from the next login on.
+/// Sets the password of an account in the stores: it applies from the next login on.
 pub fn set_credentials(stores: &Stores, account: JidRef<'_>, credentials: Credentials) -> Pending<Outcome<()>> {
     let (set, account) = (stores.accounts.set_credentials(account, credentials), account.to_jid());
     Box::pin(async move { Ok(if set.await? { Ok(()) } else { Err(Refusal::no_account(account)) }) })
 }
 
-/// Makes an account, and welcomes it; `true` if its name has rights already, as operators ought to
-/// know who gave it.
+/// Creates an account, and welcomes it; continues with `true` if its name has rights already, which
+/// the operator should know.
 pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(&mut World, Outcome<bool>) + 'static) {
     derive(world, account.clone().as_ref(), password, move |world, credentials| {
         let credentials = match credentials {
@@ -112,8 +113,8 @@ pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(
     });
 }
 
-/// Sets the password of an account. Its sessions end, but for that of a full JID, which may have
-/// asked for it.
+/// Sets the password of an account. Its sessions end, except that of a full JID, which may have
+/// requested it.
 pub fn set_password(
     world: &mut World,
     account: Jid,
@@ -134,7 +135,7 @@ pub fn set_password(
     });
 }
 
-/// Keeps an account from logging in and ends its sessions, or lets it in again.
+/// Disables an account and ends its sessions, or enables it.
 pub fn set_disabled(
     world: &mut World,
     account: Jid,
@@ -151,7 +152,7 @@ pub fn set_disabled(
     });
 }
 
-/// Removes an account with everything that is kept for it, and ends its sessions.
+/// Removes an account with all its data, and ends its sessions.
 pub fn remove(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
     let forgotten = rights::forget(&world.stores, &rights::domains(world), account.as_ref());
     world.wait(forgotten, move |world, forgotten| {
@@ -165,7 +166,7 @@ pub fn remove(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Out
     });
 }
 
-/// Asks the home of an account to remove it; whether there was one.
+/// Asks the home of an account to remove it; the answer is whether it existed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Remove(Jid);
 
@@ -179,7 +180,7 @@ impl Question for Remove {
     }
 }
 
-/// Empties the archive of an account (XEP-0313), of what waits to be written too.
+/// Empties the archive of an account (XEP-0313), including messages that wait to be written.
 pub fn empty_archive(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
     let exists = world.stores.accounts.exists(account.as_ref());
     world.wait(exists, move |world, exists| match found(exists, &account) {
@@ -192,14 +193,14 @@ pub fn empty_archive(world: &mut World, account: Jid, then: impl FnOnce(&mut Wor
 }
 
 /// Removes an account in stores on which no server runs, with all messages of its archive, and
-/// takes its rights at these domains. `false` if there was no such account.
+/// revokes its rights at these domains. `false` if there was no such account.
 pub fn remove_without_server(stores: &Stores, domains: &[String], account: JidRef<'_>) -> Pending<bool> {
     let (account, stores, domains) = (account.bare().to_jid(), stores.clone(), domains.to_vec());
     Box::pin(async move {
         if !stores.accounts.exists(account.as_ref()).await? {
             return Ok(false);
         }
-        // Its name must hand on neither its rights nor what others show it.
+        // The next owner of its name must inherit neither its rights nor subscriptions to it.
         rights::forget(&stores, &domains, account.as_ref()).await?;
         for item in stores.rosters.get(account.as_ref()).await?.items {
             if stores.accounts.exists(item.jid.as_ref()).await? {
@@ -214,8 +215,8 @@ pub fn remove_without_server(stores: &Stores, domains: &[String], account: JidRe
     })
 }
 
-/// Returns what is left of a contact in a roster when the contact shares and gets nothing any more
-/// (RFC 6121 §2.5.2).
+/// Returns the change of a roster item that ends both directions of its subscription (RFC 6121
+/// §2.5.2).
 fn ended(item: &RosterItem) -> Edit {
     let item = RosterItem { subscription: Subscription::None, ask: false, pending_in: None, ..item.clone() };
     if item.visible() { Edit::Put(item) } else { Edit::Remove }
@@ -246,9 +247,9 @@ pub fn describe(world: &mut World, account: Jid, then: impl FnOnce(&mut World, O
     });
 }
 
-/// Lists accounts of a domain, `limit` at most (at least one), behind `after`; those whose
-/// localparts contain `search` (in lower case, as localparts are). A search looks at a bounded
-/// number of accounts, so a part may be short or empty and still name a next one.
+/// Lists accounts of a domain, `limit` at most (at least one), after `after`; those whose
+/// localparts contain `search` (in lower case, as localparts are). A search examines a bounded
+/// number of accounts, so a part may be short or empty and still have a next one.
 pub fn list(stores: &Stores, domain: &str, search: &str, after: Option<Jid>, limit: usize) -> Pending<Page> {
     let (stores, domain, search, mut after) = (stores.clone(), domain.to_owned(), search.to_lowercase(), after);
     let limit = limit.max(1);
@@ -270,7 +271,7 @@ pub fn list(stores: &Stores, domain: &str, search: &str, after: Option<Jid>, lim
             found.truncate(limit);
             next = found.last().cloned();
         }
-        // All questions are in the store's queue before the first answer is waited for.
+        // All questions are queued before the first answer is awaited.
         let states: Vec<_> = found.iter().map(|jid| stores.accounts.is_disabled(jid.as_ref())).collect();
         let mut users = Vec::with_capacity(found.len());
         for (jid, is_disabled) in found.into_iter().zip(states) {
@@ -333,7 +334,7 @@ fn known(exists: bool, account: &Jid) -> Outcome<()> {
     if exists { Ok(()) } else { Err(Refusal::no_account(account)) }
 }
 
-/// Accounts that a search looks at in one step, and such steps. Also archived messages that are
-/// removed in one.
+/// The number of accounts that a search examines in one step, and of steps; also of archived
+/// messages that are removed in one step.
 const STEP: usize = 1000;
 const MOST_STEPS: usize = 100;

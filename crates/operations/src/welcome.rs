@@ -7,7 +7,7 @@ use rookery_xml::Writer;
 
 use crate::rights::ADMINISTRATION;
 
-/// Welcomes an account that was just made, if there is a message for that.
+/// Welcomes a new account, if there is a message for that.
 pub fn welcome(world: &mut World, account: &Jid) {
     if world.domain(account.domain()).is_none_or(|domain| domain.module(ADMINISTRATION).is_none()) {
         return;
@@ -32,7 +32,7 @@ pub fn text(stores: &Stores, domain: &str) -> Pending<Option<String>> {
     Box::pin(async move { Ok(kept.await?.and_then(|bytes| String::from_utf8(bytes).ok())) })
 }
 
-/// Sets the message of a domain; an empty one welcomes nobody.
+/// Sets the message of a domain; an empty one switches it off.
 pub fn set_text(stores: &Stores, domain: &str, text: String) -> Pending<()> {
     stores.meta.put(&key(domain), text.into_bytes())
 }
