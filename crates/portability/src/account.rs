@@ -1,7 +1,7 @@
-//! One account of an import on its way into the stores.
+//! An account that is being imported into the stores.
 //!
 //! The standard doesn't order the parts: the account is created when the first of them needs it,
-//! with keys that nobody has unless they came before; later keys replace those.
+//! with unusable keys if none were read before; later keys replace those.
 
 use rookery_archive::id;
 use rookery_jid::Jid;
@@ -20,7 +20,7 @@ use super::parts::{complete, keys_in_password, name_of, read_document, read_keys
 use super::progress::{ImportError, RunningImport, is_keys};
 use super::{ARCHIVE, OURS, PIE};
 
-/// An account under import, and what is read of it so far.
+/// An account during its import.
 pub struct ImportedAccount {
     /// Its address.
     pub jid: Jid,
@@ -28,18 +28,18 @@ pub struct ImportedAccount {
     password: Option<String>,
     keys: Vec<Keys>,
     is_made: bool,
-    /// It was made with all keys that were read.
+    /// True if it was created with all keys that were read.
     has_its_keys: bool,
-    /// It has keys that were in the file.
+    /// True if it has keys from the file.
     is_open: bool,
-    /// The id of the last message of its archive.
+    /// The id of the last message in its archive.
     last_archived: u64,
-    /// The writes that the store is still busy with.
+    /// The unfinished writes.
     writing: WritesAhead,
 }
 
 impl ImportedAccount {
-    /// Returns an account that isn't made yet.
+    /// Returns an account that isn't created yet.
     pub fn new(jid: Jid, password: Option<String>, line: u64) -> Self {
         let keys: Vec<_> = password.as_deref().and_then(keys_in_password).into_iter().collect();
         let password = password.filter(|password| !password.is_empty() && keys.is_empty());
@@ -61,7 +61,7 @@ impl ImportedAccount {
         Ok(wait(import.stores.accounts.exists(self.jid.as_ref()))?)
     }
 
-    /// Takes one part of what is kept for it.
+    /// Imports one part of its data.
     pub fn part(&mut self, import: &mut RunningImport<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         match () {
             () if is_keys(&tag) => self.keys(import, input, tag),
@@ -87,8 +87,7 @@ impl ImportedAccount {
         }
     }
 
-    /// Ends an account, of which the file has no more. Returns `false` if there was nothing that
-    /// makes an account.
+    /// Finishes an account after its last part. Returns `false` if no part has created it.
     pub fn finish(mut self, import: &mut RunningImport<'_>, input: &Input) -> Result<bool, ImportError> {
         self.make(import)?;
         if !self.is_open {
@@ -115,8 +114,8 @@ impl ImportedAccount {
         Ok(true)
     }
 
-    /// Makes the account, if it isn't made yet. Whatever is written for it afterwards comes behind
-    /// that, and shares its way to the disk.
+    /// Creates the account, if it doesn't exist yet. Later writes for it come after that, and share
+    /// its transaction.
     fn make(&mut self, import: &RunningImport<'_>) -> Result<(), ImportError> {
         if self.is_made {
             return Ok(());
@@ -153,7 +152,7 @@ impl ImportedAccount {
     }
 
     /// Imports the roster (§4.4), many items at a time: written one by one, each would be a
-    /// transaction's way to the disk.
+    /// transaction of its own.
     fn roster(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let (mut items, mut bytes) = (Vec::new(), 0);
@@ -187,7 +186,7 @@ impl ImportedAccount {
         }
     }
 
-    /// Imports a subscription request that waits for an answer (§4.9).
+    /// Imports a pending subscription request (§4.9).
     fn request(&mut self, import: &mut RunningImport<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         self.make(import)?;
         let line = tag.line;
@@ -249,8 +248,8 @@ impl ImportedAccount {
         Ok(())
     }
 
-    /// Bookmarks of the older kind become items of the newer one (XEP-0402 §6), unless the file has
-    /// such already.
+    /// Imports bookmarks of the older kind as items of the newer one (XEP-0402 §6), unless the file
+    /// has those already.
     fn bookmarks(&mut self, import: &RunningImport<'_>, storage: &Element) -> Result<(), ImportError> {
         let (config, items) = bookmarks::imported(storage);
         let pubsub = import.stores.pubsub.clone();
@@ -281,7 +280,7 @@ impl ImportedAccount {
                 continue;
             };
             match element.name() {
-                // The node is the newer one in another form.
+                // The older node has the same content in another form.
                 _ if node == bookmarks::LEGACY => {}
                 "configure" => {
                     let config = read_config(&element);
@@ -310,7 +309,7 @@ impl ImportedAccount {
         Ok(())
     }
 
-    /// Imports items (§4.10), one by one. A node without configuration gets the usual one.
+    /// Imports items (§4.10), one by one. A node without configuration gets the default one.
     fn items(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let pubsub = import.stores.pubsub.clone();
@@ -375,7 +374,7 @@ impl ImportedAccount {
     }
 
     /// Reads a `<result/>` of an archive. Its id stays if it is one of this server's and in order;
-    /// others get one of their time.
+    /// others get one that fits their time.
     fn archived(&mut self, result: &Element) -> Option<ArchivedMessage> {
         let forwarded = result.child("forwarded", ns::FORWARD)?;
         let unix_ms = time(forwarded.child("delay", ns::DELAY)?.attr("stamp")?)?;
@@ -423,7 +422,7 @@ impl ImportedAccount {
         self.write(length, put)
     }
 
-    /// Reads an element, unless it is too large, or stands for one that can't be read.
+    /// Reads an element, unless it is too large, or a placeholder for an unreadable one.
     fn element(
         &mut self,
         import: &mut RunningImport<'_>,
@@ -443,7 +442,7 @@ impl ImportedAccount {
         Ok(element)
     }
 
-    /// Lets the store write, a stretch ahead of the file.
+    /// Starts a write, within a limited distance ahead of the store.
     fn write(&mut self, bytes: usize, write: Pending<()>) -> Result<(), ImportError> {
         Ok(self.writing.push(bytes, write)?)
     }
@@ -468,8 +467,8 @@ fn roster_item(element: &Element) -> Option<RosterItem> {
     })
 }
 
-/// Returns the time when a message came, by the stamp of the server that kept it, and takes the
-/// stamp out: this server writes its own when it delivers.
+/// Returns the time of a message's arrival, by the stamp of the server that stored it, and removes
+/// the stamp: this server adds its own on delivery.
 fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     let is_stamp = |child: &Element| {
         let is_delay = child.is("delay", ns::DELAY) || child.is("x", LEGACY_DELAY);
@@ -480,13 +479,13 @@ fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     stamp
 }
 
-/// The estimated size of what is written besides an item's payload.
+/// The estimated bytes of a write besides an item's payload.
 const BYTES_PER_ITEM: usize = 1024;
-/// Messages of an archive, or items of a roster, that are written together.
+/// The messages of an archive, or items of a roster, that are written together.
 const BATCH: usize = 200;
-/// The same in bytes.
+/// The bytes that are written together.
 const BATCH_BYTES: usize = 1 << 20;
-/// XEP-0091, which XEP-0203 replaced.
+/// The namespace of XEP-0091, which XEP-0203 replaced.
 const LEGACY_DELAY: &str = "jabber:x:delay";
-/// All items of a file are kept; the node's own limits count from the next publication on.
+/// All items of a file are kept; the node's own limits apply from the next publication on.
 const KEPT: ItemsKept = ItemsKept { items: 1_000_000, since_ms: 0 };

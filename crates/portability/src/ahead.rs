@@ -1,11 +1,11 @@
-//! The writes that an import has given to the store without waiting for them: enough to keep it
-//! busy, and few enough that none waits for long.
+//! The writes that an import has started without waiting for them: enough to keep the store busy,
+//! and few enough that none waits for long.
 
 use std::collections::VecDeque;
 
 use rookery_store::{Pending, StoreError, wait};
 
-/// Writes of one account, oldest first, with their bytes.
+/// The writes of one account, oldest first, with their bytes.
 #[derive(Default)]
 pub struct WritesAhead {
     writes: VecDeque<(usize, Pending<()>)>,
@@ -13,12 +13,12 @@ pub struct WritesAhead {
 }
 
 impl WritesAhead {
-    /// Takes a write that carries so many bytes. Waits for the oldest ones first if there are too
-    /// many.
+    /// Adds a write with this number of bytes. If there are too many, waits for the oldest ones
+    /// first.
     ///
     /// # Errors
     ///
-    /// Those of the writes that were waited for.
+    /// The error of a write that was waited for.
     pub fn push(&mut self, bytes: usize, write: Pending<()>) -> Result<(), StoreError> {
         self.writes.push_back((bytes, write));
         self.bytes += bytes;
@@ -31,34 +31,34 @@ impl WritesAhead {
         Ok(())
     }
 
-    /// Takes a batch of messages for an archive, as [`push`](WritesAhead::push) does.
+    /// Adds a batch of messages for an archive, as [`push`](WritesAhead::push) does.
     ///
     /// # Errors
     ///
-    /// Those of the writes that were waited for.
+    /// The error of a write that was waited for.
     pub fn push_batch(&mut self, bytes: usize, batch: Pending<()>) -> Result<(), StoreError> {
         self.push(bytes.max(MOST_BYTES / MOST_BATCHES), batch)
     }
 
-    /// Waits for all.
+    /// Waits for all writes.
     ///
     /// # Errors
     ///
-    /// The first of theirs.
+    /// The first error of a write.
     pub fn finish(&mut self) -> Result<(), StoreError> {
         self.bytes = 0;
         std::mem::take(&mut self.writes).into_iter().try_for_each(|(_, write)| wait(write))
     }
 }
 
-/// Writes that are ahead.
+/// The most writes ahead.
 const MOST: usize = 256;
 
-/// The same in bytes: a part of what the store's queue holds.
+/// The most bytes ahead: a part of the store's queue.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Batches for archives that are ahead. A database that is another process refuses what has waited
-/// for five seconds, and with an index of searches a batch may take it a tenth of one.
+/// The most batches for archives ahead. A database server refuses operations that have waited for
+/// five seconds, and with a search index, a batch may take a tenth of a second.
 const MOST_BATCHES: usize = 16;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Exports an account, or all of a domain, into a file.
+//! Exports an account, or all accounts of a domain, into a file.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -19,7 +19,7 @@ use super::nodes::{write_item, write_node};
 use super::parts::{documents, write_document, write_keys};
 use super::{ARCHIVE, OURS, PIE};
 
-/// The reason why an export ended before its time.
+/// The reason why an export ended early.
 #[derive(Debug)]
 pub enum ExportError {
     /// The file can't be written.
@@ -51,13 +51,13 @@ impl From<StoreError> for ExportError {
     }
 }
 
-/// Exports an account, or with a domain all of its accounts, into a new file that is readable for
-/// its owner alone. Returns the number of accounts. `damaged` is told of each stanza in the store
-/// that can't be read and is left out.
+/// Exports an account, or with a domain all of its accounts, into a new file that only its owner
+/// can read. Returns the number of accounts. `damaged` is called for each unreadable stanza in the
+/// store, which is left out.
 ///
 /// # Errors
 ///
-/// The file exists or can't be written, or the store failed. What was written then is removed.
+/// The file exists or can't be written, or the store failed. The incomplete file is removed.
 pub fn to_new_file(
     what: &Jid,
     path: &Path,
@@ -72,18 +72,18 @@ pub fn to_new_file(
         Ok(accounts)
     });
     if synced.is_err() {
-        // Half an export would be taken for a whole one.
+        // Half an export could be taken for a whole one.
         let _ = fs::remove_file(path);
     }
     synced
 }
 
-/// Exports an account, or with a domain all of its accounts, as [`to_new_file`] does, to where an
-/// end that is missing is noticed: a pipe.
+/// Exports an account, or with a domain all of its accounts, as [`to_new_file`] does, to a pipe,
+/// where a missing end is noticed.
 ///
 /// # Errors
 ///
-/// The writer doesn't take it, or the store failed.
+/// The writer fails, or the store failed.
 pub fn to_stream(
     what: &Jid,
     out: impl Write,
@@ -96,9 +96,8 @@ pub fn to_stream(
     Ok(accounts)
 }
 
-/// Exports an account into a file in `folder` that has no name any more and goes with its last
-/// reader: however large it is, it takes no memory. `damaged` is told of what is left out, as by
-/// [`to_new_file`].
+/// Exports an account into an unnamed file in `folder`, which is deleted with its last reader:
+/// however large it is, it takes no memory. `damaged` is called as by [`to_new_file`].
 ///
 /// # Errors
 ///
@@ -152,7 +151,7 @@ fn write(
     Ok(accounts)
 }
 
-/// An account on its way into the file.
+/// An account being exported.
 struct ExportedAccount<'a> {
     out: &'a mut dyn Write,
     stores: &'a Stores,
@@ -186,8 +185,7 @@ impl ExportedAccount<'_> {
         Ok(())
     }
 
-    /// Writes the roster as clients get it (§4.4), then (§4.9) the requests that wait for an
-    /// answer.
+    /// Writes the roster in the form for clients (§4.4), then (§4.9) the pending requests.
     fn roster(&mut self) -> Result<(), ExportError> {
         let roster = wait(self.stores.rosters.get(self.jid.as_ref()))?;
         let visible = roster.items.iter().filter(|item| item.visible());
@@ -199,7 +197,7 @@ impl ExportedAccount<'_> {
         Ok(())
     }
 
-    /// Writes offline messages (§4.5) as they would be delivered, with the time when they came.
+    /// Writes offline messages (§4.5) as they would be delivered, with the time of their arrival.
     fn offline(&mut self) -> Result<(), ExportError> {
         let (mut after, mut is_open) = (0, false);
         loop {
@@ -224,8 +222,8 @@ impl ExportedAccount<'_> {
         Ok(())
     }
 
-    /// Writes private storage, vCard and privacy lists (§4.6 to §4.8), and what modules keep
-    /// besides.
+    /// Writes private storage, vCard and privacy lists (§4.6 to §4.8), and other documents of
+    /// modules.
     fn documents(&mut self) -> Result<(), ExportError> {
         let form = |document: &StoredDocument| {
             self.specs.iter().find(|spec| spec.name.is(&document.name)).map(|spec| spec.export)
@@ -249,7 +247,7 @@ impl ExportedAccount<'_> {
         Ok(())
     }
 
-    /// Writes nodes (§4.10): first what belongs to all nodes, then their items, page by page.
+    /// Writes nodes (§4.10): first all nodes, then their items, page by page.
     fn nodes(&mut self) -> Result<(), ExportError> {
         let mut ids = Vec::new();
         loop {
@@ -318,7 +316,7 @@ impl ExportedAccount<'_> {
         Ok(())
     }
 
-    /// Writes a stanza that the store keeps.
+    /// Writes a stored stanza.
     fn stanza(&mut self, bytes: &[u8]) -> Result<(), ExportError> {
         match self.read(bytes) {
             Some(stanza) => self.element(&stanza),
@@ -335,7 +333,7 @@ impl ExportedAccount<'_> {
     }
 
     fn element(&mut self, element: &Element) -> Result<(), ExportError> {
-        // The writer leaves the namespace of a client's stream out, which is another one here.
+        // The writer omits the namespace of a client's stream, which is a different one here.
         let mut wrapped = Writer::with_ns("x", PIE);
         wrapped.element(element);
         let bytes = wrapped.finish().into_bytes();
@@ -369,9 +367,9 @@ fn open(name: &str, attrs: &[(&str, &str)]) -> Vec<u8> {
     format!("{}>\n", tag.trim_end_matches('>').trim_end_matches('/')).into_bytes()
 }
 
-/// Accounts that are asked for at a time.
+/// The number of accounts that are read at a time.
 const PAGE: usize = 1000;
-/// Messages of an archive that are asked for at a time.
+/// The number of messages of an archive that are read at a time.
 const ARCHIVE_PAGE: usize = 500;
-/// Bytes of messages that are asked for at a time.
+/// The bytes of messages that are read at a time.
 const PAGE_BYTES: usize = 1 << 20;

@@ -1,15 +1,14 @@
-//! Databases of other servers, imported once: their content is read as a file of XEP-0227, so that
-//! it is imported like such a file.
+//! Databases of other servers, imported once: their content is presented as a file of XEP-0227, and
+//! imported like one.
 //!
 //! The text of that file is generated while it is read, an account or a page of an archive at a
-//! time: however large the database is, it takes no memory.
+//! time: so memory doesn't depend on the size of the database.
 //!
 //! # Layout
 //!
-//! `ejabberd` knows the tables of ejabberd and of MongooseIM, which have a common origin,
-//! `prosody` those of Prosody with its `json`. `credentials` has their forms of password keys.
-//! `accounts` is what each of them provides, `elements` the conversion, and `pages` the generated
-//! file.
+//! `ejabberd` reads the tables of ejabberd and of MongooseIM, which have a common origin, `prosody`
+//! those of Prosody with its `json`. `credentials` reads their forms of password keys. `accounts`
+//! is what each of them provides, `elements` the conversion, and `pages` the generated file.
 
 mod accounts;
 mod credentials;
@@ -31,7 +30,7 @@ use pages::Pages;
 /// The schemas of other servers' databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schema {
-    /// ejabberd's, the older one and that with `server_host`.
+    /// ejabberd's: the older one, and the one with `server_host`.
     Ejabberd,
     /// MongooseIM's.
     MongooseIm,
@@ -48,14 +47,13 @@ pub struct OtherDatabase {
     pub foreign: Foreign,
     /// Its schema.
     pub schema: Schema,
-    /// The domain to import; all of them if it is `None`. Where the database doesn't know domains,
-    /// it is for accounts of this one.
+    /// The domain to import; all of them if it is `None`. If the database has no domains, its
+    /// accounts are imported into this one.
     pub domain: Option<String>,
 }
 
 impl OtherDatabase {
-    /// Returns the text of the file that the database is read as; `whose` is set to the account
-    /// that it is about.
+    /// Returns the database as the text of a file; `whose` is set to the current account.
     pub(crate) fn into_pages(self, whose: Rc<InputWhose>) -> Result<Pages, ForeignFault> {
         let mut foreign = self.foreign;
         let mut accounts: Box<dyn ForeignAccounts> = match self.schema {

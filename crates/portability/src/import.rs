@@ -15,13 +15,12 @@ use super::parts::{documents, private};
 use super::progress::RunningImport;
 pub use super::progress::{ImportCounts, ImportError, ImportTerms, Importer};
 
-/// Imports a file that was opened, or a pipe. The path names it, and files that it includes lie
-/// besides that. An account that exists is left alone. The numbers tell how far it came, even where
-/// it ended early.
+/// Imports an open file, or a pipe. The path names it; included files are relative to that.
+/// Existing accounts aren't changed. The counts show how far it got, even if it ended early.
 ///
 /// # Errors
 ///
-/// It can't be read to its end, or the store failed; what was imported before stays.
+/// It can't be read to its end, or the store failed; imported data stays.
 pub fn from_reader(
     path: &Path,
     content: impl Read + 'static,
@@ -36,8 +35,7 @@ pub fn from_reader(
 ///
 /// # Errors
 ///
-/// The database can't be read, or isn't what it is said to be, or the store failed; what was
-/// imported before stays.
+/// The database can't be read, isn't of the named server, or the store failed; imported data stays.
 pub fn from_database(
     database: OtherDatabase,
     terms: ImportTerms,
@@ -117,7 +115,7 @@ impl RunningImport<'_> {
         Ok(())
     }
 
-    /// Reads a user, and makes or completes the account (§4.3).
+    /// Reads a user, and creates or completes the account (§4.3).
     fn user(&mut self, input: &mut Input, user: &Tag, domain: &str) -> Result<(), ImportError> {
         let name = user.attr("name").unwrap_or_default();
         let jid = match Jid::new(Some(name), domain, None) {
@@ -146,7 +144,7 @@ impl RunningImport<'_> {
         Ok(())
     }
 
-    /// Goes on with the root of a file that is included here (§5).
+    /// Continues with the root of an included file (§5).
     fn include(
         &mut self,
         input: &mut Input,

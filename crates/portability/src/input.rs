@@ -10,24 +10,24 @@ use rookery_base::hex;
 use rookery_xml::{Attr, Element, ns};
 use rxml::{Event, Options, Reader};
 
-/// A file that is open, or a database that is read as one.
+/// An open file, or a database that is read as one.
 pub struct Input {
     reader: Reader<CountedLines>,
     line: Rc<Cell<u64>>,
     /// Its name.
     path: PathBuf,
-    /// The account that a database gives, in place of lines.
+    /// The account that a database is being read for, in place of a line.
     whose: Option<Rc<InputWhose>>,
-    /// The number of files that include it, one in the other.
+    /// The depth of the file in nested includes.
     depth: usize,
 }
 
-/// The account that is read from a database.
+/// The account that is being read from a database.
 #[derive(Debug, Default)]
 pub struct InputWhose(RefCell<String>);
 
 impl InputWhose {
-    /// Begins with another account.
+    /// Sets the current account.
     pub fn set(&self, account: String) {
         *self.0.borrow_mut() = account;
     }
@@ -37,7 +37,7 @@ impl InputWhose {
 #[derive(Debug)]
 pub struct Tag {
     element: Element,
-    /// The line in which it stands.
+    /// Its line.
     pub line: u64,
 }
 
@@ -51,7 +51,7 @@ pub enum InputNext {
 }
 
 impl Tag {
-    /// Returns whether it is this element.
+    /// Returns whether it is the start of this element.
     pub fn is(&self, name: &str, ns: &str) -> bool {
         self.element.is(name, ns)
     }
@@ -68,7 +68,7 @@ impl Tag {
 }
 
 impl Input {
-    /// Reads what was opened already under this name.
+    /// Reads an open file with this name.
     pub fn of_opened(path: &Path, content: impl Read + 'static) -> Self {
         Self::of(path.to_owned(), Box::new(content), 0)
     }
@@ -84,7 +84,7 @@ impl Input {
         Self { reader: reader(lines), line, path, whose: None, depth }
     }
 
-    /// Reads a database as the file that it would be; `whose` tells which account it gives.
+    /// Reads a database as a file; `whose` has the current account.
     pub fn of_database(name: &str, pages: impl Read + 'static, whose: Rc<InputWhose>) -> Self {
         let line = Rc::new(Cell::new(1));
         let pages: Box<dyn Read> = Box::new(pages);
@@ -92,8 +92,7 @@ impl Input {
         Self { reader: reader(lines), line, path: name.into(), whose: Some(whose), depth: MAX_INCLUDES }
     }
 
-    /// Returns where something is, for a report: the file and the line, or the database and the
-    /// account.
+    /// Returns a position for a report: the file and the line, or the database and the account.
     pub fn place(&self, line: u64) -> String {
         let path = self.path.display();
         match self.whose.as_ref().map(|whose| whose.0.borrow()) {
@@ -106,7 +105,7 @@ impl Input {
     /// Returns the file that an element of XInclude names (§5): a relative URI, beside this file.
     ///
     /// # Errors
-    /// Why it isn't opened.
+    /// The reason why it isn't opened.
     pub fn included(&self, include: &Tag) -> Result<Self, String> {
         let href = include.attr("href").ok_or("an include without href")?;
         if include.attr("parse").is_some_and(|parse| parse != "xml") || include.attr("xpointer").is_some() {
@@ -138,7 +137,7 @@ impl Input {
     /// Returns the next piece, without text.
     ///
     /// # Errors
-    /// The text says what is wrong with the file, with its name and line.
+    /// The text names the mistake, with the file and the line.
     pub fn next(&mut self) -> Result<InputNext, String> {
         loop {
             match self.event()? {
@@ -158,7 +157,7 @@ impl Input {
     }
 
     /// Reads the whole of an element that has begun; `None` if it is larger than a server would
-    /// take, and has been passed over.
+    /// accept, and was skipped.
     ///
     /// # Errors
     /// As for [`Input::next`].
@@ -206,7 +205,7 @@ impl Input {
         }
     }
 
-    /// Passes over the rest of an element that has begun.
+    /// Skips the rest of an element that has begun.
     ///
     /// # Errors
     /// As for [`Input::next`].
@@ -271,7 +270,7 @@ fn reader(lines: CountedLines) -> Reader<CountedLines> {
     Reader::with_options(lines, Options { max_token_length: MAX_TOKEN, comments, ..Options::default() })
 }
 
-/// Returns the text of a part of a URI (RFC 3986 §2.1).
+/// Decodes a part of a URI (RFC 3986 §2.1).
 fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -288,13 +287,13 @@ fn unescape(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Bytes of an attribute or of a piece of text.
+/// The most bytes of an attribute or of a piece of text.
 const MAX_TOKEN: usize = 1 << 20;
-/// Bytes of one element, such as an avatar or a message.
+/// The most bytes of one element, such as an avatar or a message.
 const MAX_ELEMENT: usize = 16 << 20;
-/// Elements inside one another, as in stanzas.
+/// The deepest nesting of elements, as in stanzas.
 const MAX_DEPTH: usize = 30;
-/// Files that include one another.
+/// The deepest nesting of included files.
 const MAX_INCLUDES: usize = 4;
 
 #[cfg(test)]

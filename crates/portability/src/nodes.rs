@@ -4,8 +4,8 @@ use rookery_jid::Jid;
 use rookery_store::pubsub::{Item, NodeAffiliation, NodeRecord, NodeSubscription};
 use rookery_xml::{Element, Writer, ns};
 
-/// Returns the elements of a node: configuration, then affiliations and subscriptions where there
-/// are any besides the owner's.
+/// Returns the elements of a node: configuration, then affiliations and subscriptions if there are
+/// any besides the owner's.
 pub fn write_node(id: &str, node: &NodeRecord, owner: &Jid) -> Vec<Element> {
     let of_owner = |name: &str| Element::new(name, ns::PUBSUB_OWNER);
     let mut configure = of_owner("configure").with_attr("node", id);
@@ -28,7 +28,7 @@ pub fn write_node(id: &str, node: &NodeRecord, owner: &Jid) -> Vec<Element> {
     [configure].into_iter().chain(lists.into_iter().flatten()).collect()
 }
 
-/// Writes an item as XEP-0227 has it.
+/// Writes an item in the form of XEP-0227.
 pub fn write_item(item: &Item) -> Element {
     let element = Element::new("item", ns::PUBSUB).with_attr("id", &item.id);
     let element = element.with_attr("publisher", item.publisher.as_str());
@@ -38,8 +38,8 @@ pub fn write_item(item: &Item) -> Element {
     }
 }
 
-/// Returns the configuration of a `<configure/>`, as the store keeps it: the form as it is
-/// submitted. What it has that no node here has is ignored when it is read.
+/// Returns the configuration in a `<configure/>` in its stored form: the submitted form. Unknown
+/// fields are ignored when it is read.
 pub fn read_config(configure: &Element) -> Vec<u8> {
     match configure.child("x", ns::DATA_FORMS).cloned() {
         Some(mut form) => {
@@ -50,13 +50,13 @@ pub fn read_config(configure: &Element) -> Vec<u8> {
     }
 }
 
-/// Reads somebody's affiliation.
+/// Reads an affiliation.
 pub fn read_affiliation(element: &Element) -> Option<(Jid, NodeAffiliation)> {
     let jid = Jid::parse(element.attr("jid")?).ok()?.to_bare();
     Some((jid, NodeAffiliation::named(element.attr("affiliation")?)?))
 }
 
-/// Reads somebody's subscription, without its options, for which the standard has no place.
+/// Reads a subscription, without its options, for which the standard has no place.
 pub fn read_subscription(element: &Element) -> Option<(Jid, NodeSubscription)> {
     let pending = match element.attr("subscription")? {
         "subscribed" => false,
@@ -66,7 +66,7 @@ pub fn read_subscription(element: &Element) -> Option<(Jid, NodeSubscription)> {
     Some((Jid::parse(element.attr("jid")?).ok()?, NodeSubscription { pending, options: Vec::new() }))
 }
 
-/// Returns an item. `owner`: who has published it if it doesn't say.
+/// Returns an item. `owner` is its publisher if it names none.
 pub fn read_item(element: &Element, owner: &Jid, unix_ms: u64) -> Option<Item> {
     let id = element.attr("id").filter(|id| !id.is_empty())?.to_owned();
     let publisher = element.attr("publisher").and_then(|jid| Jid::parse(jid).ok()).map(|jid| jid.to_bare());

@@ -15,8 +15,8 @@ pub fn documents() -> Vec<DocumentSpec> {
     Registry::new(rookery_modules::table(&rookery_modules::Shared::default())).documents().to_vec()
 }
 
-/// Returns what the names of documents begin with that hold private elements (XEP-0049); behind it
-/// are the element's name and namespace.
+/// Returns the prefix of the names of documents with private elements (XEP-0049), which is followed
+/// by the element's name and namespace.
 pub fn private(documents: &[DocumentSpec]) -> Option<String> {
     documents.iter().find(|spec| spec.export == Exported::Private).map(|spec| spec.name.stored())
 }
@@ -30,7 +30,7 @@ pub fn name_of(hash: Hash) -> &'static str {
     MECHANISMS.iter().find(|(other, _)| *other == hash).map_or("", |(_, name)| name)
 }
 
-/// Returns the keys for one hash (§4.3).
+/// Writes the keys for one hash (§4.3).
 pub fn write_keys(keys: &Keys) -> Element {
     let child = |name: &str, text: &str| Element::new(name, SCRAM).with_text(text);
     Element::new("scram-credentials", SCRAM)
@@ -41,10 +41,10 @@ pub fn write_keys(keys: &Keys) -> Element {
         .with_child(child("stored-key", &STANDARD.encode(&keys.stored_key)))
 }
 
-/// Reads them.
+/// Reads the keys for one hash.
 ///
 /// # Errors
-/// Why they can't be used.
+/// The reason why they can't be used.
 pub fn read_keys(element: &Element) -> Result<Keys, String> {
     let mechanism = element.attr("mechanism").unwrap_or_default();
     let hash = MECHANISMS.iter().find(|(_, name)| *name == mechanism).map(|(hash, _)| *hash);
@@ -74,8 +74,8 @@ pub fn read_keys(element: &Element) -> Result<Keys, String> {
     }
 }
 
-/// Keys in the place of a password, as ejabberd wrote them before the standard had a place for
-/// keys: `scram:[hash,]stored,server,salt,count`.
+/// Returns the keys in place of a password, as ejabberd wrote them before the standard had an
+/// element for keys: `scram:[hash,]stored,server,salt,count`.
 pub fn keys_in_password(password: &str) -> Option<Keys> {
     let parts: Vec<_> = password.strip_prefix("scram:")?.split(',').collect();
     let (hash, parts) = match parts.as_slice() {
@@ -91,12 +91,11 @@ pub fn keys_in_password(password: &str) -> Option<Keys> {
     is_whole.then_some(Keys { hash, salt, iterations, stored_key, server_key })
 }
 
-/// Credentials from the keys that a file has. A hash that is missing gets none: a login by SCRAM
-/// with it fails, and the account needs a new password. The second value is true if there is such a
-/// hash.
+/// Returns credentials from the keys in a file. A missing hash gets unusable keys: SCRAM logins
+/// with it fail, and the account needs a new password. The second value is true if any is missing.
 ///
 /// # Errors
-/// No randomness.
+/// The system provides no random bytes.
 pub fn complete(keys: Vec<Keys>) -> Result<(Credentials, bool), String> {
     let none = |hash| Keys::none(hash, LEAST_ITERATIONS).map_err(|error| error.to_string());
     let mut credentials =
@@ -132,7 +131,7 @@ pub fn read_document(element: &Element) -> Option<(String, Vec<u8>)> {
 pub fn time(stamp: &str) -> Option<u64> {
     let stamp = stamp.trim();
     let legacy = || {
-        // 20020910T23:41:07
+        // The older form is 20020910T23:41:07.
         let (date, time) = stamp.split_once('T').filter(|(date, _)| date.len() == 8 && date.is_ascii())?;
         let (year, rest) = date.split_at_checked(4)?;
         let (month, day) = rest.split_at_checked(2)?;

@@ -9,15 +9,15 @@ use rookery_store::{StoreError, Stores};
 use super::SCRAM;
 use super::input::{Input, Tag};
 
-/// The side of an import that its caller gives: where accounts may go, and who hears how it goes.
+/// The caller's side of an import: the accepted domains, and the receiver of reports.
 pub trait Importer {
     /// Returns whether accounts of this domain, in its prepared form, are imported.
     fn serves(&self, domain: &str) -> bool;
 
-    /// Hears that an account is imported.
+    /// Takes the report that an account is imported.
     fn imported(&mut self, account: &Jid);
 
-    /// Hears of something that is left out, with file and line.
+    /// Takes the report of data that is left out, with file and line.
     fn left_out(&mut self, what: &str);
 }
 
@@ -26,54 +26,54 @@ pub trait Importer {
 pub struct ImportTerms {
     /// Iterations of PBKDF2 for passwords that are in the file.
     pub scram_iterations: u32,
-    /// The time of what has none in the file, milliseconds since 1970.
+    /// The time of data that has none in the file, in milliseconds since 1970.
     pub unix_ms: u64,
 }
 
 /// The numbers of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ImportCounts {
-    /// Accounts that were made.
+    /// Accounts that were created.
     pub accounts: u64,
-    /// Things that were left out.
+    /// Items that were left out.
     pub left_out: u64,
 }
 
-/// An import on its way.
+/// An import in progress.
 pub(crate) struct RunningImport<'a> {
     pub stores: &'a Stores,
     pub terms: ImportTerms,
     pub documents: Vec<DocumentSpec>,
-    /// The beginning of the names of documents that hold private elements.
+    /// The prefix of the names of documents with private elements.
     pub private: String,
     pub importer: &'a mut dyn Importer,
     pub counts: ImportCounts,
 }
 
 impl RunningImport<'_> {
-    /// Returns the name of the document that this element is in the file.
+    /// Returns the name of the document that an element of the file becomes.
     pub fn document_of(&self, tag: &Tag) -> Option<String> {
         let is_it = |spec: &&DocumentSpec| matches!(spec.export, Exported::Element { name, ns } if tag.is(name, ns));
         self.documents.iter().find(is_it).map(|spec| spec.name.stored())
     }
 
-    /// Says that something is left out.
+    /// Reports data that is left out.
     pub fn leave_out(&mut self, input: &Input, line: u64, what: &str) {
         self.counts.left_out += 1;
         self.importer.left_out(&format!("{}: {what}", input.place(line)));
     }
 
-    /// Leaves out what nobody here knows.
+    /// Leaves out an unknown element.
     pub fn unknown(&mut self, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         self.leave_out(input, tag.line, &format!("{} is unknown here", tag.name()));
         Ok(input.skip()?)
     }
 }
 
-/// The reason why an import ended before its time.
+/// The reason why an import ended early.
 #[derive(Debug)]
 pub enum ImportError {
-    /// The file is broken: where, and how.
+    /// The file is broken; with the position and the fault.
     File(String),
     /// The store failed.
     Store(StoreError),

@@ -6,17 +6,17 @@ use rookery_xml::Element;
 
 /// The accounts in a schema of another server.
 pub trait ForeignAccounts {
-    /// Returns the domains that have accounts; `None` if the database doesn't know domains.
+    /// Returns the domains with accounts; `None` if the database has no domains.
     fn domains(&mut self) -> Result<Option<Vec<String>>, ForeignFault>;
 
-    /// Returns names of accounts behind another one, in order: none if there are no more.
+    /// Returns names of accounts after another one, in order: none if there are no more.
     fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, ForeignFault>;
 
     /// Returns an account without its archive: the password, if it is known, and the parts.
     fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), ForeignFault>;
 
-    /// Returns the messages of an archive behind a place, with the place to go on behind: none if
-    /// there are no more.
+    /// Returns the messages of an archive after a position, with the next position: none if there
+    /// are no more.
     fn archive(
         &mut self,
         domain: &str,
@@ -35,8 +35,8 @@ impl From<StoreError> for ForeignFault {
     }
 }
 
-/// Makes sure that a database is one of the server that it is said to be of. Returns the columns of
-/// the table.
+/// Checks that a database belongs to the server that the operator named. Returns the columns of the
+/// table.
 pub fn has_table(foreign: &mut Foreign, table: &str, server: &str) -> Result<Vec<String>, ForeignFault> {
     let columns = foreign.columns(table)?;
     match columns.is_empty() {
@@ -45,7 +45,7 @@ pub fn has_table(foreign: &mut Foreign, table: &str, server: &str) -> Result<Vec
     }
 }
 
-/// Accounts that are asked for at a time.
+/// The number of accounts that are read at a time.
 pub const NAMES: usize = 1000;
-/// Messages of an archive that are asked for at a time.
+/// The number of messages of an archive that are read at a time.
 pub const MESSAGES: usize = 500;

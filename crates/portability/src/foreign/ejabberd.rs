@@ -14,20 +14,20 @@ use super::credentials::{CredentialTexts, mongoose};
 use super::elements::{archived, configure, damaged, element, item, nodes, request, roster_item, text};
 use crate::{OURS, PIE};
 
-/// The tables of one of the two.
+/// The tables of one of the two servers.
 pub(super) struct Tables {
     foreign: Foreign,
     is_mongoose: bool,
     /// The column of the domain in most tables, if they have one.
     domain: Option<&'static str>,
-    /// The users table says of what kind each row's keys are.
+    /// True if the users table has a column for the kind of a row's keys.
     is_typed: bool,
-    /// The tables that there are of those that not all servers have.
+    /// The optional tables, with whether they exist.
     has: BTreeMap<&'static str, bool>,
 }
 
 impl Tables {
-    /// Looks which tables there are.
+    /// Finds out which tables exist.
     pub fn of(mut foreign: Foreign, is_mongoose: bool) -> Result<Self, ForeignFault> {
         let server = if is_mongoose { "MongooseIM" } else { "ejabberd" };
         let columns = has_table(&mut foreign, "users", server)?;
@@ -45,7 +45,7 @@ impl Tables {
         Ok(Self { foreign, is_mongoose, domain, is_typed, has })
     }
 
-    /// Reads rows of an account, if there is such a table.
+    /// Reads rows of an account, if the table exists.
     fn rows(
         &mut self,
         (table, name, domain): (&'static str, &str, &str),
@@ -56,7 +56,7 @@ impl Tables {
             return Ok(Vec::new());
         }
         let mut equal = vec![("username", ForeignKey::Text(name))];
-        // MongooseIM's cards and waiting messages have had the domain from the beginning.
+        // MongooseIM's tables of vCards and offline messages always had the domain.
         let of_domain = match (self.is_mongoose, table) {
             (true, "vcard" | "offline_message") => Some("server"),
             _ => self.domain,
@@ -123,7 +123,7 @@ impl Tables {
             if matches!(ask, "I" | "B") {
                 requests.push(request(jid, &format!("{name}@{domain}"), message));
             }
-            // Somebody who has only asked is no contact yet.
+            // A user who has only sent a request is no contact yet.
             if subscription == "N" && ask == "I" {
                 continue;
             }
@@ -193,7 +193,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Reads personal nodes (XEP-0163), which ejabberd keeps in tables of their own.
+    /// Reads personal nodes (XEP-0163), which ejabberd has in separate tables.
     fn nodes(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
         if self.is_mongoose || self.has.get("pubsub_node") == Some(&false) {
             return Ok(());
@@ -224,7 +224,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Returns the number under which MongooseIM keeps an archive.
+    /// Returns the number of an account's archive in MongooseIM.
     fn archive_of(&mut self, name: &str, domain: &str) -> Result<Option<i64>, ForeignFault> {
         let equal = [("server", ForeignKey::Text(domain)), ("user_name", ForeignKey::Text(name))];
         let rows = self.foreign.rows(&WantedRows::of("mam_server_user", &["id"], &equal))?;
@@ -306,8 +306,8 @@ impl ForeignAccounts for Tables {
         let mut rows = self.foreign.rows(&wanted.behind("timestamp", after.map(ForeignKey::Number), MESSAGES))?;
         let is_full = rows.len() == MESSAGES;
         let newest = rows.last().map(|row| text(row, 0).to_owned());
-        // Messages of the same microsecond may go on behind the page: they come with the next one,
-        // unless all are of it.
+        // Messages of the same microsecond may continue after the page: they come with the next
+        // one, unless the whole page has that time.
         if let Some(newest) = newest.filter(|newest| is_full && rows.iter().any(|row| text(row, 0) != newest)) {
             rows.retain(|row| text(row, 0) != newest);
         }
@@ -354,7 +354,7 @@ const PRIVACY: [&str; 9] = [
     "match_presence_out",
 ];
 
-/// The tables that a server without the module hasn't got.
+/// The tables that a server without the module lacks.
 const OPTIONAL: [&str; 11] = [
     "rosterusers",
     "rostergroups",

@@ -1,17 +1,17 @@
-//! Rows of a database, turned into elements of the file (XEP-0227).
+//! Converts rows of a database into elements of the file (XEP-0227).
 
 use rookery_store::sql::foreign::TextRow;
 use rookery_xml::{Element, ns};
 
 use crate::OURS;
 
-/// Makes an element that stands for something that can't be imported; the import reports it where
-/// it comes to it.
+/// Makes a placeholder for something that can't be imported; the import reports it when it gets
+/// there.
 pub fn damaged(what: impl Into<String>) -> Element {
     Element::new("damaged", OURS).with_attr("what", what)
 }
 
-/// Reads an element that is kept as text. One that can't be read is told.
+/// Reads an element that is stored as text; for an unreadable one, returns a placeholder.
 pub fn element(text: &str, what: &str) -> Element {
     match Element::parse(text.trim().as_bytes()) {
         Ok(element) => element,
@@ -37,7 +37,7 @@ pub fn roster_item(jid: &str, name: &str, subscription: &str, asks: bool, groups
     groups.into_iter().fold(item, |item, group| item.with_child(Element::new("group", ns::ROSTER).with_text(group)))
 }
 
-/// Makes a request that waits for an answer.
+/// Makes a pending subscription request.
 pub fn request(from: &str, to: &str, status: &str) -> Element {
     let presence = Element::new("presence", ns::CLIENT).with_attr("from", from).with_attr("to", to);
     let presence = presence.with_attr("type", "subscribe");
@@ -56,7 +56,7 @@ pub fn nodes(configurations: Vec<Element>, items: Vec<Element>) -> Vec<Element> 
     vec![owner, items.into_iter().fold(Element::new("pubsub", ns::PUBSUB), Element::with_child)]
 }
 
-/// Makes the configuration of a node from those options that are the same everywhere.
+/// Makes the configuration of a node from the options that all servers have in common.
 pub fn configure(node: &str, options: &[(String, String)]) -> Element {
     let field = |name: &str, value: &str| {
         Element::new("field", ns::DATA_FORMS)

@@ -1,9 +1,9 @@
-//! The values that Prosody stores: texts, numbers and Lua tables, these as JSON.
+//! The values that Prosody stores: texts, numbers and Lua tables, the last as JSON.
 
 use rookery_xml::Element;
 use serde_json::{Map, Value};
 
-/// Reads a value of a column, by the type that stands beside it.
+/// Reads a value of a column, by the type beside it.
 pub(super) fn value(kind: &str, text: &str) -> Option<Value> {
     match kind {
         "string" => Some(Value::String(text.to_owned())),
@@ -13,8 +13,8 @@ pub(super) fn value(kind: &str, text: &str) -> Option<Value> {
     }
 }
 
-/// Puts the rows of a store together to the table that they were. The row without a key has what
-/// has no texts as keys.
+/// Combines the rows of a store into the original table. The row without a key has the entries
+/// whose keys aren't texts.
 pub(super) fn table(rows: impl Iterator<Item = (String, Value)>) -> Map<String, Value> {
     let mut table = Map::new();
     for (key, value) in rows {
@@ -28,15 +28,15 @@ pub(super) fn table(rows: impl Iterator<Item = (String, Value)>) -> Map<String, 
     table
 }
 
-/// Returns what a table has under the key `false`, which JSON can't write: Prosody's notes about a
-/// whole store.
+/// Returns the value under the key `false`, which JSON can't express: Prosody's metadata of a
+/// store.
 pub(super) fn notes(table: &Map<String, Value>) -> Option<&Map<String, Value>> {
     let pairs = table.get(PAIRS)?.as_array()?;
     pairs.chunks(2).find(|pair| pair.first() == Some(&Value::Bool(false)))?.get(1)?.as_object()
 }
 
-/// Reads an element that was taken apart to a table: its name, its attributes, and its children in
-/// a list. A child without a namespace of its own has that of its parent.
+/// Reads an element from a table with its name, its attributes, and its children in a list. A child
+/// without a namespace of its own has that of its parent.
 pub(super) fn stanza(table: &Map<String, Value>, parent: &str, depth: usize) -> Option<Element> {
     if depth > DEPTH {
         return None;
@@ -47,7 +47,7 @@ pub(super) fn stanza(table: &Map<String, Value>, parent: &str, depth: usize) -> 
     let ns = attrs.get("xmlns").and_then(Value::as_str).unwrap_or(parent);
     let mut element = Element::new(name, ns);
     for (name, value) in attrs {
-        // Attributes of other namespaces have a character in their names that XML has not.
+        // Attributes of other namespaces have a character in their names that XML doesn't allow.
         let is_plain =
             name != "xmlns" && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
         if let Some(value) = value.as_str().filter(|_| is_plain) {
@@ -66,9 +66,9 @@ pub(super) fn stanza(table: &Map<String, Value>, parent: &str, depth: usize) -> 
 
 /// The part of a table that is a list.
 const LIST: &str = "__array";
-/// The part of a table whose keys are no texts.
+/// The part of a table whose keys aren't texts.
 const PAIRS: &str = "__hash";
-/// Elements inside one another.
+/// The deepest nesting of elements.
 const DEPTH: usize = 30;
 
 #[cfg(test)]

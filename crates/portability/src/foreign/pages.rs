@@ -16,10 +16,10 @@ pub(crate) struct Pages {
     domains: VecDeque<String>,
     /// The domain that is being read.
     domain: Option<String>,
-    /// Names of its accounts that were asked for, and the last one of those before.
+    /// Names of its accounts that are still to be read, and the last one of the previous page.
     names: VecDeque<String>,
     last: Option<String>,
-    /// The account whose archive is being read, and how far.
+    /// The account whose archive is being read, and the position.
     archive: Option<(String, Option<i64>)>,
     state: PageState,
     page: Vec<u8>,
@@ -50,7 +50,7 @@ impl Pages {
         }
     }
 
-    /// Makes the next page; an empty one is the end.
+    /// Generates the next page; an empty one is the end.
     fn turn(&mut self) -> Result<(), ForeignFault> {
         self.page.clear();
         self.at = 0;
@@ -121,8 +121,8 @@ impl Pages {
 }
 
 impl Read for Pages {
-    /// Gives bytes of one page at a time: the next one is made when all of it was read, so that
-    /// reports name the right account.
+    /// Returns bytes of one page at a time: the next page is generated when all of it was read, so
+    /// that reports name the right account.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.page.len() && self.state != PageState::End {
             self.turn().map_err(|ForeignFault(what)| io::Error::other(what))?;
@@ -144,7 +144,7 @@ fn open(name: &str, attr: &str, value: &str) -> Vec<u8> {
 /// Writes the start tag of an element without children.
 fn start(element: &Element) -> Vec<u8> {
     let mut text = inner(element);
-    // `<user …/>`
+    // An element such as `<user …/>`.
     if text.ends_with(b"/>\n") {
         text.truncate(text.len() - 3);
         text.extend_from_slice(b">\n");
@@ -154,7 +154,7 @@ fn start(element: &Element) -> Vec<u8> {
 
 /// Writes an element within the file.
 fn inner(element: &Element) -> Vec<u8> {
-    // The writer leaves the namespace of a client's stream out, which is another one here.
+    // The writer omits the namespace of a client's stream, which is a different one here.
     let mut wrapped = Writer::with_ns("x", PIE);
     wrapped.element(element);
     let bytes = wrapped.finish().into_bytes();

@@ -1,5 +1,5 @@
 //! The tables of Prosody's `mod_storage_sql`: `prosody` has key-value stores, `prosodyarchive`
-//! growing ones.
+//! append-only ones.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ impl ProsodyTables {
         Ok(stores.into_iter().map(|(store, rows)| (store, table(rows.into_iter()))).collect())
     }
 
-    /// Returns entries of a growing store behind a place: their keys, seconds since 1970 and
+    /// Returns entries of an append-only store after a position: their keys, seconds since 1970 and
     /// elements.
     fn entries(
         &mut self,
@@ -122,7 +122,7 @@ impl ProsodyTables {
     }
 }
 
-/// An entry of a store that grows.
+/// An entry of an append-only store.
 struct ProsodyEntry {
     key: String,
     unix_ms: u64,
@@ -172,7 +172,7 @@ impl ForeignAccounts for ProsodyTables {
     }
 }
 
-/// Reads the password, or adds the keys. Which hash they are for is told by their length.
+/// Reads the password, or adds the keys, whose length shows their hash.
 fn credentials(account: &Map<String, Value>, parts: &mut Vec<Element>) -> Option<String> {
     let text = |name: &str| account.get(name).and_then(Value::as_str).unwrap_or_default();
     let (stored, server) = (text("stored_key"), text("server_key"));
@@ -220,7 +220,7 @@ fn private(stored: &Map<String, Value>, parts: &mut Vec<Element>) {
     parts.push(query);
 }
 
-/// Makes the list that says who is blocked.
+/// Makes the list of blocked contacts.
 fn blocked(stored: &Map<String, Value>, parts: &mut Vec<Element>) {
     let jids = stored.keys().filter(|jid| !jid.starts_with("__"));
     let items = jids.zip(1..).map(|(jid, order)| {
