@@ -9,19 +9,19 @@ use serde_json::Value;
 pub struct Believed {
     /// The issuer, as it names itself.
     pub issuer: String,
-    /// Those for whom a token may be made; one of them has to be named in it.
+    /// The accepted audiences; a token has to name one of them.
     pub audience: Vec<String>,
-    /// The claim that has the name of the user.
+    /// The claim with the user's name.
     pub claim: String,
-    /// The domain that a name with an `@` has to be of.
+    /// The domain to which a name with an `@` has to belong.
     pub domain: String,
 }
 
 impl Believed {
-    /// Returns the claims of a token that one of these keys has signed.
+    /// Returns the claims of a token that is signed with one of these keys.
     ///
     /// # Errors
-    /// The reason why it isn't believed, in words for the log.
+    /// The reason why it isn't believed, as a text for the log.
     pub fn claims(&self, keys: &TokenKeys, token: &ShownToken<'_>) -> Result<Claims, String> {
         keys.claims(token, TokenTerms { issuer: &self.issuer, audience: Some(&self.audience) })
     }
@@ -29,7 +29,7 @@ impl Believed {
     /// Returns the user whom claims name.
     ///
     /// # Errors
-    /// The reason why it is nobody of the domain, in words for the log.
+    /// The reason why it is no user of the domain, as a text for the log.
     pub fn user(&self, claims: &Claims) -> Result<String, String> {
         let claim = &self.claim;
         let Some(named) = claims.get(claim).and_then(Value::as_str).filter(|named| !named.is_empty()) else {
@@ -48,7 +48,7 @@ impl Believed {
     }
 }
 
-/// The claim with an address that anybody can give until it is verified (OpenID Connect Core §5.1).
+/// The claim with an address, which proves nothing until it is verified (OpenID Connect Core §5.1).
 const EMAIL: &str = "email";
 
 #[cfg(test)]

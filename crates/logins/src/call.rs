@@ -17,14 +17,14 @@ use serde_json::json;
 use crate::desk::Away;
 use crate::web::{Web, WebAddress};
 
-/// An address that knows passwords.
+/// A service that checks passwords.
 pub struct PasswordCall {
     address: WebAddress,
     web: Web,
 }
 
 impl PasswordCall {
-    /// Returns what asks an address.
+    /// Returns the service at an address.
     pub fn new(address: WebAddress, web: Web) -> Self {
         Self { address, web }
     }
@@ -32,7 +32,7 @@ impl PasswordCall {
     /// Asks whether a password is that of an account.
     ///
     /// # Errors
-    /// The address can't tell.
+    /// The service can't tell.
     pub async fn judge(&self, account: &Jid, password: &str) -> Result<Judgement, Away> {
         let user = account.local().unwrap_or_default();
         let question = json!({ "user": user, "domain": account.domain(), "password": password });
@@ -44,17 +44,17 @@ impl PasswordCall {
         }
     }
 
-    /// Asks whether anybody is there, with a name that nobody has.
+    /// Checks whether the service answers, with a name that no account has.
     ///
     /// # Errors
-    /// The reason why there is no good answer, in words.
+    /// The reason why there is no valid answer, as a text.
     pub async fn probe(&self, domain: &str) -> Result<(), String> {
         let question = json!({ "user": "", "domain": domain, "password": "" });
         let answer = self.web.post(&self.address, question.to_string()).await?;
         match answer.status {
             StatusCode::OK => Err(format!("{}: it accepts an empty name and password", self.address)),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Ok(()),
-            // It may well find fault with the question.
+            // The service may refuse the question.
             status if status.is_client_error() && status != StatusCode::NOT_FOUND => Ok(()),
             status => Err(format!("{}: the status {status}", self.address)),
         }

@@ -1,6 +1,6 @@
 //! Asks a source: a thread, and the bounds on waiting questions.
 //!
-//! A question has a deadline that counts from when it is asked, including its wait for a turn.
+//! A question has a deadline from the time when it is asked, including its wait for a turn.
 //! When several questions in a row had no answer, the source is considered unreachable: most
 //! questions are refused at once then, and one every few seconds is still asked, to see whether
 //! the source is back.
@@ -19,44 +19,44 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-/// The operator's decisions about how a source is asked.
+/// The operator's settings for asking a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeskTerms {
     /// The time that an answer may take.
     pub patience: Duration,
-    /// Questions that it works on at a time.
+    /// The most questions that it handles at a time.
     pub at_once: usize,
 }
 
-/// The reason why a source has no answer, in words for the log.
+/// The reason why a source has no answer, as a text for the log.
 pub type Away = String;
 
-/// A thread on which a source is asked. It ends with this.
+/// A thread on which a source is asked. It ends when this is dropped.
 pub struct LoginDesk {
     handle: Handle,
     turns: Arc<Semaphore>,
     patience: Duration,
     state: Arc<Mutex<DeskState>>,
     name: Arc<str>,
-    /// True if a source that is away is asked all the same.
+    /// True if an unreachable source is asked all the same.
     asks_always: bool,
-    /// Lets the thread end when it is dropped.
+    /// Ends the thread when it is dropped.
     _ends: oneshot::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct DeskState {
-    /// Questions without an answer.
+    /// The number of unanswered questions.
     waiting: usize,
-    /// Questions in a row that had none.
+    /// The number of questions in a row that had no answer.
     failed: u32,
-    /// The time from which one is asked again, while the source is away.
+    /// The time of the next question to an unreachable source.
     again: Option<Instant>,
-    /// The questions since the start, and the answers.
+    /// The counts of questions and answers since the start.
     seen: SourceSeen,
 }
 
-/// The answer to a question about a proof: a place in [`SourceSeen::ANSWERS`].
+/// The answer to a question about a proof: an index into [`SourceSeen::ANSWERS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DeskAnswer {
     Yes,
@@ -70,12 +70,12 @@ impl LoginDesk {
     /// Starts the thread. `name` is that of the source, for the log.
     ///
     /// # Errors
-    /// The system gives no thread or descriptor.
+    /// The system provides no thread or descriptor.
     pub fn start(name: &str, terms: &DeskTerms) -> std::io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (ends, ended) = oneshot::channel::<()>();
-        // It ends when the sender is dropped, and so does what is still under way.
+        // The thread ends when the sender is dropped, and unfinished questions with it.
         let serve = move || drop(runtime.block_on(ended));
         std::thread::Builder::new().name("logins".into()).spawn(serve)?;
         Ok(Self {
@@ -89,18 +89,18 @@ impl LoginDesk {
         })
     }
 
-    /// Returns the same for a source that knows most answers by itself, so that it is asked also
-    /// when some had none.
+    /// Returns the same for a source that knows most answers by itself, so that it is asked even
+    /// after unanswered questions.
     pub fn always(self) -> Self {
         Self { asks_always: true, ..self }
     }
 
-    /// Runs something else on the same thread, until the desk ends.
+    /// Runs other work on the same thread, until the desk ends.
     pub fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(work);
     }
 
-    /// Asks a question, unless too many wait or the source is away.
+    /// Asks a question, unless too many wait or the source is unreachable.
     pub fn ask(&self, question: impl Future<Output = Result<Judgement, Away>> + Send + 'static) -> Judging {
         let answer = self.ask_and_count(question, |judgement| match judgement {
             Judgement::Good { .. } => DeskAnswer::Yes,
@@ -110,7 +110,7 @@ impl LoginDesk {
         Box::pin(async { answer.await.unwrap_or(Judgement::Away) })
     }
 
-    /// Does the same with any question; there is no answer if the source is away.
+    /// Does the same with any question; there is no answer if the source is unreachable.
     pub fn ask_for<T: Send + 'static>(
         &self,
         question: impl Future<Output = Result<T, Away>> + Send + 'static,
@@ -118,13 +118,13 @@ impl LoginDesk {
         self.ask_and_count(question, |_| DeskAnswer::Yes)
     }
 
-    /// Returns what was asked since the start, under the name of a key of the configuration.
+    /// Returns the counts since the start, under the name of a key of the configuration.
     pub fn seen(&self, name: &'static str) -> SourceSeen {
         let state = lock(&self.state);
         SourceSeen { name, waiting: state.waiting, is_away: state.again.is_some(), ..state.seen.clone() }
     }
 
-    /// Counts a yes of a short time ago that is good for another question.
+    /// Counts a recent yes that was used for another question.
     pub fn remembered(&self) {
         lock(&self.state).count(DeskAnswer::Remembered);
     }
@@ -143,7 +143,7 @@ impl LoginDesk {
         let name = self.name.clone();
         self.handle.spawn(async move {
             let in_turn = async {
-                // Nobody closes it.
+                // The semaphore is never closed.
                 let _turn = turns.acquire().await.map_err(|closed| closed.to_string())?;
                 question.await
             };
@@ -164,7 +164,7 @@ impl fmt::Debug for LoginDesk {
 }
 
 impl DeskState {
-    /// Takes a question, if there is room and the source is there as far as is known.
+    /// Accepts a question, if there is room and the source seems reachable.
     fn takes_one(&mut self, now: Instant, asks_always: bool) -> bool {
         let is_away = self.again.is_some_and(|again| now < again);
         if self.waiting >= MOST_WAITING || is_away && !asks_always {
@@ -172,7 +172,7 @@ impl DeskState {
             return false;
         }
         if self.again.is_some() {
-            // This one sees whether it is back; others wait for what it finds.
+            // This question finds out whether the source is back; others wait for its result.
             self.again = Some(now + PAUSE);
         }
         self.waiting += 1;
@@ -186,11 +186,11 @@ impl DeskState {
     }
 }
 
-/// The place of a question among those that wait, until it is dropped.
+/// The place of a waiting question, until it is dropped.
 struct QuestionPlace(Arc<Mutex<DeskState>>);
 
 impl QuestionPlace {
-    /// Notes how the source has answered, or why it hasn't, and makes room.
+    /// Notes the source's answer, or the reason for none, and makes room.
     fn settle(self, name: &str, why: Option<&Away>, answer: DeskAnswer, lasted: Duration) {
         let mut state = lock(&self.0);
         state.count(answer);
@@ -223,11 +223,11 @@ impl Drop for QuestionPlace {
     }
 }
 
-/// Questions that may wait for a source.
+/// The most questions that may wait for a source.
 const MOST_WAITING: usize = 1000;
-/// Questions in a row without an answer after which a source is taken to be away.
+/// The number of unanswered questions in a row after which a source counts as unreachable.
 const PATIENT: u32 = 5;
-/// The time between two questions to a source that is away.
+/// The time between two questions to an unreachable source.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The bounds of questions to sources, for the page of limits.

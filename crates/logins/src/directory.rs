@@ -1,9 +1,9 @@
-//! A directory (LDAP, RFC 4511) that checks passwords: a user who can bind with theirs is who they
-//! claim to be.
+//! A directory (LDAP, RFC 4511) that checks passwords: a user who can bind with a password is
+//! authenticated.
 //!
-//! A user's entry has a name that follows from the user's, or it is searched, with an account of
-//! ours where the directory shows nothing to strangers. Each login has a connection of its own,
-//! since a bind changes whose it is.
+//! The name of a user's entry follows from the user's name, or the entry is searched for, with an
+//! account of ours if the directory shows nothing to strangers. Each login has a connection of its
+//! own, since a bind changes the identity of the connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct LdapDirectory {
     tls: Arc<ClientConfig>,
 }
 
-/// The entry that we have in a directory ourselves, where strangers may not search.
+/// Our own entry in a directory that strangers may not search.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnEntry {
     /// Its name.
@@ -45,12 +45,12 @@ pub struct DirectoryAddress {
     starts_tls: bool,
 }
 
-/// The way to a user's entry. `%u` stands for the user's name.
+/// The rule for finding a user's entry. `%u` stands for the user's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryLookup {
     /// It has this name, such as `uid=%u,ou=people,dc=example,dc=org`.
     Named(String),
-    /// It is searched.
+    /// It is searched for.
     Searched {
         /// The entry below which to search.
         base: String,
@@ -60,7 +60,7 @@ pub enum EntryLookup {
 }
 
 impl DirectoryAddress {
-    /// Reads an address; `None` if it is none.
+    /// Reads an address; `None` if it is invalid.
     pub fn read(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once("://")?;
         let authority = rest.strip_suffix('/').unwrap_or(rest);
@@ -80,7 +80,7 @@ impl DirectoryAddress {
         is_one.then(|| Self { url: text.to_owned(), is_here, starts_tls })
     }
 
-    /// Returns the same with StartTLS or without; without it only on this machine.
+    /// Returns the same with or without StartTLS; only an address on this machine can be without.
     pub fn with_start_tls(self, starts_tls: bool) -> Self {
         let is_clear = self.url.starts_with("ldap://");
         Self { starts_tls: is_clear && (starts_tls || !self.is_here), ..self }
@@ -114,20 +114,21 @@ impl LdapDirectory {
         };
         let Some(named) = named else { return Ok(bad()) };
         let bound = ldap.simple_bind(&named, password).await.map_err(|error| self.failed(&error))?;
-        // It is only a farewell.
+        // The farewell may fail.
         drop(ldap.unbind().await);
         match bound.rc {
             SUCCESS => Ok(Judgement::Good { username: None, until_s: None }),
-            // RFC 4511 appendix A: the entry isn't there, has no password, or this isn't it.
+            // RFC 4511 appendix A: the entry doesn't exist, has no password, or the password is
+            // wrong.
             NO_SUCH_OBJECT | INAPPROPRIATE | INVALID_CREDENTIALS => Ok(bad()),
             _ => Err(self.failed(&bound)),
         }
     }
 
-    /// Asks whether the directory can be reached, and our own entry be used.
+    /// Checks whether the directory can be reached, and our own entry used.
     ///
     /// # Errors
-    /// The reason why not, in words.
+    /// The reason why not, as a text.
     pub async fn probe(&self) -> Result<(), String> {
         let mut ldap = self.connect().await?;
         match &self.entry {
@@ -143,12 +144,12 @@ impl LdapDirectory {
         let settings = settings.set_conn_timeout(LONGEST_CONNECTING);
         let opened = LdapConnAsync::with_settings(settings, &self.place.url).await;
         let (connection, ldap) = opened.map_err(|error| self.failed(&error))?;
-        // It ends with the last handle; what breaks it, they are told.
+        // The task ends with the last handle; the handles see its error.
         tokio::spawn(async move { drop(connection.drive().await) });
         Ok(ldap)
     }
 
-    /// Binds as ourselves, where a search needs that.
+    /// Binds as ourselves, if a search needs that.
     pub(crate) async fn bind(&self, ldap: &mut Ldap) -> Result<(), Away> {
         let Some(OwnEntry { dn, password }) = &self.own else { return Ok(()) };
         let bound = ldap.simple_bind(dn, password).await.map_err(|error| self.failed(&error))?;
@@ -162,9 +163,9 @@ impl LdapDirectory {
     async fn find(&self, ldap: &mut Ldap, base: &str, filter: &str, user: &str) -> Result<Option<String>, Away> {
         self.bind(ldap).await?;
         let filter = filter.replace(USER, &ldap_escape(user));
-        // Two are one too many, and more would tell nothing else.
+        // Two entries are one too many; more wouldn't matter.
         ldap.with_search_options(SearchOptions::new().sizelimit(2));
-        // RFC 4511 §4.5.1.8: no attributes are wanted.
+        // RFC 4511 §4.5.1.8: no attributes are requested.
         let found = ldap.search(base, Scope::Subtree, &filter, vec!["1.1"]).await;
         let (entries, outcome) = found.map(|found| (found.0, found.1)).map_err(|error| self.failed(&error))?;
         match outcome.rc {
@@ -183,8 +184,8 @@ impl LdapDirectory {
         }
     }
 
-    /// Returns why a search has no result, in words for the log: with what can be done about a
-    /// limit of the directory's own.
+    /// Returns why a search has no result, as a text for the log, with the remedy for a limit of
+    /// the directory.
     pub(crate) fn refused(&self, outcome: &LdapResult) -> Away {
         match outcome.rc {
             SIZE_LIMIT | ADMIN_LIMIT => format!(
@@ -213,7 +214,7 @@ impl fmt::Debug for LdapDirectory {
 }
 
 impl fmt::Debug for OwnEntry {
-    /// Shows no password.
+    /// Hides the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OwnEntry").field("dn", &self.dn).finish_non_exhaustive()
     }
@@ -221,7 +222,7 @@ impl fmt::Debug for OwnEntry {
 
 /// The part of a name or a filter that stands for the user.
 pub const USER: &str = "%u";
-/// A user that nobody has.
+/// The name of a user that doesn't exist.
 const NOBODY: &str = "rookery-check";
 /// The longest that a connection may take to open; a question may have less time.
 const LONGEST_CONNECTING: Duration = Duration::from_secs(30);

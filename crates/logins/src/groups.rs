@@ -16,12 +16,12 @@ use tracing::{info, warn};
 use crate::desk::Away;
 use crate::directory::LdapDirectory;
 
-/// The groups that are wanted.
+/// The selection of groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedGroups {
-    /// The domain whose accounts their members are.
+    /// The domain of their members' accounts.
     pub domain: String,
-    /// The entry below which they are.
+    /// The entry below which the groups are.
     pub base: String,
     /// The filter for them, such as `(objectClass=groupOfNames)`.
     pub filter: String,
@@ -29,13 +29,13 @@ pub struct WantedGroups {
     pub name: String,
     /// The attribute with its members: names of entries, or of users.
     pub members: String,
-    /// The attribute of a member's entry that has the name of the user.
+    /// The attribute of a member's entry with the user's name.
     pub user: String,
     /// The time between two readings.
     pub every: Duration,
 }
 
-/// The groups that were read last; `None` before the first time.
+/// The groups that were read last; `None` before the first reading.
 #[derive(Debug, Clone, Default)]
 pub struct KnownGroups(Arc<Mutex<Option<Arc<Vec<Group>>>>>);
 
@@ -45,7 +45,7 @@ impl KnownGroups {
         lock(&self.0).clone()
     }
 
-    /// Reads the groups again and again, until nobody wants that any more.
+    /// Reads the groups again and again, as long as they are needed.
     pub async fn keep_reading(self, directory: impl AsRef<LdapDirectory>, wanted: WantedGroups) {
         let (mut is_away, directory) = (false, directory.as_ref());
         loop {
@@ -57,7 +57,7 @@ impl KnownGroups {
                         info!(directory = %directory, "the groups of a directory can be read again");
                     }
                     is_away = false;
-                    // The same groups are the same ones, so that nobody looks for differences.
+                    // Unchanged groups stay the same value, so that no differences are computed.
                     let mut known = lock(&self.0);
                     if known.as_deref() != Some(&groups) {
                         *known = Some(Arc::new(groups));
@@ -79,7 +79,7 @@ impl LdapDirectory {
     /// Reads the groups, with the accounts that are their members.
     ///
     /// # Errors
-    /// The reason why they can't be read, in words.
+    /// The reason why they can't be read, as a text.
     pub async fn groups(&self, wanted: &WantedGroups) -> Result<Vec<Group>, Away> {
         let mut ldap = self.connect().await?;
         self.bind(&mut ldap).await?;
@@ -95,12 +95,12 @@ impl LdapDirectory {
             }
             groups.insert(name.clone(), Group { name, members });
         }
-        // It is only a farewell.
+        // The farewell may fail.
         drop(ldap.unbind().await);
         Ok(groups.into_values().collect())
     }
 
-    /// Returns all members of a group. A directory may give a part of them at a time (Active
+    /// Returns all members of a group. A directory may return only a part of them at a time (Active
     /// Directory does so above 1500; MS-ADTS §3.1.1.3.1.3.3).
     async fn members(
         &self,
@@ -144,7 +144,7 @@ impl LdapDirectory {
     ) -> Result<Vec<SearchEntry>, Away> {
         let adapters: Vec<Box<dyn Adapter<'_, String, Vec<String>>>> =
             vec![Box::new(EntriesOnly::new()), Box::new(PagedResults::new(PAGE))];
-        // For a directory that doesn't know pages, and would give all of them.
+        // A limit for directories that don't support pages, and would return everything.
         ldap.with_search_options(SearchOptions::new().sizelimit(most as i32 + 1));
         let stream = ldap.streaming_search_with(adapters, base, Scope::Subtree, filter, attributes).await;
         let mut stream = stream.map_err(|error| self.failed(&error))?;
@@ -162,7 +162,7 @@ impl LdapDirectory {
         }
     }
 
-    /// Returns the account of a member; `None` if it is nobody's.
+    /// Returns the account of a member; `None` if it has none.
     async fn user(
         &self,
         ldap: &mut Ldap,
@@ -174,12 +174,12 @@ impl LdapDirectory {
             return Ok(known.clone());
         }
         let name = match first_of(member) {
-            // Not the name of an entry.
+            // The value isn't the name of an entry.
             None => Some(member.to_owned()),
             Some((attribute, value)) if attribute.eq_ignore_ascii_case(&wanted.user) => Some(value),
             Some(_) => {
                 let found = ldap.search(member, Scope::Base, "(objectClass=*)", vec![wanted.user.clone()]).await;
-                // One that is gone, or that we may not see, is left out.
+                // An entry that is gone or hidden from us is left out.
                 let entries = found.map_err(|error| self.failed(&error))?.0;
                 let entry = entries.into_iter().map(SearchEntry::construct).next();
                 entry.and_then(|entry| values(&entry, &wanted.user).first().cloned())
@@ -191,14 +191,14 @@ impl LdapDirectory {
     }
 }
 
-/// Returns the values of an attribute, whose name may be written otherwise.
+/// Returns the values of an attribute, whose name is compared without regard to case.
 fn values(entry: &SearchEntry, attribute: &str) -> Vec<String> {
     let found = entry.attrs.iter().find(|(name, _)| name.eq_ignore_ascii_case(attribute));
     found.map(|(_, values)| values.clone()).unwrap_or_default()
 }
 
-/// Returns the values of an attribute, or a part of them, and then the number of the last one of
-/// that if there are more.
+/// Returns the values of an attribute, or a part of them; for a part, also the number of its last
+/// value.
 fn part(entry: &SearchEntry, attribute: &str) -> (Vec<String>, Option<usize>) {
     let part_of = |name: &str| {
         let (base, options) = name.split_once(';')?;
@@ -210,8 +210,8 @@ fn part(entry: &SearchEntry, attribute: &str) -> (Vec<String>, Option<usize>) {
     parts.unwrap_or_else(|| (values(entry, attribute), None))
 }
 
-/// Returns attribute and value of the first part of an entry's name (RFC 4514 §3); `None` if that
-/// is no such name, or has more than one attribute in that part.
+/// Returns attribute and value of the first part of an entry's name (RFC 4514 §3); `None` if it
+/// isn't such a name, or has more than one attribute in that part.
 fn first_of(dn: &str) -> Option<(&str, String)> {
     let (attribute, rest) = dn.split_once('=')?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
@@ -239,12 +239,12 @@ fn first_of(dn: &str) -> Option<(&str, String)> {
     Some((attribute, value.trim().to_owned()))
 }
 
-/// Groups of a directory, and their members together.
+/// The most groups of a directory, and their members in total.
 const MOST_GROUPS: usize = 2_000;
 const MOST_MEMBERS: usize = 200_000;
-/// Entries of a page: Active Directory gives a thousand at most.
+/// The entries of a page: Active Directory returns a thousand at most.
 const PAGE: i32 = 500;
-/// The time that a reading may take, and the pause after one that has failed.
+/// The time that a reading may take, and the pause after a failed one.
 const LONGEST: Duration = Duration::from_secs(120);
 const RETRY: Duration = Duration::from_secs(60);
 

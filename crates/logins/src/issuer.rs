@@ -1,9 +1,9 @@
 //! An issuer of tokens, found by its address (OpenID Connect Discovery 1.0 §4, RFC 8414): its keys
-//! are read when they are needed, and kept.
+//! are read when they are needed, and cached.
 //!
-//! Keys that are known serve while newer ones are read, and while the issuer is away, for a day. A
-//! token with an unknown key has them read again, but not more often than every half minute: who
-//! sends made-up tokens can't have the issuer asked all the time.
+//! Known keys serve while newer ones are read and, for a day, while the issuer is unreachable. A
+//! token with an unknown key causes another reading, but at most every half minute, so that made-up
+//! tokens can't cause a flood of requests to the issuer.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -22,18 +22,18 @@ use crate::believed::Believed;
 use crate::desk::Away;
 use crate::web::{Web, WebAddress};
 
-/// An issuer of tokens, and what tokens of it are believed by.
+/// An issuer of tokens, and the terms on which its tokens are believed.
 pub struct Issuer {
     believed: Believed,
     discovery: [WebAddress; 2],
-    /// The scope that clients are told to ask for.
+    /// The scope that clients are told to request.
     scope: Option<String>,
     client: Option<IssuerClient>,
-    /// The time for which a session goes on when its token has ended; `None` for any.
+    /// The time for which a session may outlive its token; `None` for any time.
     session_after: Option<Duration>,
     web: Web,
     known: Mutex<KnownKeys>,
-    /// Lets one read the keys at a time.
+    /// Admits one reader of the keys at a time.
     reading: Turn<()>,
     pauses: Pauses,
 }
@@ -55,17 +55,17 @@ struct KnownKeys {
     is_away: bool,
 }
 
-/// The places of an issuer for browsers and for codes, if it has them.
+/// The endpoints of an issuer for browsers and for codes, if it has them.
 #[derive(Debug, Clone)]
 struct Places {
     authorization: WebAddress,
     token: WebAddress,
 }
 
-/// Ourselves as an issuer knows us, where browsers sign in.
+/// Our registration as a client of an issuer, for sign-ins by browsers.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IssuerClient {
-    /// The name that it has given us.
+    /// The client id that the issuer has given us.
     pub id: String,
     /// The secret that goes with it, if there is one.
     pub secret: Option<String>,
@@ -101,7 +101,7 @@ impl Issuer {
         Self { client: Some(client), ..self }
     }
 
-    /// Returns the same where a session ends so much later than the token that it was begun with.
+    /// Returns the same with sessions that end this long after their tokens.
     pub fn with_sessions_that_end(self, after: Duration) -> Self {
         Self { session_after: Some(after), ..self }
     }
@@ -115,7 +115,7 @@ impl Issuer {
     /// RFC 7636 §4.3).
     ///
     /// # Errors
-    /// The issuer doesn't say where that is.
+    /// The issuer doesn't announce it.
     pub async fn entrance(self: Arc<Self>, visit: &SignIn) -> Result<String, Away> {
         let client = self.client.as_ref().ok_or("browsers can't sign in here")?;
         let places = self.places().await?;
@@ -135,11 +135,11 @@ impl Issuer {
         Ok(format!("{place}{joint}{query}"))
     }
 
-    /// Judges the code with which a browser comes back: redeems it for a token (OpenID Connect Core
+    /// Checks the code with which a browser comes back: redeems it for a token (OpenID Connect Core
     /// 1.0 §3.1.3).
     ///
     /// # Errors
-    /// The issuer has no answer, or nobody can check it.
+    /// The issuer has no answer, or it can't be checked.
     pub async fn redeem(self: Arc<Self>, code: &str, visit: &SignIn) -> Result<Judgement, Away> {
         let client = self.client.as_ref().ok_or("browsers can't sign in here")?;
         let places = self.places().await?;
@@ -170,13 +170,13 @@ impl Issuer {
             _ => Err("it was issued for another visit".to_owned()),
         });
         match claims.and_then(|claims| believed.user(&claims)) {
-            // A visit of the admin page has an end of its own.
+            // A visit of the admin page has its own time limit.
             Ok(username) => Ok(Judgement::Good { username: Some(username), until_s: None }),
             Err(why) => Ok(self.refuse(&why)),
         }
     }
 
-    /// Returns the places for browsers and for codes.
+    /// Returns the endpoints for browsers and for codes.
     async fn places(self: &Arc<Self>) -> Result<Places, Away> {
         let known = lock(&self.known).places.clone();
         let places = match known {
@@ -189,10 +189,10 @@ impl Issuer {
         places.ok_or_else(|| format!("{self}: it doesn't say where browsers sign in"))
     }
 
-    /// Judges a token.
+    /// Checks a token.
     ///
     /// # Errors
-    /// The issuer's keys are not known, and it doesn't tell them.
+    /// The issuer's keys are not known, and it doesn't return them.
     pub async fn judge(self: Arc<Self>, token: &str) -> Result<Judgement, Away> {
         let Ok(token) = ShownToken::read(token) else {
             return Ok(self.refuse("it isn't a JWT with a known algorithm"));
@@ -208,10 +208,10 @@ impl Issuer {
         }
     }
 
-    /// Reads the keys, whether they are known or not.
+    /// Reads the keys, even if they are known.
     ///
     /// # Errors
-    /// The reason why there are none, in words.
+    /// The reason why there are none, as a text.
     pub async fn probe(&self) -> Result<String, String> {
         let (keys, places) = self.fetch().await?;
         match places {
@@ -231,14 +231,14 @@ impl Issuer {
         Judgement::Bad { why: told.to_string() }
     }
 
-    /// Returns the keys to check a token with.
+    /// Returns the keys for checking a token.
     async fn keys_for(self: &Arc<Self>, token: &ShownToken<'_>) -> Result<Arc<TokenKeys>, Away> {
         let known = lock(&self.known).clone();
         let age = known.read.map(|read| read.elapsed());
         if age.is_some_and(|age| age < LONGEST_KNOWN) && known.keys.have(token) {
             if age.is_some_and(|age| age > FRESH) && known.may_try(self.pauses) {
                 let issuer = self.clone();
-                // It says itself when it fails.
+                // A failure logs itself.
                 tokio::spawn(async move { drop(issuer.read_again().await) });
             }
             return Ok(known.keys);
@@ -257,7 +257,7 @@ impl Issuer {
             };
         }
         lock(&self.known).tried = Some(Instant::now());
-        // Those who ask may have no more patience before there is an answer.
+        // The askers may run out of patience before there is an answer.
         lock(&self.known).is_away = true;
         match self.fetch().await {
             Ok((keys, places)) => {
@@ -277,7 +277,7 @@ impl Issuer {
         }
     }
 
-    /// Reads where the keys are, and then them.
+    /// Reads the address of the keys, and then the keys.
     async fn fetch(&self) -> Result<(TokenKeys, Option<Places>), String> {
         let [usual, other] = &self.discovery;
         let mut answer = self.web.get(usual).await?;
@@ -289,7 +289,7 @@ impl Issuer {
         }
         let said: Value = serde_json::from_slice(&answer.body).map_err(|error| format!("{usual}: {error}"))?;
         let text = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
-        // OpenID Connect Discovery 1.0 §4.3: or else one issuer could pass for another.
+        // OpenID Connect Discovery 1.0 §4.3: otherwise one issuer could pose as another.
         if text("issuer") != self.believed.issuer {
             return Err(format!("{usual}: it names the issuer {:?}, not {:?}", text("issuer"), self.believed.issuer));
         }
@@ -312,7 +312,7 @@ impl KnownKeys {
     }
 }
 
-/// Returns the places where an issuer says what it is: as OpenID Connect has it, and as OAuth (RFC
+/// Returns the addresses of an issuer's metadata: that of OpenID Connect, and that of OAuth (RFC
 /// 8414 §3.1).
 fn discovery(issuer: &str) -> Option<[WebAddress; 2]> {
     WebAddress::read(issuer).filter(|_| !issuer.contains(['?', '#']))?;
@@ -336,12 +336,12 @@ impl fmt::Debug for Issuer {
     }
 }
 
-/// The scope that browsers ask for: who the user is, and the usual claims with names.
+/// The scope that browsers request: the identity, and the usual claims with names.
 const SCOPE: &str = "openid profile email";
-/// The age from which keys are read again, and the one above which they are believed no more.
+/// The age from which keys are read again, and the age above which they aren't believed.
 const FRESH: Duration = Duration::from_secs(3600);
 const LONGEST_KNOWN: Duration = Duration::from_secs(86_400);
-/// The time between two readings of the keys, which unknown keys can bring about.
+/// The times between two readings of the keys, which unknown keys can cause.
 const PAUSES: Pauses = Pauses { usual: Duration::from_secs(30), after_failure: Duration::from_secs(2) };
 
 #[cfg(test)]
@@ -352,7 +352,7 @@ mod tests {
 
     use super::*;
 
-    /// A key of an issuer.
+    /// A signing key of an issuer.
     struct Signer {
         id: String,
         pair: KeyPair,
@@ -375,7 +375,7 @@ mod tests {
         }
     }
 
-    /// The keys that an issuer shows; none while it is away.
+    /// The keys that an issuer publishes; none while it is unreachable.
     type Shown = Arc<Mutex<Option<Vec<Value>>>>;
 
     fn issuer_of(shown: &Shown) -> (Site, Arc<Issuer>) {

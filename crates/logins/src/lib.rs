@@ -1,21 +1,22 @@
-//! Asks others who may log in. For a world each is a [`Source`]; here are those that there are.
+//! Asks outside sources who may log in. To a world each is a [`Source`]; this crate implements
+//! them.
 //!
 //! # Invariants
 //!
-//! * A shard gives a question away and goes on: each source works on a thread of its own.
-//! * No question waits for longer than the operator says, and there is a bound on how many wait. A
-//!   source that is away is not asked by everybody, but now and then ([`LoginDesk`]).
+//! * A shard never waits for an answer: each source has a thread of its own.
+//! * No question waits for longer than the operator permits, and the number of waiting ones is
+//!   bounded. An unreachable source is asked only now and then ([`LoginDesk`]).
 //! * What a source sends is read within a bound in bytes, and believed only over TLS, or from this
 //!   machine.
-//! * No password and no token is kept, logged or shown; a cache has hashes of passwords under a key
-//!   that is made at random for the process.
+//! * No password and no token is stored, logged or shown; a cache has hashes of passwords under a
+//!   random key of the process.
 //!
 //! # Layout
 //!
-//! [`desk`] runs questions within their bounds, [`remembered`] has answers of a short time ago,
-//! [`web`] is a client of HTTP. Those who are asked: [`call`], an address of HTTP that knows
-//! passwords; [`directory`], LDAP, of which [`groups`] reads who belongs together; [`issuer`],
-//! which finds the keys of an issuer of tokens, while [`believed`] says whose one is.
+//! [`desk`] runs questions within their bounds, [`remembered`] has recent answers, [`web`] is an
+//! HTTP client. The sources: [`call`], an HTTP service that checks passwords; [`directory`], LDAP,
+//! whose groups [`groups`] reads; [`issuer`], which finds the keys of an issuer of tokens, while
+//! [`believed`] finds the owner of a token.
 
 pub mod believed;
 pub mod call;
@@ -46,7 +47,7 @@ use tokio::time::timeout;
 use desk::Away;
 use remembered::Remembered;
 
-/// Those who vouch for the logins of a domain.
+/// The sources that vouch for the logins of a domain.
 pub struct Outside {
     passwords: Option<LoginLine<Passwords>>,
     tokens: Option<LoginLine<Issuer>>,
@@ -55,43 +56,43 @@ pub struct Outside {
     makes_accounts: bool,
 }
 
-/// Somebody who knows passwords.
+/// A source that checks passwords.
 #[derive(Debug)]
 pub enum Passwords {
-    /// An address of HTTP.
+    /// An HTTP service.
     Call(PasswordCall),
     /// A directory.
     Directory(Arc<LdapDirectory>),
 }
 
-/// Somebody to ask, and the desk at which that is done.
+/// A source, and its desk.
 struct LoginLine<T> {
     asked: Arc<T>,
     desk: LoginDesk,
 }
 
 impl Outside {
-    /// Returns nobody yet. `makes_accounts`: users they vouch for get an account; `remembered`:
-    /// for how long a yes to a password holds.
+    /// Returns a value without sources. With `makes_accounts`, users that they vouch for get an
+    /// account; `remembered` is the time for which a yes to a password holds.
     ///
     /// # Errors
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     pub fn new(makes_accounts: bool, remembered: Duration) -> std::io::Result<Self> {
         let remembered = Arc::new(Remembered::for_a(remembered)?);
         Ok(Self { passwords: None, tokens: None, remembered, groups: groups::KnownGroups::default(), makes_accounts })
     }
 
-    /// Returns the same with somebody who knows passwords.
+    /// Returns the same with a source that checks passwords.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system provides no thread.
     pub fn with_passwords(mut self, passwords: Passwords, terms: &DeskTerms) -> std::io::Result<Self> {
         let desk = LoginDesk::start(&passwords.to_string(), terms)?;
         self.passwords = Some(LoginLine { asked: Arc::new(passwords), desk });
         Ok(self)
     }
 
-    /// Returns the same, with the groups of the directory that knows the passwords, if that is one.
+    /// Returns the same with the groups of the directory, if a directory checks the passwords.
     pub fn with_groups(self, wanted: groups::WantedGroups) -> Self {
         if let Some(line) = &self.passwords
             && let Passwords::Directory(directory) = &*line.asked
@@ -104,9 +105,9 @@ impl Outside {
     /// Returns the same with an issuer of tokens.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system provides no thread.
     pub fn with_issuer(mut self, issuer: Issuer, terms: &DeskTerms) -> std::io::Result<Self> {
-        // It knows most answers by itself.
+        // An issuer answers most questions from its known keys.
         let desk = LoginDesk::start(&issuer.to_string(), terms)?.always();
         self.tokens = Some(LoginLine { asked: Arc::new(issuer), desk });
         Ok(self)
@@ -114,7 +115,7 @@ impl Outside {
 }
 
 impl Passwords {
-    /// Returns the key of the configuration that has it.
+    /// Returns its key in the configuration.
     fn key(&self) -> &'static str {
         match self {
             Self::Call(_) => "url",
@@ -133,10 +134,10 @@ impl Passwords {
         }
     }
 
-    /// Asks whether anybody is there, with a name that nobody has.
+    /// Checks whether the source answers, with a name that no account has.
     ///
     /// # Errors
-    /// The reason why there is no good answer, in words.
+    /// The reason why there is no valid answer, as a text.
     pub async fn probe(&self, domain: &str) -> Result<(), String> {
         match self {
             Self::Call(call) => call.probe(domain).await,
@@ -218,10 +219,11 @@ impl Source for Outside {
     }
 }
 
-/// Probes a source, for a command: blocks until there is an answer, or no patience is left.
+/// Probes a source, for a command: blocks until there is an answer, or the time is over.
 ///
 /// # Errors
-/// The fault that the probe finds; that it takes too long; that the system gives no descriptor.
+/// The fault that the probe finds, that it takes too long, or that the system provides no
+/// descriptor.
 pub fn within<T>(patience: Duration, probe: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let probed = runtime.map_err(|error| error.to_string())?.block_on(async { timeout(patience, probe).await });

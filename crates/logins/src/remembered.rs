@@ -1,5 +1,5 @@
-//! Passwords that a source has said yes to a short time ago, as hashes under a key that is made at
-//! random for the process and is nowhere else.
+//! Passwords that a source has recently confirmed, as hashes under a random key that exists only in
+//! this process.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,15 +13,15 @@ use rookery_hub::{Bound, Most, Per, Unit};
 use rookery_jid::Jid;
 use sha2::Sha256;
 
-/// The yeses of a source that still hold.
+/// The confirmations of a source that still hold.
 pub struct Remembered {
-    /// The time for which a yes holds; none at all if it is zero.
+    /// The time for which a confirmation holds; none at all if it is zero.
     time: Duration,
     key: [u8; 32],
     known: Mutex<HashMap<String, KnownPassword>>,
 }
 
-/// The hash of a password that was right, and the time until which it is taken for so.
+/// The hash of a confirmed password, and the time until which it holds.
 #[derive(Clone, Copy)]
 struct KnownPassword {
     hash: [u8; 32],
@@ -29,17 +29,17 @@ struct KnownPassword {
 }
 
 impl Remembered {
-    /// Remembers a yes for a time.
+    /// Returns an empty cache whose entries hold for a time.
     ///
     /// # Errors
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     pub fn for_a(time: Duration) -> std::io::Result<Self> {
         let mut key = [0; 32];
         chance::fill(&mut key).map_err(|error| std::io::Error::other(error.to_string()))?;
         Ok(Self { time, key, known: Mutex::default() })
     }
 
-    /// Returns whether this is what the source has said yes to.
+    /// Returns whether the source has recently confirmed this password.
     pub fn has(&self, account: &Jid, password: &str) -> bool {
         let known = lock(&self.known).get(account.as_str()).copied();
         let known = known.filter(|known| known.until > Instant::now());
@@ -47,7 +47,7 @@ impl Remembered {
         known.is_some_and(|known| self.mac(account, password).is_some_and(|mac| mac.verify_slice(&known.hash).is_ok()))
     }
 
-    /// Remembers a yes, or forgets one after a no.
+    /// Remembers a confirmation, or drops one after a no.
     pub fn note(&self, account: &Jid, password: &str, is_right: bool) {
         if self.time.is_zero() {
             return;
@@ -80,10 +80,10 @@ impl fmt::Debug for Remembered {
     }
 }
 
-/// Accounts whose passwords are remembered.
+/// The most accounts whose passwords are remembered.
 const MOST: usize = 10_000;
 
-/// The bounds of what is remembered, for the page of limits.
+/// The bounds of the cache, for the page of limits.
 pub const BOUNDS: &[Bound] =
     &[Bound::on("passwords that a source outside has accepted", Per::Domain, Most::Fixed(MOST as u64), Unit::Number)
         .or("the source is asked again")];

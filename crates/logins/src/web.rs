@@ -37,12 +37,12 @@ pub struct WebAnswer {
     pub body: Bytes,
 }
 
-/// The address of something on the web that may be asked: `https://`, or `http://` on this machine.
+/// The address of a web service: `https://`, or `http://` on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAddress(Uri);
 
 impl WebAddress {
-    /// Reads an address; `None` if it is invalid, or if the connection could be read on the way.
+    /// Reads an address; `None` if it is invalid, or if the connection could be intercepted.
     pub fn read(text: &str) -> Option<Self> {
         let uri: Uri = text.parse().ok()?;
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
@@ -66,15 +66,15 @@ impl fmt::Display for WebAddress {
 }
 
 impl Web {
-    /// Trusts the authorities that the machine trusts, and those of a PEM file.
+    /// Returns a client that trusts the machine's authorities, and those of a PEM file.
     ///
     /// # Errors
-    /// The file can't be read, or there is something else in it; in words that name it.
+    /// The file can't be read, or contains something else; as a text that names it.
     pub fn trusting(file: Option<&Path>) -> Result<Self, String> {
         Ok(Self { tls: Arc::new(tls(file)?) })
     }
 
-    /// Returns the settings of TLS, for what isn't HTTP.
+    /// Returns the TLS settings, for protocols other than HTTP.
     pub fn tls(&self) -> Arc<ClientConfig> {
         self.tls.clone()
     }
@@ -82,7 +82,7 @@ impl Web {
     /// Gets a document.
     ///
     /// # Errors
-    /// The reason why there is no answer, in words.
+    /// The reason why there is no answer, as a text.
     pub async fn get(&self, address: &WebAddress) -> Result<WebAnswer, String> {
         let request = Request::builder().method(Method::GET).header(ACCEPT, JSON);
         self.send(address, request.body(Full::default())).await
@@ -91,16 +91,16 @@ impl Web {
     /// Posts JSON.
     ///
     /// # Errors
-    /// The reason why there is no answer, in words.
+    /// The reason why there is no answer, as a text.
     pub async fn post(&self, address: &WebAddress, json: String) -> Result<WebAnswer, String> {
         let request = Request::builder().method(Method::POST).header(CONTENT_TYPE, JSON).header(ACCEPT, JSON);
         self.send(address, request.body(Full::from(json))).await
     }
 
-    /// Posts a form, as a client of a name and a secret if there is one (RFC 6749 §2.3.1).
+    /// Posts a form, with a client's name and secret if there is one (RFC 6749 §2.3.1).
     ///
     /// # Errors
-    /// The reason why there is no answer, in words.
+    /// The reason why there is no answer, as a text.
     pub async fn post_form(
         &self,
         address: &WebAddress,
@@ -160,7 +160,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends when `sender` is dropped; if it breaks before that, the answer says so.
+    // The task ends when `sender` is dropped; an earlier failure shows in the answer.
     tokio::spawn(async move { drop(connection.await) });
     let (parts, body) = sender.send_request(request).await?.into_parts();
     let body = Limited::new(body, MOST_BYTES).collect().await?.to_bytes();
@@ -169,7 +169,7 @@ where
 
 fn tls(file: Option<&Path>) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
-    // What can't be read of the machine's is missing when a connection is tried, and told then.
+    // If the machine's authorities can't be read, connection attempts fail, and report that.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = file {
         let told = |error: &dyn fmt::Display| format!("{}: {error}", file.display());
@@ -182,7 +182,7 @@ fn tls(file: Option<&Path>) -> Result<ClientConfig, String> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Returns a host without the brackets that an address of IPv6 has in an address of the web.
+/// Returns a host without the brackets of an IPv6 address in a URL.
 fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
@@ -192,12 +192,12 @@ pub(crate) fn is_here(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
 }
 
-/// Returns a text as a form has it.
+/// Returns a text encoded for a form.
 fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// Bytes of an answer: the keys of an issuer have some thousands.
+/// The most bytes of an answer: the keys of an issuer have a few thousand.
 const MOST_BYTES: usize = 1024 * 1024;
 const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -229,7 +229,7 @@ mod tests {
         let site = std::thread::spawn(move || {
             for socket in listener.incoming().take(2).map_while(Result::ok) {
                 let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), socket);
-                // One of the two doesn't get through its handshake.
+                // One of the two fails in its handshake.
                 if stream.read(&mut [0; 1024]).is_ok() {
                     _ = stream.write_all(b"HTTP/1.1 200 X\r\nContent-Length: 0\r\n\r\n");
                 }
