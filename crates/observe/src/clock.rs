@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! * Ticks are chosen by their number, so that busy ticks are measured as often as idle ones.
-//! * Who enters a stage goes back to the one before, by [`StanzaPath::back`].
+//! * A caller that enters a stage goes back to the one before, by [`StanzaPath::back`].
 //! * A recorded tick is bounded: see [`MOST_SPANS`](crate::spans::MOST_SPANS).
 
 use std::ops::AddAssign;

@@ -1,9 +1,9 @@
-//! Measured ticks as spans, for those who collect them: the exporter to OpenTelemetry.
+//! Measured ticks as spans, for the exporter to OpenTelemetry.
 //!
-//! There is one queue for the process. Nothing is put into it unless somebody collects, and then
-//! it is bounded: spans that find no room are counted and left out, since no stanza may wait for
-//! those who watch. A measured tick is chosen if it was slow, or if the last one was chosen long
-//! enough ago; addresses and texts of users are in none of them.
+//! The process has one queue. It stays empty unless an exporter collects, and then it is bounded:
+//! spans that find no room are counted and left out, since no stanza may wait for an observer. A
+//! measured tick is chosen if it was slow, or if the last one was chosen long enough ago. Spans
+//! contain neither addresses nor texts of users.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,7 +92,7 @@ impl RecordedTick {
     }
 }
 
-/// What was collected since the last time.
+/// The spans that were collected since the last call.
 #[derive(Debug, Default)]
 pub struct CollectedSpans {
     /// Ticks of shards, oldest first.
@@ -101,10 +101,10 @@ pub struct CollectedSpans {
     pub left_out: u64,
 }
 
-/// The spans of a process that wait for the one who collects them.
+/// The spans of a process that wait to be exported.
 #[derive(Debug)]
 pub struct SpanQueue {
-    /// The shortest time between two ticks that aren't slow, in nanoseconds; 0 if nobody collects.
+    /// The shortest time between two ticks that aren't slow, in nanoseconds; 0 without an exporter.
     pause_ns: AtomicU64,
     waiting: Mutex<WaitingSpans>,
 }
@@ -123,13 +123,13 @@ impl Default for SpanQueue {
 }
 
 impl SpanQueue {
-    /// Returns a queue into which nothing is put.
+    /// Returns a queue that collects nothing yet.
     pub const fn new() -> Self {
         let collected = CollectedSpans { ticks: VecDeque::new(), left_out: 0 };
         Self { pause_ns: AtomicU64::new(0), waiting: Mutex::new(WaitingSpans { collected, chosen: None }) }
     }
 
-    /// Begins to collect slow ticks, and so many other ticks in a minute. `None` ends it.
+    /// Begins to collect slow ticks, and this number of other ticks per minute. `None` ends it.
     pub fn collect(&self, ticks_per_minute: Option<u32>) {
         let pause = |per_minute: u32| 60_000_000_000 / u64::from(per_minute.max(1));
         self.pause_ns.store(ticks_per_minute.map_or(0, pause), Ordering::Relaxed);
@@ -138,7 +138,7 @@ impl SpanQueue {
         }
     }
 
-    /// Returns whether somebody collects ticks.
+    /// Returns whether ticks are collected.
     pub fn wants_ticks(&self) -> bool {
         self.pause_ns.load(Ordering::Relaxed) > 0
     }
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!((taken.ticks.len(), taken.left_out), (MOST_TICKS, 3));
         queue.add_tick(tick(begin + Duration::from_secs(3600), Duration::ZERO));
         queue.collect(None);
-        assert!(queue.take().ticks.is_empty(), "what nobody collects is dropped");
+        assert!(queue.take().ticks.is_empty(), "without an exporter they are dropped");
     }
 
     #[test]

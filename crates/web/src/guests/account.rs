@@ -1,14 +1,14 @@
-//! The page for somebody with an account: everything that the server keeps for it as a file, and
-//! its removal.
+//! The page for users with an account: it exports what the server stores for the account, and
+//! removes the account.
 //!
 //! There is no visit and no cookie: each form has the password, so that a browser that was left
-//! open on the page gives nothing away.
+//! open on the page reveals nothing.
 //!
 //! # Invariants
 //!
 //! * An account is only removed where its user could do so from a client (XEP-0077 §3.2), and only
-//!   if they have said that they are sure.
-//! * Writing a file takes time and disk space: an account has [`MOST_FILES`] an hour.
+//!   if the user has confirmed it.
+//! * An export takes time and disk space: an account has [`MOST_FILES`] an hour.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -28,12 +28,12 @@ use crate::html::Html;
 use crate::proof::{ProofOutcome, ProofTried, WrittenProof};
 use crate::reply::{Body, reply};
 
-/// The files that accounts have had within the last hour.
+/// Counts the files that accounts have downloaded within the last hour.
 #[derive(Debug, Default)]
 pub struct FilesOfLate(Mutex<HashMap<Jid, (u64, u32)>>);
 
 impl FilesOfLate {
-    /// Counts a file; `false` if it would be one too many, for the account or for all of them.
+    /// Counts a file. Returns `false` if it is one too many, for the account or for all accounts.
     fn count(&self, account: &Jid, now_ms: u64) -> bool {
         let mut all = lock(&self.0);
         all.retain(|_, (begun_ms, _)| now_ms.saturating_sub(*begun_ms) < HOUR_MS);
@@ -51,7 +51,7 @@ pub fn page(guest: &WebGuest) -> Response<Body> {
     show(guest, StatusCode::OK, "", "")
 }
 
-/// Takes the form that somebody has filled in.
+/// Processes a form.
 pub async fn take(guest: &WebGuest, given: &[(String, String)]) -> Response<Body> {
     let (words, name) = (guest.words(), value(given, "name").trim());
     let removes = value(given, "act") == "remove";
@@ -92,7 +92,7 @@ pub async fn take(guest: &WebGuest, given: &[(String, String)]) -> Response<Body
     }
 }
 
-/// Returns everything that is kept for an account, as a file (XEP-0227).
+/// Returns everything that is stored for an account, as a file (XEP-0227).
 async fn download(guest: &WebGuest, account: Jid, note: impl Fn(String)) -> Response<Body> {
     if !guest.shared.files_of_late.count(&account, now_ms()) {
         return show(guest, StatusCode::TOO_MANY_REQUESTS, account.as_str(), guest.words().account_too_many);
@@ -109,7 +109,7 @@ async fn download(guest: &WebGuest, account: Jid, note: impl Fn(String)) -> Resp
     response
 }
 
-/// Returns the page with a notice, if there is something to say.
+/// Returns the page, with a notice unless it is empty.
 fn show(guest: &WebGuest, status: StatusCode, name: &str, notice: &str) -> Response<Body> {
     let (words, domain) = (guest.words(), guest.domain());
     let mut main = Html::of("<section class=\"card\"><h1>{}</h1><p>{}</p>", &[&words.account, &words.account_text]);
@@ -147,7 +147,7 @@ fn show(guest: &WebGuest, status: StatusCode, name: &str, notice: &str) -> Respo
 
 /// Files of one account in an hour.
 const MOST_FILES: u32 = 3;
-/// Accounts whose files are counted at a time; others have to wait then.
+/// Accounts whose files are counted at a time; beyond them, others have to wait.
 const MOST_ACCOUNTS: usize = 10_000;
 const HOUR_MS: u64 = 3_600_000;
 
