@@ -39,6 +39,7 @@ use crate::database;
 use crate::dpm;
 use crate::failure::CommandFailure;
 use crate::folder::Folder;
+use crate::interface;
 use crate::listener;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
@@ -134,6 +135,7 @@ fn settled(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfi
     servers::look(report, config, &source.folder);
     exposed(report, source, config);
     open_files(report);
+    sockets(report, source, config);
 }
 
 fn configuration(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
@@ -389,6 +391,14 @@ fn open_files(report: &mut CheckReport) {
     }
 }
 
+/// Reports by which interface shards wait for their sockets.
+fn sockets(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
+    match interface::settle(source, config) {
+        Ok(interface) => report.note(SOCKETS, format!("by {}: see `io`", interface.name())),
+        Err(error) => report.fault(SOCKETS, error.to_string()),
+    }
+}
+
 const CONFIGURATION: &str = "configuration";
 const CERTIFICATE: &str = "certificate";
 const SERVER: &str = "server";
@@ -403,6 +413,7 @@ const EVENTS: &str = "events";
 const UPLOADS: &str = "uploads";
 const PROXIES: &str = "proxies";
 const OPEN_FILES: &str = "open files";
+const SOCKETS: &str = "sockets";
 
 /// Below it, a server for more than a household runs out.
 const FEW_FILES: u64 = 4096;

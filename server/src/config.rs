@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 
 use rookery_hub::{Module, Network, Privileges, Value};
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
-use rookery_shard::LoginTerms;
+use rookery_shard::{LoginTerms, SystemInterface};
 use rookery_store::sql::Migrations;
 use rookery_store::sql::copy::EndAddress;
 use rookery_store::sqlite;
@@ -63,6 +63,8 @@ pub struct ServerConfig {
     pub domains: Vec<DomainConfig>,
     /// Threads that serve connections; 0 means one per core.
     pub shards: usize,
+    /// The interface of the system by which they wait for their sockets.
+    pub io: SystemInterface,
     /// True if the stages of a multicast are measured.
     pub profile: bool,
     /// The addresses at which connections are accepted.
@@ -357,6 +359,7 @@ impl ServerConfig {
         ServerConfig {
             domains: vec![DomainConfig { modules: modules.clone(), ..DomainConfig::named("localhost".into()) }],
             shards: 0,
+            io: SystemInterface::Auto,
             profile: false,
             listen: Listen {
                 c2s: vec![anywhere(5222)],

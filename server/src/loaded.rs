@@ -181,6 +181,7 @@ fn needs_restart(new: &ServerConfig, started: &ServerConfig) -> Vec<ChangedKey> 
 const FIXED: [(&str, Differs); 12] = [
     ("[listen]", |new, started| new.listen != started.listen),
     ("shards", |new, started| new.shards != started.shards),
+    ("io", |new, started| new.io != started.io),
     ("web.connections", |new, started| new.web.connections != started.web.connections),
     ("[uploads]", |new, started| new.uploads != started.uploads),
     ("[events]", |new, started| new.events != started.events),

@@ -13,8 +13,8 @@
 //! - [`supervisor`] keeps systemd informed, [`cards`] passes sessions from one process to the
 //!   next.
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`acme_shared`], [`listener`],
-//!   [`sockets`] and [`open_files`] are the things that a server needs from its machine;
-//!   [`abort`] gives a start that was aborted its exit code.
+//!   [`sockets`], [`interface`] and [`open_files`] are the things that a server needs from its
+//!   machine; [`abort`] gives a start that was aborted its exit code.
 //! - [`uploads`] is where users' files are, [`events`] the program that is notified of events.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`cluster`] makes the process a node, and shows nodes.
@@ -56,6 +56,7 @@ mod failure;
 mod federation;
 mod folder;
 mod install;
+mod interface;
 mod listener;
 mod loaded;
 mod log;

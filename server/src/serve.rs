@@ -341,6 +341,7 @@ fn start_shards(
     let keys = [1, 2, 3, 4].map(|part| keys.hash_one((key, part)));
     let shards = rookery_shard::Start {
         shards: start.shards,
+        interface: start.interface,
         listeners: listeners.collect(),
         connections: open_files::connections(),
         generation: Arc::new(generation(&start.loaded)),
@@ -353,6 +354,7 @@ fn start_shards(
         outlet: joined.map(Joined::outlet),
         secrets: keys,
     };
+    info!(shards = start.shards, interface = start.interface.name(), "the shards start");
     // In a cluster others may be home to some of it by now, who get that.
     let cards = cards::take(&start.loaded.source.folder, cards::longest_wait(&start.loaded.settings));
     let running = rookery_shard::start(shards, cards);

@@ -9,6 +9,7 @@ use rookery_modules::Shared;
 use rookery_operations::rights::Administrators;
 use rookery_operations::{Refusal, users};
 use rookery_sasl::Credentials;
+use rookery_shard::SystemInterface;
 use rookery_store::wait;
 
 use crate::admin;
@@ -18,6 +19,7 @@ use crate::database::OpenedDatabase;
 use crate::dpm::Opened;
 use crate::failure::CommandFailure;
 use crate::folder::Lock;
+use crate::interface;
 use crate::listener::{self, BoundListener, PortKind};
 use crate::loaded::{ConfigSource, Loaded};
 use crate::logging;
@@ -36,6 +38,8 @@ pub struct ServerStart {
     pub listeners: Vec<BoundListener>,
     /// The number of shards to run, at least one: the configured number, or that of the cores.
     pub shards: usize,
+    /// The interface by which they wait for their sockets, which this machine has.
+    pub interface: SystemInterface,
     /// The state that modules share across shards, for [`rookery_modules::table`].
     pub shared: Shared,
     /// This process as a node of a cluster, until it runs.
@@ -63,6 +67,7 @@ pub fn start(source: ConfigSource) -> Result<ServerStart, CommandFailure> {
     logging::start(&config.log);
     rookery_observe::slow().set_limit_ms(config.instruments.slow_ms);
     open_files::raise();
+    let interface = interface::settle(&source, &config)?;
     let folder = source.folder.clone();
     folder.create()?;
     let lock = folder.lock()?;
@@ -89,7 +94,7 @@ pub fn start(source: ConfigSource) -> Result<ServerStart, CommandFailure> {
     };
     tell_of_nobody(&loaded, &database)?;
     check::tell(&loaded.source, &loaded.config);
-    Ok(ServerStart { loaded, database, listeners, shards, shared, joined, dpm, bound, admin, _lock: lock })
+    Ok(ServerStart { loaded, database, listeners, shards, interface, shared, joined, dpm, bound, admin, _lock: lock })
 }
 
 /// Logs that nobody administers the server, if the first domain could have administrators.

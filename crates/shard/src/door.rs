@@ -17,11 +17,12 @@ use rookery_observe::Since;
 use crate::census::{Coverage, LoginCensus, ShardCensus};
 use crate::gate::Gate;
 use crate::mailboxes::{BoshRequest, Closing, Envelope, Handed, MailboxKind, Port, Post, Posted};
+use crate::socket::SystemSocket;
 
 /// A way to the shards, for threads that accept connections elsewhere. All clones are equivalent.
 #[derive(Debug, Clone)]
 pub struct Door {
-    pub(super) post: Arc<Post<TcpStream>>,
+    pub(super) post: Arc<Post<SystemSocket>>,
     pub(super) gate: Arc<Gate>,
     pub(super) epoch: Instant,
     pub(super) next: Arc<AtomicUsize>,
@@ -40,7 +41,7 @@ impl Door {
 
     /// Gives a connection to the shard whose turn it is; after login it moves to the home of its
     /// account.
-    pub fn hand_over(&self, handed: Handed<TcpStream>) {
+    pub fn hand_over(&self, handed: Handed<SystemSocket>) {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         self.post.send(turn % self.post.shards().max(1), Envelope::Handed(Box::new(handed)));
     }
@@ -49,7 +50,7 @@ impl Door {
     /// been read.
     pub fn hand_over_server(&self, socket: TcpStream, peer: SocketAddr) {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        let envelope = Envelope::Accepted { socket, peer, port: Port::ServersTls };
+        let envelope = Envelope::Accepted { socket: socket.into(), peer, port: Port::ServersTls };
         self.post.send(turn % self.post.shards().max(1), envelope);
     }
 
@@ -192,14 +193,14 @@ impl Door {
     }
 
     /// Sends all shards a letter, and waits for at most a second until they have processed it.
-    fn ask_all(&self, letter: impl FnMut(SyncSender<()>) -> Envelope<TcpStream>) {
+    fn ask_all(&self, letter: impl FnMut(SyncSender<()>) -> Envelope<SystemSocket>) {
         self.ask_all_within(Duration::from_secs(1), letter);
     }
 
     pub(super) fn ask_all_within(
         &self,
         patience: Duration,
-        mut letter: impl FnMut(SyncSender<()>) -> Envelope<TcpStream>,
+        mut letter: impl FnMut(SyncSender<()>) -> Envelope<SystemSocket>,
     ) {
         let shards = self.post.shards();
         let (done, answers) = sync_channel(shards);

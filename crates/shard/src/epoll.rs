@@ -15,28 +15,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use tracing::warn;
 
 use crate::driver::{Driver, ReadySocket};
+use crate::socket::wake;
+use crate::system::SystemNews;
 
 /// One epoll set, and what wakes it.
 #[derive(Debug)]
 pub struct Epoll {
     set: OwnedFd,
     wake: Arc<OwnedFd>,
-}
-
-/// The results of a wait.
-#[derive(Default)]
-pub struct EpollNews {
-    /// Sockets that are ready.
-    pub ready: Vec<ReadySocket>,
-    /// Listeners, by their index, that have connections to accept.
-    pub listeners: Vec<usize>,
-    events: Vec<epoll::Event>,
-}
-
-impl std::fmt::Debug for EpollNews {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("News").field("ready", &self.ready).field("listeners", &self.listeners).finish_non_exhaustive()
-    }
 }
 
 impl Epoll {
@@ -53,11 +39,8 @@ impl Epoll {
 
     /// Returns a function that wakes a wait, from any thread.
     pub fn waker(&self) -> Box<dyn Fn() + Send + Sync> {
-        let wake = self.wake.clone();
-        // It can only fail by being full, and then the shard wakes anyway.
-        Box::new(move || {
-            let _ = rustix::io::write(&wake, &1u64.to_ne_bytes());
-        })
+        let eventfd = self.wake.clone();
+        Box::new(move || wake(&eventfd))
     }
 
     /// Watches a listener.
@@ -75,7 +58,7 @@ impl Epoll {
     }
 
     /// Waits until something is ready or the time is over (`None`: for ever), and reports it.
-    pub fn wait(&mut self, timeout: Option<Duration>, news: &mut EpollNews) {
+    pub fn wait(&mut self, timeout: Option<Duration>, news: &mut SystemNews) {
         news.ready.clear();
         news.listeners.clear();
         news.events.clear();
@@ -110,28 +93,15 @@ impl Driver for Epoll {
     type Socket = TcpStream;
 
     fn connect(&mut self, address: SocketAddr) -> io::Result<TcpStream> {
-        let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        match connect(&socket, &address) {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
-            Err(error) => Err(error.into()),
-        }
+        begin_to_connect(address)
     }
 
     fn connected(&mut self, socket: &TcpStream) -> io::Result<()> {
-        match socket.take_error()? {
-            Some(error) => Err(error),
-            None => socket.peer_addr().map(drop),
-        }
+        outcome(socket)
     }
 
     fn add(&mut self, socket: &TcpStream, key: u32) -> io::Result<()> {
-        socket.set_nonblocking(true)?;
-        // Stanzas are written whole, once per tick: waiting for more would only delay them.
-        socket.set_nodelay(true)?;
-        rustix::net::sockopt::set_socket_keepalive(socket.as_fd(), true)?;
-        rustix::net::sockopt::set_tcp_user_timeout(socket.as_fd(), NO_PROGRESS_MS)?;
+        prepare(socket)?;
         Ok(epoll::add(&self.set, socket, epoll::EventData::new_u64(u64::from(key)), epoll::EventFlags::IN)?)
     }
 
@@ -160,6 +130,44 @@ impl Driver for Epoll {
     fn shutdown(&mut self, socket: &TcpStream) {
         let _ = socket.shutdown(Shutdown::Write);
     }
+}
+
+/// Begins to connect, without waiting.
+///
+/// # Errors
+/// The error of the system at once.
+pub(crate) fn begin_to_connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the outcome of [`begin_to_connect`], for a socket that is ready.
+///
+/// # Errors
+/// Why it isn't connected.
+pub(crate) fn outcome(socket: &TcpStream) -> io::Result<()> {
+    match socket.take_error()? {
+        Some(error) => Err(error),
+        None => socket.peer_addr().map(drop),
+    }
+}
+
+/// Gives a connection the options that all have.
+///
+/// # Errors
+/// The error of the system; the socket can't be used then.
+pub(crate) fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    // Stanzas are written whole, once per tick: waiting for more would only delay them.
+    socket.set_nodelay(true)?;
+    rustix::net::sockopt::set_socket_keepalive(socket.as_fd(), true)?;
+    rustix::net::sockopt::set_tcp_user_timeout(socket.as_fd(), NO_PROGRESS_MS)?;
+    Ok(())
 }
 
 fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {

@@ -14,8 +14,8 @@
 //!
 //! # Layout
 //!
-//! * [`driver`]: the system's interface for a shard; [`epoll`] is Linux, the virtual network of
-//!   the tests is another.
+//! * [`driver`]: the system's interface for a shard; [`system`] is Linux, by [`epoll`] or by
+//!   [`ring`], with sockets of [`socket`]; the virtual network of the tests is another.
 //! * `entering`: arrivals. [`connection`]: the data of one connection; `connections`: all of a
 //!   shard by link. [`negotiation`]: until a resource is bound; `asking`: its queries about
 //!   logins. [`reading`], [`writing`]: afterwards. `proofs`: the expiry of a client's proof.
@@ -66,11 +66,14 @@ mod proofs;
 pub mod reading;
 pub mod relays;
 pub mod resumption;
+pub mod ring;
 pub mod shard;
 mod sids;
+pub mod socket;
 pub mod start;
 pub mod steering;
 mod stopping;
+pub mod system;
 pub mod taking_up;
 mod telling;
 mod visits;
@@ -86,5 +89,7 @@ pub use gate::{Gate, LoginTerms};
 pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, MailboxKind, NodeLetter, Outlet, Port, Post, Posted};
 pub use rookery_federation::report::{self, StreamReport};
 pub use shard::{Shard, ShardSetup};
+pub use socket::SystemSocket;
 pub use start::{RunningShards, ShardListener, Start, start};
+pub use system::{SystemDriver, SystemInterface};
 pub use wires::{FederationTerms, Resolver};

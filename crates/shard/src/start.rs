@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -19,17 +19,20 @@ use tracing::{error, warn};
 
 use crate::census::ShardCensus;
 use crate::door::Door;
-use crate::epoll::{Epoll, EpollNews};
 use crate::gate::Gate;
 use crate::gathered::GatheredCards;
 use crate::handover;
 use crate::mailboxes::{Envelope, Generation, Outlet, Port, Post};
 use crate::shard::{Shard, ShardSetup};
+use crate::socket::SystemSocket;
+use crate::system::{SystemDriver, SystemInterface, SystemNews};
 
 /// The parts that the threads need to start.
 pub struct Start {
     /// The number of shards, at least one.
     pub shards: usize,
+    /// The interface of the system by which they wait for their sockets.
+    pub interface: SystemInterface,
     /// The sockets on which connections come in.
     pub listeners: Vec<ShardListener>,
     /// Connections in all, of which some are left for others who need descriptors; 0 for any
@@ -76,7 +79,7 @@ pub struct ShardListener {
 /// The threads of all shards, and the ways to reach them.
 #[derive(Debug)]
 pub struct RunningShards {
-    post: Arc<Post<TcpStream>>,
+    post: Arc<Post<SystemSocket>>,
     gate: Arc<Gate>,
     epoch: Instant,
     threads: Vec<JoinHandle<()>>,
@@ -89,8 +92,8 @@ pub struct RunningShards {
 /// The error of the system when it gives no descriptor or no thread.
 pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
     let shards = start.shards.max(1);
-    let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;
-    let post = Post::new(drivers.iter().map(Epoll::waker).collect());
+    let drivers = (0..shards).map(|_| SystemDriver::new(start.interface)).collect::<io::Result<Vec<_>>>()?;
+    let post = Post::new(drivers.iter().map(SystemDriver::waker).collect());
     // Mail for other nodes only leaves when this one is allowed to continue.
     let patience = if start.outlet.is_some() { GO_ON_AS_NODE } else { GO_ON };
     if let Some(outlet) = start.outlet {
@@ -130,7 +133,13 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
 
 /// Gives the shards the parts of an earlier process, each at its home, and waits until they have
 /// continued. Returns `false` if that takes too long; they continue all the same.
-fn go_on(post: &Post<TcpStream>, cards: Vec<Card>, addresses: &AddressHash, view: &View, patience: Duration) -> bool {
+fn go_on(
+    post: &Post<SystemSocket>,
+    cards: Vec<Card>,
+    addresses: &AddressHash,
+    view: &View,
+    patience: Duration,
+) -> bool {
     if cards.is_empty() {
         return true;
     }
@@ -241,7 +250,7 @@ impl RunningShards {
 
 struct ShardThread {
     place: Place,
-    post: Arc<Post<TcpStream>>,
+    post: Arc<Post<SystemSocket>>,
     gate: Arc<Gate>,
     /// The moment at which the clock of all shards begins.
     epoch: Instant,
@@ -255,7 +264,7 @@ struct ShardThread {
 }
 
 impl ShardThread {
-    fn run(self, driver: Epoll) {
+    fn run(self, driver: SystemDriver) {
         let index = self.place.shard;
         let post = self.post.clone();
         let wakeups = Wakeups::new(move || post.wake(index));
@@ -274,7 +283,7 @@ impl ShardThread {
             ids: self.ids,
         });
         let epoch = self.epoch;
-        let mut news = EpollNews::default();
+        let mut news = SystemNews::default();
         while !shard.is_finished() {
             let now = epoch.elapsed().as_millis() as u64;
             let due = shard.next_timer().into_iter().chain(accepting.again).min();
@@ -317,11 +326,11 @@ struct Accepting {
     next: usize,
     /// The time at which to listen again after the system ran out of descriptors.
     again: Option<u64>,
-    post: Arc<Post<TcpStream>>,
+    post: Arc<Post<SystemSocket>>,
 }
 
 impl Accepting {
-    fn listen(&mut self, driver: &mut Epoll) {
+    fn listen(&mut self, driver: &mut SystemDriver) {
         for (index, listener) in self.listeners.iter().enumerate() {
             let watched =
                 listener.socket.set_nonblocking(true).and_then(|()| driver.add_listener(&listener.socket, index));
@@ -334,7 +343,7 @@ impl Accepting {
 
     /// Begins to listen when the shard is given its ports. A stopping shard admits no more
     /// clients: new connections wait for the next process, if that gets the same sockets.
-    fn follow(&mut self, shard: &mut Shard<Epoll>) {
+    fn follow(&mut self, shard: &mut Shard<SystemDriver>) {
         if shard.is_stopping() || shard.is_shut() {
             for listener in std::mem::take(&mut self.listeners) {
                 shard.driver().remove_listener(&listener.socket);
@@ -346,7 +355,7 @@ impl Accepting {
         }
     }
 
-    fn accept(&mut self, ready: &[usize], shard: &mut Shard<Epoll>, now_ms: u64) {
+    fn accept(&mut self, ready: &[usize], shard: &mut Shard<SystemDriver>, now_ms: u64) {
         if self.again.is_some_and(|again| again <= now_ms) {
             self.again = None;
             self.listen(shard.driver());
@@ -356,7 +365,7 @@ impl Accepting {
                 let Some(listener) = self.listeners.get(index) else { break };
                 let port = listener.port;
                 match listener.socket.accept() {
-                    Ok((socket, peer)) => self.hand_over(shard, socket, peer, port, now_ms),
+                    Ok((socket, peer)) => self.hand_over(shard, socket.into(), peer, port, now_ms),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if is_exhausted(&error) => {
                         let address = Where(&listener.socket);
@@ -372,7 +381,14 @@ impl Accepting {
         }
     }
 
-    fn hand_over(&mut self, shard: &mut Shard<Epoll>, socket: TcpStream, peer: SocketAddr, port: Port, now_ms: u64) {
+    fn hand_over(
+        &mut self,
+        shard: &mut Shard<SystemDriver>,
+        socket: SystemSocket,
+        peer: SocketAddr,
+        port: Port,
+        now_ms: u64,
+    ) {
         let to = self.next % self.post.shards();
         self.next = self.next.wrapping_add(1);
         match to {
@@ -408,7 +424,7 @@ mod tests {
 
     use super::*;
 
-    fn post(shards: usize) -> Arc<Post<TcpStream>> {
+    fn post(shards: usize) -> Arc<Post<SystemSocket>> {
         Post::new((0..shards).map(|_| Box::new(|| {}) as Box<dyn Fn() + Send + Sync>).collect())
     }
 

@@ -185,7 +185,7 @@ async fn begin(
 fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &WebShared) -> io::Result<()> {
     let ConduitParts { socket, tls, input } = conduit.into_parts()?;
     shared.door.hand_over(Handed {
-        socket,
+        socket: socket.into(),
         peer,
         tls,
         input,

@@ -55,7 +55,7 @@ pub(crate) fn upgrade(
 pub(crate) fn give(conduit: Conduit, origin: Origin, site: PageSite, shared: &WebShared) -> io::Result<()> {
     let ConduitParts { socket, tls, input } = conduit.into_parts()?;
     shared.door.hand_over(Handed {
-        socket,
+        socket: socket.into(),
         peer: origin.address,
         tls,
         input,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rookery_sasl::Mechanism;
+use rookery_shard::SystemInterface;
 use rookery_stream::tls::Oldest;
 
 use super::error::WrongValue;
@@ -110,6 +111,15 @@ const KEYS: &[ConfigKey] = &[
         doc: "Threads that serve connections; 0 means one per core. Changing it needs a restart.",
         set: |config, given| put(&mut config.shards, given.number(0..=1024)),
         show: |config| plain(config.shards),
+    },
+    ConfigKey {
+        table: "",
+        name: "io",
+        doc: "The interface of Linux by which they wait for their connections: \"epoll\", \"io_uring\", or \"auto\", which is\n\
+              epoll. io_uring takes less CPU where a message goes to many; a start fails where the system forbids it.\n\
+              Changing it needs a restart.",
+        set: |config, given| put(&mut config.io, given.choice(INTERFACES)),
+        show: |config| word(INTERFACES, config.io),
     },
     ConfigKey {
         table: "",
@@ -436,4 +446,6 @@ fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> ShownValue {
 }
 
 const VERSIONS: &[(&str, Oldest)] = &[("1.2", Oldest::Tls12), ("1.3", Oldest::Tls13)];
+const INTERFACES: &[(&str, SystemInterface)] =
+    &[("auto", SystemInterface::Auto), ("epoll", SystemInterface::Epoll), ("io_uring", SystemInterface::IoUring)];
 const FORMATS: &[(&str, LogFormat)] = &[("text", LogFormat::Text), ("json", LogFormat::Json)];

@@ -1,0 +1,176 @@
+//! One socket of a ring: its operations that the kernel has, and its bytes that the kernel hasn't.
+
+use std::net::TcpStream;
+use std::os::fd::RawFd;
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::outputs::NO_OUTPUT;
+use crate::driver::ReadySocket;
+
+/// A socket that is watched.
+#[derive(Debug)]
+pub(super) struct RingSocket {
+    pub(super) number: RawFd,
+    pub(super) key: u32,
+    pub(super) receive: RingOperation,
+    pub(super) poll: RingOperation,
+    /// The events of the poll that the kernel has.
+    polled: PollFlags,
+    /// The first and the last shared buffer with its input; [`NOTHING`] if there is none.
+    pub(super) first: u32,
+    pub(super) last: u32,
+    /// Bytes of the first one that were read.
+    pub(super) read_of_first: u32,
+    /// Input in front of that in shared buffers.
+    pub(super) spilled: Vec<u8>,
+    /// Output that was accepted and that the system has no room for.
+    pub(super) unsent: Vec<u8>,
+    /// The place of its output in that of the tick, or [`NO_OUTPUT`].
+    pub(super) output: u32,
+    /// The error that broke it.
+    pub(super) error: Option<Errno>,
+    /// The connection, if it was closed and only its output is left.
+    pub(super) own: Option<TcpStream>,
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    /// There was room for output, and none has been refused since.
+    pub(super) is_writable: bool,
+    pub(super) is_connecting: bool,
+    /// The peer has ended its direction.
+    pub(super) has_ended: bool,
+    /// It broke while nobody wanted its input.
+    pub(super) is_broken: bool,
+    /// Our direction is to be ended behind its output.
+    pub(super) is_ending: bool,
+    /// It is in the list of those to be looked at.
+    pub(super) is_stirred: bool,
+}
+
+/// The state of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RingOperation {
+    /// The kernel has none.
+    None,
+    /// The kernel has it.
+    Begun,
+    /// The kernel has it, and was told to end it.
+    Cancelled,
+}
+
+/// The next step of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RingStep {
+    /// It is as it should be.
+    Rest,
+    Begin,
+    Cancel,
+}
+
+impl RingSocket {
+    pub(super) fn new(number: RawFd, key: u32) -> Self {
+        Self {
+            number,
+            key,
+            receive: RingOperation::None,
+            poll: RingOperation::None,
+            polled: PollFlags::empty(),
+            first: NOTHING,
+            last: NOTHING,
+            read_of_first: 0,
+            spilled: Vec::new(),
+            unsent: Vec::new(),
+            output: NO_OUTPUT,
+            error: None,
+            own: None,
+            reads: true,
+            writes: false,
+            is_writable: false,
+            is_connecting: false,
+            has_ended: false,
+            is_broken: false,
+            is_ending: false,
+            is_stirred: false,
+        }
+    }
+
+    fn has_input(&self) -> bool {
+        self.first != NOTHING || !self.spilled.is_empty()
+    }
+
+    /// Returns what is to be reported of it, if anything is.
+    pub(super) fn ready(&self) -> Option<ReadySocket> {
+        let input = self.reads && (self.has_input() || self.has_ended);
+        let read = input || self.error.is_some() || self.is_broken;
+        let write = self.writes && self.is_writable && self.unsent.is_empty();
+        let is_reported = (read || write) && self.own.is_none();
+        is_reported.then_some(ReadySocket { key: self.key, read, write })
+    }
+
+    /// Returns whether more input may come.
+    fn is_open(&self) -> bool {
+        !self.has_ended && self.error.is_none() && !self.is_broken
+    }
+
+    /// Returns what is to be done about its receive.
+    pub(super) fn receive_step(&mut self) -> RingStep {
+        let is_heard = self.reads && self.is_open() && !self.is_connecting && self.own.is_none();
+        let wants = is_heard && self.spilled.len() < MOST_SPILLED;
+        step(&mut self.receive, wants, false)
+    }
+
+    /// Returns what is to be done about its poll, and the events that it is for.
+    pub(super) fn poll_step(&mut self) -> (RingStep, PollFlags) {
+        let mut events = PollFlags::empty();
+        events.set(PollFlags::OUT, self.is_connecting || self.writes || !self.unsent.is_empty());
+        // The receive tells it otherwise.
+        let is_unheard = !self.reads && self.is_open();
+        events.set(PollFlags::ERR | PollFlags::HUP, is_unheard || !events.is_empty());
+        let step = step(&mut self.poll, !events.is_empty(), !self.polled.contains(events));
+        if step == RingStep::Begin {
+            self.polled = events;
+        }
+        (step, events)
+    }
+
+    /// Takes note of the events of a poll. Returns whether it may be written to.
+    pub(super) fn polled(&mut self, result: Result<u32, Errno>) -> bool {
+        let found = match result {
+            Ok(events) => PollFlags::from_bits_retain(events as u16),
+            // It was ended, for another one to begin.
+            Err(Errno::CANCELED) => return false,
+            Err(error) => {
+                self.error.get_or_insert(error);
+                return false;
+            }
+        };
+        let is_over = found.intersects(PollFlags::ERR | PollFlags::HUP);
+        self.is_broken |= is_over && !self.reads && self.is_open();
+        let is_writable = is_over || found.contains(PollFlags::OUT);
+        if is_writable {
+            (self.is_connecting, self.is_writable) = (false, true);
+        }
+        is_writable
+    }
+}
+
+fn step(operation: &mut RingOperation, wants: bool, lacks: bool) -> RingStep {
+    match (*operation, wants) {
+        (RingOperation::None, true) => {
+            *operation = RingOperation::Begun;
+            RingStep::Begin
+        }
+        (RingOperation::Begun, true) if !lacks => RingStep::Rest,
+        (RingOperation::Begun, _) => {
+            *operation = RingOperation::Cancelled;
+            RingStep::Cancel
+        }
+        _ => RingStep::Rest,
+    }
+}
+
+/// The shared buffer of a socket that has none.
+pub(super) const NOTHING: u32 = u32::MAX;
+/// Bytes that nobody has read, from which on no more are received.
+const MOST_SPILLED: usize = 64 * 1024;

@@ -1,0 +1,36 @@
+//! The interface of the system by which shards wait for their sockets: `io` of the configuration,
+//! and what this machine says to it.
+
+use rookery_shard::SystemInterface;
+
+use crate::config::effective::lines;
+use crate::config::{ConfigError, Environment, ServerConfig};
+use crate::loaded::ConfigSource;
+
+/// Returns the interface that the server uses on this machine.
+///
+/// # Errors
+///
+/// The place of the key and the reason, if the machine doesn't have the one that is demanded.
+pub fn settle(source: &ConfigSource, config: &ServerConfig) -> Result<SystemInterface, ConfigError> {
+    config.io.settle().map_err(|error| {
+        let name = config.io.name();
+        ConfigError::because(format!(
+            "{}: {KEY}: this system refuses {name}, or has none: {error}; \"auto\" uses what there is",
+            place(source, &Environment::of_process())
+        ))
+    })
+}
+
+/// Returns the place that gives the key: a variable, or a line of the file.
+fn place(source: &ConfigSource, environment: &Environment) -> String {
+    if let Some(variable) = environment.keys().get(KEY) {
+        return (*variable).to_owned();
+    }
+    let Some(file) = &source.config else { return "the defaults".to_owned() };
+    let line = std::fs::read_to_string(file).ok().and_then(|text| lines(&text).get(KEY).copied());
+    line.map_or_else(|| file.display().to_string(), |line| format!("{}:{line}", file.display()))
+}
+
+/// The key of the configuration.
+const KEY: &str = "io";
