@@ -70,9 +70,9 @@ class Wire:
         self.writer.transport.abort()
 
 
-def started(tables=""):
+def started(tables="", top=""):
     """A server, for `async with`, that takes many logins in the clear from one address."""
-    return Rookery(tables=TABLES + tables)
+    return Rookery(top=top, tables=TABLES + tables)
 
 
 def spent(pid):

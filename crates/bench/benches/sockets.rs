@@ -2,7 +2,7 @@
 //! -p rookery-bench --bench sockets`.
 //!
 //! 1. `pairs`: relaying messages between two clients, alternating with a bare relay that does
-//!    nothing else: the ratio is the cost of being an XMPP server.
+//!    nothing else: the ratio is the cost of being an XMPP server. Another relay uses io_uring.
 //! 2. `idle`: memory per session by slope, logins per second of CPU.
 //!
 //! The server is this workspace's own, built first; `ROOKERY_BIN` names another executable. Any
@@ -28,6 +28,7 @@ use rookery_bench::rookery::{MeasuredServer, Rookery, binary};
 use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
+use rookery_shard::SystemInterface;
 use rookery_stream::tls::client::{ClientSettings, Newest};
 
 fn main() -> BenchOutcome<()> {
@@ -99,9 +100,11 @@ fn pairs(subject: &SocketSubject) -> BenchOutcome<()> {
         );
     }
     let plain = target(&server, Mechanism::ScramSha1, false)?;
-    let relay = BareRelay::start(pairs)?;
+    let relay = BareRelay::start(pairs, SystemInterface::Epoll)?;
+    let ring_relay = BareRelay::start(pairs, SystemInterface::IoUring)?;
     let mut loads = [
         ("relay", Pairs::of_lines(&relay, plain.clone(), pairs)?, Vec::new()),
+        ("relay by io_uring", Pairs::of_lines(&ring_relay, plain.clone(), pairs)?, Vec::new()),
         ("server", Pairs::of_accounts(&server, plain, pairs)?, Vec::new()),
     ];
     for in_flight in [1, 8] {
@@ -115,9 +118,11 @@ fn pairs(subject: &SocketSubject) -> BenchOutcome<()> {
             both.push(tell(&mut report, &format!("{name}, {pairs} pairs, {in_flight} in flight"), costs));
             costs.clear();
         }
-        if let [relay, server] = both.as_slice() {
-            let what = format!("server over relay, {in_flight} in flight");
-            report.add(what, server.0 / relay.0, "median", format!("{:.2} by the minima", server.1 / relay.1));
+        if let [relay, ring_relay, server] = both.as_slice() {
+            for (what, one) in [("relay by io_uring", ring_relay), ("server", server)] {
+                let what = format!("{what} over relay, {in_flight} in flight");
+                report.add(what, one.0 / relay.0, "median", format!("{:.2} by the minima", one.1 / relay.1));
+            }
         }
     }
     report.write()?;

@@ -3,8 +3,9 @@
 //!
 //! Two threads, each with its own epoll set, like a server with two shards; half of the pairs have
 //! both ends on one thread, half on both. No XML, no addresses, no queues: input is written
-//! unchanged. It runs as a child process of the benchmark, which executes itself with
-//! [`ARGUMENT`], so that its CPU time can be read like a server's.
+//! unchanged. Another one does the same with a ring (io_uring) per thread. It runs as a child
+//! process of the benchmark, which executes itself with [`ARGUMENT`], so that its CPU time can be
+//! read like a server's.
 
 use std::env;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -12,11 +13,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use rookery_shard::system::SystemNews;
+use rookery_shard::{Driver, SystemInterface, SystemSocket, ring::RingDriver};
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 
 use crate::BenchOutcome;
 
-/// The first argument of an executable that is to be a relay; the second is the number of pairs.
+/// The first argument of an executable that is to be a relay; the second is the number of pairs,
+/// the third the interface that it uses.
 pub const ARGUMENT: &str = "--relay";
 
 /// A relay in a child process; killed when dropped.
@@ -32,9 +36,10 @@ impl BareRelay {
     ///
     /// # Errors
     /// The error of the system.
-    pub fn start(pairs: usize) -> BenchOutcome<BareRelay> {
+    pub fn start(pairs: usize, interface: SystemInterface) -> BenchOutcome<BareRelay> {
         let mut command = Command::new(env::current_exe()?);
-        let mut child = command.args([ARGUMENT, &pairs.to_string()]).stdout(Stdio::piped()).spawn()?;
+        let mut child =
+            command.args([ARGUMENT, &pairs.to_string(), interface.name()]).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
         Ok(BareRelay { child, address: line.trim().parse()? })
@@ -61,11 +66,12 @@ impl Drop for BareRelay {
 /// The error of the system.
 pub fn be_one_if_told() -> BenchOutcome<bool> {
     let arguments: Vec<String> = env::args().collect();
-    let [_, argument, pairs, ..] = arguments.as_slice() else { return Ok(false) };
+    let [_, argument, pairs, interface, ..] = arguments.as_slice() else { return Ok(false) };
     if argument != ARGUMENT {
         return Ok(false);
     }
-    run(pairs.parse()?)?;
+    let is_ring = *interface == SystemInterface::IoUring.name();
+    run(pairs.parse()?, if is_ring { SystemInterface::IoUring } else { SystemInterface::Epoll })?;
     Ok(true)
 }
 
@@ -81,7 +87,7 @@ struct RelayEnd {
 ///
 /// # Errors
 /// The error of the system.
-pub fn run(pairs: usize) -> BenchOutcome<()> {
+pub fn run(pairs: usize, interface: SystemInterface) -> BenchOutcome<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     println!("{}", listener.local_addr()?);
     let mut threads = [Vec::new(), Vec::new()];
@@ -103,6 +109,10 @@ pub fn run(pairs: usize) -> BenchOutcome<()> {
             }
         }
     }
+    let serve = match interface {
+        SystemInterface::IoUring => serve_by_ring,
+        _ => serve,
+    };
     let running = threads.map(|ends| std::thread::spawn(move || serve(ends).map_err(|error| error.to_string())));
     for thread in running {
         thread.join().map_err(|_| "a thread panicked")??;
@@ -134,7 +144,46 @@ fn serve(mut ends: Vec<RelayEnd>) -> BenchOutcome<()> {
             match (&*end.socket).read(&mut buffer) {
                 // The benchmark is over.
                 Ok(0) => return Ok(()),
-                Ok(len) => end.pass_on(buffer.get(..len).unwrap_or_default())?,
+                Ok(len) => end.pass_on(buffer.get(..len).unwrap_or_default(), write)?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Does what [`serve`] does, with a ring instead of an epoll set.
+fn serve_by_ring(mut ends: Vec<RelayEnd>) -> BenchOutcome<()> {
+    let (mut driver, mut news) = (RingDriver::new()?, SystemNews::default());
+    let sockets = ends.iter().map(|end| Ok(SystemSocket::from(end.socket.try_clone()?)));
+    let sockets = sockets.collect::<std::io::Result<Vec<_>>>()?;
+    // The peers of this thread, whose output is submitted by its ring.
+    let own: Vec<_> =
+        ends.iter().map(|end| ends.iter().position(|other| Arc::ptr_eq(&other.socket, &end.peer))).collect();
+    for (number, socket) in sockets.iter().enumerate() {
+        driver.add(socket, number as u32)?;
+    }
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        driver.wait(None, &mut news);
+        for ready in &news.ready {
+            let number = ready.key as usize;
+            let (Some(end), Some(socket)) = (ends.get_mut(number), sockets.get(number)) else { continue };
+            match driver.recv(socket, &mut buffer) {
+                // The benchmark is over.
+                Ok(0) => return Ok(()),
+                Ok(len) => {
+                    let peer = own.get(number).copied().flatten().and_then(|peer| sockets.get(peer));
+                    end.pass_on(buffer.get(..len).unwrap_or_default(), |elsewhere, lines| match peer {
+                        None => write(elsewhere, lines),
+                        Some(peer) => match driver.send(peer, lines) {
+                            Ok(sent) if sent == lines.len() => Ok(()),
+                            Ok(_) => Err("a pair has more on its way than fits".into()),
+                            Err(error) => Err(error.into()),
+                        },
+                    })?;
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
                 Err(error) => return Err(error.into()),
@@ -149,11 +198,13 @@ impl RelayEnd {
     }
 
     /// Writes whole lines to the peer.
-    fn pass_on(&mut self, bytes: &[u8]) -> BenchOutcome<()> {
+    fn pass_on(&mut self, bytes: &[u8], write: impl FnOnce(&TcpStream, &[u8]) -> BenchOutcome<()>) -> BenchOutcome<()> {
         let whole = memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
         let (lines, rest) = bytes.split_at_checked(whole).unwrap_or((bytes, &[]));
         if self.carry.is_empty() {
-            write(&self.peer, lines)?;
+            if whole > 0 {
+                write(&self.peer, lines)?;
+            }
         } else {
             self.carry.extend_from_slice(lines);
             if whole > 0 {

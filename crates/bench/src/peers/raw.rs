@@ -12,6 +12,7 @@ use std::process::Stdio;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use rookery_shard::SystemInterface;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use super::child::tied;
@@ -71,7 +72,7 @@ impl std::fmt::Display for RawKind {
 /// The error of the system.
 pub fn serve(kind: RawKind) -> BenchOutcome<()> {
     match kind {
-        RawKind::Relay(pairs) => bare_relay::run(pairs),
+        RawKind::Relay(pairs) => bare_relay::run(pairs, SystemInterface::Epoll),
         RawKind::FanOut(connections) => {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
             println!("{}", listener.local_addr()?);
