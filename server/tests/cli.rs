@@ -29,6 +29,7 @@ mod cli {
     pub mod hostile;
     pub mod image;
     pub mod install;
+    pub mod interface;
     pub mod invite;
     pub mod json;
     pub mod ldap;
@@ -37,6 +38,7 @@ mod cli {
     pub mod mariadb;
     pub mod outside;
     mod package;
+    pub mod person;
     pub mod postgres;
     pub mod profile;
     pub mod restart;
