@@ -6,10 +6,11 @@
 //!   much to do, or because there are many nodes to look at.
 //! * A process that finds another one in its lease ends, and leaves that lease alone.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{select, try_join_all};
 use redis::RedisError;
 use rookery_base::lock::lock;
 use tokio::sync::mpsc::UnboundedSender;
@@ -52,10 +53,8 @@ impl LeaseKeeper {
         lease: Duration,
         events: &UnboundedSender<ServiceEvent>,
     ) -> Result<(), RedisError> {
-        tokio::select! {
-            ended = self.renew(me, lease, events) => ended,
-            ended = self.look(me, events) => ended,
-        }
+        let (renewing, looking) = (pin!(self.renew(me, lease, events)), pin!(self.look(me, events)));
+        select(renewing, looking).await.factor_first().0
     }
 
     /// Renews this process's lease.
