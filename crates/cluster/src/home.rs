@@ -55,7 +55,7 @@ mod tests {
         let addresses: Vec<_> = (0..64).map(|number| format!("user{number}@a.example")).collect();
         assert_eq!(homes(meta, &addresses).unwrap(), [""; 0], "there is no node");
         let [_, second, _] =
-            ["n1", "n2", "n3"].map(|name| wait(members::join(meta, &OpenFencing, name, 2, None)).unwrap());
+            ["n1", "n2", "n3"].map(|name| wait(members::join(meta, &OpenFencing, name, 2, None)).unwrap().row);
         assert!(wait(members::leave(meta, "n3")).unwrap());
         let mut table = NodeTable::new("n2".into(), second);
         table.update(wait(members::all(meta)).unwrap());

@@ -93,6 +93,15 @@ impl MemberRow {
     }
 }
 
+/// A process that has joined.
+#[derive(Debug, Clone)]
+pub struct JoinedMember {
+    /// Its row.
+    pub row: MemberRow,
+    /// True if no earlier process of the node was a member: others have had what lived there.
+    pub is_newcomer: bool,
+}
+
 /// The reason why a process can't be a member.
 #[derive(Debug)]
 pub enum NotJoined {
@@ -156,12 +165,13 @@ pub async fn join(
     name: &str,
     shards: u16,
     public_host: Option<String>,
-) -> Result<MemberRow, NotJoined> {
+) -> Result<JoinedMember, NotJoined> {
     let before = all(meta).await?.into_iter().find(|(other, _)| other == name).map(|(_, row)| row);
     let number = match &before {
         Some(row) => row.number,
         None => number(meta, name).await?,
     };
+    let is_newcomer = before.is_none();
     let mut earlier = processes(meta, number).await?;
     earlier.extend(before.map(|row| row.incarnation));
     for incarnation in &earlier {
@@ -179,7 +189,7 @@ pub async fn join(
     for incarnation in earlier {
         meta.remove_entry(PROCESSES, &self::claim(number, incarnation)).await?;
     }
-    Ok(row)
+    Ok(JoinedMember { row, is_newcomer })
 }
 
 /// Writes the row of a process in place of its predecessor's, which others may be removing.
@@ -347,7 +357,7 @@ mod tests {
     fn nodes_keep_their_numbers_and_processes_get_new_ones() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
-        let joined = |name: &str| wait(join(meta, &noted, name, 2, None)).unwrap();
+        let joined = |name: &str| wait(join(meta, &noted, name, 2, None)).unwrap().row;
         let numbers = |row: MemberRow| (row.number, row.incarnation);
         assert_eq!(["n1", "n2", "n1"].map(joined).map(numbers), [(1, 1), (2, 1), (1, 2)]);
         assert_eq!(noted.take(), ["enlist 1.1", "enlist 2.1", "fence 1.1", "enlist 1.2"]);
@@ -358,15 +368,26 @@ mod tests {
     }
 
     #[test]
+    fn a_process_knows_whether_others_have_had_the_homes_of_the_one_before_it() {
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
+        let meta = &*stores.meta;
+        let comes_anew = || wait(join(meta, &noted, "n1", 2, None)).unwrap().is_newcomer;
+        assert!(comes_anew(), "there was none");
+        assert!(!comes_anew(), "it is back before others take over");
+        assert!(wait(remove(meta, &noted, "n1")).unwrap());
+        assert!(comes_anew());
+    }
+
+    #[test]
     fn a_node_that_leaves_says_so_until_it_starts_again() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
-        let row = wait(join(meta, &noted, "n1", 2, Some("n1.example".into()))).unwrap();
+        let row = wait(join(meta, &noted, "n1", 2, Some("n1.example".into()))).unwrap().row;
         assert!(!row.leaves && !wait(leave(meta, "n2")).unwrap());
         assert!(wait(leave(meta, "n1")).unwrap());
         let leaving = MemberRow { leaves: true, ..row.clone() };
         assert_eq!(wait(all(meta)).unwrap(), [("n1".to_owned(), leaving)]);
-        assert!(!wait(join(meta, &noted, "n1", 2, None)).unwrap().leaves);
+        assert!(!wait(join(meta, &noted, "n1", 2, None)).unwrap().row.leaves);
         assert!(!wait(withdraw(meta, NodeProcess { node: 1, incarnation: 1 })).unwrap(), "that is another process");
         assert!(wait(withdraw(meta, NodeProcess { node: 1, incarnation: 2 })).unwrap());
         assert_eq!(names(meta), [""; 0]);
@@ -392,7 +413,7 @@ mod tests {
     #[test]
     fn a_row_says_which_letters_its_process_understands() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
-        let row = wait(join(&*stores.meta, &noted, "n1", 2, None)).unwrap();
+        let row = wait(join(&*stores.meta, &noted, "n1", 2, None)).unwrap().row;
         assert_eq!((row.letters, row.letters.newest), (LetterVersions::OWN, LETTERS));
         let bytes = row.bytes().unwrap();
         let later: Vec<u8> = bytes.iter().copied().chain([9, 9]).collect();
@@ -422,7 +443,7 @@ mod tests {
         wait(join(meta, &noted, "n1", 2, None)).unwrap();
         wait(meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
         noted.take();
-        let row = wait(join(meta, &noted, "n1", 2, None)).unwrap();
+        let row = wait(join(meta, &noted, "n1", 2, None)).unwrap().row;
         assert_eq!((row.number, row.incarnation), (1, 3));
         assert_eq!(noted.take(), ["fence 1.1", "fence 1.2", "enlist 1.3"]);
         assert_eq!(wait(processes(meta, 1)).unwrap(), [3].into());
@@ -492,7 +513,7 @@ mod tests {
         let late = MemberRow { incarnation: 2, ..wait(all(&*stores.meta)).unwrap().remove(0).1 };
         wait(stores.meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
         let meta = between(&stores.meta, |meta| {
-            assert_eq!(wait(join(meta, &NotedMembers::default(), "n1", 2, None)).unwrap().incarnation, 3);
+            assert_eq!(wait(join(meta, &NotedMembers::default(), "n1", 2, None)).unwrap().row.incarnation, 3);
         });
         assert!(matches!(wait(write(&meta, "n1", &late)), Err(NotJoined::Taken)));
         let rows = wait(all(&*stores.meta)).unwrap();
@@ -503,7 +524,7 @@ mod tests {
     fn a_process_joins_although_the_row_before_it_is_removed_meanwhile() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
-        let first = wait(join(meta, &noted, "n1", 2, None)).unwrap();
+        let first = wait(join(meta, &noted, "n1", 2, None)).unwrap().row;
         let next = MemberRow { incarnation: 2, ..first };
         let slow = between(&stores.meta, |meta| {
             assert!(wait(take_over(meta, &NotedMembers::default(), NodeProcess { node: 1, incarnation: 1 })).unwrap());

@@ -296,9 +296,9 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
     if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
         wait_for_lease(&mut connection, row.number, settings).await?;
     }
-    let row = members::join(meta, fencing, &settings.node, shards, settings.public_host.clone()).await?;
-    let me = NodeProcess { node: row.number, incarnation: row.incarnation };
-    let mut table = NodeTable::joining(settings.node.clone(), row, rows);
+    let joined = members::join(meta, fencing, &settings.node, shards, settings.public_host.clone()).await?;
+    let me = NodeProcess { node: joined.row.number, incarnation: joined.row.incarnation };
+    let mut table = NodeTable::joining(settings.node.clone(), joined, rows);
     let rows = members::all(meta).await?;
     fence_off(fencing, &table.gone(&rows)).await?;
     table.update(rows);

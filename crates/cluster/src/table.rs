@@ -8,7 +8,7 @@ use rookery_fanout::view::SLOTS;
 use rookery_fanout::{Member, View};
 use siphasher::sip::SipHasher13;
 
-use crate::members::MemberRow;
+use crate::members::{JoinedMember, MemberRow};
 use crate::placement;
 use crate::wire::NodeProcess;
 
@@ -16,6 +16,8 @@ use crate::wire::NodeProcess;
 #[derive(Debug)]
 pub struct NodeTable {
     places: Vec<NodePlace>,
+    /// True if others have had this node's homes since its previous process.
+    is_newcomer: bool,
 }
 
 #[derive(Debug)]
@@ -46,13 +48,14 @@ impl NodePlace {
 impl NodeTable {
     /// Returns the table of a node that knows no other.
     pub fn new(name: String, row: MemberRow) -> Self {
-        Self { places: vec![NodePlace { name, row, is_member: true }] }
+        Self { places: vec![NodePlace { name, row, is_member: true }], is_newcomer: false }
     }
 
     /// Returns the table of a node that joins, and the rows that it has found before it had one:
     /// those that are gone later have had homes that are its own then.
-    pub fn joining(name: String, row: MemberRow, found: Vec<(String, MemberRow)>) -> Self {
-        let mut table = Self::new(name.clone(), row.clone());
+    pub fn joining(name: String, joined: JoinedMember, found: Vec<(String, MemberRow)>) -> Self {
+        let JoinedMember { row, is_newcomer } = joined;
+        let mut table = Self { is_newcomer, ..Self::new(name.clone(), row.clone()) };
         let others = found.into_iter().filter(|(other, _)| *other != name);
         table.update(others.chain([(name.clone(), row)]).collect());
         table
@@ -193,7 +196,7 @@ impl NodeTable {
             .collect();
         let view = View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0));
         let absent = self.places.iter().filter(|place| !place.is_member).map(member).collect();
-        view.named(self.name_of_homes(), absent)
+        view.named(self.name_of_homes(), absent).of_newcomer(self.is_newcomer)
     }
 
     /// Returns a text that is the same on all nodes that use the same homes, in the same

@@ -81,6 +81,8 @@ pub struct View {
     name: u64,
     /// The members that are nodes no more: their hops are kept, and nobody is behind them.
     absent: Vec<Member>,
+    /// True if other nodes have had the homes of this process's predecessor.
+    is_newcomer: bool,
 }
 
 impl View {
@@ -95,6 +97,7 @@ impl View {
             slots: None,
             name: 0,
             absent: Vec::new(),
+            is_newcomer: false,
         })
     }
 
@@ -117,13 +120,24 @@ impl View {
         };
         let slots = (0..SLOTS).map(hop).collect();
         let own = members.first().map_or(1, |member| usize::from(member.shards.max(1)));
-        Arc::new(Self { own, members, slots: Some(slots), name: 0, absent: Vec::new() })
+        Arc::new(Self { own, members, slots: Some(slots), name: 0, absent: Vec::new(), is_newcomer: false })
     }
 
     /// Returns the same view under a name, which processes that go by the same homes have to give
     /// it, and no others. Of its members these are nodes no more.
     pub fn named(self: Arc<Self>, name: u64, absent: Vec<Member>) -> Arc<Self> {
         Arc::new(Self { name, absent, ..Arc::unwrap_or_clone(self) })
+    }
+
+    /// Returns the same view of a process that comes anew, if it does: its predecessor's homes have
+    /// been with other nodes since, which have had something to do with all that lives there.
+    pub fn of_newcomer(self: Arc<Self>, is_newcomer: bool) -> Arc<Self> {
+        Arc::new(Self { is_newcomer, ..Arc::unwrap_or_clone(self) })
+    }
+
+    /// Returns whether other nodes have had the homes of this process's predecessor.
+    pub fn is_newcomer(&self) -> bool {
+        self.is_newcomer
     }
 
     /// Returns whether the homes are those of a cluster.

@@ -166,6 +166,19 @@ fn a_process_that_joins_reads_the_journals_of_those_that_have_died_meanwhile() {
     assert_eq!((lookups(false, true), lookups(true, false)), (vec![], vec![]));
 }
 
+/// What others had meanwhile has gone on since: a session of that journal would lack what came for
+/// it in between.
+#[test]
+fn a_process_whose_homes_others_have_had_reads_no_journal_of_its_predecessor() {
+    let lookups = |is_newcomer: bool| {
+        let own = Member { node: 1, incarnation: 2, shards: 1, letters: 1 };
+        let view = View::among(vec![own], |_| 0).named(1, Vec::new()).of_newcomer(is_newcomer);
+        let place = Place { view, ..Place::alone(0, 1, [1, 2, 3, 4]) };
+        world(place).take_lookups().into_iter().map(|lookup| lookup.process).collect::<Vec<_>>()
+    };
+    assert_eq!((lookups(false), lookups(true)), (vec![(1, 1)], vec![]));
+}
+
 #[test]
 fn the_home_of_an_account_answers_when_it_likes() {
     let mut worlds = worlds();

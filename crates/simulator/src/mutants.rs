@@ -266,6 +266,12 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "for NodeProcess { node, incarnation } in gone.iter().filter(|_| !$on) {",
     },
     Mutant {
+        name: "journal: it is read by the next process of a node whose homes others have had",
+        file: "crates/hub/src/moves.rs",
+        guard: "self.here.station.incarnation > 1 && !view.is_newcomer()",
+        instead: "self.here.station.incarnation > 1 && ($on || !view.is_newcomer())",
+    },
+    Mutant {
         name: "journal: what is sent again has another id in archives",
         file: "crates/archive/src/lib.rs",
         guard: "    if packet.is_again() && is_worth_keeping",
@@ -299,7 +305,7 @@ pub const MUTANTS: &[Mutant] = &[
         name: "moves: that all was sent is said when cards are taken",
         file: "crates/hub/src/parting.rs",
         guard: "if moves.leaving.is_empty() && matches!(moves.parting,",
-        instead: "if moves.leaving.is_empty() && !($on && moves.is_sending) && matches!(moves.parting,",
+        instead: "if moves.leaving.is_empty() && !($on && moves.sending.is_under_way) && matches!(moves.parting,",
     },
     Mutant {
         name: "moves: that all was sent is said when cards are taken",

@@ -42,9 +42,9 @@ pub(crate) async fn enter(
             a_while(&now_ms).await;
         }
     }
-    let row = members::join(meta, fencing, &name, shards, None).await.ok()?;
-    let me = NodeProcess { node: row.number, incarnation: row.incarnation };
-    let mut table = NodeTable::joining(name, row, rows);
+    let joined = members::join(meta, fencing, &name, shards, None).await.ok()?;
+    let me = NodeProcess { node: joined.row.number, incarnation: joined.row.incarnation };
+    let mut table = NodeTable::joining(name, joined, rows);
     let rows = members::all(meta).await.ok()?;
     fence_off(fencing, &table.gone(&rows)).await.ok()?;
     table.update(rows);
