@@ -62,7 +62,7 @@ pub(crate) fn archives(run: &mut SimulatedRun) {
                     if run.book.blockers.contains(&(to, message.account)) || run.book.blockers.contains(&(message.account, to)));
             let may_be_gone = run.book.removed.contains(&account);
             let is_owed = message.is_handled && !message.is_refused && (is_for || is_own);
-            let is_owed = is_owed && !may_be_blocked && !may_be_gone && !message.is_receipt;
+            let is_owed = is_owed && !may_be_blocked && !may_be_gone && !message.is_receipt && !message.is_unkept;
             if is_owed && copies == 0 {
                 broken.get_or_insert(format!(
                     "message {number} was acknowledged, and u{account}'s archive does not have it (XEP-0198 §4)"

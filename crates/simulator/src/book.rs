@@ -2,6 +2,12 @@
 //!
 //! The rules are those of the standards. Nothing in here knows how the server works, and what a
 //! standard leaves open is no fault.
+//!
+//! # Layout
+//!
+//! This file: what was said and heard. `deaths`: what nodes that die take along.
+
+mod deaths;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,6 +15,8 @@ use std::fmt;
 use crate::abroad::Abroad;
 use crate::device::NODES;
 use crate::journal::RunJournal;
+
+use deaths::Ghost;
 
 /// All that has happened, as those outside of the server know it.
 #[derive(Debug)]
@@ -79,25 +87,31 @@ pub struct Book {
     /// Messages of which a sender knew nothing when a node died: they come once more, perhaps
     /// behind later ones.
     pub doubtful: BTreeSet<usize>,
-    /// The time at which who is in a room was changed last, by room, in milliseconds.
-    pub stirred: BTreeMap<usize, u64>,
+    /// The rooms in which somebody changed who is there, with the time at which the server had
+    /// nothing left to do about that, in milliseconds; none before.
+    stirred: BTreeMap<usize, Option<u64>>,
     /// The rooms that were changed right before a node died: who has no stream management says
     /// nothing again.
     pub unsettled: BTreeSet<usize>,
-    /// The rooms and nicks of sessions that ended when a node had died: nobody else says that they
-    /// are gone if another session has their address before it is missed.
-    pub ghosts: BTreeSet<(usize, String)>,
+    /// Those who were in rooms when their sessions ended with a node, by room and nick.
+    ghosts: BTreeMap<(usize, String), Ghost>,
+    /// The time at which a node died last, in milliseconds.
+    last_death_ms: Option<u64>,
     /// The milliseconds since the start.
     pub now_ms: u64,
     /// True once what moves has been late, until all has moved.
     is_late: bool,
     /// True if the time of day has ever jumped.
     pub jumped: bool,
+    /// The number of messages that had been sent when it jumped last.
+    jumped_at: usize,
     /// True while the process stops: it ends sessions that begin meanwhile, too.
     pub is_stopping: bool,
     /// True if another process has ever gone on. Archives are in the order of time, and only one
     /// process knows of a clock that was set back.
     pub was_replaced: bool,
+    /// The newest version of its roster that any session of an account was told, by the account.
+    newest_rosters: BTreeMap<usize, u64>,
     presences: u64,
     ids: u64,
     /// By the two sessions, for what was live and for what an account got that had never been here.
@@ -126,6 +140,8 @@ pub struct BookedSession {
     pub goes_on_ms: u64,
     /// True if it was ever unavailable: what it got before may be taken for something it did not.
     pub was_unavailable: bool,
+    /// True once its client has given it up, or was told that it is gone.
+    pub is_over: bool,
     /// True once it has seen its own presence with a priority that is not negative. A message that
     /// came before is copied to it, if it wants carbons (XEP-0280 §7), and waits for the first
     /// resource that takes messages (RFC 6121 §8.5.2.2.1), which may be this one.
@@ -162,6 +178,10 @@ pub struct BookMessage {
     pub is_refused: bool,
     /// True if it only says that another one has arrived: archives need not have it.
     pub is_receipt: bool,
+    /// True if it asks to be kept nowhere (XEP-0334 §4.2): only a session that is there gets it.
+    pub is_unkept: bool,
+    /// The session that it is for, if that was there when it was sent.
+    pub for_session: Option<usize>,
     /// The number of losses when it was sent.
     pub losses: usize,
     /// The time at which it was sent, in milliseconds.
@@ -249,12 +269,15 @@ impl Book {
             doubtful: BTreeSet::new(),
             stirred: BTreeMap::new(),
             unsettled: BTreeSet::new(),
-            ghosts: BTreeSet::new(),
+            ghosts: BTreeMap::new(),
+            last_death_ms: None,
             now_ms: 0,
             is_late: false,
             jumped: false,
+            jumped_at: 0,
             is_stopping: false,
             was_replaced: false,
+            newest_rosters: BTreeMap::new(),
             presences: 0,
             ids: 0,
             last: BTreeMap::new(),
@@ -292,6 +315,7 @@ impl Book {
 
     /// Opens a session.
     pub fn open(&mut self, device: usize, account: usize, is_managed: bool) -> usize {
+        self.raise_ghosts(device);
         self.sessions.push(BookedSession {
             device,
             account,
@@ -301,11 +325,36 @@ impl Book {
             was_cut: false,
             goes_on_ms: 0,
             was_unavailable: false,
+            is_over: false,
             takes: false,
             early: BTreeSet::new(),
             heard: BTreeMap::new(),
         });
         self.sessions.len() - 1
+    }
+
+    /// Returns the session of the device that a message is for, if it is there, and takes messages.
+    fn addressed(&self, to: BookedRecipient) -> Option<usize> {
+        let BookedRecipient::Device(_, device) = to else { return None };
+        let last = self.sessions.iter().rposition(|session| session.device == device)?;
+        let session = &self.sessions[last];
+        (!session.is_over && session.takes && !session.was_unavailable).then_some(last)
+    }
+
+    /// Takes down that the time of day jumps.
+    pub fn jump(&mut self) {
+        (self.jumped, self.jumped_at) = (true, self.messages.len());
+    }
+
+    /// Takes down that a session of an account was told a version of its roster.
+    pub fn tell_roster(&mut self, account: usize, version: u64) {
+        let newest = self.newest_rosters.entry(account).or_default();
+        *newest = version.max(*newest);
+    }
+
+    /// Returns the newest version of its roster that any session of an account was told.
+    pub fn newest_roster(&self, account: usize) -> u64 {
+        self.newest_rosters.get(&account).copied().unwrap_or_default()
     }
 
     /// Takes down that a message is sent, and returns its number.
@@ -322,6 +371,8 @@ impl Book {
             is_handled: false,
             is_refused: false,
             is_receipt: false,
+            is_unkept: false,
+            for_session: self.addressed(to),
             losses,
             sent_ms: self.now_ms,
             is_first,
@@ -395,20 +446,6 @@ impl Book {
         }
     }
 
-    /// Returns whether a message may come once more under another id: what was under way when a
-    /// node died comes from its successor, too. An archive looks for it among those of the last
-    /// minutes, by the time of day.
-    pub fn may_have_other_ids(&self, number: usize) -> bool {
-        let is_missed = self.jumped && self.doubtful.contains(&number);
-        self.lossy_node_deaths > 0 || self.loose.contains(&number) || is_missed
-    }
-
-    /// Returns the number of times that something under way may have been lost: deaths of
-    /// processes, but for those of nodes with whose journal others go on.
-    pub fn losses(&self) -> usize {
-        self.deaths - self.node_deaths + self.lossy_node_deaths
-    }
-
     /// Takes down that an item is published, and returns its number.
     pub fn publish(&mut self, account: usize, node: usize) -> usize {
         self.items.push(BookedItem { account, node, is_done: false, is_gone: false });
@@ -436,62 +473,6 @@ impl Book {
     /// before their clients hear of it.
     pub fn end_sessions(&mut self, which: impl Fn(&BookedSession) -> bool) {
         self.sessions.iter_mut().filter(|session| which(session)).for_each(|session| session.was_cut = true);
-    }
-
-    /// Takes down that a node has died, with what lived there: all of it, or what its journal
-    /// lacks.
-    pub fn node_dies(&mut self, is_lossy: bool) {
-        (self.deaths, self.node_deaths) = (self.deaths + 1, self.node_deaths + 1);
-        self.lossy_node_deaths += usize::from(is_lossy);
-        let now_ms = self.now_ms;
-        self.unsettled
-            .extend(self.stirred.iter().filter(|(_, at)| now_ms < **at + ROOM_WRITES_MS).map(|(room, _)| room));
-        let messages = self.messages.iter().enumerate();
-        self.doubtful.extend(messages.filter(|(_, message)| !message.is_handled).map(|(number, _)| number));
-        self.end_sessions(|_| true);
-    }
-
-    /// Takes down that somebody changes who is in a room.
-    pub fn stir(&mut self, room: usize) {
-        self.stirred.insert(room, self.now_ms);
-    }
-
-    /// Takes down that those who had got a message of which its sender knows nothing lost their
-    /// node.
-    pub fn loosen(&mut self, session: usize) {
-        let heard = self.sessions[session].heard.keys().map(|(number, _)| *number);
-        let in_rooms = self.stays.iter().filter(|stay| stay.session == session).flat_map(|stay| stay.heard.clone());
-        let open = heard.chain(in_rooms).filter(|number| !self.messages[*number].is_handled);
-        let open: Vec<usize> = open.collect();
-        self.loose.extend(open);
-    }
-
-    /// Takes down that what happens now may end sessions that go on from a journal.
-    pub fn forget_going_on(&mut self) {
-        self.sessions.iter_mut().for_each(|session| session.goes_on_ms = 0);
-    }
-
-    /// Takes down that a client says a message again. A room knows it again for a minute.
-    pub fn say_again(&mut self, number: usize) {
-        let message = &self.messages[number];
-        if matches!(message.to, BookedRecipient::Room(_)) && self.now_ms > message.sent_ms + ROOM_KNOWS_MS {
-            self.loose.insert(number);
-        }
-    }
-
-    /// Takes down that nodes are late while homes move: they go on without what isn't done in time,
-    /// once for all that moves together.
-    pub fn moves_late(&mut self) {
-        if !std::mem::replace(&mut self.is_late, true) {
-            self.node_dies(true);
-        }
-    }
-
-    /// Takes down that all has moved.
-    pub fn moves_end(&mut self) {
-        if std::mem::take(&mut self.is_late) {
-            self.node_dies(true);
-        }
     }
 
     /// Takes down that an account was removed: the next one of its name has nothing of it.
@@ -561,8 +542,3 @@ impl Book {
         }
     }
 }
-
-/// The time within which a room has written down who is there, at most, in milliseconds.
-const ROOM_WRITES_MS: u64 = 2_000;
-/// The time for which a room knows a message again, less than it says, in milliseconds.
-const ROOM_KNOWS_MS: u64 = 50_000;

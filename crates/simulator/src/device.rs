@@ -74,6 +74,9 @@ pub struct UserDevice {
     pub roster: Option<BTreeMap<String, RosterEntry>>,
     /// The newest version of the roster that its session was told.
     version: u64,
+    /// The newest version of the roster that any session of its account had been told when this one
+    /// began; 0 once it was told its roster itself.
+    stale: u64,
     /// Requests for what has changed since some version of the roster, with that version.
     roster_asks: BTreeMap<String, u64>,
     /// The roster as it was told it last, with its version, if it keeps that.
@@ -195,6 +198,7 @@ impl UserDevice {
             blind: None,
             roster: None,
             version: 0,
+            stale: 0,
             roster_asks: BTreeMap::new(),
             known: None,
             news: BTreeMap::new(),
@@ -244,6 +248,11 @@ impl UserDevice {
 
     fn is_closing(&self) -> bool {
         matches!(self.stage, DeviceStage::Closing)
+    }
+
+    /// Returns whether it believes to be in a room.
+    pub fn is_in_room(&self, room: usize) -> bool {
+        self.seats[room].nick.is_some()
     }
 
     /// Returns whether it has a connection.
@@ -387,11 +396,12 @@ impl UserDevice {
 
     fn end_session(&mut self, book: &mut Book) {
         self.stir_rooms(book);
-        if book.node_deaths > 0 {
-            let nicks = self.seats.iter().enumerate().filter_map(|(room, seat)| Some((room, seat.nick.clone()?)));
-            book.ghosts.extend(nicks);
-        }
+        let seats = self.seats.iter().enumerate();
+        seats.filter_map(|(room, seat)| Some((room, seat.nick.as_ref()?))).for_each(|(room, nick)| {
+            book.leave_ghost(self.index, room, nick);
+        });
         if let Some(session) = self.session.take() {
+            book.sessions[session].is_over = true;
             // What a session with stream management was sent is counted; of others nobody knows.
             book.sessions[session].was_cut = true;
             book.sessions[session].is_leaky |= !self.managed.as_ref().is_some_and(|managed| managed.counts);

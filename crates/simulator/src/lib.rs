@@ -21,7 +21,8 @@
 //! * `draw`: chance. `event`: what may happen. [`plan`]: the run of a seed.
 //! * `nodes`: the server, or the nodes of a cluster. `unsteady`: the store. [`device`]: clients.
 //!   [`mod@run`]: one run. `rest`: its end, and what is compared there; `archives`: those of
-//!   accounts and rooms. `book`: what is known, and the rules that hold at every step.
+//!   accounts and rooms. `dying`: what happens to nodes. `book`: what is known, and the rules that
+//!   hold at every step.
 //! * [`mutants`]: guards to take away, [`mutating`]: whether that is noticed.
 //! * `journal`: the log. [`shrink`]: from a failing schedule to a short one. [`statistics`]:
 //!   numbers. [`seeds`]: many runs.
@@ -31,6 +32,7 @@ mod archives;
 pub mod book;
 pub mod device;
 mod draw;
+mod dying;
 pub mod event;
 mod journal;
 pub mod mutants;

@@ -1,13 +1,14 @@
 //! The processes of a run: one server, or the nodes of a cluster on one database and one Redis.
 //!
-//! A node is in `agent`, its journal in `journal`, its way into the cluster in `joining`. `redis`
-//! and `fencing` are shared by nodes besides the database. Time is the same for all; a node that
-//! stands still does nothing meanwhile.
+//! A node is in `agent`, its journal in `journal`, its way into the cluster in `joining`, and out of
+//! it in `leaving`. `redis` and `fencing` are shared by nodes besides the database. Time is the same
+//! for all; a node that stands still does nothing meanwhile.
 
 mod agent;
 mod fencing;
 mod joining;
 mod journal;
+mod leaving;
 mod redis;
 
 use std::cell::{Cell, RefCell};
@@ -123,7 +124,7 @@ impl SimulatedNodes {
             let store = Unsteady::new(inner.clone(), seed.wrapping_add(number as u64 * 0x9e37_79b9));
             let fencing = Arc::new(OwnFence { store: store.clone(), fences: shared.fences.clone() });
             let (name, shards) = (format!("n{number}"), config.shards as u16);
-            let row = wait(members::join(&*meta, &*fencing, &name, shards, None)).expect("an empty database");
+            let row = wait(members::join(&*meta, &*fencing, &name, shards, None)).expect("an empty database").row;
             joined.push((name, store, row));
         }
         let rows = wait(members::all(&*meta)).expect("rows");
@@ -250,6 +251,22 @@ impl SimulatedNodes {
     /// if nobody can say.
     pub fn journaled(&mut self, node: usize) -> Option<Vec<String>> {
         self.list[node].agent().filter(|agent| agent.stays()).and_then(|agent| agent.journaled())
+    }
+
+    /// Returns whether the shards of a node have said something that its journal doesn't have yet.
+    pub fn owes_journal(&mut self, node: usize) -> bool {
+        self.list[node].agent().is_some_and(|agent| agent.owes_journal())
+    }
+
+    /// Returns a node of whose process the database has taken something when others had begun to
+    /// take its accounts over.
+    pub fn written_late(&self) -> Option<usize> {
+        self.list.iter().position(|node| node.store.has_written_late())
+    }
+
+    /// Lets all shards of a node tick once.
+    pub fn step_node(&mut self, node: usize) {
+        (0..self.shards).for_each(|shard| _ = self.step(node * self.shards + shard));
     }
 
     /// Kills a node. Returns whether there was a process.
@@ -494,7 +511,8 @@ impl SharedByNodes {
 
     fn agent(&self, server: &Server, store: &Arc<Unsteady>, posted: Arc<PostedHere>, table: NodeTable) -> Agent {
         let (redis, now_ms) = (self.redis.clone(), self.now_ms.clone());
-        let (reach, members) = (RedisReach { redis, now_ms, is_cut_off: Rc::default() }, self.members(store));
+        let reach = RedisReach { redis, now_ms, is_cut_off: Rc::default(), fences: self.fences.clone() };
+        let members = self.members(store);
         let around = Around { server: server.clone(), store: store.clone(), reach, members, posted };
         Agent::new(around, table, self.now_ms.get())
     }

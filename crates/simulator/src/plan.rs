@@ -29,6 +29,9 @@ pub struct RunPlan {
     /// True if little happens at once: bytes and ticks are shuffled finely, devices that read have
     /// something to read, and those that want to speak in a room enter it.
     pub is_fine: bool,
+    /// True if Redis and the database of several nodes do what they should, and nodes die when all
+    /// others have come to rest: so journals count.
+    pub is_firm: bool,
     /// The events, in order.
     pub events: Vec<SimulatedEvent>,
 }
@@ -162,6 +165,7 @@ impl RunPlan {
             store_is_late,
             background_is_late: false,
             is_fine: false,
+            is_firm: false,
             events: drawn,
         };
         // A sequence of its own: the other seeds are what they were before there were peers.
@@ -223,8 +227,8 @@ impl RunPlan {
         (self.nodes, self.shards) = (draw.between(2, 4), draw.between(1, 2));
         self.background_is_late = false;
         let does_move = draw.percent(80);
-        // Redis and the database do what they should, so that journals count when nodes die.
         let is_firm = draw.percent(40);
+        self.is_firm = is_firm;
         let mut weight = |what: SimulatedEventKind, weight: u32| match what {
             SimulatedEventKind::Carry => weight,
             SimulatedEventKind::NodeKill if is_firm && !is_calm => 4,

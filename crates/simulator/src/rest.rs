@@ -195,12 +195,13 @@ fn rooms(run: &mut SimulatedRun) {
     if run.book.lossy_node_deaths > 0 {
         return;
     }
+    run.devices.iter_mut().for_each(|device| device.ping_rooms(&mut run.book));
+    run.settle();
     for room in (0..run.people.rooms).filter(|room| !run.book.unsettled.contains(room)) {
         let seated: Vec<&UserDevice> = run.devices.iter().filter(|device| device.seats[room].nick.is_some()).collect();
         let nicks: BTreeSet<&String> = seated.iter().filter_map(|device| device.seats[room].nick.as_ref()).collect();
         // A session that ended with its node stays in rooms if its address is soon there again.
-        let ghosts = &run.book.ghosts;
-        let is_ghost = |nick: &String| !nicks.contains(nick) && ghosts.contains(&(room, nick.clone()));
+        let is_ghost = |nick: &String| !nicks.contains(nick) && run.book.is_ghost(room, nick);
         let believed = |device: &UserDevice| -> BTreeMap<String, (String, String)> {
             let view = device.seats[room].view.iter().filter(|(nick, _)| !is_ghost(nick));
             view.map(|(nick, who)| (nick.clone(), who.clone())).collect()
@@ -259,6 +260,16 @@ fn deliveries(run: &mut SimulatedRun) {
         let may_be_gone = run.book.removed.contains(&account);
         let is_uncertain = died || may_be_blocked || may_be_gone || run.book.store_failed;
         if !message.is_handled || message.is_refused || is_uncertain {
+            continue;
+        }
+        // A session that was there then, and is there still, got it itself (RFC 6121 §8.5.3.1): nothing
+        // that was acknowledged is missing behind `<resumed/>`.
+        let lasting = message.for_session.map(|session| &run.book.sessions[session]);
+        let lasting = lasting.filter(|session| !session.is_over && !session.was_unavailable);
+        if lasting.is_some_and(|session| !session.heard.contains_key(&(number, false))) {
+            broken.get_or_insert(format!("message {number} was acknowledged, and its session lacks it (XEP-0198 §5)"));
+        }
+        if message.is_unkept {
             continue;
         }
         let mut sessions = run.book.sessions.iter().filter(|session| session.account == account);

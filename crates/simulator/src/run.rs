@@ -46,13 +46,15 @@ pub struct SimulatedRun {
     desk: BackgroundDesk,
     store_is_late: bool,
     is_fine: bool,
+    /// True if nodes die when all others have come to rest.
+    pub(crate) is_firm: bool,
     /// True while homes move, or may.
-    is_moving: bool,
+    pub(crate) is_moving: bool,
     /// True while they move since more than one thing has happened.
-    does_overlap: bool,
+    pub(crate) does_overlap: bool,
     /// The number of times that shards went on without what others had not done in time.
     lateness: u64,
-    is_stalled: bool,
+    pub(crate) is_stalled: bool,
 }
 
 /// Runs a plan to its end.
@@ -101,6 +103,7 @@ impl SimulatedRun {
             desk,
             store_is_late: plan.store_is_late,
             is_fine: plan.is_fine,
+            is_firm: plan.is_firm,
             is_moving: false,
             does_overlap: false,
             lateness: 0,
@@ -169,7 +172,7 @@ impl SimulatedRun {
             }
             SimulatedEventKind::Trouble => self.trouble(event),
             SimulatedEventKind::Jump => {
-                book.jumped = true;
+                book.jump();
                 self.nodes.set_time_of_day(event.a as i64 * 100 - 3_000_000);
                 true
             }
@@ -231,6 +234,9 @@ impl SimulatedRun {
                 }
             }
             if !any || self.book.broken().is_some() {
+                if !self.is_stalled && !self.nodes.is_hindered() {
+                    self.book.come_to_rest();
+                }
                 return round > 0;
             }
         }
@@ -384,70 +390,6 @@ impl SimulatedRun {
         self.nodes.stall(None);
     }
 
-    fn change_nodes(&mut self, event: &SimulatedEvent) -> bool {
-        let (count, was_moving) = (self.nodes.count(), self.is_moving);
-        let node = event.a % count;
-        let is_changed = match event.what {
-            _ if count == 1 => false,
-            SimulatedEventKind::Carry => return self.nodes.carry(node),
-            SimulatedEventKind::NodeKill => self.kill_node(node),
-            SimulatedEventKind::NodeJoin => self.nodes.join(node),
-            SimulatedEventKind::NodeDrain => self.nodes.drain(node),
-            SimulatedEventKind::NodePause => {
-                self.nodes.pause(node);
-                true
-            }
-            SimulatedEventKind::NodeCut => {
-                self.nodes.cut_off(node);
-                true
-            }
-            SimulatedEventKind::RedisAway => {
-                self.nodes.let_redis_go();
-                true
-            }
-            SimulatedEventKind::RedisForget => {
-                self.nodes.forget_redis();
-                true
-            }
-            _ => {
-                self.nodes.lose_answer(node);
-                true
-            }
-        };
-        let how = self.nodes.describe();
-        self.book.note(format_args!("nodes: {how}"));
-        self.does_overlap |= is_changed && was_moving;
-        self.is_moving |= is_changed;
-        if is_changed && event.what != SimulatedEventKind::NodeKill {
-            self.book.forget_going_on();
-        }
-        is_changed
-    }
-
-    /// Kills a node. Returns whether there was a process.
-    fn kill_node(&mut self, node: usize) -> bool {
-        let is_calm = !self.is_moving && !self.is_stalled && !self.nodes.is_hindered() && !self.nodes.is_moving();
-        let journaled = self.nodes.journaled(node).filter(|_| is_calm);
-        if !self.nodes.kill(node) {
-            return false;
-        }
-        self.book.node_dies(journaled.is_none());
-        self.book.forget_going_on();
-        for device in &self.devices {
-            let Some(session) = device.session else { continue };
-            if device.node == node {
-                self.book.loosen(session);
-            }
-            let goes_on = journaled.as_ref().is_some_and(|journaled| journaled.contains(&device.full()));
-            if goes_on && device.can_resume() && device.is_connected() {
-                self.book.sessions[session].goes_on_ms = self.book.now_ms + COMES_BACK_MS;
-            }
-        }
-        self.statistics.count_death(journaled.is_some());
-        self.bereave_of(node);
-        true
-    }
-
     /// Takes down that sessions may move, end, or come late while homes move.
     fn note_moves(&mut self) {
         if !self.is_moving {
@@ -475,6 +417,10 @@ impl SimulatedRun {
 
     /// Takes note of processes that have ended by themselves. Returns whether any has.
     fn see_ends(&mut self) -> bool {
+        if let Some(node) = self.nodes.written_late() {
+            let text = format!("the database takes what node {node} writes, whose accounts others have");
+            self.book.break_rule(format!("{text} (what is promised: \"the database is told to refuse\")"));
+        }
         let ended = self.nodes.take_ended();
         for &(node, in_order) in &ended {
             if in_order {
@@ -484,19 +430,6 @@ impl SimulatedRun {
             }
         }
         !ended.is_empty()
-    }
-
-    fn node_died(&mut self, node: usize) {
-        self.does_overlap |= self.is_moving;
-        self.book.node_dies(true);
-        self.statistics.count_death(false);
-        self.bereave_of(node);
-    }
-
-    fn bereave_of(&mut self, node: usize) {
-        self.is_moving = true;
-        let book = &mut self.book;
-        self.devices.iter_mut().filter(|device| device.node == node).for_each(|device| device.bereave(book));
     }
 
     fn trouble(&mut self, event: &SimulatedEvent) -> bool {
@@ -551,8 +484,6 @@ fn register(stores: &Stores, accounts: usize) {
 
 /// Milliseconds that a process takes to start, at least.
 const START_MS: u64 = 5;
-/// The time in which clients may come back to their sessions, at least.
-const COMES_BACK_MS: u64 = 300_000;
 /// Steps in which time passes at most.
 const STRIDES: u64 = 200;
 /// Steps by the timers alone, at most, while homes move.

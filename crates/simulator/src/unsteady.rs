@@ -34,6 +34,8 @@ struct UnsteadyState {
     writer: Option<(ProcessWriter, SimulatedFences)>,
     /// True once the database has refused something of it, since others have taken over.
     was_refused: bool,
+    /// True once the database has taken something of a process whose accounts others had.
+    has_written_late: bool,
     /// The operations of a process that has died that are still under way, with the time at which
     /// each takes effect, in milliseconds, and the process.
     orphans: Vec<(u64, (ProcessWriter, SimulatedFences), RunOperation)>,
@@ -77,6 +79,7 @@ impl Unsteady {
             failed: 0,
             writer: None,
             was_refused: false,
+            has_written_late: false,
             orphans: Vec::new(),
         };
         Arc::new(Self { inner, state: Mutex::new(state) })
@@ -129,6 +132,12 @@ impl Unsteady {
     /// Returns whether the process has found out that it is fenced off.
     pub fn was_refused(&self) -> bool {
         lock(&self.state).was_refused
+    }
+
+    /// Returns whether the database has ever taken something of one of its processes when others
+    /// had begun to take that one's accounts over.
+    pub fn has_written_late(&self) -> bool {
+        lock(&self.state).has_written_late
     }
 
     /// Returns the number of operations that wait.
@@ -194,6 +203,7 @@ impl Unsteady {
         drop(state);
         for (_, (writer, fences), run) in due {
             if !fences.has(writer) {
+                lock(&self.state).has_written_late |= fences.are_taken(writer);
                 run(&self.inner, Fate::Unheard);
             }
         }
@@ -205,6 +215,8 @@ impl UnsteadyState {
         let run = self.waiting.take_next()?;
         let fate = self.fate();
         self.failed += u64::from(!matches!(fate, Fate::Done));
+        let is_taken = self.writer.as_ref().is_some_and(|(writer, fences)| fences.are_taken(*writer));
+        self.has_written_late |= is_taken && !matches!(fate, Fate::Refused(_));
         Some((run, fate))
     }
 

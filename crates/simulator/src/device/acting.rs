@@ -173,7 +173,11 @@ impl UserDevice {
             (3 | 4, _) => format!("<request xmlns='{}'/>", ns::RECEIPTS),
             _ => String::new(),
         };
-        let content = format!("<body>m{number}</body>{more}");
+        // Nothing but its journal has what a node was given of these, and somebody has not got yet.
+        let is_unkept = matches!((choice % 8, to), (5 | 6, BookedRecipient::Device(..)));
+        book.messages[number].is_unkept = is_unkept;
+        let hint = if is_unkept { format!("<no-store xmlns='{}'/>", ns::HINTS) } else { String::new() };
+        let content = format!("<body>m{number}</body>{more}{hint}");
         self.say(format!("<message type='chat' id='m{number}' to='{address}'>{content}</message>"), Some(number), book);
     }
 
@@ -250,6 +254,16 @@ impl UserDevice {
     pub fn pry(&mut self, address: &str, book: &mut Book) {
         self.ask("nodes", "get", Some(address), &format!("<query xmlns='{}'/>", ns::DISCO_ITEMS), book);
         self.ask("foreign", "set", Some(address), "<query xmlns='urn:xmpp:mam:2'/>", book);
+    }
+
+    /// Asks each room in which it believes to be whether it is there (XEP-0410 §3).
+    pub fn ping_rooms(&mut self, book: &mut Book) {
+        let seats = self.seats.iter().enumerate().filter(|(number, _)| !book.unsettled.contains(number));
+        let seats: Vec<_> = seats.filter_map(|(number, seat)| Some((number, seat.nick.clone()?))).collect();
+        for (number, nick) in seats {
+            let to = format!("{}/{nick}", room(number));
+            self.ask("self", "get", Some(&to), "<ping xmlns='urn:xmpp:ping'/>", book);
+        }
     }
 
     fn enter_room(&mut self, number: usize, nick: &str, book: &mut Book) {

@@ -218,6 +218,7 @@ impl UserDevice {
     }
 
     fn begin_session(&mut self, book: &mut Book) {
+        self.stale = book.newest_roster(self.plan.account);
         self.ask_changes(book);
         self.show(book);
     }

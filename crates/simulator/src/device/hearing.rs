@@ -296,6 +296,11 @@ impl UserDevice {
         if id.starts_with("foreign") && !is_error {
             book.break_rule(format!("{} may read the archive of somebody else (XEP-0313)", self.full()));
         }
+        let condition = element.child("error", ns::CLIENT).and_then(|error| Some(error.children().next()?.name()));
+        if id.starts_with("self") && condition == Some("not-acceptable") {
+            let (name, room) = (self.full(), element.attr("from").unwrap_or_default());
+            book.break_rule(format!("{name} believes that it is {room}, and is not there (XEP-0410 §3)"));
+        }
         if id.starts_with("roster") && !is_error {
             self.take_roster(id, element.child("query", ns::ROSTER), book);
         }

@@ -41,6 +41,7 @@ impl UserDevice {
     /// by pushes (§2.6.3).
     pub(super) fn take_roster(&mut self, id: &str, query: Option<&Element>, book: &mut Book) {
         let since = self.roster_asks.remove(id);
+        self.stale = 0;
         match query {
             Some(query) => {
                 self.see_version(query, book);
@@ -90,10 +91,25 @@ impl UserDevice {
             ));
         }
         self.version = self.version.max(version);
+        book.tell_roster(self.plan.account, version);
+    }
+
+    /// Takes down that it was told of a change by a push. Before it is told its roster, it isn't
+    /// told of one that another session knew when it began: whoever has not asked for the roster is
+    /// told nothing (§2.2), and the roster has that change.
+    fn see_age(&self, query: &Element, book: &mut Book) {
+        let Some(version) = query.attr("ver").and_then(|version| version.parse::<u64>().ok()) else { return };
+        if version <= self.stale && book.node_deaths == 0 {
+            let (name, stale) = (self.full(), self.stale);
+            book.break_rule(format!(
+                "{name} was told of version {version} of its roster before it was told its roster, of {stale} at least (RFC 6121 §2.2)"
+            ));
+        }
     }
 
     /// Takes a push (§2.1.6).
     pub(super) fn take_push(&mut self, query: &Element, book: &mut Book) {
+        self.see_age(query, book);
         self.see_version(query, book);
         self.see_requests(query, book);
         let roster = self.roster.get_or_insert_default();

@@ -28,6 +28,7 @@ use rookery_shard::{MailboxKind, NodeLetter, Outlet};
 use rookery_testkit::Server;
 
 use crate::nodes::journal::{self, AgentJournal, RedisReach};
+use crate::nodes::leaving::AgentEnd;
 use crate::nodes::redis::{LEASE_MS, SimRedis};
 use crate::unsteady::Unsteady;
 
@@ -35,26 +36,26 @@ use crate::unsteady::Unsteady;
 pub(crate) struct Agent {
     pub table: NodeTable,
     pub deaths: Deaths,
-    courier: Courier<Custody>,
+    pub(super) courier: Courier<Custody>,
     posted: Arc<PostedHere>,
-    server: Server,
+    pub(super) server: Server,
     store: Arc<Unsteady>,
-    reach: RedisReach,
-    members: Members,
+    pub(super) reach: RedisReach,
+    pub(super) members: Members,
     /// The breaks of Redis when it connected, and the last entry that it has read since.
-    connection: Option<(u64, u64)>,
+    pub(super) connection: Option<(u64, u64)>,
     reachable_since_ms: u64,
     journal: AgentJournal,
     /// Commands that have not reached Redis.
     commands: VecDeque<RedisCommand>,
-    calls: Vec<Pin<Box<dyn Future<Output = AgentNews>>>>,
+    pub(super) calls: Vec<Pin<Box<dyn Future<Output = AgentNews>>>>,
     /// Entries that are being handled.
     at_work: Vec<(NodeProcess, u64, Awaited<()>)>,
     is_fencing: bool,
-    is_deaf: bool,
+    pub(super) is_deaf: bool,
     next_look_ms: u64,
-    end: AgentEnd,
-    now_ms: u64,
+    pub(super) end: AgentEnd,
+    pub(super) now_ms: u64,
     began: Instant,
 }
 
@@ -63,20 +64,6 @@ enum RedisCommand {
     Append(Append),
     /// Writes of a shard to the journal.
     Write(usize, JournalBatch),
-}
-
-/// The way of a process to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AgentEnd {
-    Runs,
-    /// Its homes go to others, since then.
-    Leaves(u64),
-    /// Its shards stop, since then. True if all that lived there has left.
-    Stops(u64, bool),
-    /// Its row is being removed.
-    Withdraws(bool),
-    /// It is over: in order, or since others have taken over.
-    Over(bool),
 }
 
 /// Letters that shards have handed over, writes to the journal, and questions about the journals of
@@ -115,7 +102,7 @@ impl Outlet for PostedHere {
     }
 }
 
-enum AgentNews {
+pub(super) enum AgentNews {
     Rows(Vec<(String, MemberRow)>),
     FencedOff(Option<Vec<(String, MemberRow)>>),
     TakenOver(NodeProcess, Result<bool, NotJoined>),
@@ -194,6 +181,12 @@ impl Agent {
     pub fn journaled(&self) -> Option<Vec<String>> {
         let is_whole = self.connection.is_some() && self.can_reach() && self.journal.is_whole(self.server.shards());
         is_whole.then(|| self.redis().journaled(self.table.me()))
+    }
+
+    /// Returns whether its shards have said something that the journal doesn't have yet.
+    pub fn owes_journal(&self) -> bool {
+        let is_write = |command: &RedisCommand| matches!(command, RedisCommand::Write(..));
+        !lock(&self.posted.journal).is_empty() || self.commands.iter().any(is_write)
     }
 
     /// Returns whether it can't reach Redis, which others may.
@@ -611,39 +604,6 @@ impl Agent {
         let (meta, me) = (self.members.meta.clone(), self.table.me());
         self.calls.push(Box::pin(async move { AgentNews::Voided(era, journal::say_void(meta, me, era).await) }));
     }
-
-    /// Goes on with leaving, as far as it has come.
-    fn leave(&mut self) -> bool {
-        let now_ms = self.now_ms;
-        match self.end {
-            AgentEnd::Runs | AgentEnd::Withdraws(_) | AgentEnd::Over(_) => false,
-            AgentEnd::Leaves(since) => {
-                let is_out = self.server.has_moved_out();
-                if !is_out && now_ms < since + MOVES_MS {
-                    return false;
-                }
-                self.is_deaf = true;
-                self.server.begin_to_stop();
-                self.end = AgentEnd::Stops(now_ms, is_out);
-                true
-            }
-            AgentEnd::Stops(since, is_out) => {
-                let is_done = self.server.is_finished() && self.courier.is_idle();
-                if !is_done && now_ms < since + FAREWELL_MS {
-                    return false;
-                }
-                let (meta, me) = (self.members.meta.clone(), self.table.me());
-                let (reach, has_connection) = (self.reach.clone(), self.connection.is_some());
-                self.calls.push(Box::pin(async move {
-                    journal::end(reach, has_connection, meta.clone(), me).await;
-                    _ = members::withdraw(&*meta, me).await;
-                    AgentNews::Withdrawn
-                }));
-                self.end = AgentEnd::Withdraws(is_out && is_done);
-                true
-            }
-        }
-    }
 }
 
 /// The kinds of letters, as the server numbers them.
@@ -651,6 +611,3 @@ const MAIL: u8 = 1;
 const LINE: u8 = 2;
 const NEWS: u8 = 3;
 const SECOND_MS: u64 = 1_000;
-/// The times that a node has to hand on what it has, and to say its last words.
-const MOVES_MS: u64 = 30_000;
-const FAREWELL_MS: u64 = 9_000;

@@ -11,12 +11,27 @@ use crate::unsteady::{DatabaseTrouble, Unsteady};
 
 /// The processes that are fenced off. Clones mean the same ones.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SimulatedFences(Arc<Mutex<BTreeSet<(u16, u32)>>>);
+pub(crate) struct SimulatedFences {
+    /// Those that the database was told of.
+    fenced: Arc<Mutex<BTreeSet<(u16, u32)>>>,
+    /// Those whose accounts others have begun to take over.
+    taken: Arc<Mutex<BTreeSet<(u16, u32)>>>,
+}
 
 impl SimulatedFences {
     /// Returns whether a process is fenced off.
     pub fn has(&self, writer: ProcessWriter) -> bool {
-        lock(&self.0).contains(&(writer.node, writer.incarnation))
+        lock(&self.fenced).contains(&(writer.node, writer.incarnation))
+    }
+
+    /// Takes down that others begin to take the accounts of a process over.
+    pub fn note_taken(&self, process: ProcessWriter) {
+        lock(&self.taken).insert((process.node, process.incarnation));
+    }
+
+    /// Returns whether others have begun to take the accounts of a process over.
+    pub fn are_taken(&self, process: ProcessWriter) -> bool {
+        lock(&self.taken).contains(&(process.node, process.incarnation))
     }
 }
 
@@ -40,7 +55,7 @@ impl Fencing for OwnFence {
             _ if self.store.is_fenced() => Err(StoreError::Fenced(engine())),
             DatabaseTrouble::Away | DatabaseTrouble::Busy | DatabaseTrouble::Full => Err(StoreError::Lost(engine())),
             DatabaseTrouble::None | DatabaseTrouble::Once => {
-                Ok(lock(&self.fences.0).insert((other.node, other.incarnation)))
+                Ok(lock(&self.fences.fenced).insert((other.node, other.incarnation)))
             }
         };
         Box::pin(std::future::ready(outcome))

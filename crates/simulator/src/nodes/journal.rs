@@ -11,8 +11,9 @@ use std::task::Poll;
 
 use rookery_cluster::wire::NodeProcess;
 use rookery_hub::{Custody, JournalBatch, JournalFields};
-use rookery_store::Meta;
+use rookery_store::{Meta, ProcessWriter};
 
+use crate::nodes::fencing::SimulatedFences;
 use crate::nodes::redis::SimRedis;
 
 /// A process's way to Redis.
@@ -22,6 +23,7 @@ pub(crate) struct RedisReach {
     pub now_ms: Rc<Cell<u64>>,
     /// True while this process can't reach it, which others may.
     pub is_cut_off: Rc<Cell<bool>>,
+    pub fences: SimulatedFences,
 }
 
 impl RedisReach {
@@ -160,6 +162,8 @@ async fn look_into(
     process: NodeProcess,
     slots: Vec<u16>,
 ) -> Option<JournalFields> {
+    // From here on its accounts are somebody else's.
+    reach.fences.note_taken(ProcessWriter { node: process.node, incarnation: process.incarnation });
     let there = || reach.is_there().then(|| reach.redis.borrow_mut());
     let era = there()?.close_journal(process)?;
     let entries = meta.entries(VOID).await.ok()?;
