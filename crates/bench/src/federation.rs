@@ -1,6 +1,7 @@
 //! `rookery bench federation`: measures the cost of a conversation between accounts on different
 //! servers.
-//!  Two Rookeries run in temporary folders, on loopback, with certificates from an authority of
+//!
+//! Two Rookeries run in temporary folders, on loopback, with certificates from an authority of
 //! their own. The same pairs of people play ping-pong, alternately within one server and across
 //! both, so that other activity on the machine affects both alike. Both servers work on a message
 //! between them: its cost is reported for each. Then messages go to servers that don't exist, and

@@ -217,8 +217,9 @@ impl RunResult {
 
     /// Reads a file that [`RunResult::write`] has written.
     ///
-    /// # Errors The error of the system; [`io::ErrorKind::InvalidData`] if the file isn't one or
-    /// has another format.
+    /// # Errors
+    /// The error of the system; [`io::ErrorKind::InvalidData`] if the file isn't one or has another
+    /// format.
     pub fn read(file: &Path) -> io::Result<RunResult> {
         let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {text}", file.display()));
         let result: RunResult = serde_json::from_slice(&fs::read(file)?)

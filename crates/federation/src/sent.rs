@@ -232,7 +232,7 @@ impl Sent {
         })
     }
 
-    /// Requests an acknowledgement, or sends a ping in the name of a domain of ours.
+    /// Asks for an acknowledgement, or sends a ping in the name of a domain of ours.
     pub(crate) fn ask(&mut self, now_ms: u64, local: &str, remote: &str, out: &mut Vec<u8>) {
         let Some(acks) = &mut self.acks else { return };
         acks.asked_ms = Some(now_ms);

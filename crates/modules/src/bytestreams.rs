@@ -96,7 +96,7 @@ impl Relay {
         let _ = self.0.set(Serving { port, join: Box::new(join) });
     }
 
-    /// Requests that two connections be joined. Without a relay the wish is dropped.
+    /// Asks that two connections be joined. Without a relay the wish is dropped.
     pub fn ask(&self, wish: RelayWish) {
         if let Some(serving) = self.0.get() {
             (serving.join)(wish);

@@ -243,7 +243,7 @@ impl Letter for OnlineNews {
     }
 }
 
-/// Requests the list of a domain's accounts, now and then.
+/// Asks for the list of a domain's accounts, now and then.
 fn list_accounts(world: &mut World, domain: &str) {
     let now = world.time();
     let is_due = directories(world).with(domain, |directory| {

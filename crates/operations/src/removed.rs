@@ -30,7 +30,7 @@ impl PendingRemoval {
         Box::pin(async move { Ok(keys.await?.map(|keys| Self { account, mark: mark(&keys) })) })
     }
 
-    /// Requests it from the server, which takes a second or two. `unix_ms` is the current time, in
+    /// Asks the server for it, which takes a second or two. `unix_ms` is the current time, in
     /// milliseconds since 1970.
     pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
         self.note(stores, unix_ms, RemovalDeed::Remove)
@@ -62,7 +62,7 @@ impl SessionsEnd {
         Box::pin(async move { Ok(found.await?.map(Self)) })
     }
 
-    /// Requests it from the server, which takes a second or two. `unix_ms` is the current time, in
+    /// Asks the server for it, which takes a second or two. `unix_ms` is the current time, in
     /// milliseconds since 1970.
     pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
         self.0.note(stores, unix_ms, RemovalDeed::EndSessions)

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * The creator of a node is accountable for it: its bytes count for that account, whoever
+//! * The creator of a node is accountable for it: its bytes count for that account, no matter who
 //!   publishes there.
 //! * Subscriptions count for the subscribed account, whatever resources it makes up.
 //! * A shared resource has a bound that many accounts together can reach, but none alone.

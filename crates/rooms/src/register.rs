@@ -151,8 +151,9 @@ impl Room {
 
     /// Returns a nick as it can be reserved.
     ///
-    /// # Errors `conflict` if another user has it or has reserved it, `not-acceptable` if it isn't
-    /// a valid nick.
+    /// # Errors
+    /// `conflict` if another user has it or has reserved it, `not-acceptable` if it isn't a valid
+    /// nick.
     pub(crate) fn reservable(&self, nick: &str, user: &Jid) -> Result<String, StanzaError> {
         let jid = self.jid.with_resource(nick).map_err(|_| Condition::NotAcceptable)?;
         let nick = jid.resource().unwrap_or_default();

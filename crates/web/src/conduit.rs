@@ -197,9 +197,10 @@ impl Conduit {
 
     /// Writes as much to the socket as it accepts: at least one byte.
     ///
-    /// # Errors The error of the system; [`io::ErrorKind::TimedOut`] if the peer takes nothing for
-    /// too long, or takes bytes too slowly. Then the connection is reset, so that the system keeps
-    /// nothing for it either.
+    /// # Errors
+    /// The error of the system; [`io::ErrorKind::TimedOut`] if the peer takes nothing for too long,
+    /// or takes bytes too slowly. Then the connection is reset, so that the system keeps nothing
+    /// for it either.
     fn poll_out(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match Pin::new(&mut self.socket).poll_write(context, bytes) {
             Poll::Ready(Ok(0)) if !bytes.is_empty() => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),

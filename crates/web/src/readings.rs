@@ -19,7 +19,7 @@ pub trait Readings: Debug + Send + Sync {
     /// `InvalidInput`, with a text, for an invalid request; any other if there is no reader.
     fn read(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<Box<dyn Feed>>;
 
-    /// Requests an overview of the devices, the readers and the delays: one object, and the end.
+    /// Asks for an overview of the devices, the readers and the delays: one object, and the end.
     ///
     /// # Errors
     /// Any error if there is no reader.

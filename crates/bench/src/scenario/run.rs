@@ -396,7 +396,7 @@ fn settings<S: Scenario>(scenario: &S) -> Vec<(String, String)> {
     fields.into_iter().map(|(name, value)| (name.replace('_', "-"), text(value))).collect()
 }
 
-/// Requests the contacts, as clients do before they become available.
+/// Asks for the contacts, as clients do before they become available.
 const FETCH: &str = "<iq type='get' id='contacts'><query xmlns='jabber:iq:roster'/></iq>";
 /// The number of logins of which one may fail once.
 const FORGOTTEN: u64 = 500;

@@ -11,7 +11,7 @@ use crate::dialback::{self, Dialback, DialbackAnswer};
 use crate::inbound::{STREAM_LIMITS, domain};
 
 impl Outbound {
-    /// Requests both directions if they are offered, before we identify ourselves (XEP-0288 §2.2).
+    /// Asks for both directions if they are offered, before we identify ourselves (XEP-0288 §2.2).
     pub(super) fn ask_for_bidi(&mut self, features: &Element, out: &mut Vec<u8>) {
         if !self.is_bidi && !self.avoids_bidi && self.settings.bidi && features.child("bidi", BIDI_FEATURE).is_some() {
             let mut bidi = Writer::with_ns("bidi", BIDI);

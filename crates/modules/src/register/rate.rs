@@ -96,8 +96,9 @@ pub(super) fn is_trusted(options: &Options, address: IpAddr) -> bool {
 impl Creations {
     /// Returns a turn for an address at this time (milliseconds since 1970), if it has one.
     ///
-    /// # Errors `resource-constraint` of type wait: the address has created an account, or tried
-    /// too many taken names, within the time in the options, or the table is full.
+    /// # Errors
+    /// `resource-constraint` of type wait: the address has created an account, or tried too many
+    /// taken names, within the time in the options, or the table is full.
     pub fn take(&self, address: IpAddr, now: u64, options: &Options) -> Result<CreationSlot, StanzaError> {
         let window = options.number(PER_ADDRESS_SECONDS.key).saturating_mul(1000);
         if window == 0 {

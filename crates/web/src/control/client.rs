@@ -45,7 +45,7 @@ pub fn ask(
     })
 }
 
-/// Requests lines of JSON and passes each to `each`, as they arrive, until there are no more or
+/// Asks for lines of JSON and passes each to `each`, as they arrive, until there are no more or
 /// `each` returns `false`. It blocks.
 ///
 /// # Errors
