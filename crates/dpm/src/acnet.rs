@@ -1,9 +1,9 @@
-//! ACNET: packets, outstanding requests, and what front-ends are asked.
+//! ACNET: packets, outstanding requests, and the requests to front-ends.
 //!
 //! [`packet`] is the header on the network and the swapping of its words; [`RequestsById`] holds
-//! what was asked and not answered yet, by an id that is found in constant time; [`retdat`],
-//! [`gets32`], [`sets32`], [`ftpman`] and [`snapshot`] are the bodies of requests and replies,
-//! [`setsdb`] those of messages to the log of settings.
+//! unanswered requests, by an id that is found in constant time; [`retdat`], [`gets32`],
+//! [`sets32`], [`ftpman`] and [`snapshot`] are the bodies of requests and replies, [`setsdb`] those
+//! of messages to the log of settings.
 
 pub mod ftpman;
 pub mod gets32;
@@ -42,20 +42,20 @@ impl DeviceItem {
         self.device & 0xff_ffff | u32::from(self.property) << 24
     }
 
-    /// Returns the number of bytes that its answer takes: a status, the data, and a byte that makes
-    /// it even.
+    /// Returns the number of bytes that its answer takes: a status, the data, and a padding byte if
+    /// its length is odd.
     pub fn reply_size(&self) -> usize {
         2 + (self.length as usize).next_multiple_of(2)
     }
 }
 
-/// Returns the readings of a reply, as it lists them: `None` if it is too short for what was asked.
+/// Returns the readings of a reply, as it lists them: `None` if it is too short for the request.
 pub fn split(mut body: &[u8], lengths: impl Iterator<Item = u32>) -> Option<Vec<(Status, &[u8])>> {
     let mut readings = Vec::new();
     for length in lengths {
         let (status, rest) = body.split_first_chunk()?;
         let length = length as usize;
-        // The last byte of an odd reading may have been left off at the end.
+        // The padding of an odd reading may be missing at the end.
         let padded = length.next_multiple_of(2).min(rest.len());
         readings.push((Status(i16::from_le_bytes(*status)), rest.get(..length)?));
         body = rest.get(padded..)?;
@@ -70,9 +70,9 @@ pub type ItemSettings<'a> = Vec<(DeviceItem, &'a [u8])>;
 pub const ACNET: Rad50 = Rad50::literal(b"ACNET");
 /// The task in whose name DPM replies.
 pub const DPMD: Rad50 = Rad50::literal(b"DPMD");
-/// The name of everyone.
+/// The name that stands for all nodes.
 pub const MCAST: Rad50 = Rad50::literal(b"MCAST");
-/// The node that is everyone.
+/// The node that stands for all nodes.
 pub const MULTICAST_NODE: u16 = 0x00ff;
 /// The largest packet that a front-end takes or sends, in bytes.
 pub const LARGEST: usize = 8450;

@@ -1,8 +1,8 @@
 //! Decides who may set devices: clients prove their identity, roles define what they may set, and a
 //! log records every attempt.
 //!
-//! Without an acceptor nobody can prove anything, and every setting is refused with
-//! [`PRIV`](crate::status::Status::PRIV). Without roles everybody may prove who they are and set
+//! Without an acceptor no client can prove its identity, and every setting is refused with
+//! [`PRIV`](crate::status::Status::PRIV). Without roles clients may prove their identity and set
 //! nothing. Nothing that a client *says* about itself counts: neither the name in its settings nor
 //! its `#USER`.
 

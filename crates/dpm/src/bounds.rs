@@ -1,7 +1,7 @@
-//! Declares the bounds on what clients of DPM can make it keep or do, for the page that operators
-//! read.
+//! Declares the bounds on the memory and work that clients of DPM can cause, for the page of
+//! limits.
 //!
-//! Numbers come from where they are enforced, so that the page can't promise another one.
+//! Numbers come from the code that enforces them, so the page can't differ.
 
 use rookery_observe::{Bound, Most, Per, Unit};
 
@@ -13,7 +13,7 @@ use crate::gateway::{self, MOST_ASKED, MOST_CHANNELS};
 use crate::pool::{LARGEST_ANSWER, LARGEST_PACKET, MOST_CIRCUITS};
 use crate::service::{FRAME, GONE, MOST_TASKS, ServiceOptions};
 
-/// All of them.
+/// All bounds.
 pub const BOUNDS: &[Bound] = &[
     number("connections", Per::Server, OPTIONS.clients).or(CLOSED),
     number("connections", Per::Address, OPTIONS.clients_of_address).or(CLOSED),

@@ -1,16 +1,16 @@
-//! Channel Access, the protocol by which servers of EPICS give process variables to clients.
+//! Channel Access, the protocol by which servers of EPICS offer process variables to clients.
 //!
 //! A client searches for the name of a variable by datagrams, or asks a name server over TCP, and
 //! the server that has it answers. To each server the client opens one *circuit*, a connection over
 //! TCP, on which each variable is a *channel*. A channel is read, set, or *monitored*: then the
-//! server tells of each change.
+//! server reports each change.
 //!
 //! Numbers are big endian. The facts come from the public specification of the protocol, version
 //! 4.13, checked against servers of EPICS base and of caproto.
 //!
 //! # Layout
 //!
-//! - [`message`] takes bytes apart into messages and writes them.
+//! - [`message`] parses and writes messages.
 //! - [`data`] are the values in them, with alarm, time and limits; [`encode`] writes them.
 
 pub mod data;
@@ -21,21 +21,21 @@ pub mod message;
 pub mod command {
     /// Version and priority: the first message of each side.
     pub const VERSION: u16 = 0;
-    /// Monitors a channel; each update is an answer.
+    /// Monitors a channel; each update is a reply.
     pub const EVENT_ADD: u16 = 1;
-    /// Monitors it no more.
+    /// Stops monitoring a channel.
     pub const EVENT_CANCEL: u16 = 2;
     /// Searches for a variable.
     pub const SEARCH: u16 = 6;
-    /// An error, with the header of the message that it is about.
+    /// An error, with the header of the message that caused it.
     pub const ERROR: u16 = 11;
-    /// Gives a channel up.
+    /// Closes a channel.
     pub const CLEAR_CHANNEL: u16 = 12;
     /// Reads a channel.
     pub const READ_NOTIFY: u16 = 15;
-    /// Makes a channel.
+    /// Opens a channel.
     pub const CREATE_CHAN: u16 = 18;
-    /// Sets a channel, and is answered.
+    /// Sets a channel, with a reply.
     pub const WRITE_NOTIFY: u16 = 19;
     /// The name of the client's user.
     pub const CLIENT_NAME: u16 = 20;
@@ -43,18 +43,18 @@ pub mod command {
     pub const HOST_NAME: u16 = 21;
     /// The rights to read and set a channel.
     pub const ACCESS_RIGHTS: u16 = 22;
-    /// Asks whether the other side is there.
+    /// Checks whether the other side is alive.
     pub const ECHO: u16 = 23;
-    /// A channel that can't be made.
+    /// A channel that can't be opened.
     pub const CREATE_CH_FAIL: u16 = 26;
-    /// A channel that the server gives up.
+    /// A channel that the server closes.
     pub const SERVER_DISCONN: u16 = 27;
 }
 
-/// The version of the protocol that is spoken, behind the 4 and the point.
+/// The minor version of the protocol, after "4.".
 pub const MINOR: u16 = 13;
 
-/// The status of what went well.
+/// The status of success.
 pub const NORMAL: u32 = 1;
 
 /// The longest name of a variable, in bytes.

@@ -326,7 +326,7 @@ impl Serve {
             .map_err(|error| DpmFailure::new(error.to_string()))?;
         let ends = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-            // The first one ends it in order, so that all that was recorded is written; the second
+            // The first one ends it properly, so that all recorded readings are written; the second
             // one at once.
             signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&ends))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&ends)))
@@ -400,7 +400,7 @@ impl Get {
         match ask(self.from, &self.requests, until, &mut std::io::stdout().lock()) {
             Ok(true) => Ok(()),
             Ok(false) => Err(DpmFailure::new("")),
-            // The reader has seen enough.
+            // The reader has closed the pipe.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             Err(error) => Err(DpmFailure::new(format!("{}: {error}", self.from))),
         }
@@ -408,7 +408,7 @@ impl Get {
 }
 
 impl SetOptions {
-    /// Sets devices and prints what came of it.
+    /// Sets devices and prints the outcome.
     fn run(self) -> Result<(), DpmFailure> {
         let token = std::fs::read_to_string(&self.token_file)
             .map_err(|error| DpmFailure::new(format!("{}: {error}", self.token_file.display())))?;
@@ -500,7 +500,7 @@ fn read(path: Option<&Path>) -> Result<Database, DpmFailure> {
     })
 }
 
-/// Says what is in a database file.
+/// Prints a summary of a database file.
 fn check(path: &Path) -> Result<(), DpmFailure> {
     let database = read(Some(path))?;
     let (devices, nodes, records) = (database.devices().len(), database.nodes().len(), database.records().len());
@@ -515,12 +515,12 @@ fn check(path: &Path) -> Result<(), DpmFailure> {
     Ok(())
 }
 
-/// Writes addresses behind each other.
+/// Writes addresses, separated by commas.
 fn list(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Takes on the database file as it is now, or says why not and keeps the old one.
+/// Applies the current database file, or reports why not and keeps the old one.
 fn reload(dpm: &mut Service, path: &Path) {
     let taken = read(Some(path)).map_err(|failure| failure.words).and_then(|database| {
         let devices = database.devices().len();
@@ -532,7 +532,7 @@ fn reload(dpm: &mut Service, path: &Path) {
     }
 }
 
-/// Says what the database wants recorded and cannot be.
+/// Reports what the database wants recorded and can't be.
 fn tell_unrecorded(dpm: &Service) {
     for (request, status) in dpm.unrecorded() {
         eprintln!("rookery: {request} is not recorded: {status}");

@@ -1,9 +1,8 @@
-//! The device database: which devices there are, where their properties live and how they are
-//! scaled.
+//! The device database: the devices, the places of their properties, and their scaling.
 //!
 //! It is read from a file ([`Database::read`]) as a whole or not at all: a mistake names its line
-//! and field. A running DPM swaps the database and keeps what is being read; requests that start
-//! afterwards see the new one.
+//! and field. A running DPM swaps the database and keeps current readings; later requests see the
+//! new one.
 
 mod device;
 mod file;
@@ -26,7 +25,7 @@ use std::sync::Arc;
 
 use crate::drf::Request;
 
-/// The reason why there is no database, with the name of the file.
+/// The reason why a database can't be used, with the name of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unusable {
     /// The file can't be read.
@@ -53,7 +52,7 @@ impl Database {
         Self::check(text).map_err(|mistakes| mistakes.into_iter().next().unwrap_or(Mistake::UNKNOWN))
     }
 
-    /// Reads the text of a database file, and goes on after a mistake.
+    /// Reads the text of a database file, and continues after a mistake.
     ///
     /// # Errors
     /// All mistakes by line: the first one of each row.
@@ -87,7 +86,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Adds a node. Errors are the field that is wrong, and what would be right.
+    /// Adds a node. Errors are the wrong field, and the expected value.
     fn add_node(&mut self, node: DeviceNode) -> Result<(), (&'static str, String)> {
         let names = |node: &DeviceNode| node.aliases.iter().copied().chain([node.name]).collect::<Vec<_>>();
         let new = names(&node);
@@ -118,12 +117,12 @@ impl Database {
         Ok(())
     }
 
-    /// Returns the names that this DPM has besides the one that it was started with.
+    /// Returns the further names of this DPM.
     pub fn names_of_this(&self) -> &OwnNames {
         &self.names_of_this
     }
 
-    /// Returns all nodes, by their numbers here.
+    /// Returns all nodes, in the order of their numbers here.
     pub fn nodes(&self) -> &[DeviceNode] {
         &self.nodes
     }
@@ -163,7 +162,7 @@ impl Database {
         &self.records
     }
 
-    /// Returns the requests whose newest readings are told by `/metrics`, each with its event.
+    /// Returns the requests whose newest readings are in `/metrics`, each with its event.
     pub fn metrics(&self) -> &[Request] {
         &self.metrics
     }

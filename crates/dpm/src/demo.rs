@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Front-ends that are simulated. They end when this is dropped, or this process ends in whatever
-/// way: their standard input is closed then.
+/// Front-ends that are simulated. They end when this is dropped or this process ends, however that
+/// happens: then their standard input is closed.
 #[derive(Debug)]
 pub struct Simulated {
     child: Child,
@@ -18,7 +18,7 @@ impl Simulated {
     /// the small one within.
     ///
     /// # Errors
-    /// The error of the system, and `InvalidData` if the program doesn't say where it listens.
+    /// The error of the system, and `InvalidData` if the program doesn't report its address.
     pub fn start(database: Option<&Path>) -> io::Result<Self> {
         let mut process = Command::new(std::env::current_exe()?);
         process.args(["dpm", "simulate", "--attached", "--listen", "127.0.0.1:0"]);

@@ -1,7 +1,7 @@
-//! DRF: the grammar in which clients name what they want, such as
+//! DRF: the grammar of clients' requests, such as
 //! `M:OUTTMP.READING[0:3]@P,1S<-LOGGER:…`.
 //!
-//! [`Request::parse`] reads a request; printing it gives the canonical form, in which each thing is
+//! [`Request::parse`] reads a request; printing it gives the canonical form, in which everything is
 //! written in one way only. A name that starts with a qualifier (`M_OUTTMP`) chooses a property; a
 //! property that is written out wins over it.
 
@@ -24,15 +24,15 @@ use std::fmt;
 pub struct Request {
     /// The device, in upper case and with `:` as its second character.
     pub device: Device,
-    /// The property that is asked for.
+    /// The property.
     pub property: Property,
     /// The elements or bytes; the first element if there was no range.
     pub range: Option<Range>,
-    /// The form in which it is wanted.
+    /// The requested form.
     pub field: PropertyField,
     /// The event at which it is answered.
     pub event: DrfEvent,
-    /// From where, as it was written; live data if there was nothing.
+    /// The source, as it was written; live data if there was none.
     pub model: Option<String>,
 }
 
@@ -43,7 +43,8 @@ impl Request {
             return Err(Error::Device);
         }
         let (text, model) = match text.split_once("<-") {
-            // So the canonical form, in which all else is short, is never too long to be read.
+            // This keeps the canonical form, whose other parts are short, below the limit for
+            // requests.
             Some((_, model)) if model.len() > LONGEST_MODEL => return Err(Error::Device),
             Some((text, model)) => (text, Some(model.trim().to_owned())),
             None => (text, None),
@@ -102,9 +103,9 @@ impl fmt::Display for Request {
     }
 }
 
-/// The model that is meant if none is named.
+/// The default model.
 const LIVE: &str = "LIVEDATA";
-/// Longer requests are refused, in bytes.
+/// The most bytes of a request.
 const LONGEST: usize = 1024;
-/// The most bytes that may stand behind `<-`.
+/// The most bytes after `<-`.
 const LONGEST_MODEL: usize = 512;

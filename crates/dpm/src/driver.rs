@@ -1,8 +1,8 @@
 //! The outside: sockets, the clock, one thread that waits for both.
 //!
-//! Everything that decides anything is in [`service`](crate::service) and
-//! [`simulator`](crate::simulator); here bytes and datagrams are only moved. A turn takes all that
-//! is ready, then sends each datagram, and writes once to each client that got something.
+//! All decisions are made in [`service`](crate::service) and [`simulator`](crate::simulator); this
+//! module only moves bytes and datagrams. A turn handles all ready sockets, then sends each
+//! datagram, and writes once to each client with output.
 
 mod ask;
 mod clock;

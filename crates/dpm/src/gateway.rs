@@ -1,11 +1,11 @@
 //! Devices for clients of EPICS: the server's side of a circuit of Channel Access, read only.
 //!
-//! A [`GatewayCircuit`] takes the bytes of a client and says what it wants as requests of a list;
-//! it takes the replies of that list and has bytes for the client. The name of a variable is a
-//! request as clients of DPM write it. So a device that is monitored by Channel Access is read once
-//! together with all other readers, and the bounds of lists hold for these clients, too.
+//! A [`GatewayCircuit`] turns the bytes of a client into requests of a list, and the replies of
+//! that list into bytes for the client. The name of a variable is a request in the grammar of DPM.
+//! So a device that is monitored by Channel Access is read once for all readers together, and the
+//! bounds of lists apply to these clients, too.
 //!
-//! Nothing can be set: a client is told that it may only read, and a setting is refused.
+//! Nothing can be set: clients get read-only rights, and settings are refused.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,13 +20,13 @@ use crate::sdd::reply::Reply;
 /// A change of the list of a circuit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListChange {
-    /// Read this.
+    /// Start reading this.
     Add(i64, String),
-    /// Read it no more.
+    /// Stop reading it.
     Remove(i64),
 }
 
-/// The end of a circuit whose client can't be understood.
+/// The end of a circuit whose client sends invalid messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloseCircuit;
 
@@ -36,7 +36,7 @@ pub struct GatewayCircuit {
     input: Vec<u8>,
     output: Vec<u8>,
     changes: Vec<ListChange>,
-    /// By the server's number.
+    /// The channels, by the server's numbers.
     channels: HashMap<u32, Channel, ahash::RandomState>,
     next_channel: u32,
     /// The purposes of the list's requests, by their numbers.
@@ -46,7 +46,7 @@ pub struct GatewayCircuit {
     next_request: i64,
 }
 
-/// A variable as a client has it.
+/// A variable that a client has opened.
 #[derive(Debug)]
 struct Channel {
     request: Request,
@@ -54,14 +54,14 @@ struct Channel {
     details: Details,
 }
 
-/// An answer that a client waits for.
+/// An awaited answer to a client.
 #[derive(Debug, Clone, Copy)]
 struct GatewayRequest {
     channel: u32,
     command: u16,
     data_type: u16,
     count: u32,
-    /// The client's number of it.
+    /// The client's number of the request.
     number: u32,
 }
 
@@ -73,20 +73,20 @@ impl GatewayCircuit {
         circuit
     }
 
-    /// Returns the bytes for the client; who takes them clears them.
+    /// Returns the bytes for the client; the caller clears them.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
 
-    /// Takes the changes of its list since this was called last.
+    /// Takes the changes of its list since the last call.
     pub fn take_changes(&mut self) -> Vec<ListChange> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Takes bytes of the client.
+    /// Handles bytes of a client.
     ///
     /// # Errors
-    /// [`CloseCircuit`] for what is no message, or a larger one than any that is served.
+    /// [`CloseCircuit`] for an invalid message, or one that is too large.
     pub fn received(&mut self, bytes: &[u8], database: &Database, port: u16) -> Result<(), CloseCircuit> {
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
@@ -118,13 +118,13 @@ impl GatewayCircuit {
             command::ECHO => {
                 ChannelHeader { command: command::ECHO, ..ChannelHeader::default() }.write(&[], &mut self.output)
             }
-            // Names of user and host, and what asks for no answer.
+            // Names of user and host, and messages that need no answer.
             _ => {}
         }
         Ok(())
     }
 
-    /// Makes a channel, if there is such a device.
+    /// Opens a channel, if the device exists.
     fn create(&mut self, message: ChannelMessage<'_>, database: &Database) -> Result<(), CloseCircuit> {
         let cid = message.header.first;
         if self.channels.len() >= MOST_CHANNELS {
@@ -155,7 +155,7 @@ impl GatewayCircuit {
         Ok(())
     }
 
-    /// Puts what is to be read or monitored on the list.
+    /// Adds a read or a monitor to the list.
     fn ask(&mut self, header: &ChannelHeader, command: u16) -> Result<(), CloseCircuit> {
         let ChannelHeader { data_type, count, first: sid, second: number, .. } = *header;
         let Some(channel) = self.channels.get(&sid) else { return Err(CloseCircuit) };
@@ -195,7 +195,7 @@ impl GatewayCircuit {
         }
     }
 
-    /// Gives a channel up.
+    /// Closes a channel.
     fn clear(&mut self, header: &ChannelHeader) {
         let sid = header.first;
         if self.channels.remove(&sid).is_none() {
@@ -215,7 +215,7 @@ impl GatewayCircuit {
         header.write(&[], &mut self.output);
     }
 
-    /// Takes a reply of its list.
+    /// Handles a reply of its list.
     pub fn reply(&mut self, reply: &Reply) {
         let Some((reference, reading)) = reading(reply) else { return };
         let Some(asked) = self.asked.get(&reference).copied() else { return };
@@ -223,7 +223,7 @@ impl GatewayCircuit {
             self.forget(reference);
         }
         let Some(channel) = self.channels.get(&asked.channel) else { return };
-        // A client that asks for 0 elements wants as many as there are.
+        // A client that asks for 0 elements wants all.
         let many = if asked.count == 0 { reading.elements.len().max(1) } else { asked.count as usize };
         let many = many.min(channel.count.max(1) as usize);
         let payload = encode(asked.data_type, many, &reading, &channel.details);
@@ -246,7 +246,7 @@ pub fn search(datagram: &[u8], database: &Database, port: u16) -> Option<Vec<u8>
     (answers.len() > head).then_some(answers)
 }
 
-/// Returns the answer to a search, if there is such a device: the port on this host.
+/// Returns the answer to a search, if the device exists: the port on this host.
 fn found(message: ChannelMessage<'_>, database: &Database, port: u16) -> Option<Vec<u8>> {
     variable(name(message.payload)?, database)?;
     let mut answer = Vec::new();
@@ -264,9 +264,8 @@ fn name(payload: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().filter(|name| (1..=LONGEST_NAME).contains(&name.len()))
 }
 
-/// Returns the request that a name is, and what it is for: numbers or texts of a reading or
-/// setting. A device that is a variable of that very name itself is not served: we would find
-/// ourselves.
+/// Returns the request in a name, and its target: numbers or texts of a reading or setting. A
+/// device that is itself a variable of that name is not served: we would find ourselves.
 fn variable(name: &str, database: &Database) -> Option<(Request, FoundTarget)> {
     let request = Request::parse(name).ok().filter(|request| request.model.is_none())?;
     let is_value = matches!(request.property, Property::Reading | Property::Setting)
@@ -276,7 +275,7 @@ fn variable(name: &str, database: &Database) -> Option<(Request, FoundTarget)> {
     (own != Some(name) && matches!(target.stored, Stored::FrontEnd(_))).then_some((request, target))
 }
 
-/// Returns type and number of elements of what a request is for.
+/// Returns the type and the number of elements of a request's target.
 fn shape(target: &FoundTarget) -> (Native, u32) {
     let value = target.device.value(target.form.property);
     let is_text = value.is_some_and(|value| value.scaling.text().is_some());
@@ -285,8 +284,8 @@ fn shape(target: &FoundTarget) -> (Native, u32) {
     (if is_text { Native::Text } else { Native::Double }, count)
 }
 
-/// Returns the number of a reply's request, and the value that it is to clients of EPICS: a failure
-/// is an invalid one.
+/// Returns the number of a reply's request, and its value for clients of EPICS: a failure is an
+/// invalid value.
 fn reading(reply: &Reply) -> Option<(i64, SentReading)> {
     let well = |elements, unix_millis| SentReading { elements, alarm: (0, 0), unix_millis };
     Some(match reply {
@@ -304,16 +303,16 @@ fn reading(reply: &Reply) -> Option<(i64, SentReading)> {
 
 /// The largest payload of a client, in bytes.
 pub(crate) const LARGEST: usize = 16 << 10;
-/// Channels of a circuit, and what is read and monitored on it.
+/// The most channels of a circuit, and the most reads and monitors on it.
 pub(crate) const MOST_CHANNELS: usize = 20_000;
 pub(crate) const MOST_ASKED: usize = 20_000;
-/// Elements that a client may ask for.
+/// The most elements that a client may request.
 const MOST_ELEMENTS: u32 = 8192;
-/// The shortest time between two updates of a device that says nothing of its own, in microseconds.
+/// The shortest time between two updates of a device without an event of its own, in microseconds.
 const PERIOD: u64 = 100_000;
 /// The rights of each channel: it can be read.
 const READ_ONLY: u32 = 1;
-/// Statuses: a setting that is not allowed, and a type that a value can't be of.
+/// Statuses: a setting that is not permitted, and a type that a value can't have.
 const NO_WRITE_ACCESS: u32 = 47 << 3;
 const NO_CONVERSION: u32 = 50 << 3;
 /// The alarm of a value that could not be read: communication, and invalid.

@@ -2,13 +2,13 @@
 //! them of devices.
 //!
 //! A `Read` is a list that starts at once and ends with the stream; its readings are encoded once
-//! for all of its kind, as those of other clients are. A `Set` is a list whose settings are applied
+//! for all clients of its kind, like those of others. A `Set` is a list whose settings are applied
 //! at once, for clients that prove by a token or by Kerberos that a role allows them.
 //!
-//! - [`generated`] are the messages, made of the files of the interface; [`daq`] turns replies into
-//!   such and such into settings, [`devdb`] devices.
-//! - [`protocol`] is what a stream of readings needs of gRPC besides HTTP/2; all other methods are
-//!   called by `tonic`.
+//! - [`generated`] are the messages, made from the files of the interface; [`daq`] converts replies
+//!   into messages and messages into settings, [`devdb`] describes devices.
+//! - [`protocol`] is the part of gRPC besides HTTP/2 that streams of readings need; all other
+//!   methods are called by `tonic`.
 //! - The service knows streams as clients of a third kind; sockets and HTTP/2 are in
 //!   [`driver`](crate::driver).
 

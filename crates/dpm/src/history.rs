@@ -1,18 +1,18 @@
-//! History: readings that were recorded, and answers from them to requests with `<-LOGGER…` behind
+//! History: readings that were recorded, and answers from them to requests with `<-LOGGER…` after
 //! the device.
 //!
-//! What is recorded stands in the database file (`[[record]]`). The recorder reads through the pool
-//! like any other reader, so a device that is shown and recorded at the same event is read once.
-//! Recorded are engineering values, as clients saw them at the time; a change of a device's scaling
-//! changes no history.
+//! The database file names the recorded readings (`[[record]]`). The recorder reads through the
+//! pool like any other reader, so a device that is shown and recorded at the same event is read
+//! once. Engineering values are recorded, as clients saw them at the time; a change of a device's
+//! scaling doesn't change its history.
 //!
-//! - [`HistorySource`] is what stands behind `<-`.
-//! - [`HistoryWork`] goes to an [`HistoryArchive`], [`HistoryAnswer`] comes back. The archive is
+//! - [`HistorySource`] is the text after `<-`.
+//! - [`HistoryWork`] goes to a [`HistoryArchive`], [`HistoryAnswer`] comes back. The archive is
 //!   SQLite on a thread of its own; nothing that serves clients waits for it.
 //!
 //! Invariants:
-//! - Everything that was handed over before a question counts for its answer.
-//! - An answer is bounded in points and bytes; who wants more asks again from where it ended.
+//! - An answer includes everything that was handed over before its question.
+//! - An answer is bounded in points and bytes; a client that needs more asks again from its end.
 //! - The archive is bounded in age and size: the oldest readings go first.
 
 mod archive;

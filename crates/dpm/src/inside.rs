@@ -1,7 +1,7 @@
-//! A client in the same process: it speaks as those over TCP do, without a socket.
+//! A client in the same process: it uses the protocol of those over TCP, without a socket.
 //!
-//! The service knows nothing of it, and its requests are pooled with those of all others. At every
-//! start a list goes through all of its requests, so that they are spread over several lists.
+//! The service knows nothing of it, and its requests are pooled with those of all others. Every
+//! start of a list goes through all of its requests, so they are spread over several lists.
 
 use std::collections::HashMap;
 
@@ -30,8 +30,8 @@ struct InsideList {
 }
 
 impl Inside {
-    /// Asks for something. Returns the number by which its replies, which begin after the next
-    /// [`start`](Self::start), call it; `None` if the service gives no more lists.
+    /// Adds a request. Returns its number in the replies, which begin after the next
+    /// [`start`](Self::start); `None` if the service permits no more lists.
     pub fn add(&mut self, dpm: &mut Dpm, request: &str, now: Moment) -> Option<i64> {
         let place = match self.lists.iter().position(|list| list.requests < REQUESTS) {
             Some(place) => place,
@@ -46,7 +46,7 @@ impl Inside {
         Some(self.last)
     }
 
-    /// Asks no more.
+    /// Removes a request.
     pub fn remove(&mut self, dpm: &mut Dpm, number: i64, now: Moment) {
         let place = self.places.remove(&number);
         let Some(list) = place.and_then(|place| self.lists.get_mut(place)) else { return };
@@ -54,7 +54,7 @@ impl Inside {
         send(dpm, list.client, RemoveFromList { list_id: list.id, ref_id: number }.into(), now);
     }
 
-    /// Starts what was added since this was called last.
+    /// Starts the requests that were added since the last call.
     pub fn start(&mut self, dpm: &mut Dpm, now: Moment) {
         for list in self.lists.iter_mut().filter(|list| list.is_changed) {
             list.is_changed = false;
@@ -62,7 +62,7 @@ impl Inside {
         }
     }
 
-    /// Gives all that has come, list by list, to `take`.
+    /// Passes all new replies, list by list, to `take`.
     pub fn replies(&mut self, dpm: &mut Dpm, mut take: impl FnMut(Reply)) {
         for list in &self.lists {
             each_reply(dpm, list.client, &mut self.bytes, &mut take);
@@ -72,7 +72,7 @@ impl Inside {
     fn open(&mut self, dpm: &mut Dpm, now: Moment) -> Option<usize> {
         let client = dpm.connect();
         let mut id = None;
-        // The service answers this greeting with the list of the connection.
+        // The service replies to this greeting with the list of the connection.
         dpm.receive(client, GREETING, now).ok()?;
         each_reply(dpm, client, &mut self.bytes, &mut |reply| {
             if let Reply::OpenList(open) = reply {
@@ -93,7 +93,7 @@ fn send(dpm: &mut Dpm, client: ClientKey, request: Request, now: Moment) {
     request.encode(&mut framed);
     let length = (framed.len() - PREFIX) as u32;
     framed[..PREFIX].copy_from_slice(&length.to_be_bytes());
-    // What we say ourselves is what the service understands.
+    // Our own messages are always valid.
     let _ = dpm.receive(client, &framed, now);
 }
 
@@ -115,9 +115,9 @@ fn each_reply(dpm: &mut Dpm, client: ClientKey, bytes: &mut Vec<u8>, take: &mut 
     }
 }
 
-/// Requests on a list.
+/// The most requests on a list.
 const REQUESTS: usize = 100;
 const PREFIX: usize = 4;
-/// About how many bytes are taken together.
+/// The approximate bytes that are taken together.
 const AT_ONCE: usize = 64 << 10;
 const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";

@@ -1,26 +1,26 @@
 //! DPM: each device is polled once, and every reader is served.
 //!
 //! Clients ask for devices by name and event. DPM looks them up in its database, asks the
-//! front-ends over ACNET, scales what they answer and sends each reading to everyone who asked for
-//! it. Requests of many clients for the same thing become one request to the front-end, and a
-//! reading is scaled and encoded once for all of its readers.
+//! front-ends over ACNET, scales their answers and sends each reading to everyone who asked for it.
+//! Requests of many clients for the same thing become one request to the front-end, and a reading
+//! is scaled and encoded once for all of its readers.
 //!
 //! # Layout
 //!
 //! - [`sdd`] is the encoding of all messages between DPM and clients, [`drf`] the grammar of
 //!   requests, [`status`] and [`rad50`] the control system's error codes and names.
-//! - [`database`] knows the devices, [`scaling`] and [`blocks`] what their bytes mean, [`show`]
-//!   which reply they make.
+//! - [`database`] has the devices, [`scaling`] and [`blocks`] interpret their bytes, [`show`] makes
+//!   the replies.
 //! - [`acnet`] is the network of front-ends, [`channel_access`] that of EPICS, [`mqtt`] the
-//!   packets of brokers; [`link`](mod@link) is what sockets are told.
-//! - [`pool`] and [`plot`] ask front-ends on behalf of all readers, [`setting`] sets what
-//!   [`authority`] says that a client may set, [`service`] talks to clients, [`simulator`] plays
-//!   front-ends that are not there. None of them opens a socket or asks for the time.
-//! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients, [`gateway`] that of
-//!   clients of EPICS.
-//! - [`stages`] tells where the time goes, [`bounds`] what clients can make it keep; [`inside`] is
+//!   packets of brokers; [`link`](mod@link) has the orders for sockets.
+//! - [`pool`] and [`plot`] ask front-ends on behalf of all readers, [`setting`] sets devices as far
+//!   as [`authority`] permits, [`service`] talks to clients, [`simulator`] plays front-ends that
+//!   are not there. None of them opens a socket or asks for the time.
+//! - [`history`] has the recorded readings, [`grpc`] the protocol of newer clients, [`gateway`]
+//!   that of clients of EPICS.
+//! - [`stages`] measures times by stage, [`bounds`] declares the bounds for clients; [`inside`] is
 //!   a client without a socket.
-//! - [`time`] is handed in by the driver, [`when`] is what is left of an event once requests are
+//! - [`time`] is passed in by the driver, [`when`] is the part of an event by which requests are
 //!   merged.
 //! - [`driver`] puts sockets around them, [`cli`] is the command line, [`demo`] starts simulated
 //!   front-ends.

@@ -1,7 +1,7 @@
 //! MQTT 3.1.1: the packets that a client of a broker sends and gets.
 //!
-//! Only what a client needs that reads topics and publishes settings: messages that come are of
-//! quality 0 or 1, messages that go are of quality 1. Sections named here are those of the OASIS
+//! Only the part that a client needs for reading topics and publishing settings: incoming messages
+//! are of quality 0 or 1, outgoing ones of quality 1. Sections named here are those of the OASIS
 //! standard of 2014.
 
 /// A packet of a broker.
@@ -13,14 +13,14 @@ pub enum BrokerPacket<'a> {
     Publish {
         /// The topic.
         topic: &'a str,
-        /// The number by which it is to be acknowledged; `None` at quality 0.
+        /// The number for its acknowledgement; `None` at quality 0.
         id: Option<u16>,
         /// The message itself.
         payload: &'a [u8],
     },
-    /// A message of ours was taken (§3.4).
+    /// The acknowledgement of a message of ours (§3.4).
     Published(u16),
-    /// The answer to `SUBSCRIBE` (§3.9): for each topic the quality that is granted, or 0x80.
+    /// The answer to `SUBSCRIBE` (§3.9): for each topic the granted quality, or 0x80.
     Subscribed(u16, &'a [u8]),
     /// The answer to `UNSUBSCRIBE` (§3.11).
     Unsubscribed(u16),
@@ -28,26 +28,26 @@ pub enum BrokerPacket<'a> {
     Alive,
 }
 
-/// The beginning of what a broker has sent.
+/// The first item in a broker's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begins<'a> {
-    /// With a part of a packet.
+    /// An incomplete packet.
     Unfinished,
-    /// With a packet of so many bytes.
+    /// A packet with this number of bytes.
     Packet(BrokerPacket<'a>, usize),
-    /// With a message that is too long to be looked at: its topic, and its bytes.
+    /// A message that is too long to be handled: its topic, and its bytes.
     TooLong(&'a str, usize),
 }
 
-/// A broker sent what is no packet for a client.
+/// The broker has sent an invalid packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoPacket;
 
-/// Reads the first packet of what a broker has sent.
+/// Parses the first packet in a broker's bytes.
 ///
 /// # Errors
-/// [`NoPacket`] if it begins with something else, or with a packet of more than `most` bytes that
-/// is no message of a topic.
+/// [`NoPacket`] if the packet is invalid, or has more than `most` bytes and is no message of a
+/// topic.
 pub fn first(bytes: &[u8], most: usize) -> Result<Begins<'_>, NoPacket> {
     let Some((first, rest)) = bytes.split_first() else { return Ok(Begins::Unfinished) };
     let Some((length, digits)) = remaining_length(rest)? else { return Ok(Begins::Unfinished) };
@@ -67,7 +67,7 @@ pub fn first(bytes: &[u8], most: usize) -> Result<Begins<'_>, NoPacket> {
     Ok(Begins::Packet(packet, whole))
 }
 
-/// Reads the length of what follows (§2.2.3): seven bits of it in each byte, four bytes at most.
+/// Reads the remaining length (§2.2.3): seven bits of it in each byte, four bytes at most.
 /// Returns the number of its bytes, too.
 fn remaining_length(bytes: &[u8]) -> Result<Option<(usize, usize)>, NoPacket> {
     let mut length = 0;
@@ -80,8 +80,8 @@ fn remaining_length(bytes: &[u8]) -> Result<Option<(usize, usize)>, NoPacket> {
     if bytes.len() < 4 { Ok(None) } else { Err(NoPacket) }
 }
 
-/// Reads a text with its length in front (§1.5.3), and returns the bytes behind it; `None` if it
-/// has not all come.
+/// Reads a text with its length in front (§1.5.3), and returns the bytes after it; `None` if it is
+/// incomplete.
 fn text(bytes: &[u8]) -> Option<(Result<&str, NoPacket>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let (text, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
@@ -97,7 +97,7 @@ fn message(flags: u8, body: &[u8]) -> Result<BrokerPacket<'_>, NoPacket> {
             let (id, payload) = rest.split_first_chunk().ok_or(NoPacket)?;
             (Some(number(id)?), payload)
         }
-        // Nobody asked for that quality.
+        // That quality was not requested.
         _ => return Err(NoPacket),
     };
     Ok(BrokerPacket::Publish { topic, id, payload })
@@ -122,7 +122,7 @@ fn number(bytes: &[u8; 2]) -> Result<u16, NoPacket> {
     }
 }
 
-/// Appends `CONNECT` (§3.1) for a new session that has no name: the broker gives it one.
+/// Appends `CONNECT` (§3.1) for a new session without a name: the broker assigns one.
 pub fn connect(user: Option<&str>, password: Option<&[u8]>, keep_alive_seconds: u16, out: &mut Vec<u8>) {
     let mut body = Vec::new();
     put_bytes(b"MQTT", &mut body);
@@ -162,7 +162,7 @@ pub fn publish(id: u16, topic: &str, payload: &[u8], is_retained: bool, out: &mu
     put_packet(PUBLISH << 4 | 2 | u8::from(is_retained), &body, out);
 }
 
-/// Appends `PUBACK` (§3.4), which says that a message came.
+/// Appends `PUBACK` (§3.4), which acknowledges a message.
 pub fn acknowledge(id: u16, out: &mut Vec<u8>) {
     put_packet(PUBACK << 4, &id.to_be_bytes(), out);
 }
@@ -178,7 +178,7 @@ pub fn disconnect(out: &mut Vec<u8>) {
 }
 
 fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    // Nothing longer comes here: the device file bounds names.
+    // Text is never longer here: the device file bounds names.
     let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
     out.extend_from_slice(&length.to_be_bytes());
     out.extend(bytes.iter().take(length.into()));
@@ -203,7 +203,7 @@ pub fn is_topic(text: &str) -> bool {
     (1..=LONGEST_TOPIC).contains(&text.len()) && !text.contains(['+', '#', '\0'])
 }
 
-/// The longest topic of a device, in bytes; the protocol has 65535.
+/// The longest topic of a device, in bytes; the protocol permits 65535.
 pub const LONGEST_TOPIC: usize = 1024;
 
 const CONNECT: u8 = 1;
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(read(b"\x31\x03\x00\x01a"), Ok(Begins::Packet(message, 5)));
         assert_eq!(read(b"\x90\x04\x00\x0a\x00\x80"), Ok(Begins::Packet(BrokerPacket::Subscribed(10, &[0, 0x80]), 6)));
         assert_eq!(read(b"\xd0\x00"), Ok(Begins::Packet(BrokerPacket::Alive, 2)));
-        // A message that is too long tells of what it is, as soon as that has come.
+        // A message that is too long is reported once its topic has arrived.
         assert_eq!(read(b"\x30\xff\x7f\x00\x03a/"), Ok(Begins::Unfinished));
         assert_eq!(read(b"\x30\xff\x7f\x00\x03a/bx"), Ok(Begins::TooLong("a/b", 3 + 0x3fff)));
         for wrong in [

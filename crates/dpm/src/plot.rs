@@ -1,17 +1,17 @@
 //! Plots: readings that come more often than twenty times a second, collected by front-ends and
 //! sent in batches (`FTPMAN`).
 //!
-//! A plot is one device at one rate, for all that read it; its batches are scaled and encoded once
+//! A plot is one device at one rate, for all its readers; its batches are scaled and encoded once
 //! for each form in which it is read. Before the first one the front-end is asked for the device's
 //! class. Readers of devices without fast plots are handed back, to be read by polling.
 //!
-//! Points carry times since a clock event, and there is no clock here that would tell when that
-//! was. So the newest point of the first batch counts as taken when it arrived, and the others, and
-//! those of later batches, by the front-end's own distances from it; when the two clocks have
-//! drifted apart by a second, arrival counts again.
+//! Points carry times since a clock event, whose time is not known here. So the newest point of the
+//! first batch counts as taken when it arrived, and the others, and those of later batches, by the
+//! front-end's own distances from it; when the two clocks have drifted apart by a second, arrival
+//! counts again.
 //!
-//! Invariants, as in the [`pool`](crate::pool): a plot has readers or is cancelled at once; only
-//! replies that are outstanding and come from the node that was asked count; a front-end that is
+//! Invariants, as in the [`pool`](crate::pool): a plot has readers or is cancelled at once; replies
+//! count only for outstanding requests, and from the node that was asked; a front-end that is
 //! silent or refuses is asked again after growing pauses.
 
 mod times;
@@ -45,14 +45,14 @@ pub struct Plots {
     plots: BTreeMap<PlotKey, Plot>,
     by_key: HashMap<PlottedReadings, PlotKey, ahash::RandomState>,
     requests: RequestsById<PlotKey>,
-    /// One for each plot.
+    /// One timer for each plot.
     timers: BTreeSet<(u64, PlotKey)>,
     next: PlotKey,
     out: Vec<(usize, Vec<u8>)>,
     handed_back: Vec<PoolReader>,
 }
 
-/// The readings that are plotted, and the tens of microseconds between points.
+/// The plotted readings, and the time between points in tens of microseconds.
 type PlottedReadings = (FrontRequest, u16);
 
 #[derive(Debug)]
@@ -61,14 +61,14 @@ struct Plot {
     channels: Vec<PlotChannel>,
     stage: PlotStage,
     attempts: u32,
-    /// The time when something has to be done about it, in milliseconds, and the time when its
-    /// timer rings: then or earlier.
+    /// The deadline for the next action, in milliseconds, and the time of its timer: then or
+    /// earlier.
     deadline: u64,
     timer: u64,
     times: Times,
 }
 
-/// Readers of one form of a plot. One comes and leaves in constant time.
+/// Readers of one form of a plot. A reader comes and leaves in constant time.
 #[derive(Debug)]
 struct PlotChannel {
     form: ValueForm,
@@ -82,13 +82,13 @@ enum PlotStage {
     Asked(u16),
     /// The front-end was asked to plot.
     Plotting(u16),
-    /// It failed and is tried again later.
+    /// It has failed, and is tried again later.
     Resting,
 }
 
-/// Returns the time between points, in tens of microseconds, if a request is one for a plot: a
-/// number of a reading more often than twenty times a second. Faster than once in ten microseconds
-/// is no event of this protocol.
+/// Returns the time between points, in tens of microseconds, if a request is for a plot: a number
+/// of a reading more often than twenty times a second. The protocol has no periods below ten
+/// microseconds.
 pub fn period(
     device: &DeviceRecord,
     form: ValueForm,
@@ -110,7 +110,7 @@ pub fn period(
 }
 
 impl Plots {
-    /// Plots of the nodes of a database, for the node `address`.
+    /// Returns the plots of the nodes of a database, for the node `address`.
     pub fn new(database: &Database, address: u16) -> Self {
         Self {
             nodes: database.nodes().iter().map(DeviceNode::acnet).collect(),
@@ -130,12 +130,12 @@ impl Plots {
         self.plots.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no plots.
     pub fn is_empty(&self) -> bool {
         self.plots.is_empty()
     }
 
-    /// Takes on a reader.
+    /// Adds a reader.
     pub fn join(
         &mut self,
         wanted: FrontRequest,
@@ -171,17 +171,17 @@ impl Plots {
         number
     }
 
-    /// Returns the plot that somebody reads already, if there is one.
+    /// Returns the plot that others read already, if there is one.
     pub fn running(&self, wanted: &FrontRequest, period: u16) -> Option<PlotKey> {
         self.by_key.get(&(*wanted, period)).copied()
     }
 
-    /// Returns how many more plots there may be.
+    /// Returns how many more plots are possible.
     pub fn ids_left(&self) -> usize {
         self.requests.capacity().saturating_sub(self.plots.len())
     }
 
-    /// Lets a reader go.
+    /// Removes a reader.
     pub fn leave(&mut self, number: PlotKey, reader: PoolReader) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
         if let Some(place) = plot.channels.iter_mut().position(|channel| channel.readers.swap_remove(&reader))
@@ -194,7 +194,7 @@ impl Plots {
         }
     }
 
-    /// Takes a packet for the plots' task that came from the node of a number.
+    /// Handles a packet for the plots' task from the node of a number.
     pub fn take(&mut self, node: usize, packet: AcnetPacket<'_>, now: Moment, deliver: &mut impl Deliver) {
         let header = packet.header;
         if !matches!(header.kind, PacketKind::Reply | PacketKind::ReplyWithMore) || header.client != self.address {
@@ -219,7 +219,7 @@ impl Plots {
         }
     }
 
-    /// Does what is due.
+    /// Does all due work.
     pub fn tick(&mut self, now: Moment, deliver: &mut impl Deliver) {
         while let Some((due, number)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
             match self.plots.get(&number).map(|plot| (plot.deadline, plot.stage)) {
@@ -233,22 +233,22 @@ impl Plots {
         }
     }
 
-    /// Returns the time when [`tick`](Self::tick) has something to do next.
+    /// Returns the time of the next call of [`tick`](Self::tick).
     pub fn deadline(&self) -> Option<u64> {
         self.timers.first().map(|timer| timer.0)
     }
 
-    /// Datagrams to send, with the number of their node.
+    /// Takes the datagrams to send, with the number of their node.
     pub fn flush(&mut self) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
         self.out.drain(..)
     }
 
-    /// Readers of devices that have no fast plots. They are no readers here any more.
+    /// Takes the readers of devices without fast plots, which are not readers here any more.
     pub fn take_handed_back(&mut self) -> Vec<PoolReader> {
         std::mem::take(&mut self.handed_back)
     }
 
-    /// Takes on another database's nodes.
+    /// Takes over another database's nodes.
     pub fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.nodes = nodes.iter().map(DeviceNode::acnet).collect();
     }
@@ -260,7 +260,7 @@ impl Plots {
         self.send(number, PacketKind::Request, &body, PlotStage::Asked, now);
     }
 
-    /// Sends a request for a plot, in place of the one before.
+    /// Sends a request for a plot, in place of the previous one.
     fn send(&mut self, number: PlotKey, kind: PacketKind, body: &[u8], stage: fn(u16) -> PlotStage, now: Moment) {
         let Some(id) = self.requests.open(number) else { return self.rest(number, now) };
         let Some(plot) = self.plots.get_mut(&number) else { return };
@@ -278,7 +278,7 @@ impl Plots {
         Some(AcnetHeader { kind, status, server, client: self.address, task: TASK, task_id: TASK_ID, message: id })
     }
 
-    /// Takes the class of a plot's device.
+    /// Handles the class of a plot's device.
     fn classified(&mut self, number: PlotKey, packet: AcnetPacket<'_>, now: Moment, deliver: &mut impl Deliver) {
         self.close(number, false);
         let status = packet.header.status;
@@ -292,7 +292,7 @@ impl Plots {
                 let body = PlotRequest::Continuous(Setup { name, item: item(&wanted), period }).encode();
                 self.send(number, PacketKind::MultipleRequest, &body, PlotStage::Plotting, now);
             }
-            // No such task, no such class: the front-end does not plot.
+            // Without such a task or class, the front-end does not plot.
             _ => {
                 self.handed_back.extend(plot.channels.drain(..).flat_map(|channel| channel.readers));
                 self.remove(number);
@@ -300,7 +300,7 @@ impl Plots {
         }
     }
 
-    /// Takes a batch, or the answer to the request for it.
+    /// Handles a batch, or the answer to its request.
     fn plotted(&mut self, number: PlotKey, packet: AcnetPacket<'_>, now: Moment, deliver: &mut impl Deliver) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
         let status = packet.header.status;
@@ -323,7 +323,7 @@ impl Plots {
         }
     }
 
-    /// Tells the readers why there is nothing, and rests.
+    /// Tells the readers the failure, and rests.
     fn fail(&mut self, number: PlotKey, status: Status, now: Moment, deliver: &mut impl Deliver) {
         self.close(number, true);
         if let Some(plot) = self.plots.get(&number)
@@ -346,7 +346,7 @@ impl Plots {
         self.wait_until(number, deadline);
     }
 
-    /// Lets a plot's timer ring at a time, in milliseconds.
+    /// Sets the time of a plot's timer, in milliseconds.
     fn wait_until(&mut self, number: PlotKey, deadline: u64) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
         self.timers.remove(&(plot.timer, number));
@@ -361,7 +361,7 @@ impl Plots {
         self.by_key.remove(&plot.key);
     }
 
-    /// Forgets a plot's outstanding request.
+    /// Ends a plot's outstanding request.
     fn close(&mut self, number: PlotKey, cancel: bool) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
         let (PlotStage::Asked(id) | PlotStage::Plotting(id)) = plot.stage else { return };
@@ -376,7 +376,7 @@ impl Plots {
 
 impl Plot {
     fn join(&mut self, device: &Arc<DeviceRecord>, form: ValueForm, reader: PoolReader) {
-        // After a reload the same device may be scaled in another way.
+        // After a reload the same device may be scaled differently.
         let is_same = |channel: &PlotChannel| channel.form == form && Arc::ptr_eq(&channel.device, device);
         let place = self.channels.iter().position(is_same).unwrap_or_else(|| {
             let device = Arc::clone(device);
@@ -386,7 +386,7 @@ impl Plot {
         self.channels[place].readers.insert(reader);
     }
 
-    /// Scales points and gives them to all readers.
+    /// Scales points and delivers them to all readers.
     fn give(&mut self, points: &[Point], now: Moment, deliver: &mut impl Deliver) {
         let times = self.times.place(points, now);
         for channel in &self.channels {
@@ -399,12 +399,12 @@ impl Plot {
 }
 
 impl PlotChannel {
-    /// Returns the message of a batch; `None` if nothing of it can be shown.
+    /// Returns the message of a batch; `None` if none of it can be shown.
     fn show(&self, points: &[Point], times: &[i64], length: u32) -> Option<SharedReply> {
         let value = self.device.value(self.form.property)?;
         let (mut data, mut micros) = (Vec::new(), Vec::new());
         for (point, micro) in points.iter().zip(times) {
-            // A number that cannot be scaled leaves no point; the others do.
+            // A number that cannot be scaled leaves out its point only.
             if let Ok(number) = scale(&value.scaling, self.form.field, length, point.raw) {
                 data.push(number);
                 micros.push(*micro);
@@ -435,19 +435,18 @@ fn item(wanted: &FrontRequest) -> DeviceItem {
     }
 }
 
-/// Returns a plot's own name, `FTP001` to `FTP999`.
+/// Returns a plot's name, `FTP001` to `FTP999`.
 fn name(number: PlotKey) -> Rad50 {
     Rad50::parse(&format!("FTP{:03}", number % 999 + 1)).unwrap_or_default()
 }
 
-/// Our task's number on our node: not that of the pool, nor of what sets devices, whose ids are
-/// others.
+/// Our task's number on our node: those of the pool and of settings, with other ids, differ.
 pub const TASK_ID: u16 = 3;
-/// Readings with at least so many microseconds between them are polled.
+/// The period in microseconds from which on readings are polled.
 const SLOWEST: u64 = 50_000;
 /// The longest time that a front-end may be silent, in milliseconds.
 const PATIENCE: u64 = 5000;
-/// In milliseconds; doubled with each attempt.
+/// The first pause in milliseconds; doubled with each attempt.
 const FIRST_REST: u64 = 250;
-/// In milliseconds.
+/// The longest pause in milliseconds.
 const LONGEST_REST: u64 = 8000;

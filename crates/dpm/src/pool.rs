@@ -1,12 +1,11 @@
-//! The pool: what front-ends are asked, for all readers together.
+//! The pool: requests to front-ends, for all readers together.
 //!
-//! An *entry* is one thing that is read from a node at some event, for all that want it. Front-ends
-//! are of several kinds, each of which asks for entries and gives samples of them. Each sample
-//! makes one reply to clients for each form in which it is wanted, and all readers of that form
-//! share it.
+//! An *entry* is one value that is read from a node at some event, for all its readers. Front-ends
+//! are of several kinds, each of which requests entries and returns samples of them. Each sample
+//! makes one reply for each requested form, which all readers of that form share.
 //!
 //! Invariants:
-//! - An entry has readers, or it is removed at once.
+//! - An entry without readers is removed at once.
 //! - Readers come and leave in constant time, however many there are.
 
 mod acnet;
@@ -41,7 +40,7 @@ use front_end::FrontEnd;
 use fronts::{Fronts, of_node};
 use readers::{Entries, PoolReaders};
 
-/// All that is being read.
+/// All current readings.
 #[derive(Debug)]
 pub struct DevicePool {
     entries: Entries,
@@ -49,8 +48,8 @@ pub struct DevicePool {
 }
 
 impl DevicePool {
-    /// Returns a pool that asks the nodes of a database, from the node `address`. What is asked
-    /// once may take `once` milliseconds.
+    /// Returns a pool that asks the nodes of a database, from the node `address`. A single request
+    /// may take `once` milliseconds.
     pub fn new(database: &Database, address: u16, once: u64) -> Self {
         Self { entries: Entries::default(), fronts: Fronts::new(database.nodes(), address, once) }
     }
@@ -60,25 +59,25 @@ impl DevicePool {
         &mut self.entries.stages
     }
 
-    /// Returns the figures of what it did.
+    /// Returns the figures of its work.
     pub fn counters(&self) -> PoolCounters {
         self.entries.counters + self.fronts.counters()
     }
 
-    /// Returns what people see of all that is being read.
+    /// Returns an overview of all current readings.
     pub fn glances(&self, now: Moment) -> impl Iterator<Item = EntryGlance> {
         self.entries.entries.iter().map(move |(_, entry)| entry.glance(now))
     }
 
-    /// Returns the number of things that are being read, and of requests that are outstanding.
+    /// Returns the number of entries, and of outstanding requests.
     pub fn size(&self) -> (usize, usize) {
         (self.entries.entries.len(), self.fronts.outstanding())
     }
 
-    /// Takes on a reader. The current value, if the reader wants it and there is one, is returned;
-    /// all others will be delivered.
+    /// Adds a reader. The current value is returned, if the reader wants it and there is one; all
+    /// others will be delivered.
     ///
-    /// Errors are those of events that the front-end cannot be asked for.
+    /// Errors are those of events that the front-end does not support.
     pub fn join(
         &mut self,
         wanted: FrontRequest,
@@ -97,8 +96,8 @@ impl DevicePool {
         let Entries { by_key, counters, .. } = &mut self.entries;
         counters.asked += 1;
         let key = (wanted, when);
-        // What was asked for once is in flight and older than a new reader's question, unless it
-        // has not left yet.
+        // A single request in flight is older than a new reader's question, unless it has not left
+        // yet.
         let running = by_key.get(&key).copied();
         let running = running.filter(|entry| of_node!(&self.fronts, wanted.node, front => front.can_join(*entry)));
         let entry_key = match running {
@@ -113,33 +112,32 @@ impl DevicePool {
             }
         };
         let Some(entry) = self.entries.entries.get_mut(entry_key) else { return Err(Status::NODE_DOWN) };
-        // What a front-end sends at once comes well before half of a period is over; when it is
-        // sending already it sends nothing at once.
+        // An immediate reading arrives well before half of a period is over; a front-end that is
+        // sending already sends none.
         let from = period.filter(|_| !wish.at_once && !entry.was_read()).map_or(0, |millis| now.millis + millis / 2);
         let current = entry.join(EntryChannel::new(form, wish.on_change, device), reader, from);
         let fresh = entry.is_fresh(now);
         Ok((entry_key, current.filter(|_| wish.at_once && fresh)))
     }
 
-    /// Returns the number of the event on which something would be read, if anything is read from
-    /// that node on that event.
+    /// Returns the number of an event, if anything is read from that node on that event.
     pub fn event(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Option<usize> {
         of_node!(&self.fronts, wanted.node, front => front.event(wanted.node, front.told(wanted, wish).ok()?))
     }
 
-    /// Returns the number of the event on which an entry is read.
+    /// Returns the number of an entry's event.
     pub fn event_of(&self, entry: EntryKey) -> Option<usize> {
         let node = self.entries.entries.get(entry)?.wanted.node;
         of_node!(&self.fronts, node, front => front.event_of(entry))
     }
 
-    /// Returns how many more events may be read on where something is; `None` if they take nothing
-    /// of what all share.
+    /// Returns how many more events the node's kind can serve; `None` if events take no shared
+    /// resource.
     pub fn events_left(&self, wanted: &FrontRequest) -> Option<usize> {
         of_node!(&self.fronts, wanted.node, front => front.events_left())
     }
 
-    /// Lets a reader go.
+    /// Removes a reader.
     pub fn leave(&mut self, entry_key: EntryKey, reader: PoolReader) {
         let Some(entry) = self.entries.entries.get_mut(entry_key) else { return };
         if entry.leave(reader) && entry.is_unread() {
@@ -149,46 +147,44 @@ impl DevicePool {
         }
     }
 
-    /// Takes a packet of ACNET that came from the node of a number. Only replies are for the pool.
-    /// `begun`: when the look-up began.
+    /// Handles a packet of ACNET from the node of a number. Only replies are for the pool. `begun`
+    /// is the start of the look-up.
     pub fn take(&mut self, came: (usize, AcnetPacket<'_>), now: Moment, begun: Begun, deliver: &mut impl Deliver) {
         self.fronts.acnet.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
-    /// Takes what came from a network of Channel Access.
+    /// Handles input from a network of Channel Access.
     pub fn take_link(&mut self, came: Came<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
         self.fronts.channels.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
-    /// Says what is to be done on networks of Channel Access. To be called when a turn's input is
-    /// taken.
+    /// Takes the orders for networks of Channel Access. To be called after a turn's input.
     pub fn flush_links(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
         self.fronts.channels.flush(now)
     }
 
-    /// Returns the number of process variables that are read or set, of those that are connected,
-    /// and of the circuits to their servers.
+    /// Returns the number of process variables that are read or set, of the connected ones, and of
+    /// the circuits to their servers.
     pub fn channels(&self) -> (usize, usize, usize) {
         self.fronts.channels.size()
     }
 
-    /// Takes what came from a broker of MQTT.
+    /// Handles input from a broker of MQTT.
     pub fn take_broker(&mut self, came: Came<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
         self.fronts.topics.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
-    /// Says what is to be done with brokers of MQTT. To be called when a turn's input is taken.
+    /// Takes the orders for brokers of MQTT. To be called after a turn's input.
     pub fn flush_brokers(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
         self.fronts.topics.flush(now)
     }
 
-    /// Returns the number of topics that are read, of those of which something has come, and of
-    /// brokers that are connected.
+    /// Returns the number of topics that are read, of those with a value, and of connected brokers.
     pub fn topics(&self) -> (usize, usize, usize) {
         self.fronts.topics.size()
     }
 
-    /// Takes on a setting of a process variable or topic.
+    /// Adds a setting of a process variable or topic.
     pub fn set(&mut self, node: usize, place: &PropertyPlace, item: DeviceItem, bytes: Vec<u8>, ticket: SettingTicket) {
         if place.topic.is_some() {
             self.fronts.topics.set(node, place, item, bytes, ticket);
@@ -197,33 +193,32 @@ impl DevicePool {
         }
     }
 
-    /// Takes the settings of process variables and topics that came to an end since this was asked
-    /// last.
+    /// Takes the settings of process variables and topics that have ended since the last call.
     pub fn take_done(&mut self) -> Vec<SettingOutcome> {
         let mut done = self.fronts.channels.take_done();
         done.extend(self.fronts.topics.take_done());
         done
     }
 
-    /// Does what is due.
+    /// Does all due work.
     pub fn tick(&mut self, now: Moment, deliver: &mut impl Deliver) {
         self.fronts.tick(now, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
-    /// Sends what has to be sent over ACNET, as datagrams with the number of their node. To be
-    /// called when a turn's input is taken.
+    /// Takes the datagrams for ACNET, with the number of their node. To be called after a turn's
+    /// input.
     pub fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
         self.fronts.acnet.flush(now)
     }
 
-    /// Returns the time when [`tick`](Self::tick) has something to do next, in milliseconds of the
-    /// same clock.
+    /// Returns the time of the next call of [`tick`](Self::tick), in milliseconds of the same
+    /// clock.
     pub fn deadline(&self) -> Option<u64> {
         self.fronts.deadline()
     }
 
-    /// Takes on another database. What is being read is read on; its nodes must still be there
-    /// under the same numbers.
+    /// Takes over another database. Current readings continue; their nodes must still have the same
+    /// numbers.
     pub fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.fronts.replace_nodes(nodes);
     }

@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Rad50(pub u32);
 
-/// A text that is no RAD50 name: longer than six characters, or with one outside of space, A–Z,
+/// A text that isn't a RAD50 name: longer than six characters, or with one outside of space, A–Z,
 /// `$`, `.`, `%`, 0–9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotRad50;
@@ -29,8 +29,8 @@ impl Rad50 {
         Ok(Self(halves[1] << 16 | halves[0]))
     }
 
-    /// Returns the same for a name that is known when this is compiled; one that is no name stops
-    /// the build (or panics).
+    /// Returns the same for a name that is known at compile time; an invalid one stops the build
+    /// (or panics).
     pub const fn literal(name: &[u8]) -> Self {
         let mut halves = [0u32; 2];
         let mut position = 0;

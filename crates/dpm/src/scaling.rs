@@ -1,11 +1,11 @@
-//! Scaling: what a front-end sends, in primary units (often volts) and in engineering units, and
+//! Scaling: raw values of front-ends in primary units (often volts) and in engineering units, and
 //! back.
 //!
 //! Raw little-endian integers of 1, 2 or 4 bytes are extended with their sign to an `i32`. A
 //! *primary* transform makes a number of it, a *common* transform with the device's constants makes
-//! engineering units of that. Both have an index in the database. What cannot be scaled is
-//! [`SCALEFAIL`](crate::status::Status::SCALEFAIL); numbers that overflow on the way to engineering
-//! units come out as infinite, not as an error.
+//! engineering units of that. Both have an index in the database. A value that can't be scaled has
+//! the status [`SCALEFAIL`](crate::status::Status::SCALEFAIL); numbers that overflow on the way to
+//! engineering units come out as infinite, not as an error.
 //!
 //! Where the Java DPM's inverse is known not to invert (common 32 and 66 with general constants,
 //! primary 46 and 58 with the top bit set), ours does.
@@ -49,7 +49,7 @@ impl Scaling {
     }
 
     /// Returns the raw value that is nearest to a number of primary units. Fails for numbers that
-    /// the raw value cannot hold: as a reading it would be another one.
+    /// the raw value cannot hold, which would read back as others.
     pub fn from_primary(&self, value: f64) -> Result<i32, Status> {
         if self.input == DOUBLE {
             // It has no raw value of so many bits.

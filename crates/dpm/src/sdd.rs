@@ -1,9 +1,9 @@
 //! SDD: the binary encoding of every message between DPM and its clients.
 //!
 //! [`request`] and [`reply`] are the tables of all messages, from which reading and writing follow.
-//! What is read borrows nothing and is bounded by the bytes that are there: a length that lies is
-//! an error before memory is taken for it. [`SharedReply`] is a reply that was encoded once and is
-//! sent to many readers, each with its own reference number.
+//! Parsed values borrow nothing and are bounded by the input: a false length is an error before
+//! memory is allocated for it. [`SharedReply`] is a reply that was encoded once and is sent to many
+//! readers, each with its own reference number.
 
 mod message;
 mod shared;

@@ -6,10 +6,10 @@
 //!
 //! Invariants:
 //! - Every request of a list gets a `DeviceInfo` or a `Status` when the list starts; an error of
-//!   one request is told for that one and stops no other.
+//!   one request is reported for that one and stops no other.
 //! - After a list is stopped nothing that was queued for its requests is sent any more.
-//! - What waits for a client is bounded in bytes. Readings beyond that are dropped, and once the
-//!   client has read half of it, it gets the status
+//! - The waiting output of a client is bounded in bytes. Readings beyond that are dropped, and once
+//!   the client has read half of it, it gets the status
 //!   [`REPLY_OVERFLOW`](crate::status::Status::REPLY_OVERFLOW) for each request that lost some.
 //!   Other clients do not notice.
 //! - Requests of a client that does not read are not read either.
@@ -145,12 +145,12 @@ impl Dpm {
         &self.database
     }
 
-    /// Lets an authority say who may set what. Before that nobody may.
+    /// Sets the authority for settings. Before that no one may set anything.
     pub fn set_authority(&mut self, authority: SettingAuthority) {
         self.authority = authority;
     }
 
-    /// Takes on other roles, for settings from now on.
+    /// Replaces the roles, for settings from now on.
     pub fn set_roles(&mut self, roles: Roles) {
         self.authority.roles = roles;
     }
@@ -206,7 +206,7 @@ impl Dpm {
         Ok(())
     }
 
-    /// Takes in that a client's connection is gone.
+    /// Handles the end of a client's connection.
     pub fn disconnect(&mut self, client: ClientKey) {
         self.cancel_all_passed(client);
         let Some(state) = self.outlets.clients.get_mut(client) else { return };
@@ -223,7 +223,7 @@ impl Dpm {
         self.unwatch(client);
     }
 
-    /// Counts the bytes of a client that make no whole frame yet, or wait because it does not read.
+    /// Counts a client's bytes of an unfinished frame, or those held back because it does not read.
     fn count_input(&mut self, client: ClientKey) -> Result<(), CloseClient> {
         let Some(state) = self.outlets.clients.get(client) else { return Err(CloseClient) };
         let (is, was) = (state.input.len(), state.held.of(Good::Input));
@@ -235,20 +235,20 @@ impl Dpm {
         if is_more && self.check_share(client, Good::Input, 0).is_err() { Err(CloseClient) } else { Ok(()) }
     }
 
-    /// Fails if a client may not have so much more of something.
+    /// Fails if a client may not take this much more of a resource.
     fn check_share(&self, client: ClientKey, good: Good, more: usize) -> Result<(), Status> {
         let state = self.outlets.clients.get(client).ok_or(Status::NOT_CONNECTED)?;
         self.shares.check(&self.options, &state.held, state.address, good, more)
     }
 
-    /// Counts what a client takes of something, or gives back.
+    /// Counts the amount of a resource that a client takes or returns.
     fn count(&mut self, client: ClientKey, good: Good, by: isize) {
         if let Some(state) = self.outlets.clients.get_mut(client) {
             self.shares.change(Some(&mut state.held), state.address, good, by);
         }
     }
 
-    /// Takes the connections that are over since this was called last: they are to be closed.
+    /// Takes the ended connections since the last call: they are to be closed.
     pub fn take_closing(&mut self) -> Vec<ClientKey> {
         std::mem::take(&mut self.closing)
     }
@@ -275,7 +275,7 @@ impl Dpm {
                 setting::TASK_ID => self.setter.take(node, &header, packet.body, now),
                 plot::TASK_ID => self.plots.take(node, packet, now, &mut self.outlets),
                 pass::TASK_ID => self.take_passed(node, packet, now),
-                // Pings of nodes with clients: they were heard.
+                // Pings from nodes with clients: they are alive.
                 remote::TASK_ID => {}
                 _ => self.pool.take((node, packet), now, begun, &mut self.outlets),
             }
@@ -284,7 +284,7 @@ impl Dpm {
         self.finish_settings(now);
     }
 
-    /// Takes what came from servers of Channel Access.
+    /// Handles input from servers of Channel Access.
     pub fn link(&mut self, came: Came<'_>, now: Moment) {
         self.outlets.now = now;
         let begun = self.pool.stages().begin();
@@ -300,7 +300,7 @@ impl Dpm {
         goes
     }
 
-    /// Takes what came from brokers of MQTT.
+    /// Handles input from brokers of MQTT.
     pub fn broker(&mut self, came: Came<'_>, now: Moment) {
         self.outlets.now = now;
         let begun = self.pool.stages().begin();
@@ -315,7 +315,7 @@ impl Dpm {
         goes
     }
 
-    /// Does what is due.
+    /// Does all due work.
     pub fn tick(&mut self, now: Moment) {
         self.outlets.now = now;
         self.read_gauges(now);
@@ -363,19 +363,19 @@ impl Dpm {
         })
     }
 
-    /// Clients that have something to be sent since this was called last.
+    /// Takes the clients with new output since the last call.
     pub fn take_dirty(&mut self) -> Vec<ClientKey> {
         std::mem::take(&mut self.outlets.dirty)
     }
 
-    /// Appends what a client is to be sent, until `out` has about `limit` bytes. Returns whether
+    /// Appends a client's output, until `out` has about `limit` bytes. Returns whether
     /// there is more.
     pub fn render(&mut self, client: ClientKey, out: &mut Vec<u8>, limit: usize) -> bool {
         self.outlets.render(client, out, limit);
         self.outlets.play_on_for(client);
         let waits = self.outlets.clients.get(client).is_some_and(|client| !client.input.is_empty());
         if waits && self.outlets.has_room(client) {
-            // What it sent while it did not read was left lying.
+            // Its input was held back while it did not read.
             let now = self.outlets.now;
             if self.receive(client, &[], now).is_err() {
                 self.closing.push(client);
@@ -389,7 +389,7 @@ impl Dpm {
         self.outlets.has_room(client)
     }
 
-    /// Takes on another database. Nodes must keep their places, as what is being read refers to
+    /// Takes over another database. Nodes must keep their numbers, as current readings refer to
     /// them; new ones may follow.
     ///
     /// Running requests keep the device as it was; those that start afterwards see the new one.
@@ -412,7 +412,7 @@ impl Dpm {
         Ok(())
     }
 
-    /// Returns the figures of what it did and has.
+    /// Returns the figures of its work and state.
     pub fn statistics(&self) -> Statistics {
         let (entries, groups) = self.pool.size();
         let (clients, lists) = (self.outlets.clients.len(), self.outlets.lists.len());
@@ -442,7 +442,7 @@ impl Dpm {
         }
     }
 
-    /// Gives a client until a time in milliseconds to say something whole.
+    /// Gives a client until a time in milliseconds to send a whole message.
     fn wait_for(&mut self, client: ClientKey, until: u64) {
         let Some(state) = self.outlets.clients.get_mut(client) else { return };
         state.speaks_by = Some(until);
@@ -451,15 +451,15 @@ impl Dpm {
         }
     }
 
-    /// Ends connections that never said what they speak, or began a frame and never ended it.
+    /// Ends connections that never chose a protocol, or never finished a frame.
     fn end_silent(&mut self, now: Moment) {
         while let Some(Reverse((due, key))) = self.patience.peek().copied() {
             if due > now.millis {
                 break;
             }
             self.patience.pop();
-            // The number may be another client's by now: then that one is looked at once more than
-            // it has to.
+            // The number may be another client's by now, which is then checked once more than
+            // necessary.
             let Some(state) = self.outlets.clients.get_mut(key).filter(|client| client.is_waited_for) else { continue };
             match state.speaks_by {
                 None => state.is_waited_for = false,

@@ -6,9 +6,9 @@
 //! (its limits, its flags) are set by reading the block, changing it and setting all of it; while
 //! that goes on, other changes of the same block wait, so that none is lost.
 //!
-//! A front-end answers a request as a whole, and nothing is sent twice: of a request that was not
-//! answered nobody can find out which device in it is silent. From then on each of its devices is
-//! asked alone until it has answered, so that the silent one hides no other again.
+//! A front-end answers a request as a whole, and nothing is sent twice: if a request was not
+//! answered, it is unknown which device in it is silent. From then on each of its devices gets
+//! separate requests until it has answered, so that the silent one hides no other again.
 //!
 //! Invariants:
 //! - Every setting that was handed in gets exactly one status, after [`PATIENCE`] at the latest for
@@ -80,7 +80,7 @@ impl Setter {
         }
     }
 
-    /// Takes a packet that came from the node of a number.
+    /// Takes a packet from the node with a given number.
     pub fn take(&mut self, node: usize, header: &AcnetHeader, body: &[u8], now: Moment) {
         if !matches!(header.kind, PacketKind::Reply | PacketKind::ReplyWithMore) || header.client != self.address {
             return;
@@ -102,7 +102,7 @@ impl Setter {
         }
     }
 
-    /// Gives up what was not answered.
+    /// Gives up requests that were not answered.
     pub fn tick(&mut self, now: Moment) {
         while let Some((due, id)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
             self.timers.remove(&(due, id));
@@ -126,7 +126,7 @@ impl Setter {
         self.timers.first().map(|timer| timer.0)
     }
 
-    /// Makes requests of what was handed in. To be called when a turn's input is taken.
+    /// Makes requests of the orders so far. To be called when a turn's input is processed.
     pub fn prepare(&mut self, now: Moment) {
         if !self.writes.is_empty() || !self.edits.is_empty() {
             self.exchange(now);
@@ -138,12 +138,12 @@ impl Setter {
         self.out.drain(..)
     }
 
-    /// Takes the settings that came to an end since this was asked last.
+    /// Takes the settings that have ended since the last call.
     pub fn take_done(&mut self) -> Vec<SettingOutcome> {
         std::mem::take(&mut self.done)
     }
 
-    /// Takes on another database; see
+    /// Replaces the database; see
     /// [`DevicePool::replace_nodes`](crate::pool::DevicePool::replace_nodes).
     pub fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.nodes = nodes.iter().map(DeviceNode::acnet).collect();

@@ -19,14 +19,13 @@ pub struct Sample {
     pub cycle: i64,
 }
 
-/// Returns the reply for a sample, with reference number 0. What cannot be shown is a reply with a
-/// status.
+/// Returns the reply for a sample, with reference number 0: a status if it can't be shown.
 pub fn reply(device: &DeviceRecord, form: ValueForm, sample: &Sample) -> reply::Reply {
     let shown = if sample.status.is_fatal() { Err(sample.status) } else { show(device, form, sample) };
     shown.unwrap_or_else(|status| self::status(status, sample.timestamp, sample.cycle))
 }
 
-/// Returns a reply that is nothing but a status, with reference number 0.
+/// Returns a reply with only a status, with reference number 0.
 pub fn status(status: Status, timestamp: i64, cycle: i64) -> reply::Reply {
     reply::Status { ref_id: 0, timestamp, cycle, status: status.0 }.into()
 }
@@ -153,7 +152,7 @@ fn analog(device: &DeviceRecord, field: PropertyField, sample: &Sample) -> Resul
         PropertyField::Min => number(scaled(raw.minimum)?),
         PropertyField::Max => number(scaled(raw.maximum)?),
         PropertyField::Nom => number(scaled(raw.nominal)?),
-        // A distance: what is added to every value does not count.
+        // A distance: constants that are added to every value don't matter.
         PropertyField::Tol => number((scaled(raw.maximum)? - scaled(raw.minimum)?).abs() / 2.0),
         PropertyField::RawMin => number(raw.minimum),
         PropertyField::RawMax => number(raw.maximum),

@@ -1,5 +1,5 @@
-//! Front-ends that are not there: nodes that answer `RETDAT`, `GETS32`, `SETDAT`, `SETS32`,
-//! `FTPMAN` and pings on the network as real ones do.
+//! Simulated front-ends: nodes that answer `RETDAT`, `GETS32`, `SETDAT`, `SETS32`, `FTPMAN` and
+//! pings on the network as real ones do.
 //!
 //! All nodes of a database are played, each device by its script, and with the faults that the file
 //! gives a node: slow, lossy, dead for a while (it forgets all requests then). The clock events are
@@ -53,7 +53,7 @@ impl Simulator {
         self.requests
     }
 
-    /// Returns the number of requests that are being answered again and again.
+    /// Returns the number of requests that are being answered repeatedly.
     pub fn streams(&self) -> usize {
         self.streams.len() + self.plots.len() + self.snapshots.len()
     }
@@ -88,7 +88,7 @@ impl Simulator {
             if self.fires(&mut stream, now) {
                 self.answer(key.0, &mut stream, true, now);
             }
-            // What was missed is left out.
+            // Missed answers are skipped.
             let (mut next, mut last) = (Some(due), due);
             while let Some(at) = next.filter(|at| *at <= now.millis) {
                 (last, next) = (at, stream.when.next(at));
@@ -266,5 +266,5 @@ impl Simulator {
     }
 }
 
-/// Requests that are answered again and again at a time; more are answered once.
+/// Requests that are answered repeatedly at a time; further ones are answered once.
 const MOST_STREAMS: usize = 100_000;

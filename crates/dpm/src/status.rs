@@ -4,9 +4,7 @@ use std::fmt;
 
 /// A status of ACNET: facility + 256 × error. A negative error is fatal, a positive one a warning,
 /// 0 is success.
-///
-/// Little endian in ACNET, an integer in SDD. It is shown as people write it: `[17 -26]
-/// DPM_NO_SUCH_DEVICE`.
+/// Little endian in ACNET, an integer in SDD. Its usual notation is `[17 -26] DPM_NO_SUCH_DEVICE`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Status(pub i16);
 
@@ -61,9 +59,9 @@ statuses! {
     INVLEN = 14 -13;
     /// DIO: scaling failed.
     SCALEFAIL = 14 -20;
-    /// DIO: something failed, and nobody says what.
+    /// DIO: an unspecified failure.
     GENERIC_ERROR = 14 -29;
-    /// DIO: a value that means nothing, as its front-end says.
+    /// DIO: a value that the front-end finds meaningless.
     INVDATA = 14 -35;
     /// DIO: a value that the device may not be set to.
     RANGE = 14 -58;
@@ -99,7 +97,7 @@ statuses! {
     FTP_NO_SUCH_DEVICE = 15 -28;
     /// Snapshots: faster than the front-end can.
     FTP_FREQ_TOO_HIGH = 15 -30;
-    /// Snapshots: nobody set up a snapshot of that name.
+    /// Snapshots: no snapshot of that name was set up.
     FTP_NO_SETUP = 15 -31;
     /// Snapshots: an argument that means nothing.
     FTP_BADARG = 15 -102;
@@ -133,7 +131,7 @@ statuses! {
     BAD_DATASOURCE_FORMAT = 17 -43;
     /// DPM: readings were dropped because the client does not take them.
     REPLY_OVERFLOW = 17 -44;
-    /// DPM: something went wrong here.
+    /// DPM: an internal error.
     INTERNAL = 17 -45;
     /// DAE: nothing was recorded at that time.
     LJ_NO_DATA = 66 -64;

@@ -1,4 +1,4 @@
-//! The times when a front-end is asked to answer: an event as it is once requests are merged.
+//! The times when a front-end answers: an event as it is once requests are merged.
 
 use crate::database::{Database, DeviceNode, Protocol, Reached};
 use crate::drf::{Comparison, DrfEvent, EventClock, Time};
@@ -9,21 +9,21 @@ use crate::status::Status;
 pub enum When {
     /// Once, now.
     Once,
-    /// Again and again, in milliseconds.
+    /// Repeatedly, at an interval in milliseconds.
     Every(u64),
-    /// At each change of the value, and no sooner than so many milliseconds after the last time.
-    /// Only front-ends that tell of changes themselves are asked so.
+    /// At each change of the value, and at least so many milliseconds after the last time. Only for
+    /// front-ends that report changes themselves.
     Changed(u64),
     /// On an event of the accelerator's clock.
     Clock {
         /// The number of the event.
         number: u16,
-        /// From where.
+        /// Its source.
         clock: EventClock,
         /// The time after it, in milliseconds.
         delay: u64,
     },
-    /// At a state that a device comes to.
+    /// At a state that a device reaches.
     State {
         /// The device's number.
         device: u32,
@@ -71,7 +71,7 @@ impl ReaderWish {
 }
 
 impl When {
-    /// Returns the frequency word of `RETDAT`, if it can say this.
+    /// Returns the frequency word of `RETDAT`, if it has one for this.
     pub fn ftd(&self) -> Option<u16> {
         match self {
             Self::Once => Some(0),
@@ -96,8 +96,8 @@ impl When {
         }
     }
 
-    /// Returns what a front-end that speaks `protocol` is asked for: events that it is told in the
-    /// same words are the same.
+    /// Returns the event for a front-end that speaks `protocol`: events with the same wording in it
+    /// are the same.
     pub fn on_wire(self, protocol: Protocol) -> Self {
         match (protocol, &self, self.ftd()) {
             (Protocol::Retdat, Self::Every(_), Some(ftd)) => Self::Every((u64::from(ftd) * 1000).div_ceil(60)),
@@ -139,8 +139,8 @@ impl When {
     }
 
     /// Returns the time that an answer may take, in milliseconds: three and a half periods within
-    /// limits. Nobody knows when an event comes; after so long the front-end may have forgotten
-    /// that it was asked. A request to be asked once has `once`.
+    /// limits. The time of an event is unknown; after so long the front-end may have forgotten the
+    /// request. A one-shot request has `once`.
     pub fn patience(&self, once: u64) -> u64 {
         match self {
             Self::Once => once,
@@ -151,13 +151,13 @@ impl When {
         }
     }
 
-    /// Returns whether it waits for something that may never happen. Silence is no failure then.
+    /// Returns whether it waits for something that may never happen. Then silence isn't a failure.
     pub fn is_event(&self) -> bool {
         matches!(self, Self::Clock { .. } | Self::State { .. })
     }
 }
 
-/// Twenty times a second; what comes faster is plotted if the front-end can do that.
+/// Twenty times a second; faster readings are plotted if the front-end can do that.
 const SHORTEST: u64 = 50;
 /// As long as 15 bits of sixtieths of a second.
 const LONGEST: u64 = 546_000;

@@ -35,21 +35,21 @@ pub struct LoadRun {
     pub readings_per_second: f64,
     /// Requests to front-ends since the start.
     pub requests: u64,
-    /// Percent of what clients asked for that was running already.
+    /// The share of clients' requests that were running already, in percent.
     pub shared: f64,
     /// Messages that were made for each reading of a front-end.
     pub copies: f64,
-    /// Of the service's thread, for each delivered reading.
+    /// Microseconds of the service's thread for each delivered reading.
     pub micros: f64,
     /// Percent of a core that the service's thread used.
     pub busy: f64,
     pub bytes_per_write: usize,
     pub readings_per_write: f64,
-    /// From the front-end's clock to some of the clients: the middle one, 99 of 100, the worst; in
-    /// milliseconds.
+    /// Milliseconds from the front-end's clock to some of the clients: the median, the 99th
+    /// percentile, the maximum.
     pub latency: [i64; 3],
-    /// The delays with which a thread woke that slept for a millisecond again and again: the
-    /// middle, 99 of 100, the worst; in milliseconds.
+    /// Delays in milliseconds with which a thread woke that repeatedly slept for a millisecond: the
+    /// median, the 99th percentile, the maximum.
     pub sleeper: [f64; 3],
     /// The table of stages, if they were measured.
     pub stages: String,

@@ -1,4 +1,4 @@
-//! Figures of this machine by itself.
+//! Figures of the machine itself.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,8 +11,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::readers::BenchReaders;
 
-/// Returns the time that a thread spends that writes as many bytes at a time to each of as many
-/// sockets, in µs by reading.
+/// Returns the time of a thread that writes this many bytes at a time to each of this many sockets,
+/// in µs per reading.
 pub fn bare_writes(clients: usize, bytes: usize, readings: f64) -> f64 {
     let listener = TcpListener::bind(LOCAL).expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -39,7 +39,8 @@ pub fn bare_writes(clients: usize, bytes: usize, readings: f64) -> f64 {
     spent * 1e6 / (TICKS * clients) as f64 / readings
 }
 
-/// The delays with which a thread wakes that only sleeps: no program on this machine can do better.
+/// The delays with which an otherwise sleeping thread wakes: no program on this machine can do
+/// better.
 pub struct Lateness {
     thread: JoinHandle<Vec<i64>>,
     begun: Arc<AtomicBool>,
@@ -73,7 +74,7 @@ impl Lateness {
     }
 }
 
-/// Returns the middle, 99 of 100, and the worst.
+/// Returns the median, the 99th percentile and the maximum.
 pub fn shares(mut values: Vec<i64>, none: i64) -> [i64; 3] {
     values.sort_unstable();
     let at = |share: f64| values.get(((values.len() as f64 * share) as usize).min(values.len().saturating_sub(1)));

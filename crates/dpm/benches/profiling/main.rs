@@ -2,14 +2,14 @@
 //! times a second; then 10 000 different devices from 100 front-ends at once.
 //!
 //! `cargo bench -p rookery-dpm` prints tables; with `-- --markdown FILE --html FILE` it writes
-//! them, too. They say what the front-ends were asked, what the service's thread spent for each
-//! reading that it delivered, how late readings came to clients, and beside it what the same bytes
-//! cost when they are only written to as many sockets, and how late a thread of this machine wakes
-//! that only sleeps.
+//! them, too. They show the requests to front-ends, the CPU time of the service's thread for each
+//! delivered reading, the latency of readings at clients and, for comparison, the cost of only
+//! writing the same bytes to as many sockets, and the delay with which a sleeping thread wakes on
+//! this machine.
 //!
 //! Service, simulated front-ends and clients are threads of one process and share its cores; the
-//! sockets between them are real. A clock of the front-ends and of the clients is the same;
-//! readings carry it in whole milliseconds, so that a latency is up to one too long.
+//! sockets between them are real. Front-ends and clients share a clock; readings carry it in whole
+//! milliseconds, so a latency may be up to one too long.
 
 mod load;
 mod machine;

@@ -1,5 +1,5 @@
-//! Clients: most of them are read by one thread that looks at nothing; a few, the first, the middle
-//! and the last one, by another that looks at the times.
+//! Clients: one thread reads most of them and discards the bytes; another one reads a few, the
+//! first, the middle and the last, and examines the times.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use rustix::event::epoll;
 
 use crate::load::Load;
 
-/// Clients whose bytes are taken and dropped.
+/// Clients whose bytes are read and discarded.
 pub struct BenchReaders {
     set: OwnedFd,
     streams: Vec<TcpStream>,
@@ -24,7 +24,7 @@ pub struct BenchReaders {
 }
 
 impl BenchReaders {
-    /// Connects all clients of a load. Those that are to be observed come back apart.
+    /// Connects all clients of a load. Those that are to be observed are returned separately.
     pub fn connect(address: SocketAddr, load: Load) -> (Self, Vec<TcpStream>) {
         let mut streams: Vec<Option<TcpStream>> =
             (0..load.clients).map(|_| Some(connect(address, load.devices).expect("a connection"))).collect();
@@ -48,7 +48,7 @@ impl BenchReaders {
     }
 }
 
-/// Clients whose readings are looked at.
+/// Clients whose readings are examined.
 pub struct Observers {
     thread: JoinHandle<(u64, u64, Vec<i64>)>,
     begun: Arc<AtomicBool>,
@@ -66,7 +66,7 @@ impl Observers {
             while !stop.load(Ordering::Relaxed) {
                 for number in ready(&set) {
                     let Ok(read) = streams[number].read(&mut buffer) else { continue };
-                    // The time at which it was there, not at which it was taken apart.
+                    // The time of arrival, not that of parsing.
                     let now = unix_millis();
                     let before = latencies.len();
                     unread[number].extend_from_slice(&buffer[..read]);
@@ -82,7 +82,7 @@ impl Observers {
         Self { thread, begun }
     }
 
-    /// Lets everything count that comes from now on.
+    /// Starts counting.
     pub fn begin(&self) {
         self.begun.store(true, Ordering::Relaxed);
     }

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use crate::load::{Load, LoadRun};
 
-/// A run and the bare writes beside it.
+/// A run, and the bare writes for comparison.
 pub struct ReportRow {
     pub load: Load,
     pub run: LoadRun,
-    /// In µs by reading.
+    /// Microseconds per reading.
     pub bare: f64,
 }
 

@@ -1,14 +1,14 @@
 //! `FTPMAN`: fast time plots. A front-end collects a device many times a second and sends the
 //! points in batches.
 //!
-//! Which class of plots a device has (typecode 1), and a continuous plot (typecode 6, for classes
-//! from 11 on), is what DPM asks. Snapshots (typecodes 5, 7 and 8, in [`snapshot`]) are asked by
-//! clients whose requests are passed on, and answered by simulated front-ends; no event of a
-//! request asks for one. The older form of continuous plots (typecode 2) is not spoken: what is
-//! known of it was never seen on a wire.
+//! DPM requests the class of plots of a device (typecode 1), and continuous plots (typecode 6, for
+//! classes from 11 on). Snapshots (typecodes 5, 7 and 8, in [`snapshot`]) are requested by clients
+//! whose requests are passed on, and answered by simulated front-ends; no event of a request leads
+//! to one. The older form of continuous plots (typecode 2) is not supported: it was never observed
+//! on a wire.
 //!
 //! Times in replies are hundreds of microseconds since the accelerator's clock event 02, which
-//! comes about every five seconds. All is little endian.
+//! comes about every five seconds. All numbers are little endian.
 
 use super::DeviceItem;
 use super::snapshot;
@@ -23,22 +23,22 @@ pub const TASK: Rad50 = Rad50::literal(b"FTPMAN");
 /// A request to plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlotRequest {
-    /// Asks for the classes of plots of these.
+    /// Asks for the classes of plots of these devices.
     Classes(Vec<DeviceItem>),
     /// Plot one device until this is cancelled.
     Continuous(Setup),
-    /// Take a snapshot of some devices, and tell how it gets on.
+    /// Take a snapshot of some devices, and report its progress.
     Snapshot(SnapshotSetup),
-    /// Give points of a snapshot.
+    /// Return points of a snapshot.
     Retrieve(Retrieval),
-    /// Take a snapshot again, or give its points from the first on.
+    /// Take a snapshot again, or return its points from the first on.
     Control(SnapshotControl),
 }
 
 /// The terms of a plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// The plot's own name, by which front-ends tell requesters apart.
+    /// The plot's name, by which front-ends distinguish requesters.
     pub name: Rad50,
     /// The device; it has 2 or 4 bytes.
     pub item: DeviceItem,
@@ -51,9 +51,9 @@ pub struct Setup {
 pub struct Class {
     /// The status of looking at the device.
     pub status: Status,
-    /// Of continuous plots; 0 if there are none.
+    /// The class of continuous plots; 0 if there are none.
     pub continuous: u16,
-    /// Of snapshots; 0 if there are none.
+    /// The class of snapshots; 0 if there are none.
     pub snapshot: u16,
 }
 
@@ -62,7 +62,7 @@ pub struct Class {
 pub enum Reply {
     /// The plot was accepted or not.
     Accepted(Status),
-    /// Points, or why there are none.
+    /// Points, or the reason why there are none.
     Points(Result<Vec<Point>, Status>),
 }
 
@@ -91,7 +91,7 @@ impl PlotRequest {
                 put(&mut body, &[CONTINUOUS]);
                 body.extend_from_slice(&setup.name.0.to_le_bytes());
                 // Devices, return period, size of replies, reference event, start, stop, priority,
-                // current time, and what is reserved.
+                // current time, and the reserved fields.
                 put(&mut body, &[1, RETURN_PERIOD, setup.reply_words(), 0, 0, 0, 0, 0]);
                 body.extend_from_slice(&[0; 10]);
                 body.extend_from_slice(&setup.item.dipi().to_le_bytes());
@@ -106,8 +106,8 @@ impl PlotRequest {
         body
     }
 
-    /// Reads the body of a request. Errors are what a front-end answers: a typecode that is not
-    /// spoken, a length or count that does not fit.
+    /// Reads the body of a request. Errors are those of a front-end: an unsupported typecode, or a
+    /// length or count that does not fit.
     pub fn decode(body: &[u8]) -> Result<Self, Status> {
         let (typecode, rest) = word(body).ok_or(Status::FTP_INVREQLEN)?;
         match typecode {
@@ -140,7 +140,7 @@ impl PlotRequest {
 }
 
 impl Setup {
-    /// Returns the largest size of a reply, in words: half as much again as its points should take.
+    /// Returns the largest size of a reply, in words: one and a half times that of its points.
     fn reply_words(&self) -> u16 {
         let points = POINTS_OF_PERIOD_ONE / u32::from(self.period.max(1));
         let words = 7 + points * if self.item.length == 4 { 3 } else { 2 };
@@ -171,8 +171,8 @@ impl Class {
         Some(Self { status: Status(status as i16), continuous, snapshot })
     }
 
-    /// Returns whether the front-end collects points itself. The other classes only repeat what can
-    /// be read anyway.
+    /// Returns whether the front-end collects points itself. The other classes only repeat ordinary
+    /// readings.
     pub fn is_fast(self) -> bool {
         !self.status.is_fatal() && self.continuous >= FIRST_NEW && !POOLED.contains(&self.continuous)
     }
@@ -232,15 +232,15 @@ impl Reply {
 
 const CLASSES: u16 = 1;
 const CONTINUOUS: u16 = 6;
-/// Between replies, in fifteenths of a second.
+/// The time between replies, in fifteenths of a second.
 pub const RETURN_PERIOD: u16 = 3;
-/// Points between two replies if they were ten microseconds apart.
+/// The points between two replies if they were ten microseconds apart.
 const POINTS_OF_PERIOD_ONE: u32 = 100_000 * RETURN_PERIOD as u32 / 15;
 /// The largest reply, in words.
 const MOST_WORDS: u16 = 4160;
-/// The place where the points of a reply about one device begin, in bytes.
+/// The offset of the points in a reply about one device, in bytes.
 const FIRST_POINT: u16 = 14;
-/// Classes from here on speak typecode 6.
+/// The first class that uses typecode 6.
 const FIRST_NEW: u16 = 11;
 /// Classes whose points come from the front-end's own pool of readings.
 const POOLED: &[u16] = &[14, 17, 22, 23];

@@ -12,9 +12,9 @@ pub const TASK: Rad50 = Rad50::literal(b"GETS32");
 pub struct Gets32Request {
     /// The node that is asked.
     pub node: u16,
-    /// True if it is answered again and again.
+    /// True if it is answered repeatedly.
     pub repetitive: bool,
-    /// The time, as `RETDAT` would say it; `ffff` if it cannot.
+    /// The time in the form of `RETDAT`; `ffff` if that can't express it.
     pub ftd: u16,
     /// The event, such as `P,500,TRUE`.
     pub event: String,
@@ -25,7 +25,7 @@ pub struct Gets32Request {
 /// The head of a reply, before its readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReplyHead {
-    /// Of all readings.
+    /// The status of all readings.
     pub status: Status,
     /// The number of the reply.
     pub sequence: u32,
@@ -60,7 +60,7 @@ impl Gets32Request {
         body
     }
 
-    /// Reads the body of a request; `None` if it is none.
+    /// Reads the body of a request; `None` if it is invalid.
     pub fn decode(body: &[u8]) -> Option<Self> {
         let (head, rest) = body.split_first_chunk::<18>()?;
         let [1, 1, 0, trunk, node, 0, _, repetitive, _, _, _, _, c0, c1, f0, f1, e0, e1] = *head else { return None };
@@ -78,7 +78,7 @@ impl Gets32Request {
 }
 
 impl ReplyHead {
-    /// Appends it.
+    /// Appends the head.
     pub fn encode(&self, body: &mut Vec<u8>) {
         body.extend_from_slice(&self.status.0.to_le_bytes());
         body.extend_from_slice(&[1, 1, 0, 0]);
@@ -88,7 +88,7 @@ impl ReplyHead {
         }
     }
 
-    /// Reads it; the rest are the readings.
+    /// Reads the head; the rest are the readings.
     pub fn decode(body: &[u8]) -> Option<(Self, &[u8])> {
         let (head, rest) = body.split_first_chunk::<REPLY_HEAD>()?;
         let time = |at: usize| head[at..].first_chunk().map(|bytes| i64::from_le_bytes(*bytes));

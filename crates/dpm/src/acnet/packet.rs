@@ -10,7 +10,7 @@ use crate::status::Status;
 /// The kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketKind {
-    /// A message that nobody answers.
+    /// A message without a reply.
     Message,
     /// A request for one reply.
     Request,
@@ -18,9 +18,9 @@ pub enum PacketKind {
     MultipleRequest,
     /// The only reply, or the last.
     Reply,
-    /// A reply that others follow.
+    /// A reply with more to follow.
     ReplyWithMore,
-    /// Of a request.
+    /// The cancellation of a request.
     Cancel,
 }
 
@@ -29,7 +29,7 @@ pub enum PacketKind {
 pub struct AcnetHeader {
     /// The kind of the packet.
     pub kind: PacketKind,
-    /// Of a reply.
+    /// The status of a reply.
     pub status: Status,
     /// The node that is asked: trunk and node.
     pub server: u16,
@@ -115,7 +115,7 @@ impl PacketKind {
         }
     }
 
-    /// Bits other than type, cancel and "more" (checksum, "do not block") say nothing here.
+    /// Bits other than type, cancel and "more" (checksum, "do not block") are ignored.
     fn of(flags: u16) -> Option<Self> {
         match (flags & 0x020e, flags & 1 == 1) {
             (0x0000, _) => Some(PacketKind::Message),
@@ -136,7 +136,7 @@ pub fn swap(datagram: &mut [u8]) {
     }
 }
 
-/// Returns the packets of a datagram that was swapped back. It ends at the first one that is none.
+/// Returns the packets of a datagram that was swapped back. It ends at the first invalid one.
 pub fn packets(mut datagram: &[u8]) -> impl Iterator<Item = AcnetPacket<'_>> {
     if !datagram.len().is_multiple_of(2) {
         datagram = &[];

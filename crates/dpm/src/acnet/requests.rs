@@ -5,16 +5,17 @@ use std::ops::Range;
 
 /// Requests by their id.
 ///
-/// An id is a place in a table and how often that place was used before, so that looking one up is
-/// indexing, and a late reply to a request that is over finds nothing: a place is used again only
-/// after all others that are free, and its last four uses have different ids. Bit 13 is always set.
+/// An id consists of a place in a table and the number of its earlier uses, so a look-up is an
+/// index operation, and a late reply to a finished request finds nothing: a place is used again
+/// only after all others that are free, and its last four uses have different ids. Bit 13 is always
+/// set.
 ///
-/// A node has 8192 places for all its tasks together: front-ends tell its requests apart by their
-/// ids alone. Tables whose requests may be outstanding at the same time therefore have places of
+/// A node has 8192 places for all its tasks together: front-ends distinguish its requests only by
+/// their ids. Tables whose requests may be outstanding at the same time therefore have places of
 /// their own.
 #[derive(Debug)]
 pub struct RequestsById<T> {
-    /// Its part of all places.
+    /// Its share of all places.
     range: Range<u16>,
     places: Vec<RequestPlace<T>>,
     free: VecDeque<u16>,
@@ -49,12 +50,12 @@ impl<T> RequestsById<T> {
         self.range.len()
     }
 
-    /// Keeps a request and gives its id. `None` if all are in use.
+    /// Stores a request and returns its id. `None` if all ids are in use.
     pub fn open(&mut self, request: T) -> Option<u16> {
         self.open_or_return(request).ok()
     }
 
-    /// Does the same, but gives the request back if no id is free.
+    /// Does the same, but returns the request if no id is free.
     pub fn open_or_return(&mut self, request: T) -> Result<u16, T> {
         let place = if self.places.len() < self.capacity() {
             self.places.push(RequestPlace { uses: 0, request: None });
@@ -80,7 +81,7 @@ impl<T> RequestsById<T> {
         self.places[self.place(id)?].request.as_ref()
     }
 
-    /// Forgets a request: its id means nothing any more.
+    /// Removes a request: its id is not valid any more.
     pub fn close(&mut self, id: u16) -> Option<T> {
         let place = self.place(id)?;
         let request = self.places[place].request.take()?;
@@ -95,12 +96,12 @@ impl<T> RequestsById<T> {
         self.count
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no requests.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Returns all of them with their ids.
+    /// Returns all requests with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &T)> {
         let used = self.places.iter().enumerate();
         used.filter_map(|(place, held)| held.request.as_ref().map(|request| (self.id(place), request)))
@@ -120,9 +121,9 @@ impl<T> RequestsById<T> {
 pub const READINGS: Range<u16> = 0..5120;
 /// Places of fast plots.
 pub const PLOTS: Range<u16> = 5120..6144;
-/// Places of requests that set.
+/// Places of requests for settings.
 pub const SETTINGS: Range<u16> = 6144..7168;
-/// Places of requests that clients make of other nodes.
+/// Places of clients' requests to other nodes.
 pub const CLIENTS: Range<u16> = 7168..8192;
 const PLACES: u16 = 8192;
 const BIT: u16 = 0x2000;

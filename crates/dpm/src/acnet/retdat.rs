@@ -11,8 +11,8 @@ pub const SETTING_TASK: Rad50 = Rad50::literal(b"SETDAT");
 /// A request for readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetdatRequest {
-    /// The time: 0 once, otherwise a period in sixtieths of a second, or a clock event with the
-    /// highest bit set.
+    /// The time: 0 for a single reading, otherwise a period in sixtieths of a second, or a clock
+    /// event with the highest bit set.
     pub ftd: u16,
     /// The items to read.
     pub items: Vec<DeviceItem>,
@@ -32,7 +32,7 @@ impl RetdatRequest {
         body
     }
 
-    /// Reads the body of a request; `None` if it is none.
+    /// Reads the body of a request; `None` if it is invalid.
     pub fn decode(body: &[u8]) -> Option<Self> {
         let ([_, _, c0, c1, f0, f1], rest) = body.split_first_chunk::<HEAD>()?;
         let count = usize::from(u16::from_le_bytes([*c0, *c1]));

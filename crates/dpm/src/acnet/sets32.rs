@@ -28,7 +28,7 @@ pub fn encode(node: u16, settings: &[(DeviceItem, &[u8])]) -> Vec<u8> {
     body
 }
 
-/// Reads the body of such a request; `None` if it is none.
+/// Reads the body of such a request; `None` if it is invalid.
 pub fn decode(body: &[u8]) -> Option<(u16, ItemSettings<'_>)> {
     let (head, rest) = body.split_first_chunk::<18>()?;
     let [1, 1, 0, trunk, node, 1, _, 0, _, _, _, _, c0, c1, _, _, e0, e1] = *head else { return None };
@@ -44,5 +44,5 @@ pub fn decode(body: &[u8]) -> Option<(u16, ItemSettings<'_>)> {
     Some((u16::from_be_bytes([trunk, node]), settings))
 }
 
-/// Once, now; padded to an even length.
+/// A single reply, at once; padded to an even length.
 const EVENT: &[u8] = b"i ";

@@ -1,11 +1,11 @@
-//! `SETSDB`: the control system's own log of settings. It is told what was set, by whom and from
-//! where, in messages that get no reply.
+//! `SETSDB`: the control system's own log of settings. It gets messages, without a reply, about the
+//! settings, their authors and places.
 //!
-//! Numbers are little endian. A message is a type (1000), four bytes that nobody reads, the time,
-//! the number of the console user, how many devices were set, the number of an application (none
-//! here), three names with their lengths in front – the node that set, the client's host, the
-//! account – and the devices: number and property, length, offset, and the first bytes of what each
-//! was set to. The public DPM is where this is from; no recording shows it.
+//! Numbers are little endian. A message is a type (1000), four unused bytes, the time, the number
+//! of the console user, the number of devices, the number of an application (none here), three
+//! names with their lengths in front – the node that set, the client's host, the account – and the
+//! devices: number and property, length, offset, and the first bytes of each setting. The format
+//! comes from the public DPM; no recording shows it.
 
 use smallvec::SmallVec;
 
@@ -15,12 +15,12 @@ use crate::rad50::Rad50;
 /// The task that keeps the log, and the node that it is on.
 pub const TASK: Rad50 = Rad50::literal(b"SETSDB");
 
-/// A report of settings, with the person, the time and the place.
+/// A report of settings, with their author, time and place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsReport {
     /// The time, in milliseconds since 1970.
     pub unix_millis: i64,
-    /// The number of the console user; 0 if nobody knows.
+    /// The number of the console user; 0 if it is unknown.
     pub user: i32,
     /// The node that set.
     pub node: String,
@@ -34,7 +34,7 @@ pub struct SettingsReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingEntry {
     item: DeviceItem,
-    /// The first bytes.
+    /// The first bytes of the setting.
     data: SmallVec<[u8; SHOWN]>,
 }
 
@@ -67,7 +67,7 @@ impl SettingsReport {
                 size += entry.size();
                 size <= LARGEST
             };
-            // Names have 256 bytes at most, so that one entry always fits.
+            // Names have 256 bytes at most, so one entry always fits.
             let (first, rest) = entries.split_at(entries.iter().take_while(fits).count().max(1));
             bodies.push(self.body(&names, first));
             entries = rest;
@@ -88,7 +88,7 @@ impl SettingsReport {
     }
 }
 
-/// Returns a name with its length in front, cut where a byte says no more.
+/// Returns a name with its length in front, cut to a length that fits one byte.
 fn named(name: &str) -> impl Iterator<Item = u8> {
     let name = &name.as_bytes()[..name.len().min(u8::MAX.into())];
     std::iter::once(name.len() as u8).chain(name.iter().copied())
@@ -98,7 +98,7 @@ fn named(name: &str) -> impl Iterator<Item = u8> {
 const KIND: u16 = 1000;
 /// Bytes before the names.
 const HEAD: usize = 26;
-/// Bytes of a device before what it was set to.
+/// Bytes of a device before the bytes of its setting.
 const ENTRY: usize = 10;
-/// Bytes of a setting that are told.
+/// Bytes of a setting that are reported.
 const SHOWN: usize = 4;

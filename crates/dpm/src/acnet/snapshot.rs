@@ -1,9 +1,9 @@
-//! Snapshots: a front-end collects some thousand points of a device, as fast as it can, and gives
-//! them when it is asked.
+//! Snapshots: a front-end collects a few thousand points of a device, as fast as it can, and
+//! returns them on request.
 //!
-//! A snapshot is set up by a request for many replies, which tell how each device gets on: waiting
-//! for a clock event, then for a delay, collecting, done. Points are retrieved by requests of their
-//! own, which name the snapshot as its setup did. The first of them is no reading.
+//! A snapshot is set up by a request for many replies, which report the progress of each device:
+//! waiting for a clock event, then for a delay, collecting, done. Points are retrieved by separate
+//! requests, which name the snapshot as its setup did. The first point is not a reading.
 
 use super::DeviceItem;
 use super::words::{item, put, word};
@@ -15,17 +15,17 @@ use crate::status::Status;
 pub struct SnapshotSetup {
     /// Its own name, by which points are retrieved.
     pub name: Rad50,
-    /// The bits that say what arms and triggers it.
+    /// The bits that describe its arming and its trigger.
     pub arm: u16,
     /// The priority of the request, as the client named it.
     pub priority: u16,
-    /// Points in a second.
+    /// Points per second.
     pub rate: u32,
     /// From the event to the first point, in microseconds.
     pub delay: u32,
-    /// Clock events that arm it; 255 is none. Without any it is armed at once.
+    /// Clock events that arm it; 255 for none. Without any it is armed at once.
     pub events: [u8; 8],
-    /// Clock events at which points are taken; 255 is none.
+    /// Clock events at which points are taken; 255 for none.
     pub sample: [u8; 4],
     /// The number of points.
     pub points: u32,
@@ -33,16 +33,16 @@ pub struct SnapshotSetup {
     pub items: Vec<DeviceItem>,
 }
 
-/// Points that are wanted of a snapshot.
+/// Points of a snapshot to be retrieved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retrieval {
     /// The snapshot's name.
     pub name: Rad50,
     /// The number of one of its devices, from 1 on.
     pub item: u16,
-    /// The highest number of points to give.
+    /// The most points to return.
     pub count: u16,
-    /// The first point; `None` for those behind the ones that were given last.
+    /// The first point; `None` for those after the ones that were returned last.
     pub from: Option<u32>,
 }
 
@@ -51,16 +51,16 @@ pub struct Retrieval {
 pub struct SnapshotControl {
     /// Its name.
     pub name: Rad50,
-    /// True if it is taken again; otherwise its points are given from the first on.
+    /// True if it is taken again; otherwise its points are returned from the first on.
     pub restarts: bool,
 }
 
 /// The reply to the setup of a snapshot: the state of each of its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotProgress<'a> {
-    /// The reason for which there is no snapshot at all, if there is none.
+    /// The reason why there is no snapshot at all, if there is none.
     pub status: Status,
-    /// As it is taken.
+    /// The setup in force.
     pub setup: &'a SnapshotSetup,
     /// The state of each device.
     pub devices: &'a [Status],
@@ -87,7 +87,7 @@ impl SnapshotSetup {
         body.extend_from_slice(&self.events);
         body.extend_from_slice(&self.sample);
         body.extend_from_slice(&self.points.to_le_bytes());
-        // A device that arms it, and what is reserved.
+        // A device that arms it, and reserved fields.
         body.extend_from_slice(&[0; 32]);
         for item in &self.items {
             body.extend_from_slice(&item.dipi().to_le_bytes());
@@ -137,7 +137,7 @@ impl SnapshotSetup {
         is_by_clock.then(|| self.events.into_iter().filter(|event| *event != NO_EVENT))
     }
 
-    /// Tells whether its points are taken periodically after it was armed. They can also wait for
+    /// Returns whether its points are taken periodically after it was armed. They can also wait for
     /// events, or stand before.
     pub fn is_periodic(&self) -> bool {
         self.arm >> 8 & 3 == 0 && self.arm >> 5 & 3 == AFTERWARDS
@@ -223,14 +223,14 @@ pub(super) const RETRIEVE: u16 = 8;
 const HEAD: usize = 66;
 /// Bytes of a device.
 const DEVICE: usize = 20;
-/// Points behind those that were given last.
+/// Asks for the points after those that were returned last.
 const GO_ON: u32 = u32::MAX;
 const RESTART: u16 = 1;
 const RESET: u16 = 2;
-/// Bits of [`SnapshotSetup::arm`] that say what arms it.
+/// Bits of [`SnapshotSetup::arm`] for the arming.
 const AT_ONCE: u16 = 1;
 const BY_EVENTS: u16 = 2;
-/// The bit that says when points are taken: after it was armed.
+/// The bit for taking points after the arming.
 const AFTERWARDS: u16 = 2;
 const NO_EVENT: u8 = 0xff;
 

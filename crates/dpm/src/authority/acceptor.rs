@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use super::audit::Audit;
 use super::roles::Roles;
 
-/// The rights to set, and the log of attempts. The default refuses everybody.
+/// The rights to set, and the log of attempts. The default refuses every client.
 #[derive(Debug, Default)]
 pub struct SettingAuthority {
-    /// Takes clients' tokens.
+    /// Accepts clients' tokens.
     pub acceptor: Option<Box<dyn ProofAcceptor>>,
     /// The devices that each client may set.
     pub roles: Roles,
@@ -16,19 +16,19 @@ pub struct SettingAuthority {
     pub audit: Option<Box<dyn Audit>>,
 }
 
-/// Lets clients prove who they are, by GSS-API.
+/// Lets clients prove their identity, by GSS-API.
 pub trait ProofAcceptor: Debug + Send {
-    /// Returns the name for which clients get a ticket, as they are told it: `daeset@localhost` for
-    /// the principal `daeset/localhost`.
+    /// Returns the name for which clients get a ticket, in the form for clients: `daeset@localhost`
+    /// for the principal `daeset/localhost`.
     fn service_name(&self) -> &str;
 
-    /// Returns the start of a conversation.
+    /// Starts a conversation.
     fn converse(&self) -> Box<dyn ProofConversation>;
 }
 
 /// A conversation with one client.
 pub trait ProofConversation: Debug + Send {
-    /// Takes a token of the client, and gives the one to send back, if there is one. An error ends
+    /// Takes a token of the client, and returns the reply, if there is one. An error ends
     /// the conversation; it is for our log only.
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String>;
 
@@ -39,25 +39,25 @@ pub trait ProofConversation: Debug + Send {
     fn verify(&mut self, message: &[u8], mic: &[u8]) -> Result<(), String>;
 }
 
-/// The proof of identity that a client showed that sets by gRPC.
+/// The proof of identity of a client that sets by gRPC.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SetterProof {
     /// No proof at all.
     #[default]
     Nothing,
-    /// A token that was good: this is who it is.
+    /// A valid token, with the identity.
     Peer(ProvenPeer),
-    /// Something that proves nothing, and the reason, for our log.
+    /// An invalid proof, with the reason for our log.
     Failed(String),
     /// A token of GSS-API, for the acceptor.
     Negotiate(Vec<u8>),
 }
 
-/// A client that proved who it is.
+/// A client with a proven identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvenPeer {
     /// Its principal, such as `operator@FNAL.GOV`.
     pub principal: String,
-    /// The milliseconds from then on for which that is good; `None` if for ever.
+    /// The milliseconds for which the proof is valid from then on; `None` for unlimited.
     pub good_for: Option<u64>,
 }

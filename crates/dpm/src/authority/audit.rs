@@ -1,4 +1,4 @@
-//! The audit log: a line for each setting that somebody tried, and for each proof that failed.
+//! The audit log: a line for each attempted setting, and for each failed proof.
 
 use std::fmt::{self, Debug};
 use std::fs::OpenOptions;
@@ -11,26 +11,26 @@ use crate::setting::WantedValue;
 use crate::status::Status;
 use crate::time::{Moment, Utc};
 
-/// Something that somebody tried, and what came of it.
+/// An attempt, and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// The principal, as was proved; `None` if nothing was.
+    /// The proven principal; `None` if none was proven.
     pub principal: Option<String>,
     /// The role, as the client named it.
     pub role: Option<String>,
-    /// From where; `None` for a client of this process.
+    /// The client's address; `None` for a client of this process.
     pub from: Option<SocketAddr>,
-    /// The request in canonical form, or the reason why somebody's proof is none.
+    /// The request in canonical form, or the reason why a proof failed.
     pub what: String,
-    /// The value; `None` if nothing was to be set.
+    /// The value; `None` if there was none to set.
     pub value: Option<WantedValue>,
     /// The outcome.
     pub verdict: Status,
 }
 
-/// Keeps attempts.
+/// A log of attempts.
 pub trait Audit: Debug + Send {
-    /// Writes one down.
+    /// Records an attempt.
     fn record(&mut self, attempt: &Attempt, now: Moment);
 }
 
@@ -44,8 +44,8 @@ pub struct AuditFile {
 }
 
 impl AuditFile {
-    /// Opens a log in a file, which is made if it is not there, readable by its owner only. Fails
-    /// if that is not possible.
+    /// Opens a log in a file, which is created if necessary, readable by its owner only. Fails if
+    /// that is not possible.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         let log = Self { path, is_broken: false };
         log.append(b"").map(|()| log)
@@ -62,7 +62,7 @@ impl Audit for AuditFile {
         match self.append(line.as_bytes()) {
             Ok(()) => self.is_broken = false,
             Err(error) => {
-                // The line is not lost: it is where all other words of ours go.
+                // The line isn't lost: it goes to the log of the process.
                 if !std::mem::replace(&mut self.is_broken, true) {
                     eprintln!("rookery: the audit log {} cannot be written: {error}", self.path.display());
                 }
@@ -72,8 +72,8 @@ impl Audit for AuditFile {
     }
 }
 
-/// `operator@FNAL.GOV role=testing from=127.0.0.1:5000 Z:CUBE_X.SETTING@N = 45.5: [0 0]`. Whatever
-/// a client chose is quoted where it might look like more.
+/// `operator@FNAL.GOV role=testing from=127.0.0.1:5000 Z:CUBE_X.SETTING@N = 45.5: [0 0]`. Text that
+/// a client chose is quoted if it could be misread.
 impl fmt::Display for Attempt {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", Word(self.principal.as_deref().unwrap_or("-")))?;
@@ -101,7 +101,7 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// A word as it is if it is plain, else quoted and escaped.
+/// A word, unchanged if it is plain, otherwise quoted and escaped.
 struct Word<'a>(&'a str);
 
 impl fmt::Display for Word<'_> {
@@ -124,7 +124,7 @@ impl<T: Debug, I: Iterator<Item = T> + Clone> fmt::Display for FirstValues<I> {
     }
 }
 
-/// Values, or bytes, of a setting that a line shows.
+/// The most values, or bytes, of a setting that a line shows.
 const LONGEST: usize = 64;
 
 #[cfg(test)]

@@ -42,8 +42,8 @@ impl AccessFiles {
     /// Opens the configured files. If something needed for settings is missing, settings are
     /// refused with an explanation, but readings are still served.
     ///
-    /// Fails for a file of roles that cannot be read and a log that cannot be written: with those
-    /// somebody meant to be safe.
+    /// Fails for a file of roles that cannot be read and a log that cannot be written: an operator
+    /// who names those wants to be safe.
     pub fn open(&self) -> Result<(SettingAuthority, Vec<String>), String> {
         let mut words = Vec::new();
         let mut authority = SettingAuthority { roles: self.roles()?, ..SettingAuthority::default() };

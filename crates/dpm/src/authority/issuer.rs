@@ -1,5 +1,5 @@
-//! Tokens (JWT, RFC 7519) by which clients of gRPC prove who they are, checked against keys that
-//! the operator has.
+//! Tokens (JWT, RFC 7519) by which clients of gRPC prove their identity, checked against keys of
+//! the operator.
 
 use std::fmt;
 
@@ -17,12 +17,12 @@ pub struct IssuerKeys {
 }
 
 impl IssuerKeys {
-    /// Reads a set of keys (JWK Set, RFC 7517 §5). Tokens count that `issuer` made, for `audience`
-    /// if there is one; the principal of one is its subject at `realm`, or at the issuer.
+    /// Reads a set of keys (JWK Set, RFC 7517 §5). Tokens are valid if `issuer` made them, for
+    /// `audience` if there is one; a token's principal is its subject at `realm`, or at the issuer.
     ///
     /// # Errors
-    /// Words that say what is wrong: it is no set of keys, one can't be used, or there is none in
-    /// it that tokens can be checked with.
+    /// A description of the fault: it is no set of keys, one can't be used, or none can check
+    /// tokens.
     pub fn read(text: &str, issuer: &str, audience: Option<&str>, realm: Option<&str>) -> Result<Self, String> {
         let keys = TokenKeys::written(text.as_bytes())?;
         let (issuer, audience) = (issuer.to_owned(), audience.map(|audience| [audience.to_owned()]));
@@ -33,7 +33,7 @@ impl IssuerKeys {
     /// neither too early nor too late for it.
     ///
     /// # Errors
-    /// The reason in words, for our log.
+    /// The reason, as a text for our log.
     pub fn check(&self, token: &str, now: u64) -> Result<ProvenPeer, String> {
         let terms = TokenTerms { issuer: &self.issuer, audience: self.audience.as_ref().map(<[String; 1]>::as_slice) };
         let claims = self.keys.claims(&ShownToken::read(token)?, terms)?;

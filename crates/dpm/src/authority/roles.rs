@@ -2,7 +2,7 @@
 //!
 //! A role is a list of principals and a list of devices: a client in that role may set those
 //! devices. A user has classes: a user in a class that a device's `protection` has, too, may set it
-//! without a role. Its number is what the control system's log of settings calls it by. `*` in a
+//! without a role. Its number identifies the user in the control system's log of settings. `*` in a
 //! name stands for anything.
 
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use toml::Spanned;
 
 use crate::database::{DeviceRecord, Mistake, line};
 
-/// The roles and users. The default lets nobody set anything.
+/// The roles and users. By default no one may set anything.
 #[derive(Debug, Default)]
 pub struct Roles {
     roles: Vec<Role>,
@@ -76,7 +76,7 @@ impl Roles {
         Ok(Self { users: users.collect::<Result<_, Mistake>>()?, roles })
     }
 
-    /// Returns whether somebody, in a role or in none, may set a device.
+    /// Returns whether a principal, in a role or in none, may set a device.
     pub fn allow(&self, principal: &str, role: Option<&str>, device: &DeviceRecord) -> bool {
         let by_role = role.is_some_and(|name| {
             self.roles.iter().any(|role| {
@@ -89,14 +89,14 @@ impl Roles {
         by_role || self.users.iter().any(in_class)
     }
 
-    /// Returns true if somebody may set a device in one of the roles that name them, or in none.
+    /// Returns true if a principal may set a device in one of its roles, or in none.
     pub fn allow_in_any(&self, principal: &str, device: &DeviceRecord) -> bool {
         let mut roles = self.roles.iter().map(|role| role.name.as_str());
         self.allow(principal, None, device) || roles.any(|role| self.allow(principal, Some(role), device))
     }
 
-    /// Returns the number of somebody as a console user, as the control system's log of settings
-    /// knows people; 0 if it is not known.
+    /// Returns the number of a principal as a console user, as in the control system's log of
+    /// settings; 0 if it is unknown.
     pub fn console_user(&self, principal: &str) -> i32 {
         let mut numbers = self.users.iter().filter(|user| user.principal.matches(principal)).map(|user| user.number);
         numbers.find(|number| *number != 0).unwrap_or_default()
@@ -107,7 +107,7 @@ impl Roles {
         self.roles.len()
     }
 
-    /// Returns whether nobody may set anything.
+    /// Returns whether no one may set anything.
     pub fn is_empty(&self) -> bool {
         self.roles.is_empty() && self.users.iter().all(|user| user.classes == 0)
     }
@@ -155,7 +155,7 @@ impl NamePattern {
         };
         let Some(mut rest) = text.strip_prefix(first.as_str()) else { return false };
         for part in middle {
-            // The earliest place leaves most for the others.
+            // The earliest match leaves most for the other parts.
             let Some(at) = rest.find(part.as_str()) else { return false };
             rest = &rest[at + part.len()..];
         }

@@ -3,39 +3,39 @@
 //! Flags (2), minimum or nominal value (4), maximum or tolerance (4), tries so far (1), tries
 //! needed (1), clock event (2), the front-end's own (6).
 //!
-//! A block is set as a whole: what a client sets of it is put into the block that the front-end
-//! has.
+//! A block is set as a whole: the parts that a client sets are put into the front-end's current
+//! block.
 
 use crate::status::Status;
 
 /// The length of a block, in bytes.
 pub const SIZE: usize = 20;
 
-/// The limits of a device and the flags of its alarm, as a front-end keeps them.
+/// The limits of a device and the flags of its alarm, as stored in a front-end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AlarmBlock {
-    /// The flags as they are.
+    /// The flags.
     pub flags: u16,
     low: [u8; 4],
     high: [u8; 4],
     /// Bad readings in a row so far.
     pub tries_now: u8,
-    /// Bad readings in a row that make an alarm.
+    /// Bad readings in a row that cause an alarm.
     pub tries_needed: u8,
-    /// The event at which the front-end looks.
+    /// The event at which the front-end checks.
     pub ftd: u16,
 }
 
 /// The meaning of the two values of a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AlarmLimits {
-    /// Raw readings below are bad.
+    /// The limit below which raw readings are bad.
     pub minimum: f64,
-    /// Raw readings above are bad.
+    /// The limit above which raw readings are bad.
     pub maximum: f64,
-    /// The raw reading that is desired.
+    /// The desired raw reading.
     pub nominal: f64,
-    /// The distance from it that is allowed.
+    /// The permitted distance from it.
     pub tolerance: f64,
 }
 
@@ -54,7 +54,7 @@ impl AlarmBlock {
         })
     }
 
-    /// Writes it over the bytes that it was read from; those of the front-end stay.
+    /// Writes it over the bytes that it was read from; the front-end's own bytes stay.
     pub fn write(&self, block: &mut [u8; SIZE]) {
         block[..2].copy_from_slice(&self.flags.to_le_bytes());
         block[2..6].copy_from_slice(&self.low);
@@ -63,7 +63,7 @@ impl AlarmBlock {
         block[12..14].copy_from_slice(&self.ftd.to_le_bytes());
     }
 
-    /// Sets whether the device is watched.
+    /// Sets whether the device is monitored.
     pub fn set_enabled(&mut self, on: bool) {
         self.flags = self.flags & !1 | u16::from(on);
     }
@@ -76,7 +76,7 @@ impl AlarmBlock {
     /// Sets the limits in the way in which the block holds them: by `minimum` and `maximum` alone.
     /// They are rounded to raw values.
     ///
-    /// Fails if a value does not fit the block, and for a share of a nominal value that is 0.
+    /// Fails if a value does not fit the block, and for a percentage of a nominal value that is 0.
     pub fn set_limits(&mut self, minimum: f64, maximum: f64) -> Result<(), Status> {
         let (nominal, tolerance) = ((minimum + maximum) / 2.0, (maximum - minimum) / 2.0);
         match self.flags >> 8 & 3 {
@@ -87,13 +87,12 @@ impl AlarmBlock {
         }
     }
 
-    /// Sets nominal bits and mask of a digital block. Fails if they do not fit it.
+    /// Sets nominal bits and mask of a digital block. Fails if they do not fit.
     pub fn set_bits(&mut self, nominal: u32, mask: u32) -> Result<(), Status> {
         self.put(f64::from(nominal), f64::from(mask))
     }
 
-    /// Writes both values in as many bytes as the block says that they have, with or without a
-    /// sign.
+    /// Writes both values in the number of bytes that the block specifies, with or without a sign.
     fn put(&mut self, low: f64, high: f64) -> Result<(), Status> {
         let bytes = match self.flags >> 5 & 3 {
             0 => 1,
@@ -112,7 +111,7 @@ impl AlarmBlock {
         Ok(())
     }
 
-    /// Returns whether the device is watched.
+    /// Returns whether the device is monitored.
     pub fn is_enabled(&self) -> bool {
         self.flags & 1 != 0
     }
@@ -142,7 +141,7 @@ impl AlarmBlock {
         (extended(self.low), extended(self.high))
     }
 
-    /// Returns the limits as raw values, whichever way the block holds them.
+    /// Returns the limits as raw values, in whichever form the block has them.
     pub fn limits(&self) -> AlarmLimits {
         let (first, second) = self.values();
         let (first, second) = (f64::from(first), f64::from(second));

@@ -2,7 +2,7 @@
 
 use crate::status::Status;
 
-/// A command that a device knows.
+/// A command of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlCommand {
     /// Its place in the fixed order: RESET 0, ON 1, OFF 2…
@@ -11,7 +11,7 @@ pub struct ControlCommand {
     pub value: u32,
     /// Its name.
     pub short: String,
-    /// The effect, in words that may be sent as well.
+    /// The effect, a text that may be sent as well.
     pub long: String,
 }
 
@@ -21,12 +21,12 @@ pub fn order(name: &str) -> Option<u8> {
 }
 
 impl ControlCommand {
-    /// Returns the command of a number that a client set.
+    /// Returns the command with a number that a client set.
     pub fn numbered(commands: &[ControlCommand], number: f64) -> Result<&ControlCommand, Status> {
         commands.iter().find(|command| f64::from(command.order) == number).ok_or(Status::SCALEFAIL)
     }
 
-    /// Returns the command of a text that a client set, in whatever case.
+    /// Returns the command with a text that a client set, regardless of case.
     pub fn named<'a>(commands: &'a [ControlCommand], text: &str) -> Result<&'a ControlCommand, Status> {
         let is_it = |command: &&ControlCommand| {
             [&command.short, &command.long].iter().any(|name| name.eq_ignore_ascii_case(text))

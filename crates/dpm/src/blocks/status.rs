@@ -7,15 +7,15 @@ pub struct Attribute {
     pub mask: u32,
     /// The value of these bits when the attribute is true.
     pub matching: u32,
-    /// Turns the answer round.
+    /// True if the result is inverted.
     pub invert: bool,
-    /// The character that displays show when it is true; none if nobody said which.
+    /// The character that displays show when it is true; none if the database names none.
     pub yes: Option<char>,
     /// The same when it is not.
     pub no: Option<char>,
 }
 
-/// The attributes that a device has.
+/// The attributes of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StatusBits {
     /// The attribute that it is on.
@@ -52,7 +52,7 @@ impl Attribute {
 
 impl StatusBits {
     /// Returns the text that displays show of a status word: a character for each attribute, a
-    /// space for one that the device has not.
+    /// space for one that the device lacks.
     pub fn text(&self, word: u32) -> String {
         let all = [self.on, self.ready, self.remote, self.positive, self.ramp];
         let shown = |attribute: Attribute| if attribute.of(word) { attribute.yes } else { attribute.no };

@@ -1,6 +1,6 @@
-//! Values with what stands in front of them: alarm, time, units and limits.
+//! Values with their details: alarm, time, units and limits.
 //!
-//! A type is a number: the native type, and a multiple of seven for what is told with it.
+//! A type is a number: the native type, plus a multiple of seven for the details.
 
 /// The type of a variable's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Native {
     Double,
 }
 
-/// The details that are told with a value.
+/// The details that accompany a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataForm {
     /// Nothing.
@@ -36,20 +36,20 @@ pub enum DataForm {
     Control,
 }
 
-/// A value as it came.
+/// A received value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChannelData<'a> {
     /// The type of its elements.
     pub native: Native,
-    /// The number of what is wrong, if something is.
+    /// The number of the alarm, if there is one.
     pub status: u16,
-    /// The severity of that: 0 not at all, 1 minor, 2 major, 3 the value means nothing.
+    /// Its severity: 0 none, 1 minor, 2 major, 3 invalid value.
     pub severity: u16,
-    /// The time at which it was read, in milliseconds since 1970, if that was told.
+    /// The time of the reading, in milliseconds since 1970, if it was sent.
     pub unix_millis: Option<i64>,
-    /// Units and limits, if they were told.
+    /// Units and limits, if they were sent.
     pub limits: Option<NumberLimits>,
-    /// The names of the choices of an enumeration, if they were told.
+    /// The names of the choices of an enumeration, if they were sent.
     pub choices: Vec<String>,
     elements: &'a [u8],
 }
@@ -59,7 +59,7 @@ pub struct ChannelData<'a> {
 pub struct NumberLimits {
     /// The name of its units.
     pub units: String,
-    /// The digits behind the point that people want to see, of floating types.
+    /// The digits after the decimal point in displays, of floating types.
     pub precision: i16,
     /// The lowest and the highest value of a display.
     pub display: (f64, f64),
@@ -78,7 +78,7 @@ impl Native {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Returns the number of this type with such details.
+    /// Returns the number of this type with these details.
     pub fn with(self, form: DataForm) -> u16 {
         self as u16 + 7 * form as u16
     }
@@ -118,7 +118,7 @@ impl Native {
 }
 
 impl DataForm {
-    /// Returns native type and details of a number, if there is such a type.
+    /// Returns the native type and details of a number, if there is such a type.
     pub fn of(number: u16) -> Option<(Native, Self)> {
         const ALL: [DataForm; 5] =
             [DataForm::Plain, DataForm::Status, DataForm::Time, DataForm::Graphic, DataForm::Control];
@@ -127,7 +127,7 @@ impl DataForm {
 }
 
 impl<'a> ChannelData<'a> {
-    /// Reads a payload of a type and a number of elements; `None` if it is no such thing.
+    /// Reads a payload of a type and a number of elements; `None` if it is invalid.
     pub fn decode(data_type: u16, count: u32, payload: &'a [u8]) -> Option<Self> {
         let (native, form) = DataForm::of(data_type)?;
         let mut rest = PayloadRest(payload);
@@ -167,12 +167,12 @@ impl<'a> ChannelData<'a> {
         self.elements.len() / self.native.size()
     }
 
-    /// Returns true if it has no element.
+    /// Returns true if it has no elements.
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }
 
-    /// Returns its elements as numbers; texts are none.
+    /// Returns its elements as numbers; texts have none.
     pub fn numbers(&self) -> impl Iterator<Item = f64> + '_ {
         let native = self.native;
         self.elements.chunks_exact(native.size()).map(move |bytes| native.number(bytes))
@@ -186,7 +186,7 @@ impl<'a> ChannelData<'a> {
 }
 
 impl<'a> ChannelData<'a> {
-    /// Returns an array of characters as a text, up to its first zero; others are none.
+    /// Returns an array of characters as a text, up to its first zero; empty for other types.
     pub fn characters(&self) -> &'a [u8] {
         if self.native == Native::Char { until_zero(self.elements) } else { &[] }
     }
@@ -203,7 +203,7 @@ impl Native {
     }
 }
 
-/// Appends alarm and time, as they stand before elements of a native type, to a payload.
+/// Appends alarm and time, as they precede elements of a native type, to a payload.
 pub fn write_time(native: Native, (status, severity): (u16, u16), unix_millis: i64, out: &mut Vec<u8>) {
     let seconds = u32::try_from(unix_millis.div_euclid(1000) - EPOCH).unwrap_or_default();
     let nanos = unix_millis.rem_euclid(1000) as u32 * 1_000_000;
@@ -216,7 +216,7 @@ pub fn write_time(native: Native, (status, severity): (u16, u16), unix_millis: i
     out.resize(out.len() + native.gap(), 0);
 }
 
-/// The part of a payload that was not read yet.
+/// The unread part of a payload.
 struct PayloadRest<'a>(&'a [u8]);
 
 impl<'a> PayloadRest<'a> {
@@ -252,7 +252,7 @@ impl<'a> PayloadRest<'a> {
         }
         limits.units = self.text(UNITS)?;
         let mut number = || Some(native.number(self.take(native.size())?));
-        // They come as upper and lower display limits, then HIHI, HIGH, LOW and LOLO.
+        // They arrive as upper and lower display limits, then HIHI, HIGH, LOW and LOLO.
         let (high, low) = (number()?, number()?);
         limits.display = (low, high);
         let falling = [number()?, number()?, number()?, number()?];
@@ -272,11 +272,11 @@ fn until_zero(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// The seconds from 1970 to 1990, when times of EPICS begin.
+/// The seconds from 1970 to 1990, the epoch of EPICS.
 const EPOCH: i64 = 631_152_000;
 /// The bytes of a unit's name.
 const UNITS: usize = 8;
-/// The choices of an enumeration, and the bytes of each.
+/// The most choices of an enumeration, and the bytes of each.
 const CHOICES: usize = 16;
 const CHOICE: usize = 26;
 

@@ -1,15 +1,15 @@
-//! Values as servers send them: of the type and with the details that a client asks for.
+//! Values as servers send them: in the type and with the details that a client requests.
 
 use super::data::{DataForm, Native, write_time};
 
-/// A value that is to be sent.
+/// A value to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SentReading {
     /// The elements.
     pub elements: Elements,
-    /// The number of what is wrong, if something is, and how bad that is.
+    /// The number of the alarm, and its severity.
     pub alarm: (u16, u16),
-    /// The time at which it was read, in milliseconds since 1970.
+    /// The time of the reading, in milliseconds since 1970.
     pub unix_millis: i64,
 }
 
@@ -22,7 +22,7 @@ pub enum Elements {
     Texts(Vec<String>),
 }
 
-/// The details of a variable that don't change.
+/// The constant details of a variable.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Details {
     /// The name of its units.
@@ -32,7 +32,7 @@ pub struct Details {
 }
 
 impl Elements {
-    /// Returns how many there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::Numbers(numbers) => numbers.len(),
@@ -40,14 +40,14 @@ impl Elements {
         }
     }
 
-    /// Returns true if there is none.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Returns the payload of a value for a type, with as many elements as a client wants: what is
-/// missing is zeros. `None` if there is no such type, or the value can't be of it.
+/// Returns the payload of a value for a type, with the number of elements that a client requests,
+/// filled up with zeros. `None` if there is no such type, or the value can't have it.
 pub fn encode(data_type: u16, count: usize, reading: &SentReading, details: &Details) -> Option<Vec<u8>> {
     let (native, form) = DataForm::of(data_type)?;
     let mut payload = Vec::new();
@@ -71,7 +71,7 @@ pub fn encode(data_type: u16, count: usize, reading: &SentReading, details: &Det
     Some(payload)
 }
 
-/// Appends units and limits, in the order in which they stand.
+/// Appends units and limits, in their order on the wire.
 fn limits(native: Native, form: DataForm, details: &Details, payload: &mut Vec<u8>) {
     match native {
         Native::Text => return,
@@ -82,7 +82,7 @@ fn limits(native: Native, form: DataForm, details: &Details, payload: &mut Vec<u
     let mut units: Vec<u8> = details.units.bytes().take(UNITS - 1).collect();
     units.resize(UNITS, 0);
     payload.extend(units);
-    // Upper and lower display limits, four of alarms, upper and lower control limits.
+    // Upper and lower display limits, four alarm limits, upper and lower control limits.
     let (low, high) = details.control;
     let all = [high, low, 0.0, 0.0, 0.0, 0.0, high, low];
     let many = if form == DataForm::Control { all.len() } else { all.len() - 2 };
@@ -111,7 +111,7 @@ fn element(native: Native, elements: &Elements, place: usize, payload: &mut Vec<
     Some(())
 }
 
-/// Appends a number. One that the type can't hold is the nearest that it can.
+/// Appends a number, or the nearest one that the type can hold.
 fn number(native: Native, number: f64, payload: &mut Vec<u8>) {
     match native {
         Native::Text => {}
@@ -124,11 +124,11 @@ fn number(native: Native, number: f64, payload: &mut Vec<u8>) {
     }
 }
 
-/// The digits behind the point that displays show.
+/// The digits after the decimal point in displays.
 const PRECISION: u8 = 4;
 /// The bytes of a unit's name.
 const UNITS: usize = 8;
-/// The bytes of an enumeration without choices: how many there are, and the room for them.
+/// The bytes of an enumeration without choices: their number, and the space for them.
 const CHOICES: usize = 2 + 16 * 26;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use super::{MINOR, command};
 
-/// The head of a message. What its numbers mean depends on the command.
+/// The head of a message. The meaning of its numbers depends on the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChannelHeader {
     /// The command.
@@ -15,7 +15,7 @@ pub struct ChannelHeader {
     pub count: u32,
     /// The first parameter, such as the server's number of a channel.
     pub first: u32,
-    /// The second parameter, such as the client's number of what it asks.
+    /// The second parameter, such as the client's number of a request.
     pub second: u32,
 }
 
@@ -24,11 +24,11 @@ pub struct ChannelHeader {
 pub struct ChannelMessage<'a> {
     /// Its head.
     pub header: ChannelHeader,
-    /// The payload, with what fills it up.
+    /// The payload, with its padding.
     pub payload: &'a [u8],
 }
 
-/// A message that is longer than any that was asked for.
+/// A message that is longer than any requested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oversized;
 
@@ -58,12 +58,11 @@ impl ChannelHeader {
     }
 }
 
-/// Takes the next message off bytes: returns it with the number of bytes that it has, or `None`
-/// while it is not whole.
+/// Parses the next message: returns it with the number of its bytes, or `None` while it is
+/// incomplete.
 ///
 /// # Errors
-/// [`Oversized`] if its payload has more than `largest` bytes: then nothing that follows can be
-/// read.
+/// [`Oversized`] if its payload has more than `largest` bytes: then the rest can't be parsed.
 pub fn next(bytes: &[u8], largest: usize) -> Result<Option<(ChannelMessage<'_>, usize)>, Oversized> {
     let Some((head, rest)) = bytes.split_first_chunk::<SHORT>() else { return Ok(None) };
     let word = |place: usize| u16::from_be_bytes([head[place], head[place + 1]]);
@@ -81,7 +80,7 @@ pub fn next(bytes: &[u8], largest: usize) -> Result<Option<(ChannelMessage<'_>, 
     Ok(Some((ChannelMessage { header, payload }, length + size)))
 }
 
-/// Returns the messages of a datagram, up to the first that is not whole.
+/// Returns the messages of a datagram, up to the first incomplete one.
 pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = ChannelMessage<'_>> {
     std::iter::from_fn(move || {
         let (message, length) = next(bytes, usize::MAX).ok()??;
@@ -90,22 +89,22 @@ pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = ChannelMessage<'_>> {
     })
 }
 
-/// Returns the head of the message that tells which version is spoken.
+/// Returns the head of the message with the version of the protocol.
 pub fn version() -> ChannelHeader {
     ChannelHeader { command: command::VERSION, count: u32::from(MINOR), ..ChannelHeader::default() }
 }
 
-/// Returns a text as it stands in a payload: with a zero behind it.
+/// Returns a text in the form of a payload: with a zero at its end.
 pub fn text(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.push(0);
     bytes
 }
 
-/// The bytes of a head, and of a long one.
+/// The bytes of a head, and of an extended one.
 const SHORT: usize = 16;
 const LONG: usize = 24;
-/// The size that stands in the head if the true one follows it.
+/// The size in the head if the true one follows it.
 const EXTENDED: u16 = 0xffff;
 
 #[cfg(test)]

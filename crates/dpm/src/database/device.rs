@@ -1,4 +1,4 @@
-//! Devices, their properties, the nodes that they are on, and where each is found.
+//! Devices, their properties, the nodes that they are on, and the ways to reach those.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -27,12 +27,13 @@ pub struct Database {
     pub(super) names_of_this: OwnNames,
 }
 
-/// The names that this DPM has besides the one that it was started with.
+/// The names of this DPM besides the one that it was started with.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OwnNames {
     /// Further names of its node.
     pub aliases: Vec<Rad50>,
-    /// Names of loggers whose questions are answered from what is recorded here, in upper case.
+    /// Names of loggers whose questions are answered from the recorded readings here, in upper
+    /// case.
     pub loggers: Vec<String>,
 }
 
@@ -52,7 +53,8 @@ pub struct DeviceNode {
 pub enum Reached {
     /// By datagrams of ACNET.
     Acnet(AcnetNode),
-    /// By Channel Access, the protocol of EPICS: the node stands for the servers that are found.
+    /// By Channel Access, the protocol of EPICS: the node stands for the servers that are found by
+    /// searches.
     ChannelAccess(ChannelSearch),
     /// By MQTT: the node stands for a broker.
     Mqtt(Broker),
@@ -78,14 +80,14 @@ pub struct ChannelSearch {
     pub name_servers: Vec<SocketAddr>,
 }
 
-/// A broker of MQTT, and what it takes to be let in.
+/// A broker of MQTT, and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
     /// The address of the broker.
     pub address: SocketAddr,
-    /// The name by which we are known there, if any.
+    /// Our user name there, if any.
     pub user: Option<String>,
-    /// The file with the password, and what is in it once the files of the database are read.
+    /// The file with the password.
     pub password_file: Option<PathBuf>,
     /// The password.
     pub password: Option<BrokerPassword>,
@@ -110,7 +112,7 @@ impl Broker {
     /// Reads the files that it names, which may be relative to a folder.
     ///
     /// # Errors
-    /// The file that can't be read, and why.
+    /// The file that can't be read, with the reason.
     pub(super) fn read_files(&mut self, folder: &Path) -> Result<(), String> {
         let read = |file: &Path| {
             let file = folder.join(file);
@@ -128,7 +130,7 @@ impl Broker {
 }
 
 impl DeviceNode {
-    /// Returns the node as ACNET knows it, if it is on that network.
+    /// Returns the node's data for ACNET, if it is on that network.
     pub fn acnet(&self) -> Option<AcnetNode> {
         match self.reached {
             Reached::Acnet(node) => Some(node),
@@ -136,7 +138,7 @@ impl DeviceNode {
         }
     }
 
-    /// Returns the addresses at which its process variables are searched for, if it has some.
+    /// Returns the addresses at which its process variables are searched for, if it has any.
     pub fn search(&self) -> Option<&ChannelSearch> {
         match &self.reached {
             Reached::Acnet(_) | Reached::Mqtt(_) => None,
@@ -144,7 +146,7 @@ impl DeviceNode {
         }
     }
 
-    /// Returns the broker that it is, if it is one.
+    /// Returns the broker, if the node is one.
     pub fn broker(&self) -> Option<&Broker> {
         match &self.reached {
             Reached::Mqtt(broker) => Some(broker),
@@ -153,7 +155,7 @@ impl DeviceNode {
     }
 }
 
-/// The protocol by which a front-end is asked.
+/// The protocol by which a front-end is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// Task `RETDAT`: events as 16 bits, no times in replies.
@@ -163,7 +165,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Returns the name of the task that is asked.
+    /// Returns the name of the front-end's task.
     pub fn name(self) -> &'static str {
         match self {
             Self::Retdat => "RETDAT",
@@ -206,22 +208,22 @@ pub struct DeviceRecord {
 pub struct PropertyPlace {
     /// The number of its node in [`Database::nodes`].
     pub node: usize,
-    /// The place as the front-end is told it: eight bytes that only the front-end understands. They
-    /// stand for the name of a process variable if it is one.
+    /// The place in the form for the front-end: eight bytes that only the front-end understands.
+    /// They stand for the name of a process variable if it is one.
     pub ssdn: [u8; 8],
     /// The name of the process variable, on a node that is reached by Channel Access.
     pub variable: Option<Arc<str>>,
     /// The topic, on a node that is a broker of MQTT.
     pub topic: Option<TopicPlace>,
-    /// All of it, in bytes.
+    /// The size of the whole property, in bytes.
     pub size: u32,
-    /// The number of bytes that are read when no range was named.
+    /// The number of bytes that are read if no range is named.
     pub default_size: u32,
-    /// One element, in bytes.
+    /// The size of one element, in bytes.
     pub element: u32,
-    /// The event at which it is read if a request names none.
+    /// The event of readings if a request names none.
     pub event: DrfEvent,
-    /// Elements need not be read as wholes.
+    /// True if elements need not be read as wholes.
     pub unframed: bool,
 }
 
@@ -232,7 +234,7 @@ pub struct TopicPlace {
     pub name: Arc<str>,
     /// The place in a message of JSON (RFC 6901); `None` if the message is the value.
     pub pointer: Option<Arc<str>>,
-    /// True if the broker is to keep what is set for those who subscribe later.
+    /// True if the broker is to keep settings for later subscribers.
     pub is_retained: bool,
 }
 
@@ -241,11 +243,11 @@ pub struct TopicPlace {
 pub struct DeviceValue {
     /// The place in the front-end.
     pub place: PropertyPlace,
-    /// To engineering units.
+    /// The scaling to engineering units.
     pub scaling: Scaling,
-    /// Of the primary transform.
+    /// The units of the primary transform.
     pub primary_units: String,
-    /// Of the common transform.
+    /// The units of the common transform.
     pub units: String,
     /// Names of numbers, if it is an enumeration.
     pub names: Enumeration,
@@ -269,9 +271,9 @@ pub struct StatusProperty {
 pub struct ControlProperty {
     /// The place in the front-end.
     pub place: PropertyPlace,
-    /// The commands that it takes.
+    /// The commands that it accepts.
     pub commands: Vec<ControlCommand>,
-    /// The values that may be sent, by whatever name.
+    /// The values that may be sent, by any name.
     pub limits: PropertyLimits,
 }
 
@@ -282,6 +284,6 @@ pub struct AlarmProperty {
     pub place: PropertyPlace,
     /// The text that is shown while it is in alarm.
     pub text: String,
-    /// Between which readings its limits may be set; nothing of a digital block.
+    /// The limits of its own limits' settings; empty for a digital block.
     pub limits: PropertyLimits,
 }

@@ -1,12 +1,12 @@
 //! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`, for what
 //! is recorded `[[record]]`, and for simulated front-ends `[[script]]` and `[[fault]]`.
 //!
-//! [`keys`] and [`properties`] say which keys each table has. The parser ([`given`]), the
-//! [`reference`] and the example are made from them; [`rows`], [`nodes`] and [`places`] are
-//! tables as they were read, and what is made of them.
+//! [`keys`] and [`properties`] define the keys of each table. The parser ([`given`]), the
+//! [`reference`] and the example are made from them; [`rows`], [`nodes`] and [`places`] are tables
+//! as they were read, and their conversion.
 //!
-//! A file is read as a whole: every row that is wrong is told, and nothing is taken of a file with
-//! a mistake.
+//! A file is read as a whole: every wrong row is reported, and a file with a mistake isn't used at
+//! all.
 
 mod given;
 mod import;

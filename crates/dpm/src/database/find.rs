@@ -1,4 +1,4 @@
-//! From a request to what has to be read and how it is shown.
+//! Translates a request into the bytes to read and the form to show.
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ pub enum Stored {
     Text(String),
     /// From the database, too.
     Number(f64),
-    /// There is nothing to read: commands.
+    /// Nothing can be read: commands.
     Nothing,
 }
 
-/// The part of a request that a front-end is asked for. Requests for the same are one request.
+/// The part of a request for the front-end. Equal ones are a single request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FrontRequest {
     /// The number of its node in [`Database::nodes`].
@@ -56,15 +56,15 @@ pub struct FrontRequest {
 pub struct ValueForm {
     /// The property.
     pub property: Property,
-    /// The form in which it is wanted.
+    /// The requested form.
     pub field: PropertyField,
 }
 
 impl Database {
-    /// Finds what a request asks for.
+    /// Finds the target of a request.
     ///
     /// Errors are the control system's: no such device or property, a range that splits elements or
-    /// leaves the property, no scaling.
+    /// exceeds the property, no scaling.
     pub fn find(&self, request: &Request) -> Result<FoundTarget, Status> {
         let device = match &request.device {
             drf::Device::Name(name) => self.named(name),
@@ -119,7 +119,7 @@ impl DeviceRecord {
         }
     }
 
-    /// Returns the places of its properties that front-ends have.
+    /// Returns the places of its properties in front-ends.
     pub fn places(&self) -> impl Iterator<Item = &PropertyPlace> {
         const ALL: [Property; 6] = [
             Property::Reading,

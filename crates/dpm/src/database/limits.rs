@@ -5,15 +5,15 @@ use crate::status::Status;
 /// The values to which a property may be set, in engineering units; raw numbers for texts and
 /// commands.
 ///
-/// They are looked at before anything is sent, whichever way a client names the value: in
+/// They are checked before anything is sent, in whichever form a client gives the value: in
 /// engineering units, in primary units, or as bytes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PropertyLimits {
-    /// The lowest.
+    /// The lowest value.
     pub min: Option<f64>,
-    /// The highest.
+    /// The highest value.
     pub max: Option<f64>,
-    /// The only ones; any if there are none.
+    /// The only permitted values; any if there are none.
     pub allowed: Vec<f64>,
 }
 
@@ -23,8 +23,7 @@ impl PropertyLimits {
         self.min.is_none() && self.max.is_none() && self.allowed.is_empty()
     }
 
-    /// Fails with [`RANGE`](Status::RANGE) for a value that is not allowed. What is no number never
-    /// is.
+    /// Fails with [`RANGE`](Status::RANGE) for a value that is not allowed. NaN never is.
     pub fn check(&self, value: f64) -> Result<(), Status> {
         let is_between = self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max);
         let is_allowed = self.allowed.is_empty() || self.allowed.contains(&value);
@@ -36,7 +35,7 @@ impl PropertyLimits {
         self.min.into_iter().chain(self.max).chain(self.allowed.iter().copied())
     }
 
-    /// Says what is wrong with limits of a device file, if something is.
+    /// Returns the mistake in limits of a device file, if there is one.
     pub(super) fn mistake(&self) -> Option<(&'static str, &'static str)> {
         let is_finite = |number: &f64| number.is_finite();
         let (low, high) = (self.min.unwrap_or(f64::NEG_INFINITY), self.max.unwrap_or(f64::INFINITY));

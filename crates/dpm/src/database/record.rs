@@ -1,5 +1,5 @@
-//! `[[record]]` and `[[metric]]`: what is recorded, and told by `/metrics`, as requests with their
-//! events.
+//! `[[record]]` and `[[metric]]`: the requests, with their events, that are recorded or shown by
+//! `/metrics`.
 
 use super::file::{At, Wrong};
 use super::{Database, Stored};
@@ -11,8 +11,8 @@ pub(super) struct RecordRow {
 }
 
 impl RecordRow {
-    /// Returns the request, which must be for numbers of a reading or setting that come again and
-    /// again. `done` says what is done with it.
+    /// Returns the request, which must be for repeated numbers of a reading or setting. `done` is
+    /// its use, for messages.
     pub(super) fn read(self, database: &Database, done: &str) -> Result<Request, Wrong> {
         let wrong = |what: &str| self.request.wrong("request", what);
         let request = Request::parse(&self.request.value)

@@ -2,7 +2,7 @@
 
 use crate::status::Status;
 
-/// The reason why a request is none.
+/// The reason why a request is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// The device's name.
@@ -11,12 +11,12 @@ pub enum Error {
     Field,
     /// The range.
     Range,
-    /// The text behind `@` is wrong.
+    /// The text after `@` is wrong.
     Event,
 }
 
 impl Error {
-    /// Returns the status that a client is told.
+    /// Returns the status for the client.
     pub fn status(self) -> Status {
         match self {
             Error::Device | Error::Field | Error::Range => Status::BAD_REQUEST,

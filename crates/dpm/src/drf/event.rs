@@ -7,36 +7,36 @@ use super::{Device, Error};
 /// The times at which a request is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DrfEvent {
-    /// Nothing was said, or `U`: as the database says.
+    /// No event, or `U`: that of the database.
     Default,
     /// `I`: once, now.
     Immediate,
     /// `N`: never; settings have this.
     Never,
-    /// `P`: again and again.
+    /// `P`: repeatedly.
     Periodic {
         /// The time between two readings.
         period: Time,
-        /// True if it is answered now, too.
+        /// True if it is also answered now.
         at_once: bool,
     },
-    /// `Q`: looked at again and again, answered when it has changed.
+    /// `Q`: checked repeatedly, answered when the value has changed.
     OnChange {
-        /// The time between two looks at it.
+        /// The time between two checks.
         period: Time,
-        /// True if it is answered now, too.
+        /// True if it is also answered now.
         at_once: bool,
     },
     /// `E`: on an event of the accelerator's clock.
     Clock {
         /// The number of the event.
         number: u16,
-        /// From hardware, software or either.
+        /// The source: hardware, software or either.
         clock: EventClock,
         /// The time after it.
         delay: Time,
     },
-    /// `S`: when a device comes to a state.
+    /// `S`: when a device reaches a state.
     State {
         /// The device.
         device: String,
@@ -65,7 +65,7 @@ pub enum EventClock {
     Hardware,
     /// The network.
     Software,
-    /// One of them.
+    /// Either of them.
     Either,
 }
 
@@ -83,7 +83,7 @@ pub enum Comparison {
 }
 
 impl DrfEvent {
-    /// Reads what stands behind `@`, in upper case.
+    /// Reads the text after `@`, in upper case.
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let words: Vec<&str> = text.split(',').map(str::trim).collect();
         match words[..] {
@@ -151,7 +151,7 @@ impl Time {
         }
     }
 
-    /// Returns the time in microseconds, rounded down; no frequency is no time.
+    /// Returns the time in microseconds, rounded down; a frequency of 0 is no time.
     pub fn micros(self) -> u64 {
         match self {
             Self::Micros(micros) => micros,
@@ -160,7 +160,7 @@ impl Time {
         }
     }
 
-    /// Returns the time in milliseconds, rounded; no frequency is no time.
+    /// Returns the time in milliseconds, rounded; a frequency of 0 is no time.
     pub fn millis(self) -> u64 {
         match self {
             Self::Micros(micros) => (micros + 500) / 1000,
@@ -182,12 +182,12 @@ impl EventClock {
 }
 
 impl Comparison {
-    /// Returns the comparison that is written so.
+    /// Returns the comparison with this sign.
     pub fn of_sign(sign: &str) -> Option<Self> {
         Self::parse(sign).ok()
     }
 
-    /// Returns whether a state compares so with a value.
+    /// Returns whether the comparison holds for a state and a value.
     pub fn holds(self, state: i32, value: i32) -> bool {
         match self {
             Self::Equal => state == value,
@@ -204,7 +204,7 @@ impl Comparison {
         COMPARISONS.iter().find(|row| row.1 == text).map(|row| row.0).ok_or(Error::Event)
     }
 
-    /// Returns the sign by which it is written.
+    /// Returns its sign.
     pub fn sign(self) -> &'static str {
         COMPARISONS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
@@ -258,5 +258,5 @@ const COMPARISONS: &[(Comparison, &str)] = &[
     (Comparison::LessOrEqual, "<="),
     (Comparison::GreaterOrEqual, ">="),
 ];
-/// In microseconds.
+/// The default period in microseconds.
 const DEFAULT_PERIOD: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! Properties of a device, their fields, and all the ways in which these are written.
+//! Properties of a device, their fields, and all their spellings.
 
 /// A property of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ pub enum Property {
     BitStatus,
 }
 
-/// The form in which a property is wanted.
+/// The requested form of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "they are the grammar's own words, which `name` shows")]
 pub enum PropertyField {
@@ -99,7 +99,7 @@ impl Property {
         PROPERTIES.iter().find(|row| row.1 == index).map(|row| row.0)
     }
 
-    /// Returns the field that is meant if none is named. `None` if the property has no fields.
+    /// Returns the default field. `None` if the property has no fields.
     pub fn default_field(self) -> Option<PropertyField> {
         self.fields().first().copied()
     }
@@ -165,7 +165,7 @@ impl PropertyField {
     }
 }
 
-/// Returns property and field of up to two words behind the device; `qualified` is the property
+/// Returns the property and field in up to two words after the device; `qualified` is the property
 /// that the device's second character chose.
 pub(super) fn choose(words: &[&str], qualified: Property) -> Option<(Property, PropertyField)> {
     let (property, field) = match words {

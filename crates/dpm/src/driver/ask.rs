@@ -1,4 +1,4 @@
-//! `rookery dpm get` and `monitor`: readings for people, by DPM over TCP.
+//! `rookery dpm get` and `monitor`: readings for the terminal, by DPM over TCP.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -12,21 +12,21 @@ use crate::sdd::request;
 use crate::status::Status;
 use crate::time::Utc;
 
-/// The condition under which the asking ends.
+/// The condition for the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// Each request has one answer.
+    /// Each request has been answered once.
     Answered,
-    /// After so many readings; never if there is no number.
+    /// After this many readings; never if there is no number.
     Readings(Option<usize>),
 }
 
-/// Asks the DPM of an address for readings and writes each as a line, answers in the order of the
-/// requests. Returns true if none of them was an error.
+/// Asks for readings from the DPM at an address and writes each as a line, single answers in the
+/// order of the requests. Returns true if none of them was an error.
 ///
 /// # Errors
 /// The error of the system; `InvalidInput` for a request that can't be read, `InvalidData` if it is
-/// no DPM, `TimedOut` if it says nothing for long.
+/// no DPM, `TimedOut` if it is silent for long.
 pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut impl Write) -> io::Result<bool> {
     let requests = requests.iter().map(|request| meant(request, until)).collect::<io::Result<Vec<_>>>()?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -53,7 +53,7 @@ pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut imp
             continue;
         }
         let Some((ref_id, timestamp, text)) = line(&reply) else {
-            // Heartbeats come for as long as nothing else does.
+            // Heartbeats arrive while there is nothing else.
             if until == Until::Answered && begun.elapsed() > PATIENCE {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "there is no answer"));
             }
@@ -83,7 +83,7 @@ pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut imp
     Ok(is_well)
 }
 
-/// Returns a request with the event that is meant if it names none: now, or once a second.
+/// Returns a request with the default event if it names none: now, or once a second.
 pub(super) fn meant(request: &str, until: Until) -> io::Result<String> {
     let wrong = |status| io::Error::new(io::ErrorKind::InvalidInput, format!("{request}: {status}"));
     let parsed = Request::parse(request).map_err(|error| wrong(error.status()))?;
@@ -94,7 +94,7 @@ pub(super) fn meant(request: &str, until: Until) -> io::Result<String> {
     })
 }
 
-/// Returns the number of a reading's request, its time, and its value in words.
+/// Returns the number of a reading's request, its time, and its value as text.
 fn line(reply: &Reply) -> Option<(i64, i64, String)> {
     let join = |texts: Vec<String>| texts.join(" ");
     Some(match reply {
@@ -175,7 +175,7 @@ fn stranger() -> io::Error {
 }
 
 pub(super) const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";
-/// The largest message that is taken, in bytes.
+/// The largest accepted message, in bytes.
 pub(super) const LARGEST: usize = 1 << 20;
-/// A DPM says something every two seconds.
+/// A DPM sends something every two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);

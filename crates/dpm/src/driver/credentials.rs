@@ -29,7 +29,7 @@ impl Certificate {
     /// Reads a chain of certificates and the key of the first, both as PEM.
     ///
     /// # Errors
-    /// Words with the file's name: it can't be read, or the two don't belong together.
+    /// A text with the file's name: it can't be read, or the two don't belong together.
     pub fn open(chain: &Path, key: &Path) -> Result<Self, String> {
         let wrong = |path: &Path, error: &dyn fmt::Display| format!("{}: {error}", path.display());
         let certificates = CertificateDer::pem_file_iter(chain).map_err(|error| wrong(chain, &error))?;
@@ -50,12 +50,12 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// The keys that count at the moment, for all threads.
+/// The keys in force, shared by all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Keyring(Arc<RwLock<Arc<CertificateKeys>>>);
 
 impl Keyring {
-    /// Takes on other keys, for connections and calls from now on.
+    /// Replaces the keys, for connections and calls from now on.
     pub fn replace(&self, keys: CertificateKeys) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }

@@ -1,7 +1,7 @@
-//! Readings for another thread of this process, as JSON: for those who serve them by HTTP.
+//! Readings for another thread of this process, as JSON: for the web front.
 //!
-//! A feed is a client as those over TCP are, by a pair of sockets in place of a connection. One
-//! that is not read is treated as any slow client, and dropping it ends its list.
+//! A feed is a client like those over TCP, with a pair of sockets in place of a connection. One
+//! that is not read is treated like any slow client, and dropping it ends its list.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,30 +20,30 @@ use crate::service::network;
 use crate::status::Status;
 use crate::time::Utc;
 
-/// Opens feeds. Clones mean the same service.
+/// Opens feeds. Clones use the same service.
 #[derive(Debug, Clone)]
 pub struct DeviceFeeds(Reception);
 
-/// Readings that come one after the other.
+/// A stream of readings.
 #[derive(Debug)]
 pub struct DeviceFeed {
     stream: tokio::net::UnixStream,
     requests: Vec<String>,
     /// The units of each, once they are known.
     units: Vec<Option<String>>,
-    /// The requests that wait for their one answer; `None` if they are answered again and again.
+    /// The requests that wait for their one answer; `None` if they are answered repeatedly.
     waiting: Option<Vec<bool>>,
     is_open: bool,
     unsent: Vec<u8>,
     input: Vec<u8>,
 }
 
-/// Something that a feed has to say.
+/// An item of a feed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FeedNews {
     /// A reading, as an object.
     Reading(Value),
-    /// Nothing came for a while, but somebody is there.
+    /// Nothing has come for a while, but the service is alive.
     Alive,
 }
 
@@ -52,11 +52,11 @@ impl DeviceFeeds {
         Self(reception)
     }
 
-    /// Begins to read for a host: each request once, or as often as it says. To be called within a
+    /// Begins to read for a host: each request once, or at its own rate. To be called within a
     /// runtime of `tokio`.
     ///
     /// # Errors
-    /// `InvalidInput` for a request that can't be read; `NotConnected` if nobody serves any more;
+    /// `InvalidInput` for a request that can't be read; `NotConnected` if the service has ended;
     /// others are the system's.
     pub fn open(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<DeviceFeed> {
         let until = if is_once { Until::Answered } else { Until::Readings(None) };
@@ -81,11 +81,11 @@ impl DeviceFeeds {
 }
 
 impl DeviceFeeds {
-    /// Asks what is read, by whom and how late, for a host. To be called within a runtime of
-    /// `tokio`.
+    /// Asks for an overview of readings, readers and delays, for a host. To be called within a
+    /// runtime of `tokio`.
     ///
     /// # Errors
-    /// `NotConnected` if nobody serves any more; others are the system's.
+    /// `NotConnected` if the service has ended; others are the system's.
     pub fn overview(&self, from: IpAddr) -> io::Result<OverviewFeed> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -99,8 +99,8 @@ impl DeviceFeeds {
 }
 
 impl DeviceFeed {
-    /// Returns what comes next; `None` once all requests that are read once have been answered, or
-    /// nobody serves any more.
+    /// Returns the next item; `None` once all single requests have been answered, or the service
+    /// has ended.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<FeedNews>>> {
         loop {
             if let Some(told) = self.told() {
@@ -129,7 +129,7 @@ impl DeviceFeed {
         }
     }
 
-    /// Takes replies off what came, up to one that is worth telling.
+    /// Parses received replies, up to one that is an item.
     fn told(&mut self) -> Option<io::Result<FeedNews>> {
         while let Some((prefix, framed)) = self.input.split_first_chunk::<4>() {
             let length = u32::from_be_bytes(*prefix) as usize;
@@ -187,7 +187,7 @@ impl DeviceFeed {
         for request in adds.chain([Request::from(StartList { list_id, model: None })]) {
             let mut message = Vec::new();
             Request::encode(&request, &mut message);
-            // A request has been read, so it is far from 4 GiB.
+            // A request has been parsed, so it is far from 4 GiB.
             self.unsent.extend_from_slice(&(message.len() as u32).to_be_bytes());
             self.unsent.extend_from_slice(&message);
         }
@@ -197,8 +197,8 @@ impl DeviceFeed {
 /// The members of an object.
 type ObjectMembers = Vec<(&'static str, Value)>;
 
-/// Returns the number of a reading's request, its time, and what it says, by name. Numbers that
-/// JSON has not are null.
+/// Returns the number of a reading's request, its time, and its members by name. Numbers that JSON
+/// can't express are null.
 fn members(reply: &Reply) -> Option<(i64, i64, ObjectMembers)> {
     let value = |value: Value| vec![("value", value)];
     Some(match reply {

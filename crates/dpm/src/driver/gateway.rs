@@ -1,5 +1,5 @@
 //! Channel Access for clients of EPICS on its port: a thread that answers searches, and hands each
-//! circuit over to the thread that serves as a client of its own.
+//! circuit over to the serving thread as a client of its own.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -89,7 +89,7 @@ struct GatewayFront {
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// The place of a circuit; dropping it gives it back.
+/// The place of a circuit; dropping it returns it.
 struct CircuitPlace {
     front: Arc<GatewayFront>,
     from: IpAddr,
@@ -125,7 +125,7 @@ impl GatewayFront {
     async fn answer_searches(self: Arc<Self>, searches: UdpSocket) {
         let mut buffer = vec![0; super::datagram::LARGEST_DATAGRAM];
         loop {
-            // What the network says of answers that did not arrive is no error of ours.
+            // The network's reports about undelivered answers are not errors here.
             let Ok((length, from)) = searches.recv_from(&mut buffer).await else { continue };
             if let Some(answers) = search(&buffer[..length], &self.devices.now(), self.address.port()) {
                 let _ = searches.try_send_to(&answers, from);
@@ -164,7 +164,7 @@ impl GatewayFront {
     }
 }
 
-/// A circuit, between its client and the thread that serves.
+/// A circuit, between its client and the serving thread.
 struct CircuitTalk {
     front: Arc<GatewayFront>,
     client: TcpStream,
@@ -172,10 +172,10 @@ struct CircuitTalk {
     circuit: GatewayCircuit,
     /// The number of the list, once it is open.
     list: Option<i32>,
-    /// Bytes for the service, and bytes of it that make no whole reply.
+    /// Bytes for the service, and its bytes that are not a whole reply yet.
     asks: Vec<u8>,
     replies: Vec<u8>,
-    /// Ends a client that takes nothing, or says nothing for long.
+    /// Ends a client that takes nothing, or is silent for long.
     patience: Pin<Box<Sleep>>,
     is_stuck: bool,
 }
@@ -233,7 +233,7 @@ impl CircuitTalk {
     }
 
     /// Moves some bytes. Returns whether it has to be called again: a socket that was not ready
-    /// after all is waited for by asking it once more.
+    /// after all has to be polled once more.
     fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, CircuitOver> {
         let mut again = false;
         let mut chunk = [0; CHUNK];
@@ -249,7 +249,8 @@ impl CircuitTalk {
             self.asks.drain(..sent);
             again = true;
         }
-        // A client that doesn't read is not heard, and its readings wait where all clients' do.
+        // A client that doesn't read isn't read either, and its readings wait with those of all
+        // clients.
         let has_room = self.circuit.output().len() < MOST_OUTPUT && self.asks.len() < MOST_OUTPUT;
         if has_room && self.service.poll_read_ready(cx).is_ready() {
             let length = heard(self.service.try_read(&mut chunk))?;
@@ -267,7 +268,7 @@ impl CircuitTalk {
         Ok(again)
     }
 
-    /// Takes the replies that are whole.
+    /// Takes the complete replies.
     fn take_replies(&mut self) -> Result<(), CircuitOver> {
         while let Some((prefix, framed)) = self.replies.split_first_chunk::<4>() {
             let length = u32::from_be_bytes(*prefix) as usize;
@@ -285,7 +286,7 @@ impl CircuitTalk {
         Ok(())
     }
 
-    /// Tells the service of changes of the list.
+    /// Sends changes of the list to the service.
     fn ask(&mut self) {
         let Some(list_id) = self.list else { return };
         let changes = self.circuit.take_changes();
@@ -310,7 +311,7 @@ impl CircuitTalk {
     }
 }
 
-/// Returns how many bytes were moved: none if the socket was not ready after all.
+/// Returns the number of bytes that were moved: none if the socket was not ready after all.
 fn moved(result: io::Result<usize>) -> Result<usize, CircuitOver> {
     match result {
         Ok(moved) => Ok(moved),
@@ -319,7 +320,7 @@ fn moved(result: io::Result<usize>) -> Result<usize, CircuitOver> {
     }
 }
 
-/// Returns how many bytes were read. The end of what is read is the end of the circuit.
+/// Returns the number of bytes that were read. The end of input is the end of the circuit.
 fn heard(result: io::Result<usize>) -> Result<usize, CircuitOver> {
     match result {
         Ok(0) => Err(CircuitOver),
@@ -327,10 +328,10 @@ fn heard(result: io::Result<usize>) -> Result<usize, CircuitOver> {
     }
 }
 
-/// Circuits, of all and of an address.
+/// The most circuits, in total and per address.
 pub(crate) const MOST_CLIENTS: usize = 1000;
 pub(crate) const MOST_CLIENTS_OF_ADDRESS: usize = 250;
-/// Bytes that wait for a client before its readings wait elsewhere, and nothing is read of it.
+/// The bytes that wait for a client before its readings are held back, and its input isn't read.
 pub(crate) const MOST_OUTPUT: usize = 256 << 10;
 /// The time for which a client may take nothing.
 pub(crate) const STUCK: Duration = Duration::from_secs(60);

@@ -1,10 +1,10 @@
 //! gRPC on its port: a thread with HTTP/2, which hands each `Read` to the thread that serves and
 //! passes on what comes back.
 //!
-//! A stream's messages come over a pair of sockets, ready to be sent; nothing is looked at here. A
+//! A stream's messages come over a pair of sockets, ready to be sent; they aren't examined here. A
 //! client that does not read stops its own pair by HTTP/2's flow control, and the service then
-//! treats it like any other slow client. When a client cancels, disconnects or is out of time, the
-//! pair is closed, which ends its list.
+//! treats it like any other slow client. When a client cancels, disconnects or exceeds its
+//! deadline, the pair is closed, which ends its list.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -70,12 +70,12 @@ impl Grpc {
         Ok(Self { address, keyring, devices, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns the keys that count.
+    /// Returns the keys in force.
     pub(super) fn keyring(&self) -> &Keyring {
         &self.keyring
     }
 
-    /// Returns the devices that clients are told of.
+    /// Returns the devices that clients can look up.
     pub(super) fn devices(&self) -> &DeviceDatabase {
         &self.devices
     }
@@ -100,21 +100,21 @@ struct GrpcFront {
     methods: Methods,
     keyring: Keyring,
     options: ServiceOptions,
-    /// Places that are taken.
+    /// The occupied places.
     taken: Mutex<HashMap<(BoundedThing, Option<IpAddr>), usize>>,
 }
 
-/// A thing of which there is a bounded number.
+/// A bounded resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum BoundedThing {
     Connection,
     /// A call that reads.
     Call,
-    /// A byte of a message that has not all come.
+    /// A byte of an incomplete message.
     Byte,
 }
 
-/// Places that an address has taken; dropping this gives them back.
+/// Places of an address; dropping this returns them.
 struct GrpcPlaces {
     front: Arc<GrpcFront>,
     what: BoundedThing,
@@ -123,7 +123,8 @@ struct GrpcPlaces {
 }
 
 impl GrpcPlaces {
-    /// Takes more places. Returns false if there are not so many, or the address has had its share.
+    /// Takes more places. Returns false if there are not enough, or the address has reached its
+    /// share.
     fn grow(&mut self, more: usize) -> bool {
         let is_there = self.front.take(self.what, self.from, more);
         if is_there {
@@ -150,12 +151,12 @@ impl Drop for GrpcPlaces {
 /// The caller and the bounds of a call.
 struct Call {
     from: IpAddr,
-    /// The time for which the client may take nothing of what waits for it, in milliseconds.
+    /// The time for which the client may leave its output unread, in milliseconds.
     stuck: u64,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// A call that ended otherwise than well: with a code and a reason, or because the client is gone.
+/// The failure of a call: with a code and a reason, or because the client is gone.
 enum CallFailure {
     Told(Code, &'static str),
     Gone,
@@ -166,8 +167,7 @@ impl GrpcFront {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place for an address, if there is one and the address doesn't have its share
-    /// already.
+    /// Takes a place for an address, if there is one and the address has not reached its share.
     fn place(self: &Arc<Self>, what: BoundedThing, from: IpAddr) -> Option<GrpcPlaces> {
         self.take(what, from, 1).then(|| GrpcPlaces { front: Arc::clone(self), what, from, count: 1 })
     }
@@ -218,7 +218,7 @@ impl GrpcFront {
         }
     }
 
-    /// Begins a connection, by a handshake if there is a certificate.
+    /// Begins a connection, with a handshake if there is a certificate.
     async fn greet(self: Arc<Self>, stream: tokio::net::TcpStream, address: SocketAddr, place: GrpcPlaces) {
         let _ = stream.set_nodelay(true);
         let _ = listen::keep_alive(&stream);
@@ -228,7 +228,7 @@ impl GrpcFront {
             None => self.connection(stream, caller, place).await,
             Some(certificate) => {
                 let handshake = tokio_rustls::TlsAcceptor::from(certificate.0).accept(stream);
-                // A client that fails has the alert, and nothing to be told.
+                // A client whose handshake fails gets only the alert.
                 let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, handshake).await else { return };
                 self.connection(stream, caller, place).await;
             }
@@ -261,7 +261,7 @@ impl GrpcFront {
                     } else if is_ending {
                         return Poll::Ready(None);
                     } else {
-                        // A client that wants something later connects again: its library knows
+                        // A client that needs something later connects again: its library handles
                         // this end.
                         connection.graceful_shutdown();
                         is_ending = true;
@@ -300,7 +300,7 @@ impl GrpcFront {
         let outcome = match timeout {
             Some(None) => Err(CallFailure::Told(Code::Internal, "grpc-timeout cannot be read")),
             timeout => {
-                // Timers of centuries do not exist; who gives so much time has none that is up.
+                // Timers of centuries do not exist; such a deadline is never reached.
                 let end = timeout.flatten().and_then(|timeout| Instant::now().checked_add(timeout));
                 call.deadline = end.map(|end| Box::pin(tokio::time::sleep_until(end)));
                 match request.uri().path() {
@@ -320,7 +320,7 @@ impl GrpcFront {
         }
     }
 
-    /// Answers `Read`: readings pass as they come.
+    /// Answers `Read`: readings pass as they arrive.
     async fn read(
         self: &Arc<Self>,
         call: &mut Call,
@@ -468,7 +468,7 @@ impl Call {
                 Err(_) => break Err(CallFailure::Told(Code::Unavailable, "the service ended the call")),
             }
         };
-        // The head of the response is sent: what comes of the call stands in its trailers.
+        // The head of the response is sent: the outcome goes into its trailers.
         let (code, why) = match outcome {
             Ok(()) => (Code::Ok, ""),
             Err(CallFailure::Told(code, why)) => (code, why),
@@ -506,8 +506,8 @@ impl Call {
     }
 }
 
-/// Asks a client now and then whether it is there. One that vanished without a word would keep its
-/// lists for as long as TCP has patience.
+/// Pings a client now and then. One that vanished silently would otherwise keep its lists until TCP
+/// gives up.
 struct Pings {
     pings: h2::PingPong,
     timer: Pin<Box<Sleep>>,
@@ -534,7 +534,7 @@ impl Pings {
     }
 }
 
-/// Returns the status that HTTP gives to a request that is none of gRPC.
+/// Returns the HTTP status for a request that is no gRPC call.
 fn refusal(request: &Request<RecvStream>) -> Option<StatusCode> {
     if request.method() != Method::POST {
         return Some(StatusCode::METHOD_NOT_ALLOWED);
@@ -554,7 +554,7 @@ fn accepted() -> Response<()> {
     response
 }
 
-/// Returns the trailers of a call. Reasons are plain words, which need no encoding.
+/// Returns the trailers of a call. Reasons are plain text, which needs no encoding.
 fn trailers(code: Code, why: &'static str) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from(code as u16));
@@ -573,12 +573,12 @@ const LATE: CallFailure = CallFailure::Told(Code::DeadlineExceeded, "the time is
 const STREAMS: u32 = 256;
 /// Headers of a call, in bytes.
 const HEADERS: u32 = 16 << 10;
-/// The number of bytes that HTTP/2 keeps of a call that the client does not take.
+/// The bytes of a call that HTTP/2 buffers for a client that does not read.
 const SEND_BUFFER: usize = 256 << 10;
-/// The number of bytes that are read at a time of the service's output.
+/// The number of bytes of the service's output that are read at a time.
 const CHUNK: usize = 16 << 10;
 /// The deadline for the beginning of a connection, the message of a call and the end of an idle
 /// connection.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time between two checks that clients are there.
+/// The time between two pings.
 const PING: Duration = Duration::from_secs(60);

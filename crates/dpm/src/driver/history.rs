@@ -1,4 +1,4 @@
-//! The archive's thread: it writes in groups and answers questions, so that the thread that serves
+//! The archive's thread: it writes in groups and answers questions, so that the serving thread
 //! never waits for a disk.
 
 use std::io;
@@ -14,7 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::history::{HistoryAnswer, HistoryArchive, HistoryTicket, HistoryWork};
 
-/// The thread as the one that serves sees it. Dropping it waits until everything is written.
+/// The serving thread's handle on it. Dropping it waits until everything is written.
 #[derive(Debug)]
 pub(super) struct Historian {
     work: Option<Sender<Vec<HistoryWork>>>,
@@ -22,7 +22,7 @@ pub(super) struct Historian {
     bell: Arc<OwnedFd>,
     /// Readings that are not written yet.
     waiting: Arc<AtomicUsize>,
-    /// Readings that were not taken because too many waited.
+    /// Readings that were dropped because too many waited.
     lost: u64,
     thread: Option<JoinHandle<()>>,
 }
@@ -39,12 +39,12 @@ impl Historian {
         Ok(Self { work: Some(work), answers, bell, waiting, lost: 0, thread: Some(thread) })
     }
 
-    /// Rings when there are answers.
+    /// Returns the descriptor that is readable when there are answers.
     pub(super) fn bell(&self) -> &OwnedFd {
         &self.bell
     }
 
-    /// Hands over work. Readings are left out while too many wait for a disk that does not follow.
+    /// Hands over work. Readings are dropped while too many wait for a slow disk.
     pub(super) fn give(&mut self, mut work: Vec<HistoryWork>) {
         if work.is_empty() {
             return;
@@ -57,7 +57,7 @@ impl Historian {
         let rows = work.iter().filter(|work| matches!(work, HistoryWork::Write(_))).count();
         self.waiting.fetch_add(rows, Ordering::Relaxed);
         if let Some(sender) = &self.work {
-            // Should the thread have died, questions go unanswered; its panic was told.
+            // If the thread has died, questions go unanswered; its panic was logged.
             let _ = sender.send(work);
         }
     }
@@ -68,7 +68,7 @@ impl Historian {
         self.answers.try_iter()
     }
 
-    /// Returns the number of readings that were not recorded because the disk did not follow.
+    /// Returns the number of readings that were dropped because the disk was too slow.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
@@ -83,7 +83,7 @@ impl Drop for Historian {
     }
 }
 
-/// The thread's own side.
+/// The thread's own data.
 struct HistoryDesk {
     archive: HistoryArchive,
     answers: Sender<(HistoryTicket, HistoryAnswer)>,
@@ -130,7 +130,7 @@ impl HistoryDesk {
     }
 }
 
-/// Waits for work, then for more of it for a while, so that many readings are one transaction. A
+/// Waits for work, then for more of it for a while, so that many readings share one transaction. A
 /// question ends the wait. Returns the work, and whether it is the last.
 fn gather(to_do: &Receiver<Vec<HistoryWork>>, wait: Duration) -> (Vec<HistoryWork>, bool) {
     let mut all = match to_do.recv_timeout(wait) {
@@ -151,11 +151,11 @@ fn gather(to_do: &Receiver<Vec<HistoryWork>>, wait: Duration) -> (Vec<HistoryWor
     (all, false)
 }
 
-/// Readings are gathered so long for one transaction.
+/// The time for which readings are collected for one transaction.
 const GATHER: Duration = Duration::from_millis(500);
-/// The most pieces of work of one transaction, about.
+/// The approximate maximum of pieces of work in one transaction.
 const MOST_AT_ONCE: usize = 100_000;
 /// The time between two removals of old readings, and between two reports of a failure.
 const TRIM: Duration = Duration::from_secs(60);
-/// The number of readings that may wait for the disk.
+/// The most readings that may wait for the disk.
 const MOST_WAITING: usize = 1_000_000;

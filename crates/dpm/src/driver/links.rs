@@ -1,7 +1,7 @@
 //! The sockets of Channel Access and MQTT: one for searches, and a connection to each server.
 //!
-//! Everything that decides anything is in the pool. A connection is made without waiting for it,
-//! and one whose server doesn't take what it is sent ends.
+//! All decisions are made in the pool. Connections are opened without blocking, and one whose
+//! server doesn't read ends.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -21,14 +21,15 @@ use crate::link::{Came, Goes, LinkNumber, LinkTrust};
 pub(super) struct LinkSockets {
     /// The key of the first connection; those of the others follow.
     base: u64,
-    /// The words for a connection, for the log.
+    /// The name of such a connection in the log.
     what: &'static str,
-    /// Opened with the first search.
+    /// The socket for searches, opened with the first one.
     search: Option<UdpSocket>,
     lines: Vec<Option<LinkLine>>,
     /// Connections that broke, or could not be made.
     broken: Vec<LinkNumber>,
-    /// The time when the log heard of a connection last, in milliseconds, and how many ended since.
+    /// The time of the last log line about a connection, in milliseconds, and the number of ends
+    /// since.
     told: Option<u64>,
     ended: u64,
 }
@@ -38,7 +39,7 @@ pub(super) struct LinkSockets {
 struct LinkLine {
     stream: LinkStream,
     server: SocketAddr,
-    /// The connection is made, though the other side may have yet to prove who it is.
+    /// True if the connection is open, though the other side may still have to prove its identity.
     is_made: bool,
     is_up: bool,
     /// Bytes that the socket did not take.
@@ -46,17 +47,17 @@ struct LinkLine {
 }
 
 impl LinkSockets {
-    /// Returns sockets whose keys begin with one.
+    /// Returns sockets whose keys begin with `base`.
     pub(super) fn new(base: u64, what: &'static str) -> Self {
         Self { base, what, search: None, lines: Vec::new(), broken: Vec::new(), told: None, ended: 0 }
     }
 
-    /// Does what is to be done.
+    /// Carries out orders of the pool.
     pub(super) fn obey(&mut self, goes: Goes, set: &SocketSet, now: u64) {
         match goes {
             Goes::Datagram(to, bytes) => {
                 if let Ok(socket) = self.search(set) {
-                    // A datagram that cannot be sent is lost, as others are; searches come again.
+                    // A datagram that cannot be sent is lost, as others are; searches are repeated.
                     let _ = socket.send_to(&bytes, to);
                 }
             }
@@ -135,7 +136,7 @@ impl LinkSockets {
         Ok(())
     }
 
-    /// Looks at a connection that is ready: what comes on it goes to `take`.
+    /// Handles a ready connection: its input goes to `take`.
     pub(super) fn ready(
         &mut self,
         event: Ready,
@@ -178,13 +179,13 @@ impl LinkSockets {
                 Err(error) => return self.end(link, server, &error.to_string(), now),
             }
             if !line.stream.is_secure() {
-                // What is left is told of again.
+                // The rest is reported again.
                 return;
             }
         }
     }
 
-    /// Returns the connections that broke since this was asked last.
+    /// Returns the connections that broke since the last call.
     pub(super) fn take_broken(&mut self) -> Vec<LinkNumber> {
         std::mem::take(&mut self.broken)
     }
@@ -215,7 +216,7 @@ impl LinkSockets {
         }
     }
 
-    /// Ends a connection. The log hears of the first in a minute.
+    /// Ends a connection. The first in a minute is logged.
     fn end(&mut self, link: LinkNumber, server: SocketAddr, why: &str, now: u64) {
         if let Some(line) = self.lines.get_mut(link) {
             *line = None;
@@ -231,12 +232,12 @@ impl LinkSockets {
     }
 }
 
-/// Returns whether an error says no more than that nothing can be done now.
+/// Returns whether an error only means that nothing can be done now.
 fn is_for_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// The reason of an end that the other side made.
+/// The reason for an end by the other side.
 const ENDED: &str = "its server ended it";
 /// The key of the first connection to a broker of MQTT; the others follow.
 pub(super) const BROKERS: u64 = 1 << 61;
@@ -245,7 +246,7 @@ pub(super) const SEARCH: u64 = 1 << 62;
 pub(super) const LINKS: u64 = SEARCH + 1;
 /// The most bytes that wait for a server.
 pub(crate) const MOST_UNSENT: usize = 4 << 20;
-/// Memory that is kept for what is sent next, in bytes.
+/// The memory that is kept for later output, in bytes.
 const KEPT: usize = 64 << 10;
-/// The interval at which the log hears of connections that ended.
+/// The interval between log lines about ended connections.
 const TELL: Duration = Duration::from_secs(60);

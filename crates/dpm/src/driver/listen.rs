@@ -1,10 +1,9 @@
-//! Listening: sockets that connections come to, and what becomes of them when the process has no
-//! descriptor left.
+//! Listening: sockets that accept connections, and their behaviour when the process has no
+//! descriptors left.
 //!
 //! A listener that can't accept stays ready, so a thread that waits for it would spin. Hence one
-//! descriptor is held in reserve: with it the connections that wait are accepted and closed at
-//! once, which tells their clients, and the listener rests for a moment. The log hears of it once a
-//! minute.
+//! descriptor is held in reserve: with it, waiting connections are accepted and closed at once,
+//! which tells their clients, and the listener rests for a moment. That is logged once a minute.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,7 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub fn raise_descriptors() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        // Where this is refused the soft limit stays, and what was asked for is bounded by it.
+        // If this is refused the soft limit stays.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
     descriptors()
@@ -39,23 +38,23 @@ pub(super) fn descriptors() -> u64 {
 pub(super) fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    // The standard library lets 128 wait. The system takes its own maximum if that is lower.
+    // The standard library lets 128 wait. A lower maximum of the system applies.
     rustix::net::listen(&listener, BACKLOG)?;
     Ok(listener)
 }
 
-/// Prepares an accepted connection: it doesn't block or delay, and a peer that vanished without a
-/// word is noticed.
+/// Prepares an accepted connection: it doesn't block or delay, and a silently vanished peer is
+/// noticed.
 ///
 /// # Errors
-/// The system's, for connections that are gone already.
+/// The system's, for connections that have gone already.
 pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
     keep_alive(stream)
 }
 
-/// Lets the system ask whether a silent peer is still there.
+/// Makes the system check whether a silent peer is alive.
 ///
 /// # Errors
 /// The system's.
@@ -71,25 +70,25 @@ pub(super) fn keep_alive(stream: impl AsFd) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct Reserve {
     held: Option<OwnedFd>,
-    /// The service of the listener, for the log.
+    /// The name of the listener's service, for the log.
     what: &'static str,
-    /// Connections that were closed unserved since the log heard of them last.
+    /// Connections that were closed unserved since the last log line.
     closed: u64,
     told: Option<Instant>,
 }
 
 impl Reserve {
-    /// Sets a descriptor aside.
+    /// Reserves a descriptor.
     ///
     /// # Errors
-    /// The system's: there is none any more.
+    /// The system's: there are none left.
     pub(super) fn new(what: &'static str) -> io::Result<Self> {
         Ok(Self { held: Some(spare()?), what, closed: 0, told: None })
     }
 
     /// Accepts connections that wait and closes them, after `accept` failed. Returns whether the
-    /// listener must rest for [`REST`]: a single connection that was gone before it was accepted is
-    /// no reason to.
+    /// listener must rest for [`REST`]: a single connection that ended before it was accepted is no
+    /// reason for that.
     pub(super) fn shed(&mut self, listener: impl AsFd, error: &io::Error) -> bool {
         let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
         if !exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {
@@ -121,15 +120,15 @@ fn spare() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC)?)
 }
 
-/// Connections that may wait to be accepted.
+/// The most connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// The rest that a listener takes when it could not accept.
+/// The time that a listener rests when it could not accept.
 pub(super) const REST: Duration = Duration::from_millis(250);
-/// Connections that are closed before it rests.
+/// The number of connections that are closed before it rests.
 const SHED: usize = 256;
-/// The interval at which the log hears of it.
+/// The interval between log lines about it.
 const TELL: Duration = Duration::from_secs(60);
-/// After so much silence the system asks whether a peer is there.
+/// The time of silence after which the system probes a peer.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
-/// Questions that may go unanswered.
+/// The number of probes that may go unanswered.
 const PROBES: u32 = 4;

@@ -37,13 +37,13 @@ use crate::grpc::generated::services::daq::{SettingList, SettingReply};
 use crate::grpc::generated::services::devdb::dev_db_server::DevDbServer;
 use crate::service::network;
 
-/// The caller, with what is asked of it.
+/// The caller of a method, and its connection.
 #[derive(Debug, Clone)]
 pub(super) struct MethodCaller {
     pub(super) address: SocketAddr,
-    /// Nobody on the way can read or change what is said.
+    /// True if the connection can't be read or changed on the way.
     pub(super) is_safe: bool,
-    /// Settings of its connection that came without a proof.
+    /// The number of its connection's settings without a proof.
     pub(super) unproved: Arc<AtomicUsize>,
 }
 
@@ -52,12 +52,12 @@ pub(super) struct MethodCaller {
 pub(super) struct Methods {
     pub(super) reception: Reception,
     pub(super) devices: DeviceDatabase,
-    /// Settings of a call, at most.
+    /// The most settings of a call.
     pub(super) requests: usize,
 }
 
 impl Methods {
-    /// Calls a method. `None` if there is none of that path.
+    /// Calls a method. Returns `None` if no method has that path.
     pub(super) async fn call<B>(
         &self,
         request: Request<B>,
@@ -106,7 +106,7 @@ fn never<T>(result: Result<T, Infallible>) -> T {
     }
 }
 
-/// `Set`, of one client.
+/// A call of `Set` by one client.
 struct SetStream {
     methods: Methods,
     caller: MethodCaller,
@@ -144,7 +144,7 @@ impl UnaryService<SettingList> for SetStream {
     }
 }
 
-/// Returns what the `authorization` of a call proves.
+/// Returns the proof in the `authorization` of a call.
 fn prove(headers: &HeaderMap, caller: &MethodCaller, keys: &CertificateKeys) -> SetterProof {
     let Some(given) = headers.get(http::header::AUTHORIZATION) else { return SetterProof::Nothing };
     let given = given.to_str().ok().and_then(|given| given.split_once(' '));
@@ -170,7 +170,7 @@ fn prove(headers: &HeaderMap, caller: &MethodCaller, keys: &CertificateKeys) -> 
     SetterProof::Failed(format!("an authorization of the kind {scheme:.20}"))
 }
 
-/// Health as gRPC's own protocol asks for it: who is answered is served.
+/// Health by gRPC's own protocol: a service that replies is serving.
 #[derive(Debug, Clone, Copy)]
 struct Healthy;
 
@@ -211,7 +211,7 @@ trait HealthStream:
 {
 }
 
-/// A health that is told once and stays.
+/// A health that is reported once and stays.
 struct HealthOnce(Option<tonic_health::pb::HealthCheckResponse>);
 
 impl tonic::codegen::tokio_stream::Stream for HealthOnce {
@@ -228,7 +228,7 @@ impl HealthStream for HealthOnce {}
 /// The input of a client, as it comes.
 pub(super) struct ClientInput<T> {
     pub(super) stream: h2::RecvStream,
-    /// Takes room for so many bytes more. Returns false if there is none.
+    /// Reserves this many more bytes. Returns false if there is no room.
     pub(super) makes_room: T,
 }
 
@@ -254,10 +254,10 @@ impl<T: FnMut(usize) -> bool + Unpin> http_body::Body for ClientInput<T> {
 }
 
 const SET: &str = "/services.daq.DAQ/Set";
-/// Services whose health is told; the first is all of them.
+/// Services whose health is reported; the first stands for all of them.
 const SERVICES: [&str; 3] = ["", "services.daq.DAQ", "services.devdb.DevDB"];
 /// The largest message of a client of these methods, in bytes: settings take many times that while
-/// they are read.
+/// they are parsed.
 pub(crate) const LARGEST_SETTINGS: usize = 512 << 10;
-/// Calls of a connection to set something without a proof.
+/// The most calls of a connection that try to set without a proof.
 pub(crate) const UNPROVED_CALLS: usize = 16;

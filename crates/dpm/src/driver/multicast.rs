@@ -14,11 +14,11 @@ pub struct MulticastGroup {
 }
 
 impl MulticastGroup {
-    /// The group of ACNET, on whichever network the system chooses.
+    /// The group of ACNET, on the network that the system chooses.
     pub const USUAL: Self = Self { group: Ipv4Addr::new(239, 128, 4, 1), interface: Ipv4Addr::UNSPECIFIED };
 
-    /// Joins it. The socket must be bound to no address in particular: the system gives a socket
-    /// only what is sent to its address.
+    /// Joins it. The socket must not be bound to a specific address: the system delivers to a
+    /// socket only datagrams for its address.
     pub(super) fn join(self, socket: &UdpSocket) -> io::Result<()> {
         if !socket.local_addr()?.ip().is_unspecified() {
             let words = "requests to all nodes come only if datagrams of front-ends are taken on 0.0.0.0";

@@ -1,11 +1,11 @@
-//! The overview of what is read, by whom and how late, as JSON for another thread of this process.
+//! The overview of readings, readers and delays, as JSON for another thread of this process.
 
 use std::io;
 use std::task::{Context, Poll, ready};
 
 use serde_json::Value;
 
-/// An overview that is on its way.
+/// A requested overview.
 #[derive(Debug)]
 pub struct OverviewFeed {
     stream: tokio::net::UnixStream,
@@ -21,7 +21,7 @@ impl OverviewFeed {
     /// Returns the overview, once; then `None`.
     ///
     /// # Errors
-    /// `InvalidData` if it does not come as a whole; others are the system's.
+    /// `InvalidData` if it is incomplete; others are the system's.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Value>>> {
         while !self.is_over {
             ready!(self.stream.poll_read_ready(context))?;
@@ -41,5 +41,5 @@ impl OverviewFeed {
     }
 }
 
-/// The bytes that are read at a time.
+/// The number of bytes that are read at a time.
 const CHUNK: usize = 16 << 10;

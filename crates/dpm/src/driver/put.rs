@@ -1,4 +1,5 @@
-//! `rookery dpm set`: settings from the command line, by gRPC, with a token that says who it is.
+//! `rookery dpm set`: settings from the command line, by gRPC, with a token that identifies the
+//! user.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,7 +22,7 @@ use crate::grpc::generated::services::daq::{Setting, SettingList, SettingReply};
 use crate::grpc::protocol::framed;
 use crate::status::Status;
 
-/// A service, and the proof that it wants.
+/// A service, and the proof for it.
 #[derive(Debug, Clone)]
 pub struct PutService {
     /// The address of its gRPC port.
@@ -51,7 +52,7 @@ pub fn put(service: &PutService, settings: &[String], is_text: bool) -> io::Resu
     Ok(names.into_iter().zip(statuses).collect())
 }
 
-/// Reads `REQUEST=VALUE`. A request that names no property means the setting.
+/// Reads `REQUEST=VALUE`. A request without a property means the setting.
 fn setting(text: &str, is_text: bool) -> io::Result<Setting> {
     let (request, value) = text.split_once('=').ok_or_else(|| wrong(&format!("{text}: REQUEST=VALUE is expected")))?;
     let parsed = Request::parse(request).map_err(|error| wrong(&format!("{request}: {}", error.status())))?;
@@ -81,7 +82,7 @@ async fn ask(service: &PutService, setting: Vec<Setting>) -> io::Result<Vec<Stat
     }
 }
 
-/// Returns what trusts the authorities of a file.
+/// Returns a configuration that trusts the authorities in a file.
 fn trust(file: &Path) -> io::Result<ClientConfig> {
     let unread = |error: &dyn std::fmt::Display| wrong(&format!("{}: {error}", file.display()));
     let mut roots = RootCertStore::empty();
@@ -129,7 +130,7 @@ async fn call(
     statuses.collect::<Option<_>>().ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Fails with what gRPC says if it is not success.
+/// Fails with gRPC's status if that is not success.
 fn is_well(headers: &HeaderMap) -> io::Result<()> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     match text("grpc-status") {
@@ -145,13 +146,13 @@ fn wrong(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, words)
 }
 
-/// The authority in front of the path is for HTTP alone; nobody looks at it.
+/// The authority before the path is only for HTTP; it isn't used.
 const SET: &str = "http://dpm/services.daq.DAQ/Set";
-/// The time for all of it: a front-end has five seconds for each exchange.
+/// The time for everything: a front-end has five seconds for each exchange.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The largest answer that is taken, in bytes.
+/// The most bytes of an answer.
 const LARGEST: usize = 4 << 20;
-/// The bytes of gRPC before a message.
+/// The bytes of gRPC's frame before a message.
 const FRAME: usize = 5;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The reception at which another thread hands clients over to the one that serves: each brings a
-//! socket of its own, and what it asks.
+//! The reception at which other threads hand clients over to the serving thread: each has a socket
+//! of its own, and an errand.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -15,23 +15,23 @@ use rustix::event::{EventfdFlags, eventfd};
 /// A client that is handed over.
 #[derive(Debug)]
 pub(super) struct Visitor {
-    /// Bytes written to it are read by the thread that brought it; closing it ends the client.
+    /// Bytes written to it are read by the thread that handed it over; closing it ends the client.
     pub(super) stream: UnixStream,
     pub(super) errand: VisitorErrand,
-    /// The address that it counts for.
+    /// The address against whose limits it counts.
     pub(super) from: IpAddr,
 }
 
 /// The purpose of a visitor.
 #[derive(Debug)]
 pub(super) enum VisitorErrand {
-    /// To read what these requests name.
+    /// To read these requests.
     Read(Vec<String>),
-    /// To say what it wants itself, as clients over TCP do.
+    /// To make its own requests, like clients over TCP.
     Talk,
-    /// To be told what is read, by whom and how late.
+    /// To get an overview of readings, readers and delays.
     Look,
-    /// To set devices, in the name that it proves, from the address that it calls from.
+    /// To set devices, with its proof and from its address.
     Set(Vec<SettingParts>, SetterProof, SocketAddr),
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Reception {
 }
 
 impl Reception {
-    /// Hands a client over. Returns whether anybody is there to serve it.
+    /// Hands a client over. Returns whether the service still exists.
     pub(super) fn enter(&self, visitor: Visitor) -> bool {
         let is_taken = self.visitors.send(visitor).is_ok();
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
@@ -69,12 +69,12 @@ impl Visitors {
         self.reception.clone()
     }
 
-    /// Rings when somebody waits.
+    /// Returns the descriptor that is readable when a visitor waits.
     pub(super) fn bell(&self) -> &OwnedFd {
         &self.reception.bell
     }
 
-    /// Returns the visitors that wait.
+    /// Returns the waiting visitors.
     pub(super) fn take(&mut self) -> Vec<Visitor> {
         let _ = rustix::io::read(&*self.reception.bell, &mut [0; 8]);
         self.waiting.try_iter().collect()

@@ -30,15 +30,15 @@ use crate::time::Moment;
 /// The addresses and options of the service.
 #[derive(Debug, Clone)]
 pub struct ServeSettings {
-    /// For clients, TCP: one or more.
+    /// Addresses for clients, TCP: one or more.
     pub clients: Vec<SocketAddr>,
-    /// For front-ends, UDP.
+    /// The address for front-ends, UDP.
     pub front_ends: SocketAddr,
-    /// The rest.
+    /// The options of the service.
     pub options: ServiceOptions,
 }
 
-/// An address that can't be had.
+/// An address that can't be bound.
 #[derive(Debug)]
 pub struct NotOpened {
     /// The address.
@@ -76,13 +76,13 @@ pub struct DpmServer {
     gateway: Option<Gateway>,
     links: LinkSockets,
     brokers: LinkSockets,
-    /// By the number of the client.
+    /// The connections, by the number of the client.
     connections: Vec<Option<ServedConnection>>,
     buffer: Vec<u8>,
     rendered: Vec<u8>,
     /// The time when this turn began, in milliseconds.
     now: u64,
-    /// The time when connections are looked over next, in milliseconds.
+    /// The time of the next check of connections, in milliseconds.
     review: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct DpmServer {
 struct Listener {
     socket: TcpListener,
     reserve: Reserve,
-    /// The time until when it is left alone since it can't accept, in milliseconds.
+    /// The time until which it rests because it can't accept, in milliseconds.
     rests_until: Option<u64>,
 }
 
@@ -99,19 +99,17 @@ struct ServedConnection {
     stream: ConnectionPeer,
     /// Rendered bytes that the socket did not take.
     unsent: Vec<u8>,
-    /// The time since when the socket has taken nothing, in milliseconds, if it was offered
-    /// something.
+    /// The time since which the socket has taken nothing, in milliseconds, if there is output.
     stuck: Option<u64>,
     reads: bool,
     writes: bool,
 }
 
 impl DpmServer {
-    /// Opens the sockets. Bounds of connections that the process has no descriptors for are
-    /// lowered.
+    /// Opens the sockets. Bounds on connections are lowered if the process has too few descriptors.
     ///
     /// # Errors
-    /// [`NotOpened`] with the address that can't be had.
+    /// [`NotOpened`] with the address that can't be bound.
     pub fn open(settings: ServeSettings, database: Arc<Database>) -> Result<Self, NotOpened> {
         let addresses = settings.clients.iter().take(MOST_LISTENERS);
         let listeners = addresses.map(|address| Listener::open(*address).map_err(NotOpened::at(*address)));
@@ -155,7 +153,7 @@ impl DpmServer {
         })
     }
 
-    /// Records what the database says, and answers questions about history.
+    /// Records the readings that the database names, and answers questions about history.
     pub fn with_history(mut self, archive: HistoryArchive) -> io::Result<Self> {
         let historian = Historian::start(archive)?;
         self.set.add(historian.bell(), HISTORY)?;
@@ -180,10 +178,10 @@ impl DpmServer {
         Ok(self)
     }
 
-    /// Takes requests to all nodes of ACNET, too, such as searches for a DPM.
+    /// Takes requests also to all nodes of ACNET, such as searches for a DPM.
     ///
     /// # Errors
-    /// The system's; `InvalidInput` if datagrams of front-ends are taken on one address only.
+    /// The system's; `InvalidInput` if the socket for front-ends is bound to a specific address.
     pub fn with_multicast(self, group: MulticastGroup) -> io::Result<Self> {
         group.join(&self.front_ends)?;
         Ok(self)
@@ -194,8 +192,8 @@ impl DpmServer {
         self.gateway.as_ref().map(Gateway::address)
     }
 
-    /// Returns the certificate of the gRPC port and the keys of tokens, if it is served: there are
-    /// none until they are replaced.
+    /// Returns the certificate of the gRPC port and the keys of tokens, if gRPC is served; they are
+    /// empty until they are replaced.
     pub fn grpc_keys(&self) -> Option<Keyring> {
         self.grpc.as_ref().map(|grpc| grpc.keyring().clone())
     }
@@ -205,7 +203,7 @@ impl DpmServer {
         self.grpc.as_ref().map(Grpc::address)
     }
 
-    /// Returns where datagrams of front-ends and other nodes come.
+    /// Returns the address for datagrams of front-ends and other nodes.
     ///
     /// # Errors
     /// The system's.
@@ -213,7 +211,7 @@ impl DpmServer {
         self.front_ends.local_addr()
     }
 
-    /// Returns where clients connect, in the order of the settings.
+    /// Returns the addresses for clients, in the order of the settings.
     ///
     /// # Errors
     /// The system's.
@@ -221,18 +219,18 @@ impl DpmServer {
         self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
-    /// Returns what opens feeds of readings for other threads.
+    /// Returns the handle that opens feeds of readings for other threads.
     pub fn feeds(&self) -> DeviceFeeds {
         DeviceFeeds::new(self.visitors.reception())
     }
 
-    /// Returns the handle with which another thread ends a turn's waiting.
+    /// Returns the handle with which another thread ends the wait of a turn.
     pub fn wake(&self) -> Wake {
         self.wake.clone()
     }
 
-    /// Serves until something goes wrong, or `each` turn says so: it is called when a turn's input
-    /// is taken and before its output leaves, at least every 200 ms.
+    /// Serves until an error, or until `each` ends it, which is called after a turn's input and
+    /// before its output, at least every 200 ms.
     pub fn run(mut self, mut each: impl FnMut(&mut Dpm, Moment) -> bool) -> io::Result<()> {
         let mut ready = Vec::new();
         loop {
@@ -265,8 +263,7 @@ impl DpmServer {
                 }
             }
             for (to, datagram) in self.dpm.datagrams(now) {
-                // A datagram that cannot be sent is lost, as others are; what it asked for is asked
-                // again.
+                // A datagram that cannot be sent is lost, as others are; its request is repeated.
                 let _ = self.front_ends.send_to(&datagram, to);
             }
             for goes in self.dpm.links(now) {
@@ -289,7 +286,7 @@ impl DpmServer {
                 self.close(client);
             }
             if let Some(history) = &mut self.history {
-                // After the writing, which may have asked for more.
+                // After the writes, which may have caused more work.
                 history.give(self.dpm.take_work());
                 self.dpm.lost_for_history(history.lost());
             }
@@ -299,17 +296,17 @@ impl DpmServer {
         }
     }
 
-    /// Lets an authority say who may set what. Before that nobody may.
+    /// Sets the authority for settings. Before that no one may set anything.
     pub fn set_authority(&mut self, authority: SettingAuthority) {
         self.dpm.set_authority(authority);
     }
 
-    /// Lets clients of acnetd's protocol ask these tasks of other nodes, and no others.
+    /// Sets the tasks of other nodes that clients of acnetd's protocol may use.
     pub fn pass_on_to(&mut self, tasks: Vec<Rad50>) {
         self.dpm.pass_on_to(tasks);
     }
 
-    /// Returns the figures of what it did and has.
+    /// Returns the figures of its work and state.
     pub fn statistics(&self) -> Statistics {
         self.dpm.statistics()
     }
@@ -325,7 +322,7 @@ impl DpmServer {
         while let Some(listener) = self.listeners.get_mut(place) {
             match listener.socket.accept() {
                 Ok((stream, from)) => {
-                    // One too many of its address is closed at once.
+                    // A connection above its address's limit is closed at once.
                     if listen::prepare(&stream).is_ok()
                         && let Some(client) = self.dpm.connect_from(from, now)
                     {
@@ -334,7 +331,7 @@ impl DpmServer {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // A client that is gone already concerns nobody else.
+                    // A client that has gone already doesn't affect the others.
                     if listener.reserve.shed(&listener.socket, &error) {
                         listener.rests_until = Some(now.millis + listen::REST.as_millis() as u64);
                         let _ = self.set.change(&listener.socket, LISTENERS + place as u64, false, false);
@@ -345,8 +342,8 @@ impl DpmServer {
         }
     }
 
-    /// Lets listeners that have rested accept again, and closes connections that have taken nothing
-    /// for too long.
+    /// Lets listeners that have rested accept again, and closes connections that have not read for
+    /// too long.
     fn look_over(&mut self, now: Moment) {
         for (listener, key) in self.listeners.iter_mut().zip(LISTENERS..) {
             if listener.rests_until.take_if(|until| *until <= now.millis).is_some() {
@@ -358,7 +355,7 @@ impl DpmServer {
         }
         self.review = now.millis + REVIEW;
         let patience = self.dpm.options().stuck;
-        // Those of other threads have deadlines of their own.
+        // Connections from other threads have deadlines of their own.
         let is_stuck = |connection: &ServedConnection| {
             matches!(connection.stream, ConnectionPeer::Network(_))
                 && connection.stuck.is_some_and(|since| since + patience <= now.millis)
@@ -373,7 +370,7 @@ impl DpmServer {
         }
     }
 
-    /// Takes on those whom other threads brought.
+    /// Takes the clients that other threads have handed over.
     fn take_visitors(&mut self, now: Moment) {
         for visitor in self.visitors.take() {
             let client = self.dpm.connect_for(visitor.from);
@@ -394,7 +391,7 @@ impl DpmServer {
         }
     }
 
-    /// Keeps a client's connection.
+    /// Stores a client's connection.
     fn keep(&mut self, stream: ConnectionPeer, client: ClientKey) -> Option<ClientKey> {
         if self.set.add(&stream, client as u64).is_err() {
             self.dpm.disconnect(client);
@@ -424,7 +421,7 @@ impl DpmServer {
         self.links.answers(&mut self.buffer, |came| dpm.link(came, now))
     }
 
-    /// Takes what came on a circuit of Channel Access.
+    /// Handles input of a circuit of Channel Access.
     fn take_link(&mut self, event: Ready, now: Moment) {
         let dpm = &mut self.dpm;
         self.links.ready(event, &self.set, &mut self.buffer, now.millis, |came| dpm.link(came, now));
@@ -433,7 +430,7 @@ impl DpmServer {
         }
     }
 
-    /// Takes what came on a connection to a broker of MQTT.
+    /// Handles input of a connection to a broker of MQTT.
     fn take_broker(&mut self, event: Ready, now: Moment) {
         let dpm = &mut self.dpm;
         self.brokers.ready(event, &self.set, &mut self.buffer, now.millis, |came| dpm.broker(came, now));
@@ -457,13 +454,13 @@ impl DpmServer {
             Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
         };
         if is_over {
-            // It may be owed the reason.
+            // The client may be owed the reason.
             self.write(client);
             self.close(client);
         }
     }
 
-    /// Writes what a client is owed, as far as its socket takes it.
+    /// Writes a client's output, as far as its socket takes it.
     fn write(&mut self, client: ClientKey) {
         let begun = self.dpm.stages().begin();
         self.write_out(client);
@@ -476,7 +473,7 @@ impl DpmServer {
         let mut is_unfinished = false;
         for round in 1.. {
             self.rendered.clear();
-            // What it takes is given back: most connections are never behind.
+            // The buffer is given back once it is written: most connections are never behind.
             self.rendered.append(&mut std::mem::take(&mut connection.unsent));
             let more = self.dpm.render(client, &mut self.rendered, WRITE);
             if self.rendered.is_empty() {
@@ -485,8 +482,7 @@ impl DpmServer {
             match connection.stream.write(&self.rendered) {
                 Ok(sent) if sent == self.rendered.len() && more => {
                     connection.stuck = None;
-                    // A reader that takes all that it is given lets the others have their turn,
-                    // too.
+                    // A fast reader must not keep the others from their turn.
                     is_unfinished = round == ROUNDS;
                     if is_unfinished { break } else { continue }
                 }
@@ -532,17 +528,17 @@ const FRONT_ENDS: u64 = u64::MAX - 1;
 const HISTORY: u64 = u64::MAX - 2;
 const VISITORS: u64 = u64::MAX - 3;
 const WAKE: u64 = u64::MAX - 4;
-/// The first listener; the others follow.
+/// The key of the first listener; the others follow.
 const LISTENERS: u64 = WAKE - MOST_LISTENERS as u64;
-/// Addresses that are listened on at most.
+/// The most addresses that are listened on.
 const MOST_LISTENERS: usize = 64;
-/// The interval at which connections are looked over, in milliseconds.
+/// The interval between checks of connections, in milliseconds.
 const REVIEW: u64 = 1000;
-/// After as many milliseconds a turn comes even if nothing happens.
+/// The longest time between two turns, in milliseconds.
 const IDLE: u64 = 200;
-/// About how many bytes are rendered for one write.
+/// The approximate bytes that are rendered for one write.
 const WRITE: usize = 64 << 10;
-/// Writes of a turn to one client.
+/// The most writes of a turn to one client.
 const ROUNDS: usize = 32;
-/// In bytes; the system may give less.
+/// The receive buffer in bytes; the system may provide less.
 const RECEIVE_BUFFER: usize = 8 << 20;

@@ -1,4 +1,4 @@
-//! Sockets that are waited for: an epoll set, level-triggered.
+//! An epoll set of sockets, level-triggered.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,12 +24,12 @@ impl SocketSet {
         Ok(Self { set: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
-    /// Waits for a socket to have something to read.
+    /// Waits for input of a socket.
     pub(super) fn add(&self, socket: impl AsFd, key: u64) -> io::Result<()> {
         Ok(epoll::add(&self.set, socket, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?)
     }
 
-    /// Changes what a socket is waited for.
+    /// Changes the events of a socket.
     pub(super) fn change(&self, socket: impl AsFd, key: u64, read: bool, write: bool) -> io::Result<()> {
         let mut flags = epoll::EventFlags::empty();
         flags.set(epoll::EventFlags::IN, read);
@@ -37,7 +37,7 @@ impl SocketSet {
         Ok(epoll::modify(&self.set, socket, epoll::EventData::new_u64(key), flags)?)
     }
 
-    /// Waits for sockets, for as many milliseconds at most. A signal ends it, too.
+    /// Waits for sockets, for this many milliseconds at most. A signal ends it, too.
     pub(super) fn wait(&self, millis: Option<u64>, ready: &mut Vec<Ready>) -> io::Result<()> {
         ready.clear();
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);

@@ -28,7 +28,7 @@ impl SimulatorFront {
         self.socket.local_addr()
     }
 
-    /// Answers until something goes wrong, or `stop` says so.
+    /// Answers until an error, or until `stop` returns true.
     pub fn run(mut self, stop: impl Fn() -> bool) -> io::Result<()> {
         let (set, clock) = (SocketSet::new()?, MachineClock::new());
         set.add(&self.socket, 0)?;
@@ -53,5 +53,5 @@ impl SimulatorFront {
     }
 }
 
-/// After as many milliseconds `stop` is asked again.
+/// The interval at which `stop` is called, in milliseconds.
 const IDLE: u64 = 200;

@@ -1,4 +1,4 @@
-//! A connection to a server, with TLS or without, that is never waited for.
+//! A non-blocking connection to a server, with or without TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -20,10 +20,10 @@ pub(super) struct LinkStream {
 }
 
 impl LinkStream {
-    /// Returns a connection whose other side has to prove what `trust` says, if anything.
+    /// Returns a connection whose other side has to give the proof in `trust`, if any.
     ///
     /// # Errors
-    /// `InvalidInput` for a name or authorities that are none.
+    /// `InvalidInput` for an invalid name or invalid authorities.
     pub(super) fn new(tcp: TcpStream, trust: Option<&LinkTrust>) -> io::Result<Self> {
         let tls = trust.map(begin).transpose()?.map(Box::new);
         Ok(Self { tcp, tls })
@@ -34,7 +34,7 @@ impl LinkStream {
         self.tcp.take_error()
     }
 
-    /// Returns whether the other side has yet to prove who it is.
+    /// Returns whether the other side still has to prove its identity.
     pub(super) fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
@@ -49,7 +49,7 @@ impl LinkStream {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Takes what has come on the socket, once. It is read by [`read`](Self::read) then.
+    /// Reads from the socket once. [`read`](Self::read) then returns the bytes.
     ///
     /// # Errors
     /// The system's or, as `InvalidData`, those of TLS; `UnexpectedEof` if the other side has
@@ -60,12 +60,12 @@ impl LinkStream {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         let done = tls.process_new_packets().map(drop).map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
-        // It may owe the other side an alert.
+        // The other side may be owed an alert.
         let _ = self.flush();
         done
     }
 
-    /// Sends what TLS has for the socket.
+    /// Sends TLS's output to the socket.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         while tls.wants_write() {

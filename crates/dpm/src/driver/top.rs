@@ -1,4 +1,4 @@
-//! `rookery dpm top`: how a DPM of this machine works, live.
+//! `rookery dpm top`: a live view of a DPM on this machine.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use crate::service::PAGE_END;
 /// Shows page after page, `pages` of them, or until the DPM ends.
 ///
 /// # Errors
-/// The error of the system; `InvalidData` if it is no DPM that is watched.
+/// The error of the system; `InvalidData` if the server is no DPM.
 pub fn show(address: SocketAddr, pages: Option<usize>) -> io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -37,7 +37,7 @@ pub fn show(address: SocketAddr, pages: Option<usize>) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the answer's head; what is behind it stays in `text`.
+/// Reads the head of the response; the rest stays in `text`.
 fn head(stream: &mut TcpStream, text: &mut Vec<u8>) -> io::Result<()> {
     let mut bytes = [0; 4096];
     loop {
@@ -58,6 +58,6 @@ const END: &[u8] = b"\r\n\r\n";
 const LONGEST: usize = 4096;
 /// Pages come every second.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Puts what follows in the place of what is there.
+/// Clears the screen for the next page.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 const REFUSED: &str = "this is no DPM that can be watched from here";

@@ -1,4 +1,4 @@
-//! The handle by which another thread ends the waiting of the one that serves.
+//! The handle by which another thread wakes the serving one.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Ends a wait. Clones mean the same one.
+/// Ends a wait. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Wake(Arc<OwnedFd>);
 
@@ -15,13 +15,13 @@ impl Wake {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
-    /// Ends the wait that is going on, or else the next one.
+    /// Ends the current wait, or else the next one.
     pub fn wake(&self) {
-        // It fails only where the counter is full: then a wake is under way.
+        // It fails only if the counter is full: then a wake is pending.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Takes the wake that came.
+    /// Consumes a wake.
     pub(super) fn rest(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }

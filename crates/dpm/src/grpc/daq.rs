@@ -1,4 +1,4 @@
-//! The messages of `services.daq.DAQ`, and how readings become such.
+//! The messages of `services.daq.DAQ`, and the conversion of readings into them.
 
 use bytes::Bytes;
 use prost::encoding::{DecodeContext, decode_key, skip_field, uint32};
@@ -12,9 +12,9 @@ use crate::sdd::reply::{self, Reply};
 use crate::setting::WantedValue;
 use crate::status::Status;
 
-/// Returns the requests of a `ReadingList`, at most as many as `limit`.
+/// Returns the requests of a `ReadingList`, `limit` at most.
 ///
-/// Errors: no message. `Ok(None)`: there are more than `limit`.
+/// The error is for an invalid message; `Ok(None)` means that there are more than `limit`.
 pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>, DecodeError> {
     // An empty request takes two bytes there and twelve times as many here, so they are counted
     // first.
@@ -30,12 +30,12 @@ pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>,
     Ok(Some(daq::ReadingList::decode(message)?.drf))
 }
 
-/// A setting as the service takes it: the requests that it sets, each with its value. There is none
-/// if it names no value.
+/// A setting in the form for the service: the requests that it sets, each with its value. It is
+/// empty if there is no value.
 pub type SettingParts = Vec<(String, WantedValue)>;
 
 /// Returns the settings of a `SettingList`, in its order. An alarm's block is set by its parts;
-/// what only the front-end knows of it is left out.
+/// the fields that belong to the front-end are left out.
 pub fn settings(list: daq::SettingList) -> Vec<SettingParts> {
     list.setting.into_iter().map(parts).collect()
 }
@@ -59,14 +59,14 @@ fn parts(setting: daq::Setting) -> SettingParts {
             let flags = (alarm.alarm_enable, alarm.abort_inhibit);
             return block(&setting.device, Property::Digital, &limits, flags, alarm.tries_needed);
         }
-        // A status is read only.
+        // A status is read-only.
         Given::BasicStatus(_) => return Vec::new(),
     };
     vec![(setting.device, value)]
 }
 
-/// Returns the parts of an alarm's block. A device that can't be read stays as it is, to be refused
-/// by the name that it has.
+/// Returns the parts of an alarm's block. An invalid device name stays unchanged, and is refused by
+/// that name.
 fn block(
     device: &str,
     property: Property,
@@ -86,13 +86,13 @@ fn block(
     all.map(|(field, number)| (named(field), WantedValue::Scaled(vec![number]))).collect()
 }
 
-/// Returns a `SettingReply`: what became of each setting.
+/// Returns a `SettingReply`: the outcome of each setting.
 pub fn setting_reply(statuses: impl Iterator<Item = Status>) -> Vec<u8> {
     daq::SettingReply { status: statuses.map(told).collect() }.encode_to_vec()
 }
 
-/// Appends a `ReadingReply` for the request of a number, as a message of a stream: that it is not
-/// compressed, its length, the number, the outcome.
+/// Appends a `ReadingReply` for the request of a number, as a message of a stream: the compression
+/// flag, its length, the number, the outcome.
 pub fn put_reading_reply(out: &mut Vec<u8>, index: u32, outcome: &[u8]) {
     let start = out.len();
     out.extend_from_slice(&[0; 5]);
@@ -104,12 +104,11 @@ pub fn put_reading_reply(out: &mut Vec<u8>, index: u32, outcome: &[u8]) {
     out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Returns the part of a `ReadingReply` that is the same for all who read a device. `None` if a
-/// reply is nothing to clients of this protocol.
+/// Returns the part of a `ReadingReply` that is the same for all readers of a device. `None` if a
+/// reply has no meaning in this protocol.
 ///
-/// A status that nothing follows (`is_last`) stands in place of readings; otherwise it is that of a
-/// reading without a value, because a status in place of readings promises that nothing more will
-/// come.
+/// A final status (`is_last`) is sent in place of readings; others are sent as readings without a
+/// value, because a status in place of readings means that no more will come.
 pub fn outcome(reply: &Reply, is_last: bool) -> Option<Vec<u8>> {
     use device::value::{AnalogAlarm, BasicStatus, DigitalAlarm, ScalarArray, TextArray, Value};
     let one = |timestamp: i64, status: i16, value: Value| {
@@ -167,7 +166,7 @@ pub fn outcome(reply: &Reply, is_last: bool) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the outcome that is an array with a time in microseconds; nothing at all, which ends a
+/// Returns the outcome with an array and a time in microseconds; an empty outcome, which ends a
 /// history, if the array is empty.
 pub fn recorded_array(micros: i64, data: &[f64]) -> Vec<u8> {
     use device::value::{ScalarArray, Value};
@@ -180,7 +179,7 @@ fn readings(reading: Vec<daq::Reading>) -> Vec<u8> {
     encoded(reading_reply::Value::Readings(daq::Readings { reading }))
 }
 
-/// Returns a `ReadingReply` but for its number.
+/// Returns a `ReadingReply` without its number.
 fn encoded(value: reading_reply::Value) -> Vec<u8> {
     daq::ReadingReply { index: 0, value: Some(value) }.encode_to_vec()
 }

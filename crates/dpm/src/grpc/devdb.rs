@@ -12,17 +12,17 @@ use super::generated::services::devdb::{
 use crate::database::{self, Database, DeviceRecord};
 use crate::drf;
 
-/// The database as it is now, for code on another thread that is asked about it.
+/// The current database, for look-ups on another thread.
 #[derive(Debug, Clone)]
 pub struct DeviceDatabase(Arc<RwLock<Arc<Database>>>);
 
 impl DeviceDatabase {
-    /// Tells of a database.
+    /// Returns a handle on a database.
     pub fn new(database: Arc<Database>) -> Self {
         Self(Arc::new(RwLock::new(database)))
     }
 
-    /// Takes on another database, for questions from now on.
+    /// Replaces the database, for look-ups from now on.
     pub fn replace(&self, database: Arc<Database>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = database;
     }
@@ -51,7 +51,7 @@ impl DevDb for DeviceDatabase {
     }
 }
 
-/// Finds the device that a request or a name is about.
+/// Finds the device in a request or by a name.
 fn find<'a>(database: &'a Database, name: &str) -> Option<&'a Arc<DeviceRecord>> {
     match drf::Request::parse(name).ok()?.device {
         drf::Device::Name(name) => database.named(&name),
@@ -110,5 +110,5 @@ fn property(value: &database::DeviceValue, is_setting: bool) -> Property {
     }
 }
 
-/// Devices of a question, at most.
+/// The most devices of a look-up.
 const MOST: usize = 10_000;

@@ -3,24 +3,24 @@
 
 use std::time::Duration;
 
-/// The end of a call, by the names that gRPC gives.
+/// The end of a call, by the names of gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// Well.
+    /// Success.
     Ok = 0,
-    /// Its time was up.
+    /// The deadline has passed.
     DeadlineExceeded = 4,
     /// A message that is too large, or too many calls.
     ResourceExhausted = 8,
-    /// There is no such method, or it is asked in a way that is not served.
+    /// There is no such method, or not in this form.
     Unimplemented = 12,
-    /// A message that is none.
+    /// An invalid message.
     Internal = 13,
-    /// The service ends.
+    /// The service is ending.
     Unavailable = 14,
 }
 
-/// Reads the header `grpc-timeout`: up to eight digits and a unit. `None` if it is something else.
+/// Reads the header `grpc-timeout`: up to eight digits and a unit. Returns `None` if it is invalid.
 pub fn timeout(value: &str) -> Option<Duration> {
     let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
     if digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -38,7 +38,7 @@ pub fn timeout(value: &str) -> Option<Duration> {
     })
 }
 
-/// Returns the one message of a call's body. `Ok(None)` if it has not all come; errors are those
+/// Returns the one message of a call's body. `Ok(None)` if it is incomplete; an error is the one
 /// with which the call ends.
 pub fn message(body: &[u8], is_over: bool) -> Result<Option<&[u8]>, (Code, &'static str)> {
     let Some((head, rest)) = body.split_first_chunk::<HEAD>() else {
@@ -60,7 +60,7 @@ pub fn message(body: &[u8], is_over: bool) -> Result<Option<&[u8]>, (Code, &'sta
     }
 }
 
-/// Returns a message with the frame around it.
+/// Returns a message with its frame.
 pub fn framed(message: &[u8]) -> Vec<u8> {
     let mut framed = vec![0];
     framed.extend_from_slice(&(message.len() as u32).to_be_bytes());

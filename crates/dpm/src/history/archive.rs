@@ -1,4 +1,4 @@
-//! The archive: SQLite, one row for each reading, in the order of series and time.
+//! The archive: SQLite, one row per reading, in the order of series and time.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ use super::{
     HistoryAnswer, HistoryQuestion, HistoryRow, HistoryTicket, HistoryWork, RecordedPoint, Series, WantedReadings,
 };
 
-/// The bounds on what is kept.
+/// The bounds of the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryBounds {
     /// The age of the oldest reading, in seconds.
@@ -37,9 +37,9 @@ pub struct HistoryArchive {
 }
 
 impl HistoryArchive {
-    /// Opens a file, which is made for its owner's eyes alone if it is not there.
+    /// Opens a file, which is created if necessary, readable by its owner only.
     pub fn open(path: &Path, bounds: HistoryBounds) -> Result<Self> {
-        // Whether this works is told when the file is opened as a database.
+        // A failure shows when the file is opened as a database.
         let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         Self::prepare(Connection::open(path)?, bounds)
     }
@@ -60,20 +60,20 @@ impl HistoryArchive {
         Ok(Self { connection, bounds, ids: HashMap::default() })
     }
 
-    /// Does some work, all writing in one transaction. Answers come in the order of the questions;
-    /// a failure to write is told after them.
+    /// Does some work, with all writes in one transaction. Answers are in the order of the
+    /// questions; a failed write is reported after them.
     pub fn work(&mut self, work: Vec<HistoryWork>) -> (Vec<(HistoryTicket, HistoryAnswer)>, Result<()>) {
         let mut questions = Vec::new();
         let written = self.write(work, &mut questions);
         let answers = questions.into_iter().map(|(ticket, question)| {
-            // The asker learns that it failed; the operator reads why on the next write.
+            // The asker learns of the failure; the operator sees the reason at the next write.
             (ticket, self.answer(&question).unwrap_or(HistoryAnswer::Failed))
         });
         (answers.collect(), written)
     }
 
-    /// Removes what is too old, and some of what is too much. `now` is in microseconds since 1970.
-    /// Returns whether there is still too much; a caller that has something else to do does it
+    /// Removes readings that are too old, and some if there are too many. `now` is in microseconds
+    /// since 1970. Returns whether there are still too many; a caller with other work does that
     /// first.
     pub fn trim(&mut self, now: i64) -> Result<bool> {
         let age = i64::try_from(self.bounds.age).unwrap_or(i64::MAX).saturating_mul(1_000_000);
@@ -87,7 +87,7 @@ impl HistoryArchive {
         Ok(self.size()? > self.bounds.size)
     }
 
-    /// Returns the number of bytes that the readings take.
+    /// Returns the bytes of the readings.
     pub fn size(&self) -> Result<u64> {
         let pragma = |name: &str| self.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
         let pages = pragma("page_count")? - pragma("freelist_count")?;
@@ -125,7 +125,7 @@ impl HistoryArchive {
         }
         let committed = transaction.commit();
         if committed.is_err() {
-            // What was made in a transaction that failed is not there.
+            // Series created in a failed transaction don't exist.
             self.ids.clear();
         }
         committed
@@ -184,7 +184,7 @@ impl HistoryArchive {
     }
 
     fn oldest(&self) -> Result<Option<i64>> {
-        // An index look-up for each series; `min` over all rows would read them all.
+        // One index look-up per series; `min` over all rows would read them all.
         let select =
             "SELECT min((SELECT micros FROM reading WHERE series = series.id ORDER BY micros LIMIT 1)) FROM series";
         self.connection.query_row(select, [], |row| row.get(0))
@@ -197,7 +197,7 @@ impl HistoryArchive {
     }
 }
 
-/// Returns the number of a series, which is given to it if it has none.
+/// Returns the number of a series, which is assigned if it has none.
 fn id(
     connection: &Connection,
     ids: &mut HashMap<Arc<Series>, i64, ahash::RandomState>,
@@ -237,9 +237,9 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS reading (
         series INTEGER NOT NULL, micros INTEGER NOT NULL, value, PRIMARY KEY (series, micros)) WITHOUT ROWID;
     PRAGMA user_version = 1;";
-/// Readings of one answer, as many as other loggers give at a time.
+/// The most readings of one answer, as many as other loggers return at a time.
 const MOST_POINTS: usize = 487;
-/// After as many values, those of arrays counted one by one, an answer has no more points.
+/// The number of values, those of arrays counted singly, after which an answer has no more points.
 const MOST_VALUES: usize = 8192;
-/// The oldest of as many parts of the time go at once when there is too much.
+/// The divisor of the time span whose oldest part is removed at once when there is too much.
 const SHARE: i64 = 10;

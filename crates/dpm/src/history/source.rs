@@ -1,4 +1,4 @@
-//! The text behind `<-` in a request: the source of its readings.
+//! The text after `<-` in a request: the source of its readings.
 
 use super::WantedReadings;
 use crate::status::Status;
@@ -10,25 +10,25 @@ pub enum HistorySource {
     Live,
     /// From front-ends by fast plots.
     FastPlot,
-    /// All of a time, from the recording.
+    /// All readings of a period, from the recording.
     Span {
         /// The beginning, in milliseconds since 1970.
         from: i64,
         /// The end.
         to: i64,
-        /// The logger that is asked; any if there is none.
+        /// The named logger; any if there is none.
         logger: Option<String>,
     },
-    /// All of the last milliseconds, from the recording.
+    /// All readings of the last milliseconds, from the recording.
     Last {
         /// The number of milliseconds.
         millis: i64,
-        /// The logger that is asked.
+        /// The named logger.
         logger: Option<String>,
     },
     /// The reading nearest to a time, from the recording.
     Single {
-        /// The logger that is asked.
+        /// The named logger.
         logger: String,
         /// The time, in seconds since 1970.
         at: i64,
@@ -41,7 +41,7 @@ impl HistorySource {
     /// Reads `LOGGER:from:to[:logger]`, `LOGGERDURATION:millis[:logger]`,
     /// `LOGGERSINGLE:logger:seconds:seconds`, `FTP` or `LIVEDATA`.
     ///
-    /// Errors: a source that is not served, and numbers that are none.
+    /// Errors are for a source that is not served, and for invalid numbers.
     pub fn parse(text: &str) -> Result<Self, Status> {
         let number = |text: &str| text.trim().parse::<i64>().map_err(|_| Status::BAD_DATASOURCE_FORMAT);
         let words: Vec<&str> = text.split(':').map(str::trim).collect();
@@ -66,7 +66,7 @@ impl HistorySource {
         }
     }
 
-    /// Returns the recorded readings that are wanted, if recorded ones are; `now` is in
+    /// Returns the selected recorded readings, if the source is a recording; `now` is in
     /// milliseconds since 1970.
     pub fn wanted(&self, now: i64) -> Option<WantedReadings> {
         let micros = |millis: i64| millis.saturating_mul(1000);
@@ -83,7 +83,7 @@ impl HistorySource {
         }
     }
 
-    /// Returns the logger that is asked, if one is named.
+    /// Returns the named logger, if there is one.
     pub fn logger(&self) -> Option<&str> {
         match self {
             Self::Live | Self::FastPlot => None,

@@ -9,7 +9,7 @@ pub struct Series {
     pub name: String,
     /// The event at which it is read, such as `P,1S,TRUE`.
     pub event: String,
-    /// Milliseconds between readings; [`NOT_PERIODIC`] if nobody knows.
+    /// Milliseconds between readings; [`NOT_PERIODIC`] if that is unknown.
     pub period: i64,
 }
 
@@ -27,16 +27,15 @@ pub struct HistoryRow {
 /// A piece of work for an archive.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HistoryWork {
-    /// These are recorded from now on: questions about them have answers even before the first
-    /// reading.
+    /// Record these from now on: questions about them have answers even before the first reading.
     Declare(Vec<Arc<Series>>),
-    /// Keep a reading.
+    /// Store a reading.
     Write(HistoryRow),
-    /// Answer.
+    /// Answer a question.
     Ask(HistoryTicket, HistoryQuestion),
 }
 
-/// The mark of the asker. The archive hands it back as it is.
+/// The mark of the asker, which the archive returns unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryTicket {
     /// The list.
@@ -48,25 +47,25 @@ pub struct HistoryTicket {
 /// A question for recorded readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryQuestion {
-    /// As in [`Series`].
+    /// The name, as in [`Series`].
     pub name: String,
-    /// As in [`Series`]; the one that is read most often if there is none.
+    /// The event, as in [`Series`]; the most frequent one if there is none.
     pub event: Option<String>,
     /// The readings that are asked for.
     pub wanted: WantedReadings,
 }
 
-/// A choice among the readings of a series.
+/// A selection of the readings of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WantedReadings {
-    /// All from one time to another, both included, in microseconds since 1970.
+    /// All readings from one time to another, both included, in microseconds since 1970.
     Span {
         /// The earliest.
         from: i64,
         /// The latest.
         to: i64,
     },
-    /// The one that is nearest to a time.
+    /// The reading nearest to a time.
     Nearest {
         /// The time, in microseconds since 1970.
         at: i64,
@@ -80,7 +79,7 @@ pub enum WantedReadings {
 pub enum HistoryAnswer {
     /// Readings in the order of their times, and whether there may be more.
     Points(Vec<RecordedPoint>, bool),
-    /// This was never recorded.
+    /// These readings were never recorded.
     Unknown,
     /// The archive cannot be read.
     Failed,
@@ -95,5 +94,5 @@ pub struct RecordedPoint {
     pub values: Vec<f64>,
 }
 
-/// The period of what is recorded on events.
+/// The period of series that are recorded on events.
 pub const NOT_PERIODIC: i64 = i64::MAX;

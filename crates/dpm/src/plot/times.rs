@@ -1,12 +1,12 @@
-//! Times of a plot's points, from ticks that begin again every five seconds.
+//! Times of a plot's points, from ticks that restart every five seconds.
 
 use crate::acnet::ftpman::{Point, WRAP};
 use crate::time::Moment;
 
-/// The place of a plot in time.
+/// The position of a plot in time.
 #[derive(Debug, Default)]
 pub(super) struct Times {
-    /// The last point: its ticks, and when it was, in microseconds since 1970.
+    /// The last point: its ticks, and its time in microseconds since 1970.
     last: Option<(u16, i64)>,
 }
 
@@ -26,23 +26,23 @@ impl Times {
         }
         let first = points.first().map_or(0, |point| point.ticks);
         let continued = self.last.map(|(ticks, at)| at + between(ticks, first) + span);
-        // A gap of more than five seconds, and clocks that drift, come out here.
+        // A gap of more than five seconds, and drifting clocks, are corrected here.
         let end = continued.filter(|end| (end - now).abs() <= MOST_DRIFT).unwrap_or(now);
         self.last = Some((newest.ticks, end));
         offsets.into_iter().map(|offset| end - span + offset).collect()
     }
 }
 
-/// Microseconds from one tick to a later one.
+/// Returns the microseconds from one tick to a later one.
 fn between(from: u16, to: u16) -> i64 {
     let (from, to) = (from % WRAP, to % WRAP);
     let ticks = if to >= from { to - from } else { WRAP - from + to };
     i64::from(ticks) * TICK
 }
 
-/// In microseconds.
+/// The length of a tick in microseconds.
 const TICK: i64 = 100;
-/// In microseconds.
+/// The largest drift in microseconds.
 const MOST_DRIFT: i64 = 1_000_000;
 
 #[cfg(test)]
@@ -55,12 +55,12 @@ mod tests {
         let at = |unix_millis| Moment { millis: 0, unix_millis };
         let mut times = Times::default();
         assert_eq!(times.place(&points(&[49_800, 49_900, 0]), at(1000)), [980_000, 990_000, 1_000_000]);
-        // It arrives late, and counts by its distance all the same.
+        // It arrives late, and its distance counts all the same.
         assert_eq!(times.place(&points(&[100, 200]), at(1100)), [1_010_000, 1_020_000]);
         assert_eq!(times.place(&[], at(1200)), [] as [i64; 0]);
-        // After seconds without points arrival counts.
+        // After seconds without points, the arrival counts.
         assert_eq!(times.place(&points(&[300, 400]), at(9000)), [8_990_000, 9_000_000]);
-        // Ticks beyond the wrap are taken as those within it.
+        // Ticks beyond the wrap count like those within it.
         assert_eq!(times.place(&points(&[50_500, 65_535]), at(9010)).len(), 2);
     }
 }

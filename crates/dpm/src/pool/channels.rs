@@ -1,25 +1,24 @@
 //! Front-ends of Channel Access: servers of EPICS, on circuits.
 //!
-//! A variable is one *channel*, however many entries want parts of it at whatever events: it is
-//! monitored once, and each update goes to those that want every change, or waits for those that
-//! want one at a time. What is wanted once is read, since a server may keep small changes from
-//! those who monitor.
+//! A variable is one *channel*, whatever the number and events of the entries that read it: it is
+//! monitored once, and each update goes to the entries that want every change, and waits for those
+//! with a period. For single readings it is read, since a server may withhold small changes from
+//! monitors.
 //!
 //! Invariants:
-//! - A channel belongs to one circuit at most, and an answer counts only if it comes on that.
-//! - Readers of a channel that is not open are told so after the time that something to be read
-//!   once may take, and from then on again and again.
+//! - A channel belongs to one circuit at most, and an answer counts only if it arrives there.
+//! - Readers of a channel that is not open are told so after the time for a single reading, and
+//!   repeatedly from then on.
 //! - A setting is sent once. One that was not answered, or whose circuit was lost meanwhile, may
 //!   have been made and has the status [`UTIME`](Status::UTIME); one that was never sent has
 //!   [`NODE_DOWN`](Status::NODE_DOWN).
-//! - Nothing that a server sends makes this keep more than the newest value of each variable that
-//!   somebody asked for, and one unfinished message for each circuit.
+//! - Whatever a server sends, only the newest value of each requested variable is kept, and one
+//!   unfinished message per circuit.
 //!
 //! # Layout
 //!
-//! - [`state`] is all of it as data, [`searching`] finds servers, [`circuits`] looks after
-//!   connections, [`answers`] takes what comes on them, [`giving`] gives it to entries, [`putting`]
-//!   sets.
+//! - [`state`] has the data, [`searching`] finds servers, [`circuits`] maintains connections,
+//!   [`answers`] handles their input, [`giving`] passes values to entries, [`putting`] sets.
 
 mod answers;
 mod circuits;
@@ -48,7 +47,7 @@ pub(super) use state::Channels;
 use state::{ChannelEntry, ChannelState, ChannelTimer, Cid, PoolChannel};
 
 impl Channels {
-    /// Asks these nodes. What is asked once may take `once` milliseconds.
+    /// Asks these nodes. A single request may take `once` milliseconds.
     pub(super) fn new(nodes: &[DeviceNode], once: u64) -> Self {
         Self {
             nodes: nodes.iter().map(|node| node.search().cloned()).collect(),
@@ -79,7 +78,7 @@ impl Channels {
         (self.channels.len(), open, self.circuits.len())
     }
 
-    /// Returns the channel of a variable, which is made if there is none.
+    /// Returns the channel of a variable, which is created if there is none.
     fn channel(&mut self, node: usize, place: &PropertyPlace) -> Cid {
         let name = place.variable.clone().unwrap_or_default();
         let is_text = place.element as usize != size_of::<f64>();
@@ -110,8 +109,8 @@ impl Channels {
         }
     }
 
-    /// Does whatever a channel needs: searches for it while somebody wants it, requests its value
-    /// when it is open, and closes it after nobody has wanted it for a while.
+    /// Takes the next step for a channel: searches for it while it is needed, requests its value
+    /// when it is open, and closes it after it was unused for a while.
     fn settle(&mut self, cid: Cid, now: Moment) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         channel.is_unsettled = false;
@@ -122,7 +121,7 @@ impl Channels {
             return;
         }
         if let Some(put) = channel.puts.iter_mut().find(|put| put.until.is_none()) {
-            // Those behind it came later in the same turn.
+            // Later ones of the queue came in the same turn.
             let until = now.millis + crate::setting::PATIENCE;
             put.until = Some(until);
             channel.puts.iter_mut().for_each(|put| put.until = put.until.or(Some(until)));
@@ -145,7 +144,7 @@ impl Channels {
         }
     }
 
-    /// Forgets a channel that nobody wants.
+    /// Closes an unused channel.
     fn close_idle(&mut self, cid: Cid) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         channel.is_idle = false;
@@ -188,8 +187,7 @@ impl FrontEnd for Channels {
         None
     }
 
-    /// Returns `None`: there are as many channels as the device file names at most, and entries as
-    /// requests.
+    /// Returns `None`: the device file bounds the channels, and requests bound the entries.
     fn events_left(&self) -> Option<usize> {
         None
     }
@@ -270,5 +268,5 @@ impl FrontEnd for Channels {
     }
 }
 
-/// A channel that nobody wants is kept for so many milliseconds, for those who ask again.
+/// The milliseconds for which an unused channel is kept, in case it is requested again.
 const IDLE: u64 = 10_000;

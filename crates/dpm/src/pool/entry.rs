@@ -1,4 +1,4 @@
-//! One thing that is read, and who reads it.
+//! One value that is read, and its readers.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::status::Status;
 use crate::time::Moment;
 use crate::when::When;
 
-/// Readers, each with the time from which it wants readings, in milliseconds. One comes and leaves
-/// in constant time, however many there are.
+/// Readers, each with the time from which it wants readings, in milliseconds. A reader comes and
+/// leaves in constant time, however many there are.
 type EntryReaders = IndexMap<PoolReader, u64, ahash::RandomState>;
 
-/// One thing that is read from a node at some event.
+/// One value that is read from a node at some event.
 #[derive(Debug)]
 pub(super) struct PoolEntry {
     pub(super) wanted: FrontRequest,
-    /// The event, as the front-end is told it.
+    /// The event in the form for the front-end.
     pub(super) when: When,
-    /// Tells it from another one that has the same number later.
+    /// Distinguishes it from a later one with the same number.
     pub(super) serial: u64,
     channels: SmallVec<[EntryChannel; 1]>,
-    /// The readings that came, and the status of the last.
+    /// The number of readings, and the status of the last.
     readings: u64,
     status: Status,
     /// The time when it was last read, and the time for which that counts as current.
@@ -35,7 +35,7 @@ pub(super) struct PoolEntry {
     fresh_for: u64,
 }
 
-/// An entry, as people look at it.
+/// An entry in an overview.
 #[derive(Debug, Clone)]
 pub struct EntryGlance {
     /// The thing that is read.
@@ -44,15 +44,15 @@ pub struct EntryGlance {
     pub when: When,
     /// The number of its readers.
     pub readers: usize,
-    /// The readings that came.
+    /// The number of readings.
     pub readings: u64,
-    /// The milliseconds since the last one; `None` if that was none, or none came.
+    /// The milliseconds since the last reading; `None` if that failed, or there was none.
     pub age: Option<u64>,
     /// The status of the last one.
     pub status: Status,
 }
 
-/// The messages that a sample became.
+/// The messages made from a sample.
 pub(super) struct Made {
     /// The number of messages that were made.
     pub(super) made: u64,
@@ -67,7 +67,7 @@ pub(super) struct EntryChannel {
     on_change: bool,
     device: Arc<DeviceRecord>,
     current: Option<Arc<SharedReply>>,
-    /// The sample that was last told, to see changes.
+    /// The last delivered sample, for detecting changes.
     told: Option<Sample>,
     readers: EntryReaders,
 }
@@ -86,12 +86,12 @@ impl PoolEntry {
         Self { wanted, when, serial, channels, readings, status, read_at: None, fresh_for: 0 }
     }
 
-    /// Adds a reader to its channel, which is made if it is the first. The channel's current
-    /// message is returned. The reader gets what comes at a time or later, in milliseconds: the
-    /// reading that a front-end sends at once is not for everyone.
+    /// Adds a reader to its channel, which is created for the first one. The channel's current
+    /// message is returned. The reader gets readings from a time on, in milliseconds: an immediate
+    /// reading isn't for every reader.
     pub(super) fn join(&mut self, channel: EntryChannel, reader: PoolReader, from: u64) -> Option<Arc<SharedReply>> {
         let is_same = |other: &EntryChannel| {
-            // After a reload the same device may be scaled in another way.
+            // After a reload the same device may be scaled differently.
             (other.form, other.on_change) == (channel.form, channel.on_change)
                 && Arc::ptr_eq(&other.device, &channel.device)
         };
@@ -121,12 +121,12 @@ impl PoolEntry {
         self.channels.is_empty()
     }
 
-    /// Returns true if its last reading was a good one.
+    /// Returns true if its last reading succeeded.
     pub(super) fn was_read(&self) -> bool {
         self.read_at.is_some()
     }
 
-    /// Returns what people see of it.
+    /// Returns its part of an overview.
     pub(super) fn glance(&self, now: Moment) -> EntryGlance {
         EntryGlance {
             wanted: self.wanted,
@@ -142,7 +142,7 @@ impl PoolEntry {
         self.read_at.is_some_and(|at| now.millis.saturating_sub(at) <= self.fresh_for)
     }
 
-    /// Takes a sample: makes one message for each form and gives it to `give` for each of its
+    /// Handles a sample: makes one message per form and calls `give` with it for each of its
     /// readers.
     pub(super) fn take(
         &mut self,

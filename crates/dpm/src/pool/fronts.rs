@@ -1,4 +1,4 @@
-//! All kinds of front-ends, and which of them a node belongs to.
+//! All kinds of front-ends, and the kind of each node.
 
 use super::acnet::Acnet;
 use super::channels::Channels;
@@ -29,8 +29,8 @@ pub(super) enum FrontKind {
     Topics,
 }
 
-/// Evaluates an expression for the front-end that a node belongs to. It is chosen by a match and
-/// not by a virtual call, so that readings are given to their readers without one.
+/// Evaluates an expression for the front-end that a node belongs to. It is chosen by a match, so
+/// that no virtual call is needed for passing readings to readers.
 macro_rules! of_node {
     (&mut $fronts:expr, $node:expr, $front:ident => $what:expr) => {
         match $fronts.kind($node) {
@@ -85,7 +85,7 @@ impl Fronts {
         self.kinds.get(node).copied().unwrap_or(FrontKind::Acnet)
     }
 
-    /// Returns the figures of what all did.
+    /// Returns the figures of all their work.
     pub(super) fn counters(&self) -> PoolCounters {
         self.acnet.counters() + self.channels.counters() + self.topics.counters()
     }
@@ -95,7 +95,7 @@ impl Fronts {
         self.acnet.outstanding() + self.channels.outstanding() + self.topics.outstanding()
     }
 
-    /// Does what is due.
+    /// Does all due work.
     pub(super) fn tick(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         self.acnet.tick(now, readers);
         self.channels.tick(now, readers);
@@ -108,7 +108,7 @@ impl Fronts {
         self.acnet.deadline().into_iter().chain(others).min()
     }
 
-    /// Takes on the nodes of another database.
+    /// Takes over the nodes of another database.
     pub(super) fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.acnet.replace_nodes(nodes);
         self.channels.replace_nodes(nodes);

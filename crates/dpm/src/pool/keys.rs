@@ -3,7 +3,7 @@
 /// The place of an entry in the pool.
 pub type EntryKey = usize;
 
-/// A reader: a client's list, and the number by which it calls the device.
+/// A reader: a client's list, and the client's number of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PoolReader {
     /// The list.

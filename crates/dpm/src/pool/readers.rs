@@ -1,4 +1,4 @@
-//! The entries that are read, whatever is asked for them, and their readers.
+//! All entries of any kind, and their readers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::stages::{Begun, ReadingStage, ReadingStages};
 use crate::time::Moment;
 use crate::when::When;
 
-/// Takes what the pool makes: once for each reader of a reading.
+/// Takes the pool's messages: once for each reader of a reading.
 pub trait Deliver {
-    /// Delivers a reading to a reader. `last` tells that no more will come.
+    /// Delivers a reading to a reader. With `last`, no more will come.
     fn deliver(&mut self, reader: PoolReader, message: &Arc<SharedReply>, last: bool);
 }
 
-/// The figures of what the pool did since it started.
+/// The figures of the pool's work since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolCounters {
-    /// Readers that came.
+    /// Readers that were added.
     pub asked: u64,
     /// Readers that found their entry running.
     pub shared: u64,
@@ -31,7 +31,7 @@ pub struct PoolCounters {
     pub devices_requested: u64,
     /// Requests that were sent to front-ends.
     pub requests: u64,
-    /// Replies that were taken.
+    /// Replies that were handled.
     pub replies: u64,
     /// Readings in them.
     pub readings: u64,
@@ -45,7 +45,7 @@ pub struct PoolCounters {
     pub divided: u64,
     /// Requests to silent nodes for single devices, besides that.
     pub probes: u64,
-    /// Replies that nobody asked for, or that came from elsewhere.
+    /// Replies that were not requested, or came from another node.
     pub strays: u64,
 }
 
@@ -102,12 +102,12 @@ impl Entries {
     }
 }
 
-/// The facts that hold for all samples of a turn.
+/// The facts about all samples of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     /// The milliseconds for which they count as current.
     pub(super) fresh_for: u64,
-    /// No more will come.
+    /// True if no more will come.
     pub(super) is_last: bool,
     pub(super) now: Moment,
 }

@@ -1,25 +1,25 @@
 //! Front-ends of MQTT: brokers, and topics of theirs.
 //!
-//! A topic is subscribed to once, however many entries want parts of its messages at whatever
-//! events. Each message goes to those that want every change, and waits for those that want one at
-//! a time. What is wanted once is the newest message: a broker can't be asked for one, but gives
-//! the one that it keeps (retains) to each that subscribes.
+//! A topic is subscribed to once, whatever the number and events of the entries that read it. Each
+//! message goes to the entries that want every change, and waits for those with a period. A single
+//! reading gets the newest message: a broker can't be asked for one, but sends its retained message
+//! to each subscriber.
 //!
 //! Invariants:
-//! - There is one connection to each broker, while something of it is wanted.
+//! - There is one connection to each broker, while any of its topics is needed.
 //! - Readers of a topic of which nothing has come are told so after the time that something to be
 //!   read once may take, and from then on again and again.
 //! - A setting is sent once. One that the broker has not acknowledged, or whose connection was lost
 //!   meanwhile, may have been made and has the status [`UTIME`](Status::UTIME); one that was never
 //!   sent has [`NODE_DOWN`](Status::NODE_DOWN).
-//! - Nothing that a broker sends makes this keep more than the newest value of each topic that
-//!   somebody asked for, and one unfinished packet.
+//! - Whatever a broker sends, only the newest value of each requested topic is kept, and one
+//!   unfinished packet.
 //!
 //! # Layout
 //!
-//! - [`state`] is all of it as data, [`session`] looks after connections, [`giving`] gives values
-//!   to entries, [`putting`] sets.
-//! - [`payload`] is what messages mean.
+//! - [`state`] has the data, [`session`] maintains connections, [`giving`] passes values to
+//!   entries, [`putting`] sets.
+//! - [`payload`] interprets messages.
 
 mod giving;
 mod payload;
@@ -46,7 +46,7 @@ pub(super) use state::Topics;
 use state::{PoolTopic, TopicEntry, TopicKey, TopicTimer, TopicView};
 
 impl Topics {
-    /// Asks these nodes. What is asked once may take `once` milliseconds.
+    /// Asks these nodes. A single request may take `once` milliseconds.
     pub(super) fn new(nodes: &[DeviceNode], once: u64) -> Self {
         Self {
             nodes: nodes.iter().map(|node| node.broker().cloned()).collect(),
@@ -98,8 +98,8 @@ impl Topics {
         }
     }
 
-    /// Does whatever a topic needs: subscribes to it while somebody wants it, and gives it up after
-    /// nobody has wanted it for a while.
+    /// Takes the next step for a topic: subscribes to it while it is needed, and gives it up after
+    /// it was unused for a while.
     fn settle(&mut self, key: TopicKey, now: Moment) {
         let Some(topic) = self.topics.get_mut(key) else { return };
         topic.is_unsettled = false;
@@ -171,7 +171,7 @@ impl FrontEnd for Topics {
         if state.latest.is_some() {
             self.fresh.push((entry, serial));
         } else if is_first {
-            // The broker gives what it keeps to a subscriber, even if it is one already.
+            // The broker sends its retained message to a subscriber again, even to an existing one.
             topic.is_subscribed = false;
         }
         self.asked.insert(entry, TopicEntry::new((key, number), serial, when, wanted));
@@ -229,5 +229,5 @@ impl FrontEnd for Topics {
     }
 }
 
-/// A topic that nobody wants is kept for so many milliseconds, for those who ask again.
+/// The milliseconds for which an unused topic is kept, in case it is requested again.
 const IDLE: u64 = 10_000;

@@ -1,5 +1,5 @@
-//! Entries of sources whose values come by themselves: variables of EPICS, topics of MQTT. Each is
-//! given the newest value at its own events, all of them out of the same one.
+//! Entries of sources that send values by themselves: variables of EPICS, topics of MQTT. Each
+//! entry gets the newest value at its own events.
 
 use super::keys::EntryKey;
 use super::readers::{Deliver, PoolReaders, Turn};
@@ -13,7 +13,7 @@ use crate::when::{ReaderWish, When};
 /// An entry as it is asked for, of a source `S`.
 #[derive(Debug)]
 pub(super) struct ValueEntry<S> {
-    /// Where its values come from.
+    /// The source of its values.
     pub(super) source: S,
     /// Tells it from others that had its number before.
     pub(super) serial: u64,
@@ -26,7 +26,7 @@ pub(super) struct ValueEntry<S> {
 }
 
 impl<S> ValueEntry<S> {
-    /// Returns an entry that has got nothing.
+    /// Returns an entry without a value so far.
     pub(super) fn new(source: S, serial: u64, when: When, wanted: FrontRequest) -> Self {
         Self { source, serial, when, wanted, given_at: None, timed_at: None }
     }
@@ -43,7 +43,7 @@ impl<S> ValueEntry<S> {
         }
     }
 
-    /// Returns whether a new value is given to it at once: nothing was within its pause.
+    /// Returns whether it gets a new value at once: it got none within its pause.
     pub(super) fn is_due(&self, now: Moment) -> bool {
         match self.when {
             When::Changed(pause) => self.given_at.is_none_or(|at| at + pause <= now.millis),
@@ -108,7 +108,7 @@ pub(super) fn event_of_wish(is_known: bool, wish: &ReaderWish) -> Result<When, S
     }
 }
 
-/// Returns a sample that says that there is no value.
+/// Returns a sample without a value.
 pub(super) fn without_value(status: Status, now: Moment) -> Sample {
     Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 }
 }

@@ -1,8 +1,8 @@
 //! Primary transforms: a raw integer to a number, and back.
 //!
-//! The index is even. The inverse cuts off what follows the point, towards zero, and refuses what
-//! the raw value cannot hold: numbers beyond its range, among them those that a float of 32 bits
-//! would make infinite, infinities, and what is no number.
+//! The index is even. The inverse rounds towards zero, and refuses values that the raw value cannot
+//! hold: numbers beyond its range, among them those that a float of 32 bits would make infinite,
+//! infinities, and NaN.
 
 use crate::status::Status;
 
@@ -88,8 +88,8 @@ pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
     })
 }
 
-/// Returns the raw value of a number of primary units. Whether `length` bytes hold it is for
-/// [`Scaling`](super::Scaling) to say.
+/// Returns the raw value of a number of primary units. [`Scaling`](super::Scaling) checks that
+/// `length` bytes can hold it.
 pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
     if !value.is_finite() {
         return Err(Status::SCALEFAIL);

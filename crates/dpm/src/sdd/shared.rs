@@ -7,9 +7,9 @@ use super::value;
 
 /// A reply that begins with a reference number, encoded without it.
 ///
-/// Readers of one device differ in nothing but the number by which each of them calls it. It is the
-/// first field and everything before it has the same length in every such reply, so that writing
-/// one for a reader is copying two pieces with the number between them.
+/// Replies to readers of one device differ only in the reader's number. It is the first field and
+/// everything before it has the same length in every such reply, so a reply for a reader is made by
+/// copying two pieces with the number between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedReply {
     head: [u8; HEAD],

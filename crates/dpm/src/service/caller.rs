@@ -9,7 +9,7 @@ use crate::rad50::Rad50;
 #[derive(Debug, Default)]
 pub(super) struct RawState {
     pub(super) handle: Rad50,
-    /// The number of its process, as it said.
+    /// The number of its process, as the client states it.
     pub(super) process: u32,
     pub(super) last_request: u16,
     /// Ids of requests that were passed on, by the ids that the client knows.

@@ -1,4 +1,4 @@
-//! A client's connection: its protocol, what it has sent, and what waits for it.
+//! A client's connection: its protocol, its unparsed input and its queued output.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,30 +12,30 @@ use super::share::{ClientAddress, Holdings};
 #[derive(Debug, Default)]
 pub(super) struct DpmClient {
     pub(super) speaks: Speaks,
-    /// Bytes that make no whole frame yet.
+    /// Bytes of an incomplete frame.
     pub(super) input: Vec<u8>,
     pub(super) outbox: Outbox,
     pub(super) lists: BTreeSet<usize>,
-    /// The client's address and port; `None` for a client that this process has no socket of.
+    /// The client's address and port; `None` for a client without a socket in this process.
     pub(super) from: Option<SocketAddr>,
     /// The address of a client that another thread brought, for the log.
     pub(super) calls_from: Option<SocketAddr>,
     /// The address that it counts for.
     pub(super) address: ClientAddress,
-    /// Its part of what all clients share.
+    /// Its share of the common resources.
     pub(super) held: Holdings,
-    /// Steps of room that it has taken for what waits for it.
+    /// The steps of room that it has taken for its queued output.
     pub(super) steps: usize,
-    /// There was no more when it needed some.
+    /// True if no room was left when it needed a step.
     pub(super) is_full: bool,
-    /// The time until when it has to say what it speaks, or end the frame that it began, in
+    /// The time until which it has to name its protocol, or end the frame that it began, in
     /// milliseconds.
     pub(super) speaks_by: Option<u64>,
-    /// There is an entry for it among those who are waited for.
+    /// True if it has an entry among the clients with deadlines.
     pub(super) is_waited_for: bool,
     /// The number of its proofs of identity that failed.
     pub(super) failures: u32,
-    /// Settings that it tried without a proof and that were logged.
+    /// The number of its settings without a proof that were logged.
     pub(super) unproved: usize,
     pub(super) is_dirty: bool,
 }
@@ -43,23 +43,23 @@ pub(super) struct DpmClient {
 /// The language that a client speaks.
 #[derive(Debug, Default)]
 pub(super) enum Speaks {
-    /// It has not said.
+    /// Not yet known.
     #[default]
     Unknown,
     /// DPM over TCP, with one list.
     Dpm,
     /// acnetd's client protocol.
     Raw(RawState),
-    /// gRPC: nothing comes from it any more.
+    /// gRPC: no further input comes from it.
     Daq,
-    /// It watches, and has nothing to say.
+    /// It watches, and sends nothing.
     Top,
     /// Packets, as a task of another node.
     Node(RemoteTask),
 }
 
 impl DpmClient {
-    /// Returns a client of an address, or of this process.
+    /// Returns a client of an address, or one of this process.
     pub(super) fn new(from: Option<SocketAddr>, address: ClientAddress) -> Self {
         Self { from, address, ..Self::default() }
     }

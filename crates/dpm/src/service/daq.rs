@@ -1,8 +1,8 @@
-//! Clients by gRPC: each `Read` is a client with one list, which starts at once and is over when
-//! nothing more can come.
+//! Clients by gRPC: each `Read` is a client with one list, which starts at once and ends when no
+//! more messages can come.
 //!
-//! The number of a request is its place among those that were asked for. What such a client gets
-//! are messages of its stream, without any of HTTP/2.
+//! The number of a request is its index in the call. Such a client gets messages of its stream,
+//! without the framing of HTTP/2.
 
 use std::net::SocketAddr;
 
@@ -74,7 +74,7 @@ impl Dpm {
         Ok(())
     }
 
-    /// Takes what the client of a list shows to prove who it is.
+    /// Takes the client's proof of identity for a list.
     fn prove(&mut self, list: usize, client: ClientKey, proof: SetterProof, now: Moment) {
         let peer = match proof {
             SetterProof::Nothing => return,
@@ -100,7 +100,7 @@ impl Dpm {
         }
     }
 
-    /// Returns true if a client by gRPC has got all that it will ever get.
+    /// Returns true if a client by gRPC has got its last message.
     pub fn is_served(&mut self, client: ClientKey) -> bool {
         let Outlets { clients, lists, .. } = &mut self.outlets;
         let Some(state) = clients.get(client).filter(|client| matches!(client.speaks, Speaks::Daq)) else {

@@ -4,19 +4,19 @@ use crate::grpc::daq;
 use crate::sdd::{SettingStatus, SharedReply};
 use crate::status::Status;
 
-/// Encodes a message for clients by gRPC. Returns whether it says anything to them.
+/// Encodes a message for clients by gRPC. Returns false if it has no meaning for them.
 pub(super) fn prepare(message: &SharedReply, is_last: bool) -> bool {
     !message.other(|reply| daq::outcome(reply, is_last).unwrap_or_default()).is_empty()
 }
 
-/// Appends a message for the request of a number.
+/// Appends a message for the request with a given number.
 pub(super) fn write(ref_id: i64, message: &SharedReply, out: &mut Vec<u8>) {
     let outcome = message.other(|reply| daq::outcome(reply, false).unwrap_or_default());
     daq::put_reading_reply(out, u32::try_from(ref_id).unwrap_or_default(), outcome);
 }
 
-/// Returns the reply to settings, each of which is made of so many requests: the first of their
-/// statuses that is no success.
+/// Returns the reply to settings, each of which is made of a given number of requests: the first of
+/// their statuses that isn't a success.
 pub(super) fn setting_reply(parts: &[usize], statuses: &[SettingStatus]) -> Vec<u8> {
     let mut all: Vec<Status> = vec![Status::BAD_REQUEST; parts.iter().sum()];
     for told in statuses {
@@ -29,7 +29,7 @@ pub(super) fn setting_reply(parts: &[usize], statuses: &[SettingStatus]) -> Vec<
         let (own, others) = rest.split_at(*count);
         rest = others;
         let worst = own.iter().find(|status| **status != Status::SUCCESS);
-        // A setting of nothing is none.
+        // A setting without values isn't one.
         worst.or(own.first()).copied().unwrap_or(Status::BAD_REQUEST)
     });
     daq::setting_reply(outcomes)

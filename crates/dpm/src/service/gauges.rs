@@ -1,4 +1,4 @@
-//! Devices whose newest readings `/metrics` tells: readers of their own in the pool.
+//! Devices whose newest readings are in `/metrics`: readers of their own in the pool.
 
 use std::fmt::Write;
 
@@ -6,28 +6,28 @@ use crate::pool::{EntryKey, PoolReader};
 use crate::sdd::reply::Reply;
 use crate::sdd::{SddMessage, SharedReply};
 
-/// The devices that are told of.
+/// The devices in `/metrics`.
 #[derive(Debug, Default)]
 pub(super) struct Gauges {
-    /// By the number of the reader; what is told of no more is gone.
+    /// By the number of the reader; entries of removed devices are deleted.
     pub(super) gauges: Vec<Option<Gauge>>,
-    /// True once they are those of the database.
+    /// True once they match the database.
     pub(super) is_begun: bool,
 }
 
-/// A device that is told of.
+/// A device in `/metrics`.
 #[derive(Debug)]
 pub(super) struct Gauge {
     pub(super) name: String,
     pub(super) units: String,
     /// `None` if it can't be read on that event.
     pub(super) entry: Option<EntryKey>,
-    /// The newest values; none if the last reading was no number.
+    /// The newest values; empty if the last reading wasn't a number.
     pub(super) values: Vec<f64>,
 }
 
 impl Gauges {
-    /// Lets them be those of the database as it is at the next tick.
+    /// Lets them be updated from the current database at the next tick.
     pub(super) fn begin_anew(&mut self) {
         self.is_begun = false;
     }
@@ -45,7 +45,7 @@ impl Gauges {
         };
     }
 
-    /// Appends them as Prometheus reads them (text exposition format 0.0.4).
+    /// Appends them in Prometheus's format (text exposition format 0.0.4).
     pub(super) fn write(&self, text: &mut String) {
         let gauges = || self.gauges.iter().flatten();
         if gauges().next().is_none() {

@@ -1,4 +1,4 @@
-//! The first lines of a connection, which say what it speaks.
+//! The first lines of a connection, which name its protocol.
 
 use super::keys::CloseClient;
 
@@ -9,17 +9,17 @@ pub(super) enum Greeting {
     Dpm,
     /// acnetd's client protocol.
     Raw,
-    /// Nothing: it watches how the service works.
+    /// None: it watches the service at work.
     Top,
-    /// Nothing: it wants the counters, once, as Prometheus reads them.
+    /// None: it gets the counters once, in Prometheus's format.
     Metrics,
-    /// Nothing: it wants to know what is read, by whom and how late, once.
+    /// None: it gets an overview of the devices, the readers and the delays once.
     Overview,
-    /// Something that is not spoken here, and what to tell the client.
+    /// An unsupported one, with the answer to the client.
     Refused(&'static str),
 }
 
-/// Reads the first lines, and returns the number of their bytes; `None` if they have not all come.
+/// Reads the first lines, and returns the number of their bytes; `None` if they are incomplete.
 /// `may_watch` is true for clients of this machine.
 pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, usize)>, CloseClient> {
     let end = input.windows(END.len()).position(|window| window == END).map(|end| end + END.len());

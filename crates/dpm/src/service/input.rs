@@ -1,4 +1,4 @@
-//! Input of clients, taken apart into frames.
+//! Input of clients, split into frames.
 
 use super::caller::RawState;
 use super::client::Speaks;
@@ -8,8 +8,8 @@ use super::{Dpm, greeting};
 use crate::time::Moment;
 
 impl Dpm {
-    /// Takes as many whole frames as there are, and returns the number of their bytes. A client
-    /// that does not read what it is owed is not listened to.
+    /// Processes all whole frames, and returns the number of their bytes. Input of a client that
+    /// doesn't read its output is left for later.
     pub(super) fn take_input(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, CloseClient> {
         let mut taken = 0;
         while let Some(rest) = input.get(taken..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! The numbers and names by which clients and lists are known: below all else of the service.
+//! The numbers and names by which clients and lists are known: the lowest layer of the service.
 
 use crate::acnet::DPMD;
 use crate::rad50::Rad50;
@@ -6,8 +6,8 @@ use crate::rad50::Rad50;
 /// The number of a client's connection.
 pub type ClientKey = usize;
 
-/// The connection of a client is over: it said something that it cannot recover from. What waits
-/// for it may tell why.
+/// The connection of a client must be closed after an unrecoverable error. Its queued output may
+/// contain the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloseClient;
 

@@ -1,4 +1,4 @@
-//! A list: what a client asks for together.
+//! A list: requests that a client makes together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(super) struct ClientList {
     pub(super) client: ClientKey,
     pub(super) route: ListRoute,
     pub(super) requests: BTreeMap<i64, Asked>,
-    /// The model of requests that name none.
+    /// The data model of requests that name none.
     pub(super) model: Option<String>,
     pub(super) is_started: bool,
     /// There is an entry for it among the heartbeats.
@@ -33,9 +33,9 @@ pub(super) struct ClientList {
     pub(super) sent_at: u64,
     /// Requests that lost readings.
     pub(super) overflowed: BTreeSet<i64>,
-    /// Requests that are answered from the recording.
+    /// Requests that are answered from the archive.
     pub(super) playlist: Playlist,
-    /// Requests before this number were over when they were looked at, since it was started last.
+    /// All requests before this number were over at the last look since the last start.
     pub(super) over_before: i64,
     /// The proof of its client, if it wants to set.
     pub(super) session: Option<Box<ProvenSession>>,
@@ -52,14 +52,15 @@ pub(super) enum ListRoute {
     Acnet(AcnetHeader),
     /// As messages of gRPC.
     Daq,
-    /// As one message of gRPC, when all settings have a status: each is made of so many requests.
+    /// As one message of gRPC, when all settings have a status; contains the number of requests of
+    /// each.
     Settings(Vec<usize>),
 }
 
 /// The source that a request is joined to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum JoinedSource {
-    /// An entry of the pool, and the event on which it is read if that counts.
+    /// An entry of the pool, and the event on which it is read if that counts towards a bound.
     Entry(EntryKey, Option<usize>),
     /// A plot.
     Plot(PlotKey),
@@ -73,9 +74,9 @@ pub(super) struct Asked {
     pub(super) joined: Option<JoinedSource>,
     /// True if it was put on the list after the last start.
     pub(super) is_new: bool,
-    /// True if its error was told since.
+    /// True if its error was sent since then.
     pub(super) is_told: bool,
-    /// True if it was answered for good: a reading that is asked for once is not repeated.
+    /// True if it has its final answer: a one-shot reading isn't repeated.
     pub(super) is_done: bool,
 }
 
@@ -94,7 +95,7 @@ impl ClientList {
         running.is_none()
     }
 
-    /// Returns the request of a number, or what is wrong with it.
+    /// Returns the request with a given number, or the error in it.
     pub(super) fn request(&self, ref_id: i64) -> Option<Result<&drf::Request, Status>> {
         let asked = self.requests.get(&ref_id)?;
         Some(asked.request.as_deref().map_err(|status| *status))

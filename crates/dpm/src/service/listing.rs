@@ -23,18 +23,18 @@ use crate::when::{ReaderWish, When};
 
 /// The treatment of a request.
 pub(super) enum RequestPlan {
-    /// Nothing: it is there to be set.
+    /// None: it only exists to be set.
     Nothing,
     /// It is read.
     Read(ReaderWish),
     /// It is plotted, with so many tens of microseconds between points.
     Plot(FrontRequest, u16),
-    /// It is answered from the recording.
+    /// It is answered from the archive.
     Play(HistoryQuestion),
 }
 
 impl Dpm {
-    /// Makes a list and tells its number.
+    /// Makes a list and sends its number.
     pub(super) fn open_list(&mut self, client: ClientKey, route: ListRoute) -> Result<usize, Status> {
         self.check_share(client, Good::Lists, 1)?;
         if self.outlets.lists.len() >= self.options.all_lists {
@@ -72,7 +72,7 @@ impl Dpm {
         Ok(list)
     }
 
-    /// Forgets a list with all that waits for it.
+    /// Deletes a list with all its queued messages.
     pub(super) fn close_list(&mut self, list: usize) {
         self.halt(list);
         let Some(state) = self.outlets.lists.try_remove(list) else { return };
@@ -84,8 +84,8 @@ impl Dpm {
         }
     }
 
-    /// Puts a request on a list. A mistake in it is told at once; what begins with `#` is a
-    /// property of the list.
+    /// Puts a request on a list. An error in it is reported at once; a text that begins with `#` is
+    /// a property of the list.
     pub(super) fn add(&mut self, list: usize, ref_id: i64, text: &str) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         if text.starts_with('#') && !text.starts_with("#:") {
@@ -124,7 +124,7 @@ impl Dpm {
         if let Some(joined) = asked.joined {
             self.leave(joined, PoolReader { list, ref_id });
         }
-        // It may have been the one that was being played.
+        // It may have been the one that was being played back.
         self.outlets.play_on(list);
     }
 
@@ -136,12 +136,12 @@ impl Dpm {
             state.is_started = false;
             state.overflowed.clear();
             state.playlist.clear();
-            // Nothing that waits for its requests is sent any more.
+            // No queued messages for its requests are sent any more.
             state.epoch = epoch;
         }
     }
 
-    /// Stops a list and forgets its requests.
+    /// Stops a list and deletes its requests.
     pub(super) fn clear(&mut self, list: usize) {
         self.stop(list);
         if let Some(state) = self.outlets.lists.get_mut(list) {
@@ -156,7 +156,7 @@ impl Dpm {
         self.count(client, Good::Requests, -(count as isize));
     }
 
-    /// Starts a list, or takes up what changed since it was started. Running requests run on.
+    /// Starts a list, or applies the changes since its start. Running requests continue.
     pub(super) fn start(&mut self, list: usize, model: Option<String>, now: Moment) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         if model.is_some() {
@@ -258,7 +258,7 @@ impl Dpm {
         Ok((target, plan))
     }
 
-    /// Lets readers that cannot have a plot be polled, as often as that goes.
+    /// Lets readers that cannot have a plot be polled, at the highest possible rate.
     pub(super) fn poll_instead(&mut self, now: Moment) {
         for reader in self.plots.take_handed_back() {
             self.uncount_plot(reader);
@@ -286,7 +286,7 @@ impl Dpm {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         let joined: Vec<(i64, JoinedSource)> =
             state.requests.iter_mut().filter_map(|(ref_id, asked)| Some((*ref_id, asked.joined.take()?))).collect();
-        // The latest first: they are the quickest to be found.
+        // The latest first: they are found fastest.
         for (ref_id, joined) in joined.into_iter().rev() {
             self.leave(joined, PoolReader { list, ref_id });
         }
@@ -307,8 +307,8 @@ impl Dpm {
         }
     }
 
-    /// Lets a reader have an entry of the pool. The current value, if there is one that it wants,
-    /// is returned, too.
+    /// Attaches a reader to an entry of the pool. The current value is returned, too, if there is
+    /// one and the reader wants it.
     pub(super) fn join_entry(
         &mut self,
         target: &FoundTarget,
@@ -370,7 +370,7 @@ impl Dpm {
         self.shares.leave(Some(&mut client.held), key, client.address, common);
     }
 
-    /// Counts a reader of a plot that is handed back no more.
+    /// Stops counting a reader of a plot.
     pub(super) fn uncount_plot(&mut self, reader: PoolReader) {
         let asked = self.outlets.lists.get(reader.list).and_then(|list| list.requests.get(&reader.ref_id));
         if let Some(JoinedSource::Plot(plot)) = asked.and_then(|asked| asked.joined) {
@@ -378,7 +378,7 @@ impl Dpm {
         }
     }
 
-    /// Tells clients of started lists that were silent for long that somebody is there.
+    /// Sends heartbeats to clients of started lists that got no message for long.
     pub(super) fn beat(&mut self, now: Moment) {
         while let Some(Reverse((due, id))) = self.heartbeats.peek().copied() {
             if due > now.millis {
@@ -405,5 +405,5 @@ impl Dpm {
     }
 }
 
-/// After as many milliseconds without a message a list's client is told that it is alive.
+/// A list's client gets a heartbeat after as many milliseconds without a message.
 pub(super) const SILENCE: u64 = 2000;

@@ -1,4 +1,4 @@
-//! The counters as Prometheus reads them (text exposition format 0.0.4).
+//! The counters in Prometheus's format (text exposition format 0.0.4).
 
 use std::fmt::Write;
 

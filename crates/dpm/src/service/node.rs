@@ -1,9 +1,9 @@
-//! Our node as others on the network see it: it replies to pings and questions for its version, its
-//! tasks and what it counted, has clients among their tasks ([`remote`](super::remote)), and
-//! refuses requests to tasks that it has not.
+//! Our node as others on the network see it: it replies to pings and to requests for its version,
+//! its tasks and its counters, has clients among their tasks ([`remote`](super::remote)), and
+//! refuses requests to unknown tasks.
 //!
-//! Answers go to nodes of the database only, and to where the database says that they are: nobody
-//! can make this node write to somebody else.
+//! Answers go to nodes of the database only, at their addresses in the database: this node can't be
+//! made to write to other machines.
 
 use super::Dpm;
 use super::keys::TASK;
@@ -34,7 +34,7 @@ impl Dpm {
         }
         let (status, body) = match header.task {
             ACNET => self.level_two(packet.body),
-            // What is asked of everyone is refused by nobody.
+            // A request to all nodes gets no refusal.
             _ if header.server == MULTICAST_NODE => return,
             _ => (Status::NO_TASK, Vec::new()),
         };
@@ -69,7 +69,8 @@ impl Dpm {
                 let (tasks, (_, requests)) = (TASKS.len() as u16, self.pool.size());
                 vec![0, 0, tasks, tasks, u16::try_from(requests).unwrap_or(u16::MAX)]
             }
-            // A request to forget what was counted is answered, but others count on it, too.
+            // A request to reset the counters is answered but has no effect: others rely on them,
+            // too.
             [6, ..] => {
                 let Traffic { messages_in, requests_in, replies_in, messages_out, requests_out, replies_out } =
                     self.traffic;

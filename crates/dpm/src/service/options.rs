@@ -1,8 +1,8 @@
-//! Choices of the operator: who we are, and how much clients may have.
+//! Choices of the operator: our identity, and the limits of clients.
 
 use crate::rad50::Rad50;
 
-/// The name of our node, and the bounds of what clients may have.
+/// The name of our node, and the limits of clients.
 #[derive(Debug, Clone, Copy)]
 pub struct ServiceOptions {
     /// The name of our node.
@@ -11,11 +11,11 @@ pub struct ServiceOptions {
     pub address: u16,
     /// Bytes that may wait for a client before readings are dropped.
     pub queue: usize,
-    /// Bytes that may wait for all clients of an address that have more than 64 KiB.
+    /// Bytes that may wait for all clients of an address with more than 64 KiB each.
     pub queue_of_address: usize,
-    /// Bytes that may wait for all clients that have more.
+    /// Bytes that may wait for all such clients.
     pub queue_of_all: usize,
-    /// Lists that there may be.
+    /// Lists in total.
     pub all_lists: usize,
     /// Requests that a list may have.
     pub requests: usize,
@@ -29,12 +29,12 @@ pub struct ServiceOptions {
     pub requests_of_address: usize,
     /// Requests that all lists may have together.
     pub all_requests: usize,
-    /// Events of front-ends on which a connection may read: each takes one of the 5120 ids that
-    /// there are for all.
+    /// Events of front-ends on which a connection may read: each takes one of the 5120 ids that all
+    /// share.
     pub events_of_client: usize,
     /// Events of front-ends on which an address may read.
     pub events_of_address: usize,
-    /// Fast plots that a connection may read, of the 1024 that there are for all.
+    /// Fast plots that a connection may read, of the 1024 that all share.
     pub plots_of_client: usize,
     /// Fast plots that an address may read.
     pub plots_of_address: usize,
@@ -42,33 +42,32 @@ pub struct ServiceOptions {
     pub settings_of_client: usize,
     /// Bytes of settings of an address that may wait for front-ends.
     pub settings_of_address: usize,
-    /// Questions for history of an address that may wait for the archive; further ones are asked
-    /// when they are answered.
+    /// Requests for history of an address that may wait for the archive; further ones are made when
+    /// they are answered.
     pub questions_of_address: usize,
-    /// The time that a request to be asked once may take before its reader is told that nothing
-    /// came, in milliseconds.
+    /// The time that a one-shot request may take before its reader gets a timeout, in milliseconds.
     pub once: u64,
-    /// Connections that there may be.
+    /// Connections in total.
     pub clients: usize,
-    /// Connections that there may be from one address.
+    /// Connections from one address.
     pub clients_of_address: usize,
     /// Bytes of all clients of an address that may wait for the end of a frame, or for their client
     /// to read.
     pub input_of_address: usize,
-    /// The time that a connection may take to say what it speaks, in milliseconds.
+    /// The time that a connection may take to name its protocol, in milliseconds.
     pub greeting: u64,
     /// The time from the beginning of a frame to its end, at most, in milliseconds.
     pub frame: u64,
-    /// Requests of a client that may be passed on to other nodes at a time, of the 1024 that there
-    /// are for all.
+    /// Requests of a client that may be passed on to other nodes at a time, of the 1024 that all
+    /// share.
     pub passed_of_client: usize,
     /// Requests of all clients of an address that may be passed on at a time.
     pub passed_of_address: usize,
-    /// The time for which a connection may take nothing of what waits for it, in milliseconds.
+    /// The time for which a connection may read none of its queued output, in milliseconds.
     pub stuck: u64,
-    /// Connections by gRPC that there may be.
+    /// Connections by gRPC in total.
     pub grpc_clients: usize,
-    /// Connections by gRPC that there may be from one address.
+    /// Connections by gRPC from one address.
     pub grpc_clients_of_address: usize,
     /// Calls that may read by gRPC at a time.
     pub grpc_calls: usize,
@@ -112,7 +111,7 @@ impl ServiceOptions {
         settings_of_client: 1 << 20,
         settings_of_address: 4 << 20,
         questions_of_address: 32,
-        // Clients give up after five seconds: they hear of it well before.
+        // Clients give up after five seconds: they get the answer well before.
         once: 3000,
         clients: 10_000,
         clients_of_address: 2000,
@@ -132,10 +131,9 @@ impl ServiceOptions {
         process: 0,
     };
 
-    /// Returns the same with as many connections and calls at most as leave an eighth of the
-    /// process's descriptors to everything else: half for clients, an eighth for connections by
-    /// gRPC and a quarter for their calls, which take two each. No address gets more than half of
-    /// what all have.
+    /// Returns the same with bounds for connections and calls that leave an eighth of the process's
+    /// descriptors for other purposes: half are for clients, an eighth for connections by gRPC and
+    /// a quarter for their calls, which take two each. No address gets more than half of the total.
     pub fn within(self, descriptors: u64) -> Self {
         let share = |wanted: usize, part: u64| wanted.min(usize::try_from(descriptors / part).unwrap_or(usize::MAX));
         let of_address = |wanted: usize, all: usize| wanted.min(all.div_ceil(2));

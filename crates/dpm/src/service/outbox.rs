@@ -1,7 +1,7 @@
 //! The queue of a client: references to shared messages, and messages of its own.
 //!
-//! When a list is stopped or closed, what waits of it stays here and is left out when it is its
-//! turn, so that stopping costs the same however much waits.
+//! When a list is stopped or closed, its queued messages stay here and are skipped when their turn
+//! comes, so that the cost of stopping doesn't depend on their number.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Outbox {
         let item = self.queue.pop_front()?;
         self.bytes -= item.size();
         if self.queue.is_empty() {
-            // An idle client holds no memory for what it once had to wait for.
+            // An idle client keeps no memory from an earlier, longer queue.
             self.queue.shrink_to(IDLE);
         }
         Some(item)
@@ -70,7 +70,7 @@ impl Outbox {
 }
 
 impl OutboxMessage {
-    /// Returns the list that it is of; none if it is framed already.
+    /// Returns its list; `None` if it is framed already.
     pub(super) fn list(&self) -> Option<usize> {
         match self {
             OutboxMessage::Shared { list, .. } | OutboxMessage::OfList { list, .. } => Some(*list as usize),
@@ -78,7 +78,7 @@ impl OutboxMessage {
         }
     }
 
-    /// Returns false if its list was closed since, or stopped.
+    /// Returns false if its list was closed or stopped since.
     pub(super) fn counts(&self, list: &ClientList) -> bool {
         match self {
             OutboxMessage::Shared { epoch, .. } => *epoch == list.epoch,
@@ -95,7 +95,7 @@ impl OutboxMessage {
         }
     }
 
-    /// Appends its bytes for a client by gRPC, to whom lists as such are nothing.
+    /// Appends its bytes for a client by gRPC, for which lists as such don't exist.
     pub(super) fn write_daq(&self, out: &mut Vec<u8>) {
         if let OutboxMessage::Shared { ref_id, message, .. } = self {
             daq_messages::write(*ref_id, message, out);
@@ -110,5 +110,5 @@ impl OutboxMessage {
     }
 }
 
-/// Places that are kept.
+/// The capacity that is kept.
 const IDLE: usize = 16;

@@ -171,7 +171,7 @@ impl Dpm {
     }
 }
 
-/// Tells whether a name stands for a node.
+/// Returns whether a name stands for a node.
 pub(super) fn is_called(node: &DeviceNode, name: Rad50) -> bool {
     node.name == name || node.aliases.contains(&name)
 }

@@ -41,7 +41,7 @@ impl Dpm {
         Ok(HistoryQuestion { name: recorder::name(request), event: recorder::event(&request.event), wanted })
     }
 
-    /// Tells whether a name, in upper case, stands for what is recorded here.
+    /// Returns whether a name, in upper case, stands for what is recorded here.
     fn is_logger(&self, name: &str) -> bool {
         let names = self.database.names_of_this();
         let of_node = || names.aliases.iter().chain([&self.options.name]).any(|known| known.to_string() == name);

@@ -12,8 +12,8 @@ use crate::time::Moment;
 use crate::when::ReaderWish;
 
 impl Dpm {
-    /// Begins to record, since there is an archive: what the database says is recorded from now on,
-    /// and questions for history are asked of it.
+    /// Begins to record, since there is an archive: the requests of the database are recorded from
+    /// now on, and requests for history go to the archive.
     pub fn record(&mut self, now: Moment) {
         self.outlets.recorder.is_on = true;
         self.outlets.recorder.failed.clear();
@@ -30,7 +30,8 @@ impl Dpm {
                 Err(status) => self.outlets.recorder.failed.push((request, status)),
             }
         }
-        // What is read on is not interrupted: the old readers leave after the new ones have come.
+        // Readings that continue aren't interrupted: the old readers leave after the new ones have
+        // come.
         for (number, entry) in old {
             self.pool.leave(entry, PoolReader { list: LIST, ref_id: number as i64 });
             self.outlets.recorder.recorded[number] = None;
@@ -39,12 +40,12 @@ impl Dpm {
     }
 
     /// Returns the requests of the database that cannot be recorded, with the reason: a front-end
-    /// that does not know its event.
+    /// that does not know the event.
     pub fn unrecorded(&self) -> &[(Request, Status)] {
         &self.outlets.recorder.failed
     }
 
-    /// Takes in that so many readings were not recorded because the archive did not follow.
+    /// Notes how many readings were not recorded because the archive was too slow.
     pub fn lost_for_history(&mut self, lost: u64) {
         self.outlets.recorder.lost = lost;
     }

@@ -14,7 +14,7 @@ use crate::status::Status;
 pub(super) struct Recorder {
     /// True if there is an archive.
     pub(super) is_on: bool,
-    /// By the number of the reader; what is not recorded any more is gone.
+    /// By the number of the reader; entries of requests that are no longer recorded are deleted.
     pub(super) recorded: Vec<Option<Recorded>>,
     pub(super) work: Vec<HistoryWork>,
     /// The requests that cannot be recorded.
@@ -66,7 +66,7 @@ pub(super) fn event(event: &DrfEvent) -> Option<String> {
     let at_once = true;
     let event = match event {
         DrfEvent::Default | DrfEvent::Immediate => return None,
-        // Whether a client wants its first reading at once is nothing to the archive.
+        // The archive doesn't care whether a client wants its first reading at once.
         DrfEvent::Periodic { period, .. } => DrfEvent::Periodic { period: *period, at_once },
         DrfEvent::OnChange { period, .. } => DrfEvent::OnChange { period: *period, at_once },
         other => other.clone(),

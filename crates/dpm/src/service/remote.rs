@@ -1,5 +1,5 @@
 //! Clients on other nodes: their requests to the task `DPMD` come over the network of ACNET, and
-//! what they get goes there.
+//! their replies go there.
 //!
 //! Such a client is a task of a node of the database. It has an outbox as clients over TCP have,
 //! whose messages leave as packets. A search for a DPM that is sent to everyone is answered after
@@ -24,7 +24,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
-    /// Takes a packet for our task that came from the node of a number.
+    /// Takes a packet for our task from the node with a given number.
     pub(super) fn take_remote(&mut self, node: usize, packet: AcnetPacket<'_>, now: Moment) {
         let header = packet.header;
         let is_for_all = header.server == MULTICAST_NODE;
@@ -36,7 +36,7 @@ impl Dpm {
         let header = AcnetHeader { status: Status::SUCCESS, ..header };
         match Request::decode(packet.body) {
             Ok(Request::ServiceDiscovery(_)) => self.answer_search(node, header, is_for_all, now),
-            // What is asked of everyone is refused by nobody.
+            // A request to all nodes gets no refusal.
             _ if is_for_all => {}
             Err(_) => self.answers.push((node, AcnetHeader { status: Status::IVM, ..header }.datagram(&[]))),
             Ok(request) => match self.remote_client(node, header.task_id, now) {
@@ -49,12 +49,13 @@ impl Dpm {
         }
     }
 
-    /// Returns how loaded this DPM is: the number of its lists, up to what a searcher waits for.
+    /// Returns the load of this DPM: the number of its lists, up to the milliseconds that a searcher
+    /// waits.
     pub(super) fn load(&self) -> i16 {
         self.outlets.lists.len().min(LARGEST_LOAD) as i16
     }
 
-    /// Answers who searches for a DPM; not at all if there is no room for one more list.
+    /// Answers a search for a DPM; not at all if there is no room for one more list.
     fn answer_search(&mut self, node: usize, header: AcnetHeader, is_for_all: bool, now: Moment) {
         if self.outlets.lists.len() >= self.options.all_lists {
             return;
@@ -72,7 +73,7 @@ impl Dpm {
         }
     }
 
-    /// Returns the client that a task of a node is, which is made if there is none.
+    /// Returns the client for a task of a node, and makes it if there is none.
     fn remote_client(&mut self, node: usize, task_id: u16, now: Moment) -> Result<ClientKey, Status> {
         if let Some(client) = self.remotes.by_task.get(&(node, task_id)) {
             return Ok(*client);
@@ -88,12 +89,12 @@ impl Dpm {
         let client = self.outlets.clients.insert(client);
         self.remotes.by_task.insert((node, task_id), client);
         self.remotes.heard.insert(node, now.millis);
-        // It is looked at when its replies leave, and forgotten then if it has opened nothing.
+        // It is checked when its replies leave, and deleted then if it has opened no list.
         self.outlets.touch(client);
         Ok(client)
     }
 
-    /// Takes in that a node wants no more replies to a request.
+    /// Handles that a node wants no more replies to a request.
     fn cancel_remote(&mut self, node: usize, message: u16) {
         let clients = self.remotes.by_task.range((node, 0)..=(node, u16::MAX));
         for client in clients.map(|(_, client)| *client).collect::<Vec<_>>() {
@@ -110,14 +111,14 @@ impl Dpm {
         }
     }
 
-    /// Takes in that a node is there.
+    /// Notes that a node is alive.
     pub(super) fn hear_node(&mut self, node: usize, now: Moment) {
         if let Some(heard) = self.remotes.heard.get_mut(&node) {
             *heard = now.millis;
         }
     }
 
-    /// Lets messages for clients on other nodes leave, as many in one datagram as it holds.
+    /// Sends messages for clients on other nodes, as many in one datagram as fit.
     pub(super) fn flush_remotes(&mut self, now: Moment) {
         while let Some(entry) = self.remotes.delayed.first_entry().filter(|entry| entry.key().0 <= now.millis) {
             self.answers.push(entry.remove());
@@ -149,7 +150,7 @@ impl Dpm {
         }
     }
 
-    /// Asks nodes with clients whether they are there, and ends the lists of those that are silent.
+    /// Pings nodes with clients, and ends the lists of those that are silent.
     pub(super) fn review_remotes(&mut self, now: Moment) {
         if self.remotes.by_task.is_empty() || self.remotes.review > now.millis {
             return;
@@ -180,7 +181,7 @@ impl Dpm {
     }
 }
 
-/// Returns the packets of frames as datagrams, as they go to the network.
+/// Returns the packets of frames as datagrams for the network.
 fn datagrams(mut frames: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let mut packets = std::iter::from_fn(move || {
         let (length, rest) = frames.split_first_chunk::<4>()?;
@@ -201,7 +202,7 @@ fn datagrams(mut frames: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 
 /// Our task's number on our node, for pings: other ids than those of all other requests.
 pub(super) const TASK_ID: u16 = 5;
-/// The id of each ping: nothing depends on which of them is answered.
+/// The id of each ping: it doesn't matter which of them is answered.
 const PING: u16 = 1;
 /// The tasks of a node that may be clients at a time.
 pub(crate) const MOST_TASKS: usize = 256;
@@ -211,9 +212,9 @@ const MOST_DELAYED: usize = 1024;
 const LARGEST_LOAD: usize = 100;
 /// The bytes of a datagram with several packets: what an Ethernet carries in one piece.
 const DATAGRAM: usize = 1472;
-/// About how many bytes a client gets in a turn.
+/// The approximate number of bytes that a client gets in a turn.
 const AT_ONCE: usize = 64 << 10;
-/// After so much silence a node is asked whether it is there, in milliseconds, and again each time.
+/// A node is pinged after so much silence, in milliseconds, and then at this interval.
 const REVIEW: u64 = 15_000;
-/// After so much silence its lists are closed, in milliseconds.
+/// The lists of a node are closed after so much silence, in milliseconds.
 pub(crate) const GONE: u64 = 60_000;

@@ -9,11 +9,11 @@ use super::keys::ClientKey;
 pub(super) struct RemoteClients {
     /// By the number of the node and that of the task.
     pub(super) by_task: BTreeMap<(usize, u16), ClientKey>,
-    /// The time when a node with clients was last heard, in milliseconds.
+    /// The time of the last packet of a node with clients, in milliseconds.
     pub(super) heard: HashMap<usize, u64, ahash::RandomState>,
-    /// The time when nodes are looked over next, in milliseconds.
+    /// The time of the next check of the nodes, in milliseconds.
     pub(super) review: u64,
-    /// Answers to searches, by when they leave and in which order they came.
+    /// Answers to searches, by the time at which they leave and the order of arrival.
     pub(super) delayed: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
     pub(super) serial: u64,
 }
@@ -31,7 +31,7 @@ impl RemoteClients {
         self.by_task.len()
     }
 
-    /// Returns when something is due, in milliseconds.
+    /// Returns the time of the next action, in milliseconds.
     pub(super) fn deadline(&self) -> Option<u64> {
         let review = (!self.by_task.is_empty()).then_some(self.review);
         self.delayed.first_key_value().map(|((due, _), _)| *due).into_iter().chain(review).min()

@@ -1,8 +1,8 @@
-//! Room for what waits: how much may wait for the clients of an address, and for all together.
+//! Room for queued output: the bounds for the clients of an address, and for all together.
 //!
-//! Each client may have a bounded amount waiting, but thousands of clients that do not read would
-//! each have that. A client has a first step of room for itself; further ones are taken from what
-//! its address and all may have, and given back when it reads. So nothing is counted for clients
+//! The queue of each client is bounded, but thousands of clients that do not read could each fill
+//! theirs. A client has a first step of room for itself; further ones are taken from the shares of
+//! its address and of all clients, and given back when it reads. So nothing is counted for clients
 //! that keep up.
 
 use std::collections::HashMap;
@@ -37,8 +37,8 @@ impl RoomSteps {
         true
     }
 
-    /// Returns true if more may wait for a client, `queue` bytes in all, and takes room for it. A
-    /// client that had none gets none before it has read.
+    /// Returns true if more may be queued for a client, `queue` bytes in all, and takes room for
+    /// it. A client that was refused room gets none before it has read.
     pub(super) fn makes(&mut self, client: &mut DpmClient, queue: usize) -> bool {
         let bytes = client.outbox.bytes();
         if bytes >= queue || client.is_full {

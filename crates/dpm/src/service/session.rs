@@ -4,7 +4,7 @@ use super::share::ClientAddress;
 use crate::acnet::setsdb;
 use crate::authority::{Attempt, ProofConversation, ProvenPeer};
 
-/// The part of a list that comes of its client's proof. Lists that only read have none.
+/// The part of a list that depends on its client's proof. Lists that only read have none.
 #[derive(Debug, Default)]
 pub(super) struct ProvenSession {
     pub(super) conversation: Option<Box<dyn ProofConversation>>,
@@ -12,9 +12,9 @@ pub(super) struct ProvenSession {
     /// The time when the proof ends, in milliseconds.
     pub(super) expires: Option<u64>,
     pub(super) is_enabled: bool,
-    /// Every role counts that names its client.
+    /// All roles that name its client count.
     pub(super) in_any_role: bool,
-    /// As the client said; what it is worth is for the roles to say.
+    /// As the client states it; the roles decide its rights.
     pub(super) role: Option<String>,
 }
 
@@ -27,9 +27,9 @@ pub(super) struct SettingBatch {
     pub(super) logged: usize,
     /// The number of them that have no status yet.
     pub(super) open: usize,
-    /// The bytes that count for its client meanwhile, and for the address of that.
+    /// The bytes that count meanwhile for its client and the client's address.
     pub(super) bytes: usize,
     pub(super) address: ClientAddress,
-    /// The entries that front-ends were told and took.
+    /// The entries that front-ends have accepted.
     pub(super) written: Vec<setsdb::SettingEntry>,
 }

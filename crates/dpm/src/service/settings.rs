@@ -1,10 +1,10 @@
-//! Settings of a client: it proves who it is, is allowed to set, and sets.
+//! Settings of a client: it proves its identity, gets permission to set, and sets.
 //!
-//! The order is the clients' own: `Authenticate` without a token asks for the service's name,
-//! `Authenticate` with a token proves who the client is, `EnableSettings` proves that the one who
-//! proved it is still there, and each `ApplySettings` is answered once, when every setting in it
-//! has its status. Whatever is missing or wrong is [`PRIV`](Status::PRIV). The proof belongs to a
-//! list and is good for as long as the client's ticket.
+//! The clients define the order: `Authenticate` without a token asks for the service's name,
+//! `Authenticate` with a token proves the client's identity, `EnableSettings` proves that the same
+//! client is still there, and each `ApplySettings` is answered once, when every setting in it has
+//! its status. A missing or wrong step results in [`PRIV`](Status::PRIV). The proof belongs to a
+//! list and is valid as long as the client's ticket.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ impl Dpm {
         }
     }
 
-    /// Gives an order to the front-end that it is for.
+    /// Passes an order to its front-end.
     fn hand_over(&mut self, order: SettingOrder, ticket: SettingTicket) {
         let SettingOrder { device, node, item, change } = order;
         let is_acnet = self.database.nodes().get(node).is_some_and(|node| node.acnet().is_some());
@@ -144,7 +144,7 @@ impl Dpm {
     }
 
     /// Returns the number of attempts that are logged: all of a client that proved its identity,
-    /// and no more of others than a connection may fill a disk with.
+    /// and only a bounded number of others, so that a connection can't fill the disk.
     fn logged(&mut self, list: usize, settings: &[(i64, Attempt)]) -> usize {
         if settings.first().is_none_or(|(_, attempt)| attempt.principal.is_some()) {
             return settings.len();
@@ -192,7 +192,7 @@ impl Dpm {
         self.outlets.push_of_list(list, reply::ApplySettings { status: status.collect() });
     }
 
-    /// Returns the order that a setting comes to, if it is allowed.
+    /// Returns the order for a setting, if it is allowed.
     fn judge(&self, list: usize, ref_id: i64, value: &WantedValue, now: Moment) -> Result<SettingOrder, Status> {
         let state = self.outlets.lists.get(list).ok_or(Status::NO_SUCH_LIST)?;
         let session = state.session.as_ref().filter(|session| session.is_good(now)).ok_or(Status::PRIV)?;
@@ -243,7 +243,7 @@ impl Dpm {
 }
 
 impl SettingOrder {
-    /// Returns the key by which a later order of the same batch takes the place of this one.
+    /// Returns the key by which a later order of the same batch replaces this one.
     fn key(&self) -> (usize, DeviceItem, Option<PropertyField>) {
         let field = match self.change {
             PropertyChange::Part(part) => Some(part.field),
@@ -261,7 +261,7 @@ impl ProvenSession {
 }
 
 impl ClientList {
-    /// Takes a property of the list, `#NAME:VALUE`. Only a role means anything.
+    /// Applies a property of the list, `#NAME:VALUE`. Only a role has a meaning.
     pub(super) fn take_property(&mut self, text: &str) {
         let Some((name, role)) = text.strip_prefix('#').and_then(|text| text.split_once(':')) else { return };
         if name.eq_ignore_ascii_case("ROLE") {
@@ -291,9 +291,9 @@ fn size(settings: &request::ApplySettings) -> usize {
 
 /// The bytes that a setting takes besides its value.
 const ATTEMPT: usize = 128;
-/// Proofs of a connection that may fail; further ones are not looked at.
+/// Proofs of a connection that may fail; further ones are refused unchecked.
 const PROOFS: u32 = 16;
-/// Settings of a connection that are logged although it proved nothing.
+/// Settings of a connection without a proof that are logged.
 const UNPROVED: usize = 1000;
 /// Batches of a list that may wait for front-ends.
 const BATCHES: usize = 64;

@@ -1,13 +1,12 @@
-//! The parts that each client and each address take of what all share, and their bounds.
+//! The shares of each client and each address in the common resources, and their bounds.
 //!
-//! Ids of requests to front-ends, memory of lists and their requests, settings under way: there is
-//! only so much of each, and one client that asks for all of it would leave nothing to the others.
-//! Everything that a client takes is therefore counted for the client and for its address, is given
-//! back when it ends, and what is beyond a bound is refused to the one that asks, by a status. Of
-//! ids no address gets more than are left for the others.
+//! Ids of requests to front-ends, memory of lists and their requests, settings under way: each is
+//! limited, and a single client could take all of it. Everything that a client takes is therefore
+//! counted for the client and for its address, is given back when it ends, and a request beyond a
+//! bound is refused with a status. No address gets more ids than are left for the others.
 //!
-//! Clients of this process, which ask for the users of a chat, count as one address. What the
-//! operator has recorded is not counted.
+//! Clients of this process, which act for the users of a chat, count as one address. The operator's
+//! recordings are not counted.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,7 +19,7 @@ use crate::status::Status;
 /// The address that clients come from; `None` for this process.
 pub(super) type ClientAddress = Option<IpAddr>;
 
-/// A thing that is counted for clients and addresses.
+/// A resource that is counted for clients and addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Good {
     /// Lists.
@@ -35,7 +34,7 @@ pub(super) enum Good {
     Settings,
     /// Requests that are passed on to other nodes.
     Passed,
-    /// Bytes that they sent and that were not read yet.
+    /// Bytes from them that are unread yet.
     Input,
 }
 
@@ -43,7 +42,7 @@ pub(super) enum Good {
 #[derive(Debug, Default)]
 pub(super) struct Holdings([usize; 7]);
 
-/// A thing that readers can have together.
+/// A resource that readers can share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum CommonThing {
     /// A front-end and an event, by the pool's number.
@@ -77,8 +76,8 @@ impl Holdings {
     }
 }
 
-/// Returns what counts as one address: the network of 64 bits in which a host of IPv6 chooses its
-/// address as it likes.
+/// Returns the address by which a client is counted: for IPv6 the network of 64 bits in which a
+/// host can choose any address.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -98,7 +97,7 @@ impl ServiceOptions {
             Good::Events => (self.events_of_client, self.events_of_address),
             Good::Plots => (self.plots_of_client, self.plots_of_address),
             Good::Settings => (self.settings_of_client, self.settings_of_address),
-            // One client alone is bounded by the length of a frame.
+            // A single client is bounded by the length of a frame.
             Good::Input => (usize::MAX, self.input_of_address),
             Good::Passed => (self.passed_of_client, self.passed_of_address),
         }
@@ -113,7 +112,7 @@ impl Good {
         }
     }
 
-    /// Returns what a client is told that wants more.
+    /// Returns the status for a client that wants more.
     fn refusal(self) -> Status {
         match self {
             Self::Requests => Status::OUTOMEM,
@@ -128,7 +127,7 @@ impl Shares {
         self.addresses.get(&address).map_or(0, |address| address.0)
     }
 
-    /// Returns how many counts there are: none if nobody has anything.
+    /// Returns how many counts there are: 0 if nothing is taken.
     pub(super) fn len(&self) -> usize {
         self.addresses.len() + self.of_clients.len() + self.of_addresses.len()
     }
@@ -138,7 +137,7 @@ impl Shares {
         self.addresses.entry(address).or_default().0 += 1;
     }
 
-    /// Takes in that a connection is gone.
+    /// Stops counting a connection that has ended.
     pub(super) fn disconnect(&mut self, address: ClientAddress) {
         if let Some((connections, _)) = self.addresses.get_mut(&address) {
             *connections = connections.saturating_sub(1);
@@ -146,7 +145,7 @@ impl Shares {
         self.forget(address);
     }
 
-    /// Fails if a client that holds `held`, or its address, may not have so much more.
+    /// Fails if a client that holds `held`, or its address, may not have that much more.
     pub(super) fn check(
         &self,
         options: &ServiceOptions,
@@ -177,8 +176,8 @@ impl Shares {
         }
     }
 
-    /// Fails if a client may not read one more event or plot. `common` is the one that it wants, if
-    /// somebody reads it already; `left` is how many more there can be for all.
+    /// Fails if a client may not read one more event or plot. `common` is the wanted one, if it has
+    /// readers already; `left` is how many more are possible in total.
     pub(super) fn check_common(
         &self,
         options: &ServiceOptions,
@@ -225,7 +224,7 @@ impl Shares {
         }
     }
 
-    /// Takes in that a reader is gone.
+    /// Stops counting a reader that has left.
     pub(super) fn leave(
         &mut self,
         held: Option<&mut Holdings>,

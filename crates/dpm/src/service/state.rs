@@ -48,9 +48,9 @@ pub struct Dpm {
     pub(super) batches: Slab<SettingBatch>,
     /// Requests on all lists.
     pub(super) requests: usize,
-    /// The parts of clients and their addresses in what all share.
+    /// The shares of clients and their addresses in the common resources.
     pub(super) shares: Shares,
-    /// Connections that have to say something whole, by when: one entry for each.
+    /// Connections that have to complete a frame, by deadline: one entry for each.
     pub(super) patience: BinaryHeap<Reverse<(u64, ClientKey)>>,
     /// Connections that are over.
     pub(super) closing: Vec<ClientKey>,
@@ -64,7 +64,7 @@ pub struct Dpm {
 pub(crate) struct Outlets {
     pub(super) clients: Slab<DpmClient>,
     pub(super) lists: Slab<ClientList>,
-    /// Clients that have something to be sent.
+    /// Clients with output to be sent.
     pub(super) dirty: Vec<ClientKey>,
     /// The same of clients on other nodes.
     pub(super) dirty_remotes: Vec<ClientKey>,
@@ -76,15 +76,15 @@ pub(crate) struct Outlets {
     /// Readings that were dropped.
     pub(super) dropped: u64,
     pub(super) recorder: Recorder,
-    /// Devices that `/metrics` tells of.
+    /// Devices in `/metrics`.
     pub(super) gauges: Gauges,
-    /// Questions that the archive was asked.
+    /// Requests to the archive.
     pub(super) questions: Questions,
     /// The last epoch of a list.
     pub(super) epoch: u32,
 }
 
-/// The figures of what the service did and has.
+/// The figures of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Of the pool.
@@ -115,13 +115,13 @@ pub struct Statistics {
     pub remotes: usize,
     /// Lists.
     pub lists: usize,
-    /// Times at which something is due: heartbeats of lists, and clients that must say something.
+    /// Deadlines: of heartbeats of lists, and of clients that must complete a frame.
     pub timers: usize,
-    /// Counts of what clients and addresses have of what is shared; none if there are no clients.
+    /// Counts of the shared resources that clients and addresses hold; 0 if there are no clients.
     pub shares: usize,
     /// Readings that were dropped because their client did not take them.
     pub dropped: u64,
-    /// Readings that were not recorded because the disk did not follow.
+    /// Readings that were not recorded because the disk was too slow.
     pub unrecorded: u64,
     /// Packets on the network.
     pub traffic: Traffic,

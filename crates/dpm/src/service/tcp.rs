@@ -8,13 +8,13 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
-    /// Does what a message asks.
+    /// Executes a message.
     pub(super) fn take_message(&mut self, client: ClientKey, message: &[u8], now: Moment) {
         let Some(list) = self.outlets.clients.get(client).and_then(|client| client.lists.first().copied()) else {
             return;
         };
         let Ok(request) = Request::decode(message) else {
-            // Nothing tells which request it would have been.
+            // It is unknown which request it would have been.
             self.outlets.push_status(list, 0, Status::IVM);
             return;
         };

@@ -1,4 +1,4 @@
-//! Reading the devices that `/metrics` tells of.
+//! Reads the devices in `/metrics`.
 
 use super::Dpm;
 use super::gauges::{Gauge, LIST};
@@ -11,13 +11,14 @@ use crate::time::Moment;
 use crate::when::ReaderWish;
 
 impl Dpm {
-    /// Begins to read what the database says is told of, if that has not been done.
+    /// Begins to read the devices that the database lists for `/metrics`, if that has not been
+    /// done.
     pub(super) fn read_gauges(&mut self, now: Moment) {
         if std::mem::replace(&mut self.outlets.gauges.is_begun, true) {
             return;
         }
         let old = std::mem::take(&mut self.outlets.gauges.gauges);
-        // Readers of the new ones have other numbers: what is read on is not interrupted.
+        // Readers of the new ones have other numbers: readings that continue aren't interrupted.
         let first = old.len();
         self.outlets.gauges.gauges = old.iter().map(|_| None).collect();
         for (number, request) in (first..).zip(self.database.metrics().to_vec()) {
@@ -46,7 +47,7 @@ impl Dpm {
     }
 }
 
-/// Returns a text as a label has it.
+/// Returns a text escaped for a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

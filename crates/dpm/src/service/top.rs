@@ -25,7 +25,7 @@ impl Dpm {
         self.stages().measure(true);
     }
 
-    /// Takes in that a client is gone which may have watched.
+    /// Handles the end of a client that may have watched.
     pub(super) fn unwatch(&mut self, client: ClientKey) {
         let before = self.watchers.clients.len();
         self.watchers.clients.retain(|other| *other != client);
@@ -34,7 +34,7 @@ impl Dpm {
         }
     }
 
-    /// Tells those who watch, if it is time to.
+    /// Sends the overview to the watchers, if it is time.
     pub(super) fn tell_watchers(&mut self, now: Moment) {
         if self.watchers.deadline().is_none_or(|due| due > now.millis) {
             return;

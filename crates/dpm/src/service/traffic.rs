@@ -5,7 +5,7 @@ use crate::acnet::PacketKind;
 /// Packets that came and went over the network, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
-    /// Messages that nobody answers, from others.
+    /// Messages from others that expect no answer.
     pub messages_in: u32,
     /// Requests from others.
     pub requests_in: u32,
@@ -20,7 +20,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Counts a packet that came.
+    /// Counts a received packet.
     pub(super) fn came(&mut self, kind: PacketKind) {
         let counter = match kind {
             PacketKind::Message => &mut self.messages_in,
@@ -31,7 +31,7 @@ impl Traffic {
         *counter = counter.wrapping_add(1);
     }
 
-    /// Counts a datagram of one packet that goes, by its flags.
+    /// Counts a sent datagram of one packet, by its flags.
     pub(super) fn goes(&mut self, datagram: &[u8]) {
         let counter = match datagram {
             [2, ..] => return,
@@ -42,7 +42,7 @@ impl Traffic {
         *counter = counter.wrapping_add(1);
     }
 
-    /// Returns the counts in the order in which acnetd tells them; the last is requests that were
+    /// Returns the counts in the order of acnetd; the last is the number of requests that were
     /// refused because too many waited.
     pub(super) fn told(&self) -> [u32; 7] {
         let received = [self.messages_in, self.requests_in, self.replies_in];

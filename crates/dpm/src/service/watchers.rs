@@ -6,18 +6,18 @@ use super::keys::ClientKey;
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     pub(super) clients: Vec<ClientKey>,
-    /// The time when they are told next, in milliseconds.
+    /// The time of the next update, in milliseconds.
     pub(super) due: u64,
 }
 
 impl Watchers {
-    /// Returns the time when they are told next, if there are any.
+    /// Returns the time of the next update, if there are any watchers.
     pub(super) fn deadline(&self) -> Option<u64> {
         (!self.clients.is_empty()).then_some(self.due)
     }
 }
 
-/// The overview that was made last, as those get it who look.
+/// The latest overview, which is reused while it is fresh.
 #[derive(Debug, Default)]
 pub(super) struct LastOverview {
     pub(super) made: Option<u64>,

@@ -1,4 +1,4 @@
-//! Changes: from the value that a client wants to the bytes that the front-end is told.
+//! Changes: from the value that a client wants to the bytes for the front-end.
 
 use super::limit;
 use crate::acnet::DeviceItem;
@@ -7,10 +7,10 @@ use crate::database::{self, FoundTarget, PropertyPlace, Stored};
 use crate::drf::{Property, PropertyField};
 use crate::status::Status;
 
-/// The value that a client wants something to have.
+/// The value for a client's setting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WantedValue {
-    /// Bytes as the front-end takes them.
+    /// Bytes in the front-end's format.
     Raw(Vec<u8>),
     /// Numbers in the units of the request's field.
     Scaled(Vec<f64>),
@@ -34,11 +34,11 @@ pub struct AlarmPart {
     pub property: Property,
     /// The part of the block.
     pub field: PropertyField,
-    /// In the units of a reading; 1 and 0 for what is true or not.
+    /// In the units of a reading; 1 and 0 for a flag.
     pub number: f64,
 }
 
-/// Works out a setting: returns the number of the node, the item there, and its change.
+/// Converts a setting: returns the number of the node, the item there, and its change.
 ///
 /// Errors: [`NOSET`](Status::NOSET) for what cannot be set, [`BAD_LENGTH`](Status::BAD_LENGTH) for
 /// more or fewer values than the request names, [`NOSCALE`](Status::NOSCALE) and
@@ -117,7 +117,7 @@ fn is_part(property: Property, field: PropertyField) -> bool {
 }
 
 fn of_numbers(setting: &database::DeviceValue, field: PropertyField, numbers: &[f64]) -> Result<Vec<u8>, Status> {
-    // What an element holds besides its number is known to nobody here: it can be set as raw bytes
+    // The contents of an element besides its number are unknown here: it can be set as raw bytes
     // only.
     if setting.scaling.text().is_some() || setting.scaling.input != setting.place.element as usize {
         return Err(Status::NOSCALE);

@@ -28,7 +28,7 @@ pub(super) fn apply(device: &DeviceRecord, part: AlarmPart, bytes: &mut [u8]) ->
         field => {
             let (minimum, maximum) = limits(device, &block, field, number)?;
             block.set_limits(minimum, maximum)?;
-            // A share of a nominal value is rounded: what counts is what the block says then.
+            // A percentage of a nominal value is rounded: the value in the resulting block counts.
             let mut changed: [u8; ALARM_SIZE] = *bytes.first_chunk().ok_or(Status::INVLEN)?;
             block.write(&mut changed);
             limit::block(device, 0, &changed)?;

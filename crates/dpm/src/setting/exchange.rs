@@ -14,7 +14,7 @@ impl SettingExchange {
         matches!(self.phase, SettingPhase::Reading(_))
     }
 
-    /// Returns what it is about.
+    /// Returns the blocks that it reads or sets.
     fn blocks(&self) -> Vec<Block> {
         match &self.phase {
             SettingPhase::Reading(edits) => edits.iter().map(|edit| block(self.node, &edit.item)).collect(),
@@ -24,7 +24,7 @@ impl SettingExchange {
 }
 
 impl Setter {
-    /// Makes requests of all that waits, but of changes of blocks that are being changed.
+    /// Makes requests of all waiting orders, except for changes of blocks that are being changed.
     pub(super) fn exchange(&mut self, now: Moment) {
         for (node, edits) in by_node(self.ready_edits()) {
             let is_alone = |edit: &BlockEdit| self.doubtful.contains(&block(node, &edit.item));
@@ -40,15 +40,15 @@ impl Setter {
         }
     }
 
-    /// Forgets a request.
+    /// Deletes a request.
     pub(super) fn close(&mut self, id: u16) -> Option<SettingExchange> {
         let exchange = self.exchanges.close(id)?;
         self.timers.remove(&(exchange.timer, id));
         Some(exchange)
     }
 
-    /// Takes in that a request was not answered, or by what is no answer: each of its devices may
-    /// be the reason.
+    /// Handles a request without an answer, or with an invalid one: each of its devices may be the
+    /// reason.
     pub(super) fn doubt(&mut self, exchange: &SettingExchange) {
         let blocks = exchange.blocks();
         if blocks.len() > 1 {
@@ -126,7 +126,7 @@ impl Setter {
         self.out.push((number, header.datagram(body)));
     }
 
-    /// Ends an exchange whose answer tells nothing but a status.
+    /// Ends an exchange whose answer contains nothing but a status.
     pub(super) fn fail(&mut self, exchange: SettingExchange, status: Status) {
         match exchange.phase {
             SettingPhase::Reading(edits) => {
@@ -172,7 +172,7 @@ impl Setter {
         }
     }
 
-    /// Takes in that a front-end answered for all devices of a request together.
+    /// Handles a front-end's single answer for all devices of a request.
     pub(super) fn refused(&mut self, exchange: SettingExchange, status: Status) {
         self.doubt(&exchange);
         self.fail(exchange, status);
@@ -243,10 +243,10 @@ fn by_node<T>(all: Vec<(usize, T)>) -> Vec<(usize, Vec<T>)> {
     nodes
 }
 
-/// Parts that fit a datagram each; what has to be alone is a part of its own.
+/// Returns parts that fit a datagram each; an order that has to be sent alone is a part of its own.
 fn packed<T>(all: Vec<T>, is_alone: impl Fn(&T) -> bool, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let mut parts: Vec<Vec<T>> = Vec::new();
-    // Of the last part: is it full whatever comes?
+    // True if the last part is full.
     let (mut bytes, mut is_closed) = (0, true);
     for one in all {
         let (more, alone) = (size(&one), is_alone(&one));

@@ -1,5 +1,5 @@
-//! Refusing what the device file does not allow, and floats that are no numbers, as bytes about to
-//! be sent.
+//! Refuses values that the device file does not allow, and floats that aren't numbers, in the bytes
+//! before they are sent.
 
 use crate::blocks::{ALARM_SIZE, AlarmBlock};
 use crate::database::{DeviceRecord, DeviceValue, FrontRequest, PropertyLimits};
@@ -41,8 +41,8 @@ fn element(setting: &DeviceValue, bytes: &[u8]) -> Result<(), Status> {
     number(scaling, limits, bytes)
 }
 
-/// Checks one number as bytes. Those that a number of the device file comes to are as good as it,
-/// although they may scale to a little less or more.
+/// Checks one number as bytes. Bytes that a number of the device file converts to are as good as
+/// it, although they may scale to a little less or more.
 fn number(scaling: &Scaling, limits: &PropertyLimits, bytes: &[u8]) -> Result<(), Status> {
     if limits.is_empty() {
         return Ok(());
@@ -69,7 +69,7 @@ pub(super) fn command(limits: &PropertyLimits, bytes: &[u8]) -> Result<(), Statu
     }
 }
 
-/// Checks the limits that bytes of an analog alarm block come to.
+/// Checks the limits that result from bytes of an analog alarm block.
 pub(super) fn block(device: &DeviceRecord, offset: u32, bytes: &[u8]) -> Result<(), Status> {
     let Some(limits) = device.analog.as_ref().map(|alarm| &alarm.limits).filter(|limits| !limits.is_empty()) else {
         return Ok(());

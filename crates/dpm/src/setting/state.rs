@@ -1,4 +1,4 @@
-//! Settings that are under way, and how they ended.
+//! Settings that are under way, and their outcomes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub type SettingTicket = (usize, usize);
 /// Settings on their way.
 #[derive(Debug)]
 pub struct Setter {
-    /// By number; `None` for those that are reached otherwise.
+    /// By number; `None` for those with other protocols.
     pub(super) nodes: Vec<Option<AcnetNode>>,
     /// Our own node: trunk and node.
     pub(super) address: u16,
@@ -40,8 +40,8 @@ pub struct SettingOutcome {
     pub ticket: SettingTicket,
     /// The status.
     pub status: Status,
-    /// The entry that the front-end was told, if it was told something: of a part of an alarm block
-    /// the whole block.
+    /// The entry that was sent to the front-end, if one was: for a part of an alarm block the whole
+    /// block.
     pub written: Option<setsdb::SettingEntry>,
 }
 
@@ -72,7 +72,7 @@ pub const TASK_ID: u16 = 0x5e7;
 /// The longest time that an answer may take, in milliseconds.
 pub const PATIENCE: u64 = 5000;
 
-/// The longest time if the front-end says that the answer will come, in milliseconds.
+/// The longest time if the front-end has announced an answer, in milliseconds.
 pub(super) const MOST_PATIENCE: u64 = 30_000;
 
 /// A request that is outstanding.

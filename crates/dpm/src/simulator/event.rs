@@ -7,7 +7,7 @@ use crate::drf::{self, Comparison, DrfEvent};
 pub(super) enum SimulatedTimes {
     /// Once, now.
     Once,
-    /// Now, and again and again, in milliseconds.
+    /// Now, and repeatedly at an interval in milliseconds.
     Every(u64),
     /// On an event of the generator's clock.
     Clock {
@@ -16,7 +16,7 @@ pub(super) enum SimulatedTimes {
         /// The time after it, in milliseconds.
         delay: u64,
     },
-    /// At a state that a device comes to.
+    /// At a state that a device reaches.
     State {
         /// The device and its state.
         state: AwaitedState,
@@ -80,7 +80,7 @@ impl SimulatedTimes {
         }
     }
 
-    /// Returns whether it is answered now, too. Events are waited for.
+    /// Returns whether it is answered now, too. Events have to happen first.
     pub(super) fn is_now(&self) -> bool {
         matches!(self, Self::Once | Self::Every(_))
     }

@@ -28,7 +28,7 @@ impl Snapshot {
         self.begins().map(|begins| begins + takes)
     }
 
-    /// Returns its state, and until when it stays in that.
+    /// Returns its state, and the time until which it stays in that.
     fn stage(&self, millis: u64) -> (Status, Option<u64>) {
         let stages = [
             (self.armed, Status::FTP_WAIT_EVENT),
@@ -135,7 +135,7 @@ impl Simulator {
         }
     }
 
-    /// Tells requesters of snapshots how these get on.
+    /// Sends the progress of snapshots to their requesters.
     pub(super) fn tick_snapshots(&mut self, now: Moment) {
         while let Some(Reverse((due, key))) = self.snapshot_timers.peek().copied() {
             if due > now.millis {
@@ -175,7 +175,7 @@ impl Simulator {
         }
     }
 
-    /// Returns the snapshot that a requester calls by a name.
+    /// Returns the snapshot with a requester's name for it.
     fn named(&mut self, from: SocketAddr, header: AcnetHeader, name: Rad50) -> Result<&mut Snapshot, Status> {
         let mut of_requester = self.snapshots.iter_mut();
         let found = of_requester.find(|((address, client, _), snapshot)| {

@@ -24,14 +24,14 @@ pub struct Simulator {
     /// Datagrams that leave at a time, in milliseconds.
     pub(super) delayed: BinaryHeap<Reverse<(u64, SocketAddr, Vec<u8>)>>,
     pub(super) out: Vec<(SocketAddr, Vec<u8>)>,
-    /// Requests that came, for tests and for those who look.
+    /// Requests so far, for tests and displays.
     pub(super) requests: u64,
 }
 
 /// The asker, and the request's id.
 pub(super) type StreamKey = (SocketAddr, u16, u16);
 
-/// A request that is answered again and again.
+/// A request that is answered repeatedly.
 #[derive(Debug)]
 pub(super) struct SimulatedStream {
     pub(super) header: AcnetHeader,
@@ -39,9 +39,9 @@ pub(super) struct SimulatedStream {
     pub(super) when: SimulatedTimes,
     pub(super) due: u64,
     pub(super) sequence: u32,
-    /// True if the state that is waited for was there at the last look.
+    /// True if the device had the awaited state at the last look.
     pub(super) was_there: bool,
-    /// The time when the answer to a state that came is due.
+    /// The time when the answer to a reached state is due.
     pub(super) answer_at: Option<u64>,
     /// The number of restarts of the node when it began, to see if there was one since.
     pub(super) born: u64,

@@ -13,11 +13,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let compile = |file: &str| protox::compile([proto.join(file)], [&proto]);
     let mut description = protox::compile([proto.join("daq.proto"), proto.join("devdb.proto")], [&proto])?;
     for file in &mut description.file {
-        // Comments are for those who read the files.
+        // Comments are only for readers of the files.
         file.source_code_info = None;
     }
     fs::write(out.join("description.bin"), description.encode_to_vec())?;
-    // Readings are encoded once for all readers, which no generated server does.
+    // Readings are encoded once for all readers, which generated servers can't do.
     for (file, is_served) in [("daq.proto", false), ("devdb.proto", true)] {
         let options = tonic_prost_build::configure().build_client(false).build_server(is_served).build_transport(false);
         options.btree_map(".").bytes(".").out_dir(&out).compile_fds(compile(file)?)?;

@@ -1,4 +1,4 @@
-//! One value of the file's text, read as its key wants it, and mistakes with their places.
+//! One value of the file's text, read in the type of its key, and mistakes with their places.
 
 use toml::Spanned;
 use toml::de::DeValue;

@@ -3,7 +3,7 @@
 //!
 //! A table's first row names keys of this file, those of a property with its name in front:
 //! `index`, `name`, `reading.node`, `reading.ssdn`. The table of keys says how a value is written,
-//! so whatever a file can say, a table can.
+//! so a table can express everything that a file can.
 
 use super::keys;
 use super::mistake::Mistake;
@@ -18,8 +18,8 @@ pub struct Imported {
     pub lines: Vec<usize>,
 }
 
-/// Writes a table of `node`s or `device`s as a database file has them. Cells that are empty say
-/// nothing.
+/// Converts a table of `node`s or `device`s into the text of a database file. Empty cells are left
+/// out.
 ///
 /// # Errors
 /// The first mistake, with the table's line and column: a quote that doesn't end, a column that is
@@ -102,7 +102,7 @@ fn written(cell: &str, example: &str) -> String {
         }
         Some('"') => quoted(cell),
         _ if is_list => format!("[{}]", cell.replace(';', ",")),
-        // PostgreSQL writes truth so.
+        // PostgreSQL writes booleans this way.
         Some('t' | 'f') if cell == "t" => "true".to_owned(),
         Some('t' | 'f') if cell == "f" => "false".to_owned(),
         _ => cell.to_owned(),

@@ -7,14 +7,14 @@ use std::ops::Range;
 pub struct Mistake {
     /// The line, from 1 on.
     pub line: usize,
-    /// The field, such as `device.reading.ssdn`; empty if the file is no TOML.
+    /// The field, such as `device.reading.ssdn`; empty if the file is not TOML.
     pub field: String,
     /// A description of the fault.
     pub what: String,
 }
 
 impl Mistake {
-    /// A placeholder where no mistake is known; no text leads to it.
+    /// A placeholder for an unknown mistake; no text leads to it.
     pub(crate) const UNKNOWN: Self = Self { line: 1, field: String::new(), what: String::new() };
 }
 

@@ -25,15 +25,15 @@ pub(super) struct PlaceRow {
 
 /// The place of a property within its node.
 pub(super) struct NamedPlace {
-    /// The SSDN; of a variable or topic a hash of its name.
+    /// The SSDN; for a variable or topic, a hash of its name.
     pub(super) ssdn: [u8; 8],
     pub(super) variable: Option<Arc<str>>,
     pub(super) topic: Option<TopicPlace>,
 }
 
 impl PlaceRow {
-    /// Returns where a property is within a node that is reached so. `usual` is the size of an
-    /// element if the file does not say.
+    /// Returns the place of a property within a node that is reached this way. `usual` is the
+    /// default size of an element.
     pub(super) fn within(&self, reached: Option<&Reached>, usual: u32) -> Result<NamedPlace, Wrong> {
         let (own, others) = match reached {
             Some(Reached::ChannelAccess(_)) => ("pv", ["ssdn", "topic"]),
@@ -134,8 +134,8 @@ fn missing(key: &str) -> &'static str {
     }
 }
 
-/// Returns eight bytes that stand for the name of a variable or topic (FNV-1a): after a reload
-/// another one is another place.
+/// Returns eight bytes that stand for the name of a variable or topic (FNV-1a): a different name is
+/// a different place after a reload.
 fn hash(name: &str, pointer: &str, element: u32) -> [u8; 8] {
     let bytes = name.bytes().chain(pointer.bytes()).chain(element.to_le_bytes());
     bytes

@@ -6,8 +6,8 @@ use super::keys;
 use super::table::{KeyShape, Need, Shape};
 use super::transforms;
 
-/// Returns a file with every key, explained. It is a good one: keys that don't go together with
-/// others stand behind a `#`.
+/// Returns a file with every key, explained. It is valid: keys that can't be combined with others
+/// are commented out by `#`.
 pub fn example() -> String {
     let mut text = EXAMPLE_HEAD.to_owned();
     for key in keys::FILE.rows() {

@@ -1,4 +1,4 @@
-//! Rows: tables as they were read, and what is made of them when they go together.
+//! Rows: tables as they were read, and the records made from them if they are consistent.
 
 use super::mistake::{At, Wrong};
 use super::nodes::{NodeRow, rad50};
@@ -47,7 +47,7 @@ pub(super) struct DeviceRow {
     pub(super) digital: Option<At<AlarmRow>>,
 }
 
-/// A row that lives somewhere.
+/// A row with a place.
 pub(super) trait Placed: Default {
     fn place(&mut self) -> &mut PlaceRow;
 }
@@ -210,7 +210,7 @@ fn property<R, P>(
 }
 
 impl PlaceRow {
-    /// Reads the place of a property that only nodes of ACNET have.
+    /// Reads the place of a property that exists only on nodes of ACNET.
     fn read_acnet(self, nodes: &[DeviceNode], usual: u32) -> Result<PropertyPlace, Wrong> {
         if let Some(variable) = &self.variable {
             return Err(variable.wrong("pv", "only readings and settings can be process variables"));
@@ -221,7 +221,7 @@ impl PlaceRow {
         self.read(nodes, usual)
     }
 
-    /// Reads a place. `usual` is the size of an element if the file does not say.
+    /// Reads a place. `usual` is the default size of an element.
     fn read(self, nodes: &[DeviceNode], usual: u32) -> Result<PropertyPlace, Wrong> {
         let name = Rad50::parse(&self.node.value).ok();
         let node = nodes.iter().position(|node| Some(node.name) == name);
@@ -265,7 +265,7 @@ impl ValueRow {
     /// whether it is a process variable.
     fn kind(&self) -> Result<(u16, u32, bool), Wrong> {
         match (&self.primary, self.place.variable.as_ref().or(self.place.topic.as_ref())) {
-            // The place says what is missing.
+            // The place reports the missing key.
             (None, None) if self.place.ssdn.is_none() => Ok((primary::NONE, 2, false)),
             (None, None) => Err(Wrong::new("primary", "is missing; primary = 0, for example")),
             (Some(primary), None) => Ok((primary.value, 2, false)),
@@ -297,7 +297,7 @@ impl ValueRow {
             below: piece.below,
             common: CommonTransform { index: piece.common, constants: piece.constants, ..CommonTransform::default() },
         });
-        // The text of a variable is characters, unless the file says something else.
+        // The text of a variable is characters, unless the file specifies otherwise.
         let is_plain = is_variable && is_text && self.common.is_none();
         let common = CommonTransform {
             index: self.common.as_ref().map_or(if is_plain { 60 } else { 0 }, |common| common.value),
@@ -438,5 +438,5 @@ impl AlarmRow {
 
 /// The low 24 bits of a front-end request.
 const LARGEST_INDEX: u32 = 0xff_ffff;
-/// In bytes; what fits one datagram both ways.
+/// The largest size in bytes, which fits one datagram in both directions.
 const LARGEST_SIZE: u32 = 8192;

@@ -5,7 +5,7 @@
 pub struct Script {
     /// The device.
     pub device: String,
-    /// `constant`, `ramp`, `sine`, `noise`, `counter`, `setting` (what it was set to) or `silent`.
+    /// `constant`, `ramp`, `sine`, `noise`, `counter`, `setting` (its current setting) or `silent`.
     pub shape: String,
     /// The lowest raw value, or the constant one.
     pub low: i32,
@@ -13,7 +13,7 @@ pub struct Script {
     pub high: i32,
     /// The period of a ramp or sine, in seconds.
     pub seconds: f64,
-    /// The limits of its analog alarm, raw; without them all that it plays is good.
+    /// The limits of its analog alarm, raw; without them all its readings are good.
     pub alarm: Option<[i32; 2]>,
 }
 
@@ -34,12 +34,12 @@ pub struct NodeFaults {
     pub loss: f64,
     /// The time that it works before it dies, in seconds; 0 if it never does.
     pub up_seconds: u64,
-    /// The time that it stays dead then, in seconds.
+    /// The time that it then stays dead, in seconds.
     pub down_seconds: u64,
 }
 
 impl NodeFaults {
-    /// Tells whether the node is dead at a time.
+    /// Returns whether the node is dead at a time.
     pub(crate) fn is_down(&self, millis: u64) -> bool {
         self.up_seconds > 0 && millis % self.cycle() >= self.up_seconds * 1000
     }

@@ -9,7 +9,7 @@ pub(super) struct FileTable<T: 'static> {
     /// The heading as it stands in a file, such as `[[device]]` or `[device.reading]`; empty for
     /// tables that are written in a line.
     pub(super) heading: &'static str,
-    /// Says what it is about.
+    /// A description of its purpose.
     pub(super) about: &'static str,
     /// Its keys, in groups that other tables may share.
     pub(super) keys: &'static [&'static [TableKey<T>]],
@@ -18,30 +18,30 @@ pub(super) struct FileTable<T: 'static> {
 /// A key of a table.
 pub(super) struct TableKey<T: 'static> {
     pub(super) name: &'static str,
-    /// Says what it means and which values are right.
+    /// Its meaning, and the valid values.
     pub(super) doc: &'static str,
     pub(super) need: Need,
-    /// A right value as it is written.
+    /// A valid value, as it is written.
     pub(super) example: &'static str,
-    /// The tables that the value is made of, if it is.
+    /// The tables that the value consists of, if it does.
     pub(super) inner: Option<&'static dyn Shape>,
     /// Puts the value into the row.
     pub(super) set: fn(&mut T, Given<'_>) -> Result<(), Wrong>,
 }
 
-/// The rule for a file in which a key is missing.
+/// The rule for a missing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Without it the file is wrong.
+    /// The key is required.
     Required,
-    /// Without it this holds. The example sets it.
+    /// The key has this default. The example sets it.
     Shown(&'static str),
-    /// Without it this holds. The example has it behind a `#`, as it doesn't go together with
-    /// others.
+    /// The key has this default. The example has it commented out by `#`, as it can't be combined
+    /// with others.
     Usual(&'static str),
 }
 
-/// A table without its row: what can be told of it.
+/// A table without its row: the part for documentation.
 pub(super) trait Shape: Sync {
     fn heading(&self) -> &'static str;
     fn about(&self) -> &'static str;
@@ -122,7 +122,7 @@ impl<'a> Given<'a> {
 
 pub(super) type SetKey<T> = fn(&mut T, Given<'_>) -> Result<(), Wrong>;
 
-/// Returns a key that must be there.
+/// Returns a required key.
 pub(super) const fn text<T>(
     name: &'static str,
     doc: &'static str,

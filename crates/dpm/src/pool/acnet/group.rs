@@ -13,16 +13,16 @@ pub(super) type GroupKey = usize;
 pub(super) struct RequestGroup {
     pub(super) node: usize,
     pub(super) poll: usize,
-    /// True if it is sent to see if somebody answers, and nobody reads it.
+    /// True if it only checks whether the node answers, and has no readers.
     pub(super) is_probe: bool,
     pub(super) slots: Vec<RequestSlot>,
     /// The number of slots that have an entry.
     pub(super) live: usize,
     pub(super) state: RequestState,
     pub(super) rank: Rank,
-    /// The time when something has to be done about it, in milliseconds.
+    /// The deadline for the next action, in milliseconds.
     pub(super) deadline: u64,
-    /// The time when its timer rings: at that time or earlier.
+    /// The time of its timer: that time or earlier.
     pub(super) timer: u64,
     /// The number of times that it was sent without an answer.
     pub(super) attempts: u32,
@@ -33,13 +33,13 @@ pub(super) struct RequestGroup {
     pub(super) answered_at: u64,
     /// True if it was answered since it was sent.
     pub(super) has_answered: bool,
-    /// True if it is a part of a request that was not answered.
+    /// True if it is a part of an unanswered request.
     pub(super) is_search: bool,
     /// True if it is counted among the searches of its node.
     pub(super) is_counted: bool,
-    /// Its event came without it.
+    /// True if its event occurred without an answer.
     pub(super) has_missed: bool,
-    /// A group that waits for the same event alone, to tell that it came.
+    /// A group that only waits for the same event, to notice that it occurred.
     pub(super) canary: Option<GroupKey>,
     pub(super) once: OnceState,
 }
@@ -49,10 +49,10 @@ pub(super) struct RequestGroup {
 pub(super) struct OnceState {
     /// The number of times that it was divided.
     pub(super) round: u8,
-    /// The time when its readers are told that nothing came, in milliseconds.
+    /// The time when its readers are told that there is no answer, in milliseconds.
     pub(super) end: u64,
     pub(super) is_probed: bool,
-    /// The status that the front-end gave instead of readings.
+    /// The status that the front-end returned instead of readings.
     pub(super) refusal: Option<Status>,
 }
 
@@ -61,13 +61,13 @@ pub(super) struct OnceState {
 pub(super) enum RequestState {
     /// It waits to be sent.
     Queued,
-    /// It was sent by that id.
+    /// It was sent with that id.
     Asked(u16),
     /// It was not answered, or is over, and waits to be sent again.
     Failed,
 }
 
-/// A device of a request; the entry may be gone, or have gone to another request.
+/// A device of a request; its entry may be gone, or belong to another request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestSlot {
     pub(super) entry: Option<EntryKey>,
@@ -100,7 +100,7 @@ impl RequestGroup {
         }
     }
 
-    /// Forgets an entry. Returns true if it was the last.
+    /// Removes an entry. Returns true if it was the last.
     pub(super) fn forget(&mut self, place: usize) -> bool {
         if let Some(slot) = self.slots.get_mut(place)
             && slot.entry.take().is_some()

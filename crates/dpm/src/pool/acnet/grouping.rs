@@ -1,4 +1,4 @@
-//! The grouping of entries into requests, the times when these are sent, and the fate of their ids.
+//! The grouping of entries into requests, the times when these are sent, and the life of their ids.
 
 use super::group::GroupKey;
 use super::group::{RequestGroup, RequestSlot, RequestState};
@@ -11,8 +11,8 @@ use crate::time::Moment;
 use crate::when::When;
 
 impl Acnet {
-    /// Makes groups of a poll's waiting entries. Those that run are left alone, but for too many of
-    /// them, which become fewer.
+    /// Makes groups of a poll's waiting entries. Running ones are left alone, unless there are too
+    /// many, which are merged.
     pub(super) fn settle(&mut self, poll_key: usize, now: Moment) {
         let Some(poll) = self.polls.get_mut(poll_key) else { return };
         poll.is_unsettled = false;
@@ -50,7 +50,7 @@ impl Acnet {
                 let ranks = group.slots.iter().filter(|slot| slot.entry.is_some());
                 let silence = &mut self.silence;
                 let rank = ranks.map(|slot| silence.rank(&slot.wanted, now)).max();
-                // One that was found silent at another event answers at this one.
+                // A device that was silent at another event has answered at this one.
                 group.rank = rank.unwrap_or(group.rank).min(Rank::Proving);
             }
             let kind = match (group.state, group.rank) {
@@ -66,14 +66,14 @@ impl Acnet {
         }
         for (kind, (keys, live, slots)) in kinds.into_iter().enumerate() {
             let needed = live.div_ceil(USUAL_GROUP);
-            // Those that wait have their answer soon, most likely.
+            // Waiting ones will most likely be answered soon.
             let spare = if kind == WAITING { 16 } else { 2 };
             if keys.len() <= 2 * needed + spare && slots <= 2 * live + USUAL_GROUP {
                 continue;
             }
             let closed: Vec<RequestGroup> = keys.into_iter().filter_map(|key| self.close(key, true)).collect();
             let attempts = closed.iter().map(|group| group.attempts).max().unwrap_or_default();
-            // None of them fails later than it would have.
+            // None of them may fail later than it would have.
             let deadline = closed.iter().map(|group| group.deadline).min().unwrap_or(now.millis);
             let rank = closed.iter().map(|group| group.rank).max().unwrap_or(Rank::Plain);
             let pulse = closed.iter().map(|group| group.pulse).max().unwrap_or_default();
@@ -126,7 +126,7 @@ impl Acnet {
         made
     }
 
-    /// Lets a silent device be asked alone, when its node may be asked for the next such device.
+    /// Makes a silent device be asked alone, when its node may be asked for the next such device.
     pub(super) fn ask_apart(&mut self, poll_key: usize, key: EntryKey, now: Moment) {
         let (Some(poll), Some(slot)) = (self.polls.get(poll_key), self.slot(key)) else { return };
         let (node, end) = (poll.node, now.millis + poll.when.patience(self.once));
@@ -144,7 +144,7 @@ impl Acnet {
         Some(RequestSlot { entry: Some(key), serial: entry.serial, wanted: entry.wanted })
     }
 
-    /// Keeps a group. Its entries are its own from now on.
+    /// Stores a group, which owns its entries from now on.
     pub(super) fn insert(&mut self, group: RequestGroup) -> GroupKey {
         let key = self.groups.vacant_key();
         self.timers.insert((group.timer, key));
@@ -163,7 +163,7 @@ impl Acnet {
         self.groups.insert(group)
     }
 
-    /// Forgets a group; tells the front-end if it would go on answering.
+    /// Removes a group; cancels it at the front-end if that would continue to answer.
     pub(super) fn close(&mut self, key: GroupKey, cancel: bool) -> Option<RequestGroup> {
         self.release(key, cancel);
         let group = self.groups.try_remove(key)?;
@@ -178,7 +178,7 @@ impl Acnet {
         Some(group)
     }
 
-    /// Sends a group's request. Returns false if no id is free: then it waits.
+    /// Sends a group's request. Returns false if no id is free; then it waits.
     pub(super) fn ask(&mut self, key: GroupKey, now: Moment) -> bool {
         self.compact(key);
         if self.is_one_silent_too_many(key) {
@@ -199,7 +199,7 @@ impl Acnet {
         (group.has_answered, group.has_missed, group.answered_at) = (false, false, now.millis);
         let mut deadline = now.millis + poll.when.patience(self.once);
         if poll.when == When::Once {
-            // What is left of it is for what has to happen between the rounds.
+            // The rest of the time is for the steps between the rounds.
             let patience = if group.once.round == 0 { self.once * 3 / 8 } else { self.once / 4 };
             deadline = (now.millis + patience).min(group.once.end);
         }
@@ -221,7 +221,7 @@ impl Acnet {
         true
     }
 
-    /// Gives a group's id back; tells the front-end if it would go on answering.
+    /// Frees a group's id; cancels the request at the front-end if that would continue to answer.
     pub(super) fn release(&mut self, key: GroupKey, cancel: bool) {
         let Some(group) = self.groups.get_mut(key) else { return };
         let (node, canary) = (group.node, group.canary.take());
@@ -241,7 +241,7 @@ impl Acnet {
         }
     }
 
-    /// Takes in that a group was answered: it is no search any more.
+    /// Notes that a group was answered: it is no search any more.
     pub(super) fn found_answering(&mut self, key: GroupKey, now: Moment) {
         let Some(group) = self.groups.get_mut(key) else { return };
         group.has_answered = true;
@@ -265,7 +265,7 @@ impl Acnet {
         self.unsettle(poll);
     }
 
-    /// Lets a group's timer ring at a time, in milliseconds.
+    /// Sets the time of a group's timer, in milliseconds.
     pub(super) fn wait_until(&mut self, key: GroupKey, deadline: u64) {
         let Some(group) = self.groups.get_mut(key) else { return };
         self.timers.remove(&(group.timer, key));
@@ -273,7 +273,7 @@ impl Acnet {
         self.timers.insert((deadline, key));
     }
 
-    /// Leaves out of a group what nobody reads any more.
+    /// Removes entries without readers from a group.
     pub(super) fn compact(&mut self, key: GroupKey) {
         let Some(group) = self.groups.get_mut(key).filter(|group| group.live < group.slots.len()) else { return };
         group.slots.retain(|slot| slot.entry.is_some());
@@ -290,16 +290,17 @@ pub(super) fn rest_after(attempts: u32) -> u64 {
     (FIRST_REST << attempts.min(10)).min(LONGEST_REST)
 }
 
-/// Kinds of groups that may become fewer, besides those that are answered by their rank.
+/// The kinds of groups that can be merged, besides the answered ones by rank.
 pub(super) const UNANSWERED: usize = 2;
 
 pub(super) const WAITING: usize = 3;
 
-/// About how many devices fit one request.
+/// The approximate number of devices that fit one request.
 pub(super) const USUAL_GROUP: usize = 400;
 
-/// In milliseconds; doubled with each attempt.
+/// The first pause in milliseconds; doubled with each attempt.
 pub(super) const FIRST_REST: u64 = 250;
 
-/// In milliseconds: so long after a front-end comes back its devices are read again at the latest.
+/// The longest pause in milliseconds, and so the longest time until devices are read again after a
+/// front-end comes back.
 pub(super) const LONGEST_REST: u64 = 8000;

@@ -15,8 +15,8 @@ use crate::time::Moment;
 use crate::when::When;
 
 impl Acnet {
-    /// Takes a packet that came from the node of a number. Only replies are for the pool. `begun`:
-    /// when the look-up began.
+    /// Handles a packet from the node of a number. Only replies are for the pool. `begun` is the
+    /// start of the look-up.
     pub(super) fn reply(
         &mut self,
         node: usize,
@@ -71,14 +71,14 @@ impl Acnet {
         }
     }
 
-    /// Gives a request more time, since a front-end says that an answer will come.
+    /// Gives a request more time, since its front-end announces an answer.
     fn prolong(&mut self, key: GroupKey, deadline: u64) {
         if let Some(group) = self.groups.get_mut(key) {
             (group.deadline, group.once.end) = (deadline, deadline);
         }
     }
 
-    /// Takes in that a group got readings.
+    /// Notes that a group got readings.
     fn answered(&mut self, key: GroupKey, deadline: u64, now: Moment) {
         let Some(group) = self.groups.get_mut(key) else { return };
         let Some(front) = self.fronts.get_mut(group.node) else { return };
@@ -93,7 +93,7 @@ impl Acnet {
         self.hurry(poll, now);
     }
 
-    /// Takes the answer to a probe.
+    /// Handles the answer to a probe.
     fn probed(&mut self, key: GroupKey, packet: AcnetPacket<'_>, is_last: bool, now: Moment) {
         let Some(group) = self.groups.get(key) else { return };
         let (poll, node) = (group.poll, group.node);
@@ -109,7 +109,7 @@ impl Acnet {
         }
     }
 
-    /// Splits a reply to its entries.
+    /// Splits a reply among its entries.
     fn split(
         &mut self,
         key: GroupKey,
@@ -142,8 +142,8 @@ impl Acnet {
         Ok(())
     }
 
-    /// Ends a request that was asked once and removes its entries: `all` of them, or only those
-    /// that did not go to another request.
+    /// Ends a single request and removes its entries: `all` of them, or only those that haven't
+    /// moved to another request.
     pub(super) fn finish(&mut self, key: GroupKey, all: bool, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(group) = self.close(key, false) else { return };
         for slot in &group.slots {
@@ -164,7 +164,7 @@ impl Acnet {
         self.drop_if_empty(group.poll);
     }
 
-    /// Replies to a reply that nobody waits for.
+    /// Replies to a reply that isn't awaited.
     fn refuse(&mut self, node: usize, header: &AcnetHeader) {
         self.counters.strays += 1;
         let cancel = AcnetHeader { kind: PacketKind::Cancel, status: Status::SUCCESS, ..*header };

@@ -1,17 +1,17 @@
-//! The search for silent devices, in requests that get no answer or an answer that is no reading.
+//! The search for silent devices, in requests that get no answer or one without readings.
 //!
 //! A front-end answers a request as a whole. One device in it that is silent, or that makes the
 //! front-end refuse, therefore hides all others. While the node answers something else, such a
-//! request is asked again in halves, until the device is alone; from then on it is asked apart
-//! ([`Silence`]). A node that answers nothing is asked as before after growing pauses, and beside
-//! that, at each pause, for one of its devices alone: if that one answers, the node is there.
+//! request is asked again in halves, until the device is alone; from then on it is asked separately
+//! ([`Silence`]). A node that answers nothing is asked as before after growing pauses and, at each
+//! pause, for a single device: if that one answers, the node is alive.
 //!
 //! Invariants:
 //! - Finding one silent device among *n* takes about 2 log₂ *n* requests. At most [`SEARCHES`] of
 //!   them wait for a node's answer at a time, the others follow one every [`PACE`], as do all
 //!   requests for silent devices of the node, of which at most [`ALONE`] wait.
 //! - A node that answers nothing is never asked in parts.
-//! - What is asked once has its answer or status within [`patience`](When::patience): it is divided
+//! - A single request has its answer or status within [`patience`](When::patience): it is divided
 //!   twice only, by the root of the number of its devices and then to single ones, while the first
 //!   request stays outstanding.
 //!
@@ -30,11 +30,11 @@ use crate::time::Moment;
 use crate::when::When;
 
 impl Acnet {
-    /// Does what is due.
+    /// Does all due work.
     pub(super) fn ring(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         while let Some((due, key)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
             match self.groups.get(key).map(|group| group.deadline) {
-                // It was answered since.
+                // It was answered meanwhile.
                 Some(deadline) if deadline > now.millis => self.wait_until(key, deadline),
                 Some(_) => self.due(key, now, readers),
                 None => {
@@ -61,8 +61,8 @@ impl Acnet {
             }
             RequestState::Failed if self.is_divisible(key, now) => self.halve(key, now),
             state => {
-                // Nobody knows when an event comes: after so long the front-end may have forgotten
-                // that it was asked.
+                // The time of an event is unknown: after this long, the front-end may have
+                // forgotten the request.
                 self.release(key, true);
                 if let Some(group) = self.groups.get_mut(key) {
                     group.attempts += u32::from(state != RequestState::Queued);
@@ -74,7 +74,7 @@ impl Acnet {
         }
     }
 
-    /// Takes in that a group was not answered, or was refused.
+    /// Handles a group that was not answered, or was refused.
     pub(super) fn fail(
         &mut self,
         key: GroupKey,
@@ -91,8 +91,8 @@ impl Acnet {
         let is_divisible = self.is_divisible(key, now) && status != Status::NODE_DOWN;
         self.release(key, cancel);
         if !is_divisible || was_divided && status == Status::UTIME {
-            // Most readers of a request that is divided for the first time have their readings at
-            // once, as have those whose front-end refuses at once.
+            // At the first division of a request, most of its readers get their readings
+            // soon, and likewise if the front-end refuses at once.
             self.tell(key, status, false, now, readers);
         }
         if is_divisible {
@@ -107,7 +107,7 @@ impl Acnet {
         }
     }
 
-    /// Lets a group that is over wait until it is asked again.
+    /// Lets a finished group wait until it is asked again.
     pub(super) fn rest(&mut self, key: GroupKey, now: Moment) {
         self.release(key, false);
         let Some(group) = self.groups.get_mut(key) else { return };
@@ -146,8 +146,8 @@ impl Acnet {
         }
     }
 
-    /// Sends requests for one device each of a group whose node seems to be silent: another one
-    /// each time.
+    /// Sends requests for one device each of a group whose node seems silent, a different one each
+    /// time.
     fn probe(&mut self, key: GroupKey, count: usize, now: Moment) {
         let Some(group) = self.groups.get(key).filter(|group| group.live > 1) else { return };
         let node = group.node;
@@ -156,15 +156,15 @@ impl Acnet {
             if self.fronts.get(node).is_none_or(|front| front.probes >= PROBES) {
                 return;
             }
-            // Not two of a pattern.
+            // Avoids two of a pattern.
             let place = (self.counters.probes as usize + number * (live.len() / 2 + 1)) % live.len();
             self.open_probe(node, NO_POLL, live[place], &When::Once, now.millis + PROBE);
         }
         self.counters.probes += 1;
     }
 
-    /// Lets one device of a group wait alone for the event that all of it waits for. If it is
-    /// answered and the group is not, the event came.
+    /// Makes one device of a group wait separately for the group's event. If it is answered and the
+    /// group is not, the event has occurred.
     pub(super) fn send_canary(&mut self, key: GroupKey, slots: &[RequestSlot], now: Moment) -> Option<GroupKey> {
         let group = self.groups.get(key)?;
         let (node, poll, attempts) = (group.node, group.poll, group.attempts as usize);
@@ -211,7 +211,7 @@ impl Acnet {
         }
     }
 
-    /// Returns true if so many silent devices of a node are asked for already that a group that is
+    /// Returns true if so many silent devices of a node are being asked that a group with another
     /// one has to wait.
     pub(super) fn is_one_silent_too_many(&self, key: GroupKey) -> bool {
         let Some(group) = self.groups.get(key).filter(|group| group.rank == Rank::Silent) else { return false };
@@ -222,7 +222,7 @@ impl Acnet {
     /// later, in milliseconds.
     pub(super) fn pace(&mut self, node: usize, earliest: u64, now: Moment) -> u64 {
         let Some(front) = self.fronts.get_mut(node) else { return earliest };
-        // Those that went in the meantime need no time.
+        // Requests that have ended meanwhile need no time.
         let waiting = (front.silent + front.searching) as u64 + 1;
         let at = earliest.max(front.next.min(now.millis + waiting * PACE));
         front.next = at + PACE;
@@ -237,8 +237,8 @@ impl Acnet {
         }
     }
 
-    /// Hurries the others of a poll when one has an answer on its event: who was not answered
-    /// since the event before has its answer soon, or has missed the event.
+    /// Shortens the wait of a poll's other groups when one has an answer on its event: a group that
+    /// wasn't answered since the previous event gets its answer soon, or has missed the event.
     pub(super) fn hurry(&mut self, poll: usize, now: Moment) {
         let Some(poll) = self.polls.get_mut(poll).filter(|poll| poll.when.is_event()) else { return };
         if poll.event_at.is_some_and(|at| now.millis < at + GRACE) {
@@ -261,7 +261,7 @@ impl Acnet {
     fn is_alive(&self, key: GroupKey) -> bool {
         let Some(group) = self.groups.get(key) else { return false };
         match self.polls.get(group.poll) {
-            // Others that are read at another time say nothing about an event.
+            // Groups that are read at another time say nothing about an event.
             Some(poll) if poll.when.is_event() => group.has_missed,
             _ => self.fronts.get(group.node).is_some_and(|front| front.beats != group.pulse),
         }
@@ -273,7 +273,7 @@ impl Acnet {
         let Some(group) = self.groups.get(key).filter(|group| group.live > 1) else { return false };
         let is_event = self.polls.get(group.poll).is_some_and(|poll| poll.when.is_event());
         let beat_at = self.fronts.get(group.node).and_then(|front| front.beat_at).filter(|_| !is_event);
-        // A refusal comes at once: others need not have been answered in between.
+        // A refusal is immediate: others need not have been answered in between.
         self.is_alive(key) || beat_at.is_some_and(|at| now.millis - at < LATELY)
     }
 
@@ -300,7 +300,7 @@ impl Acnet {
     }
 }
 
-/// Requests that are asked once.
+/// Single requests.
 impl Acnet {
     fn due_once(&mut self, key: GroupKey, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(group) = self.groups.get(key) else { return };
@@ -327,8 +327,7 @@ impl Acnet {
                 if let Some(group) = self.groups.get_mut(key) {
                     group.once.is_probed = true;
                 }
-                // Long enough for a node that is there, and short enough for the rounds that
-                // follow.
+                // Long enough for a live node, and short enough for the rounds that follow.
                 self.wait_until(key, (now.millis + self.once / 12).min(end));
             }
             RequestState::Failed => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, readers),
@@ -352,8 +351,7 @@ impl Acnet {
         self.due_once(key, now, readers);
     }
 
-    /// Asks for what a group asks once in parts. If it is outstanding it stays so: its answer may
-    /// come.
+    /// Asks for a single request in parts. It stays outstanding: its answer may still come.
     fn divide(&mut self, key: GroupKey, now: Moment) {
         let Some(group) = self.groups.get(key) else { return };
         let once = OnceState { round: group.once.round + 1, is_probed: false, refusal: None, ..group.once };
@@ -387,7 +385,7 @@ impl Acnet {
         self.finish(key, false, readers);
     }
 
-    /// Returns true if a slot's entry is still there, and asked for by that group.
+    /// Returns true if a slot's entry still exists, and belongs to that group.
     fn is_of(&self, slot: &RequestSlot, key: GroupKey) -> bool {
         slot.entry
             .and_then(|entry| self.asked.get(entry))
@@ -395,21 +393,21 @@ impl Acnet {
     }
 }
 
-/// Parts of unanswered requests that wait for a node's answer at a time.
+/// The most parts of unanswered requests that wait for a node's answer.
 const SEARCHES: usize = 128;
-/// The poll of what belongs to none.
+/// The number of no poll, for single requests.
 const NO_POLL: usize = usize::MAX;
-/// Requests for single silent devices that wait for a node's answer at a time.
+/// The most requests for single silent devices that wait for a node's answer.
 const ALONE: usize = 64;
 /// Milliseconds between requests for silent devices of a node.
 const PACE: u64 = 50;
-/// Probes that wait for a node's answer at a time.
+/// The most probes that wait for a node's answer.
 const PROBES: usize = 2;
 /// The time for which a probe may go unanswered, in milliseconds.
 const PROBE: u64 = 2000;
-/// So long after a reading a node counts as one that answers, in milliseconds.
+/// The time after a reading for which a node counts as alive, in milliseconds.
 const LATELY: u64 = 1000;
-/// After an event was seen, devices that it should have brought have so long, in milliseconds.
+/// The time that devices have for an answer after an event was seen, in milliseconds.
 const GRACE: u64 = 2000;
 /// The number of times that a request to be asked once is divided.
 const MOST_ROUNDS: u8 = 1;

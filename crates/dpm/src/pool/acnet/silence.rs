@@ -1,6 +1,6 @@
-//! Devices that did not answer although others of their node did. One such device makes a whole
-//! request unanswered, so they are asked apart, at every event, until they have answered for a
-//! while: longer each time that they fall silent again.
+//! Devices that did not answer although others of their node did. One such device leaves a whole
+//! request unanswered, so they are asked separately, at every event, until they have answered for a
+//! while, which grows each time that they fall silent again.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,25 @@ pub(super) struct Silence {
     known: HashMap<SilenceKey, SilenceRecord, ahash::RandomState>,
 }
 
-/// The company in which a device may be asked.
+/// The other devices with which a device may be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// With all others.
     Plain,
-    /// With those that were silent lately and answer again.
+    /// With those that were silent recently and answer again.
     Proving,
-    /// With none: it is silent.
+    /// With no others: it is silent.
     Silent,
 }
 
-/// Node, device and property: whichever part of it is read, the answer comes from the same place.
+/// Node, device and property: all parts of it are answered from the same place.
 type SilenceKey = (usize, u32, u8);
 
 #[derive(Debug)]
 struct SilenceRecord {
     /// The number of times that it fell silent.
     times: u32,
-    /// The time since when it has answered again, in milliseconds; `None` while it is silent.
+    /// The time since which it has answered again, in milliseconds; `None` while it is silent.
     answers_since: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Silence {
         }
     }
 
-    /// Returns with which others a device may be asked now.
+    /// Returns the other devices with which a device may be asked now.
     pub(super) fn rank(&mut self, wanted: &FrontRequest, now: Moment) -> Rank {
         let key = key(wanted);
         let Some(record) = self.known.get(&key) else { return Rank::Plain };
@@ -71,5 +71,5 @@ fn key(wanted: &FrontRequest) -> SilenceKey {
 /// The time that a device has to answer before it is asked with all others, in milliseconds;
 /// doubled each time that it fell silent, up to about an hour.
 const PROOF: u64 = 60_000;
-/// After as many times of that nobody remembers that it was silent.
+/// The number of such periods after which its silence is forgotten.
 const FORGOTTEN: u64 = 8;

@@ -1,4 +1,4 @@
-//! All that front-ends of ACNET are asked.
+//! The state of requests to front-ends of ACNET.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,14 +13,14 @@ use crate::pool::keys::EntryKey;
 use crate::pool::readers::PoolCounters;
 use crate::when::When;
 
-/// All that is being read from front-ends of ACNET.
+/// All current readings from front-ends of ACNET.
 #[derive(Debug)]
 pub(crate) struct Acnet {
-    /// By number; `None` for those that are reached otherwise.
+    /// The nodes by number; `None` for those that are reached otherwise.
     pub(super) nodes: Vec<Option<AcnetNode>>,
     /// Our own node: trunk and node.
     pub(super) address: u16,
-    /// The time that a request to be asked once may take, in milliseconds.
+    /// The time that a single request may take, in milliseconds.
     pub(super) once: u64,
     pub(super) asked: NumberedEntries,
     pub(super) polls: Slab<Poll>,
@@ -28,12 +28,12 @@ pub(crate) struct Acnet {
     pub(super) groups: Slab<RequestGroup>,
     /// Outstanding requests.
     pub(super) requests: RequestsById<GroupKey>,
-    /// One for each node.
+    /// One front for each node.
     pub(super) fronts: Vec<Front>,
     pub(super) silence: Silence,
-    /// Polls with entries that no group asks for yet, or with too many groups.
+    /// Polls with ungrouped entries, or with too many groups.
     pub(super) unsettled: Vec<usize>,
-    /// One for each group.
+    /// One timer for each group.
     pub(super) timers: BTreeSet<(u64, GroupKey)>,
     pub(crate) out: Vec<(usize, Vec<u8>)>,
     pub(crate) counters: PoolCounters,
@@ -46,20 +46,20 @@ impl Acnet {
     }
 }
 
-/// An entry as it is asked for.
+/// An entry, and its request.
 #[derive(Debug)]
 pub(super) struct AcnetEntry {
     pub(super) wanted: FrontRequest,
     pub(super) poll: usize,
-    /// Tells it from another one that has the same number later.
+    /// Distinguishes it from a later one with the same number.
     pub(super) serial: u64,
-    /// The request that asks for it, and its place there.
+    /// Its request, and its place there.
     pub(super) group: Option<(GroupKey, usize)>,
-    /// Its place among those that no request asks for yet.
+    /// Its place among the ungrouped entries.
     pub(super) waits_at: Option<usize>,
 }
 
-/// Entries by the pool's numbers, of which other kinds of front-ends have some.
+/// Entries by the pool's numbers, some of which belong to other kinds of front-ends.
 #[derive(Debug, Default)]
 pub(super) struct NumberedEntries(Vec<Option<AcnetEntry>>);
 
@@ -84,12 +84,12 @@ impl NumberedEntries {
     }
 }
 
-/// All entries of a node that have the same event.
+/// All entries of a node with the same event.
 #[derive(Debug)]
 pub(super) struct Poll {
     pub(super) node: usize,
     pub(super) when: When,
-    /// Entries that no group asks for yet.
+    /// The ungrouped entries.
     pub(super) waiting: Vec<EntryKey>,
     pub(super) groups: IndexSet<GroupKey, ahash::RandomState>,
     pub(super) entries: usize,
@@ -98,10 +98,10 @@ pub(super) struct Poll {
     pub(super) is_unsettled: bool,
 }
 
-/// A node as its answers show it.
+/// The state of a node, by its answers.
 #[derive(Debug, Default)]
 pub(super) struct Front {
-    /// The number of replies with readings that it gave, and when the last came, in milliseconds.
+    /// The number of its replies with readings, and the time of the last one in milliseconds.
     pub(super) beats: u64,
     pub(super) beat_at: Option<u64>,
     /// Parts of unanswered requests that wait for its answer.

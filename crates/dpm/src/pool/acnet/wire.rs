@@ -19,7 +19,7 @@ impl Acnet {
         self.out.push((node, datagram));
     }
 
-    /// Tells a node that nobody wants answers to a request any more.
+    /// Tells a node that answers to a request aren't needed any more.
     pub(super) fn cancel(&mut self, node: usize, id: u16) {
         if let Some(to) = self.node(node) {
             self.out.push((node, header(to, self.address, PacketKind::Cancel, id).datagram(&[])));

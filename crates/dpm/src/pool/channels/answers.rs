@@ -117,7 +117,7 @@ impl Channels {
         self.channels.get_mut(&cid)?.open_mut().filter(|open| open.link == link)
     }
 
-    /// Takes in that a server has made a channel.
+    /// Notes that a server has opened a channel.
     fn created(&mut self, link: LinkNumber, header: &ChannelHeader) {
         let Some(channel) = self.channels.get_mut(&header.first) else { return };
         if !matches!(channel.state, ChannelState::Creating { link: own, .. } if own == link) {
@@ -194,7 +194,7 @@ impl Channels {
         Some(Sample { status: Status::SUCCESS, bytes: bytes.into(), timestamp, cycle: 0 })
     }
 
-    /// Takes a question off, if it was asked on this circuit.
+    /// Takes out a question, if it was asked on this circuit.
     pub(super) fn close_exchange(&mut self, link: LinkNumber, number: u32) -> Option<ChannelExchange> {
         let is_it = self.exchanges.get(&number).is_some_and(|exchange| exchange.link == link);
         if !is_it {
@@ -250,7 +250,7 @@ impl Channels {
         }
     }
 
-    /// Takes an error. The message that it is about stands in the payload.
+    /// Handles an error. The payload has the message that it is about.
     fn failed(
         &mut self,
         link: LinkNumber,
@@ -296,8 +296,8 @@ fn filled(text: &[u8], element: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the status that clients get for one of Channel Access: its number stands above three
-/// bits of severity.
+/// Returns the status that clients get for one of Channel Access: its number is above three bits of
+/// severity.
 fn status(code: u32) -> Status {
     match code >> 3 {
         10 => Status::UTIME,
@@ -309,10 +309,9 @@ fn status(code: u32) -> Status {
     }
 }
 
-/// The largest payload that was asked for: all elements of the largest property, with what stands
-/// before them.
+/// The largest requested payload: all elements of the largest property, with their details.
 pub(crate) const LARGEST: usize = (8 << 10) + 512;
-/// The severity of a value that means nothing.
+/// The severity of an invalid value.
 const INVALID: u16 = 3;
-/// Servers that never read a variable tell a time of 1990, in milliseconds since 1970.
+/// The time in 1990 of a variable that its server has never read, in milliseconds since 1970.
 const NEVER: i64 = 631_152_000_000 + 86_400_000;

@@ -13,7 +13,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Channels {
-    /// Calls a server.
+    /// Connects to a server.
     pub(super) fn call(&mut self, node: usize, server: std::net::SocketAddr, now: Moment) -> LinkNumber {
         let serial = self.serial;
         self.serial += 1;
@@ -36,14 +36,14 @@ impl Channels {
         link
     }
 
-    /// Returns the circuit to a name server, which is called if there is none.
+    /// Returns the circuit to a name server, which is opened if there is none.
     pub(super) fn names_at(&mut self, node: usize, server: std::net::SocketAddr, now: Moment) -> Option<LinkNumber> {
         let link = self.circuit_to(node, server, now)?;
         self.circuits.get_mut(link)?.has_names = true;
         Some(link)
     }
 
-    /// Takes in that a connection is made: says who we are, and asks for the channels.
+    /// Handles an open connection: identifies us, and requests the channels.
     pub(super) fn up(&mut self, link: LinkNumber, now: Moment) {
         let Some(circuit) = self.circuits.get_mut(link) else { return };
         (circuit.is_up, circuit.heard_at) = (true, now.millis);
@@ -80,7 +80,7 @@ impl Channels {
         header.write(&message::text(&channel.variable.1), &mut circuit.output);
     }
 
-    /// Takes a channel off its circuit, and tells the server. The circuit ends with its last
+    /// Removes a channel from its circuit, and tells the server. The circuit ends with its last
     /// channel.
     pub(super) fn leave_circuit(&mut self, cid: Cid) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
@@ -110,8 +110,8 @@ impl Channels {
         Some(circuit)
     }
 
-    /// Takes in that a connection is gone, or ends it: its channels are searched for again, and
-    /// their readers told.
+    /// Handles the end of a connection, or ends it: its channels are searched for again, and their
+    /// readers are told.
     pub(super) fn lost(&mut self, link: LinkNumber, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(circuit) = self.drop_circuit(link) else { return };
         self.forgo_all(|exchange| exchange.link == link);
@@ -120,8 +120,8 @@ impl Channels {
         }
     }
 
-    /// Gives up questions whose answers can't come any more: a reading is asked for again, and a
-    /// setting may have been made.
+    /// Gives up questions whose answers can't come any more: a reading is repeated, and a setting
+    /// may have been made.
     pub(super) fn forgo_all(&mut self, is_meant: impl Fn(&ChannelExchange) -> bool) {
         let meant = self.exchanges.iter().filter(|(_, exchange)| is_meant(exchange));
         let mut meant: Vec<u32> = meant.map(|(number, _)| *number).collect();
@@ -143,8 +143,8 @@ impl Channels {
         }
     }
 
-    /// Looks after a circuit whose timer rang: a connection that isn't made in time is given up,
-    /// and so is one whose server says nothing when it is asked.
+    /// Handles a circuit's timer: a connection that isn't opened in time is given up, and so is one
+    /// whose server doesn't answer an echo.
     pub(super) fn look_after(
         &mut self,
         link: LinkNumber,
@@ -173,7 +173,7 @@ impl Channels {
         }
     }
 
-    /// Sends what waits on circuits.
+    /// Sends the waiting output of circuits.
     pub(super) fn write_circuits(&mut self) {
         for (link, circuit) in &mut self.circuits {
             if circuit.is_up && !circuit.output.is_empty() {
@@ -187,10 +187,9 @@ impl Channels {
 const OUR_NAME: &str = "rookery";
 /// The most circuits; a server that would need one more is not found.
 pub(crate) const MOST_CIRCUITS: usize = 512;
-/// The time that a connection may take, and a server to make a channel, in milliseconds.
+/// The time for opening a connection, and for a server to open a channel, in milliseconds.
 const CONNECT: u64 = 5000;
 const CREATE: u64 = 10_000;
-/// After so much silence a server is asked whether it is there, and it has so long to answer, in
-/// milliseconds.
+/// The silence after which a server gets an echo, and the time for its answer, in milliseconds.
 const SILENCE: u64 = 15_000;
 const ANSWER: u64 = 5000;

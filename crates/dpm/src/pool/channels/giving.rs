@@ -1,4 +1,4 @@
-//! Giving values to the entries that want them.
+//! Passes values to the entries that want them.
 
 use super::state::{ChannelQuestion, ChannelState, ChannelTimer, Channels, Cid, Serial};
 use crate::pool::readers::{Deliver, PoolReaders};
@@ -9,7 +9,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Channels {
-    /// Gives the newest value to an entry that came when there was one already.
+    /// Passes the newest value to an entry that was added after it arrived.
     pub(super) fn give_fresh(
         &mut self,
         (entry, serial): Serial,
@@ -27,7 +27,7 @@ impl Channels {
         self.time(entry, now);
     }
 
-    /// Takes a new value: those that want every change get it now, or as soon as they may.
+    /// Handles a new value: entries that want every change get it now, or as soon as they may.
     pub(super) fn updated(
         &mut self,
         cid: Cid,
@@ -52,7 +52,7 @@ impl Channels {
         begun
     }
 
-    /// Gives the newest value to an entry whose time has come.
+    /// Passes the newest value to an entry whose time has come.
     pub(super) fn give_timed(
         &mut self,
         (entry, serial): Serial,
@@ -64,13 +64,13 @@ impl Channels {
         if let Some(latest) = self.channels.get(&asked.source).and_then(|channel| channel.latest.as_ref()) {
             let begun = readers.entries.stages.begin();
             let _ = asked.give(entry, latest, now, begun, readers);
-            // Periods don't grow by what each of them is late.
+            // Periods don't grow by their delays.
             asked.given_at = was_due.or(asked.given_at);
         }
         self.time(entry, now);
     }
 
-    /// Sets the timer of an entry that is read again and again.
+    /// Sets the timer of an entry with a period.
     fn time(&mut self, entry: usize, now: Moment) {
         let Some(asked) = self.asked.get_mut(&entry) else { return };
         if let Some(due) = asked.time(now, true) {
@@ -78,7 +78,7 @@ impl Channels {
         }
     }
 
-    /// Gives a value to entries that are read once, and forgets them.
+    /// Passes a value to single readings, and removes them.
     pub(super) fn give_last(
         &mut self,
         entries: Vec<Serial>,
@@ -105,13 +105,13 @@ impl Channels {
         for entry in &channel.entries {
             if let Some(asked) = self.asked.get_mut(entry) {
                 (begun, _) = asked.give(*entry, &sample, now, begun, readers);
-                // The next value is news.
+                // The next value counts as a change.
                 asked.given_at = None;
             }
         }
     }
 
-    /// Takes a channel back to where nobody has said where it is.
+    /// Returns a channel to the state before it was found.
     pub(super) fn fall(&mut self, cid: Cid, status: Status, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         self.forgo_all(|exchange| exchange.channel == cid);
         let Some(channel) = self.channels.get_mut(&cid) else { return };
@@ -162,5 +162,5 @@ impl Channels {
     }
 }
 
-/// Readers of a channel that isn't found are told so again after so many milliseconds.
+/// The milliseconds after which readers of a channel that isn't found are told so again.
 const AGAIN: u64 = 8000;

@@ -13,7 +13,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Channels {
-    /// Takes on a setting of a variable.
+    /// Adds a setting of a variable.
     pub(in crate::pool) fn set(
         &mut self,
         node: usize,
@@ -33,7 +33,7 @@ impl Channels {
         }
     }
 
-    /// Takes the settings that came to an end.
+    /// Takes the finished settings.
     pub(in crate::pool) fn take_done(&mut self) -> Vec<SettingOutcome> {
         std::mem::take(&mut self.done)
     }
@@ -44,7 +44,7 @@ impl Channels {
         self.done.push(SettingOutcome { ticket: put.ticket, status, written });
     }
 
-    /// Monitors a channel that somebody reads again and again.
+    /// Monitors a channel that has entries with periods.
     pub(super) fn monitor(&mut self, cid: Cid) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         let Some(open) = channel.open() else { return };
@@ -59,7 +59,7 @@ impl Channels {
             first: open.sid,
             second: cid,
         };
-        // Three numbers that mean nothing any more, and of which changes to tell.
+        // Three unused numbers, and the mask of the changes to report.
         let mut payload = vec![0; 12];
         payload.extend_from_slice(&CHANGES.to_be_bytes());
         payload.extend_from_slice(&[0; 2]);
@@ -71,7 +71,7 @@ impl Channels {
         self.counters.devices_requested += 1;
     }
 
-    /// Reads a channel for those that want it once.
+    /// Reads a channel for single readings.
     pub(super) fn read(&mut self, cid: Cid, now: Moment) {
         let Some(channel) = self.channels.get_mut(&cid).filter(|channel| !channel.reads.is_empty()) else { return };
         let Some(open) = channel.open() else { return };
@@ -83,8 +83,8 @@ impl Channels {
         self.ask(cid, open, ChannelQuestion::Read(entries), header, &[], now.millis + self.once);
     }
 
-    /// Sends the settings of a channel, once it is known to which values the server lets it be set:
-    /// a server sets what is beyond to the nearest, and says that all is well.
+    /// Sends the settings of a channel, once the server's limits are known: a server silently sets
+    /// the nearest permitted value, and reports success.
     pub(super) fn put(&mut self, cid: Cid, now: Moment) {
         let Some(channel) = self.channels.get_mut(&cid).filter(|channel| !channel.puts.is_empty()) else { return };
         let (element, may_write) = (channel.element, channel.may_write);
@@ -177,8 +177,8 @@ fn text(element: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the number of elements that are asked for: all, or as many as anybody may want. A server
-/// that is asked for 0 tells how many there are each time.
+/// Returns the number of elements to request: all, or the most that any entry wants. A server that
+/// is asked for 0 sends the current number each time.
 fn count(channel: &PoolChannel, open: OpenChannel, minor: u16) -> u32 {
     let most = if open.native == Native::Char { channel.element as u32 } else { channel.elements };
     match open.count {
@@ -193,7 +193,7 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = f64> + '_ {
     bytes.chunks_exact(8).filter_map(|bytes| bytes.first_chunk()).map(|bytes| f64::from_le_bytes(*bytes))
 }
 
-/// The changes of which servers tell: values and alarms.
+/// The changes that servers report: values and alarms.
 const CHANGES: u16 = 1 | 4;
-/// The version from which on arrays have as many elements as there are.
+/// The version from which on arrays may have a varying length.
 const VARYING: u16 = 13;

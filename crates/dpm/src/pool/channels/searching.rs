@@ -2,8 +2,7 @@
 //!
 //! All variables that are searched for share datagrams, and each is searched for less and less
 //! often. A host that answers is believed about itself: a datagram may name another host only if it
-//! comes from an address that the device file names, so that a stranger can't send us to somebody
-//! else.
+//! comes from an address in the device file, so that a stranger can't direct us to third parties.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -15,7 +14,7 @@ use crate::link::Goes;
 use crate::time::Moment;
 
 impl Channels {
-    /// Sends searches for what is not found yet, as many as a turn may.
+    /// Sends searches for variables that aren't found yet, up to the limit of a turn.
     pub(super) fn search(&mut self, now: Moment) {
         if self.searching.is_empty() || self.next_search > now.millis {
             return;
@@ -62,7 +61,7 @@ impl Channels {
         let Some(Some(search)) = self.nodes.get(node).cloned() else { return };
         self.counters.requests += 1;
         self.out.extend(search.addresses.iter().map(|to| Goes::Datagram(*to, searches.to_vec())));
-        // A name server was told the version when its circuit was made.
+        // A name server got the version when its circuit was opened.
         let mut head = Vec::new();
         version().write(&[], &mut head);
         for server in search.name_servers {
@@ -74,7 +73,7 @@ impl Channels {
         }
     }
 
-    /// Takes in that the time of a channel's next search has come.
+    /// Repeats the search for a channel, since its time has come.
     pub(super) fn search_again(&mut self, cid: Cid, now: Moment) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         match channel.state {
@@ -82,7 +81,7 @@ impl Channels {
                 self.timers.insert((until, ChannelTimer::Search(cid)));
                 return;
             }
-            // The server took the connection, and doesn't make the channel.
+            // The server has accepted the connection, and doesn't open the channel.
             ChannelState::Creating { .. } => {
                 self.leave_circuit(cid);
                 self.counters.timeouts += 1;
@@ -129,8 +128,8 @@ impl Channels {
         self.create(cid, link, now);
     }
 
-    /// Returns the circuit to a server, which is made if there is none; `None` if there are as many
-    /// as there may be.
+    /// Returns the circuit to a server, which is opened if there is none; `None` if the limit is
+    /// reached.
     pub(super) fn circuit_to(&mut self, node: usize, server: SocketAddr, now: Moment) -> Option<usize> {
         if let Some(link) = self.by_server.get(&(node, server)) {
             return Some(*link);
@@ -143,12 +142,12 @@ impl Channels {
     }
 }
 
-/// Returns the pause after so many searches, in milliseconds.
+/// Returns the pause after this many searches, in milliseconds.
 pub(super) fn pause(searches: u32) -> u64 {
     (FIRST << searches.min(16)).min(RAREST)
 }
 
-/// Servers that don't have the variable say nothing.
+/// Servers without the variable stay silent.
 const NO_REPLY: u16 = 5;
 /// The most bytes of searches in a datagram.
 const DATAGRAM: usize = 1024;

@@ -1,4 +1,4 @@
-//! All that servers of Channel Access are asked.
+//! The state of requests to servers of Channel Access.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -20,15 +20,15 @@ use crate::show::Sample;
 /// The client's number of a channel; none is given twice while the other is in use.
 pub(super) type Cid = u32;
 
-/// An entry, and the serial that tells it from others that had its number before.
+/// An entry, and the serial that distinguishes it from earlier ones with its number.
 pub(super) type Serial = (EntryKey, u64);
 
-/// All that is being read by Channel Access.
+/// All current readings by Channel Access.
 #[derive(Debug)]
 pub(crate) struct Channels {
     /// By number; `None` for nodes that are reached otherwise.
     pub(super) nodes: Vec<Option<ChannelSearch>>,
-    /// The time that something to be read once may take, in milliseconds.
+    /// The time for a single reading, in milliseconds.
     pub(super) once: u64,
     pub(super) asked: HashMap<EntryKey, ChannelEntry, ahash::RandomState>,
     pub(super) channels: HashMap<Cid, PoolChannel, ahash::RandomState>,
@@ -43,9 +43,9 @@ pub(crate) struct Channels {
     pub(super) exchanges: HashMap<u32, ChannelExchange, ahash::RandomState>,
     pub(super) next_exchange: u32,
     pub(super) timers: BTreeSet<(u64, ChannelTimer)>,
-    /// Entries that are to get what is known already.
+    /// Entries that are to get the known value.
     pub(super) fresh: Vec<Serial>,
-    /// Channels at which something is to be done.
+    /// Channels that need a step.
     pub(super) unsettled: Vec<Cid>,
     /// Channels that are to be searched for, and when the next ones may be, in milliseconds.
     pub(super) searching: VecDeque<Cid>,
@@ -65,19 +65,20 @@ pub(super) type ChannelEntry = ValueEntry<Cid>;
 #[derive(Debug)]
 pub(super) struct PoolChannel {
     pub(super) variable: Variable,
-    /// The number of elements that anybody may want of it, and the bytes that each has here.
+    /// The most elements that any entry may want of it, and the bytes of each here.
     pub(super) elements: u32,
     pub(super) element: usize,
     pub(super) state: ChannelState,
     /// The newest value, of all elements.
     pub(super) latest: Option<Sample>,
-    /// Entries that get it again and again.
+    /// Entries that get it repeatedly.
     pub(super) entries: IndexSet<EntryKey, ahash::RandomState>,
-    /// Entries that are read once and were not asked for yet.
+    /// Single readings that were not requested yet.
     pub(super) reads: Vec<Serial>,
     /// Settings that were not sent yet.
     pub(super) puts: VecDeque<Put>,
-    /// True unless its server has said that we may not set it, which it says before it is open.
+    /// True unless its server has denied us the right to set it, which it says before the channel
+    /// is open.
     pub(super) may_write: bool,
     /// Questions that are outstanding.
     pub(super) outstanding: u32,
@@ -93,16 +94,16 @@ pub(super) struct PoolChannel {
 /// The state of a channel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ChannelState {
-    /// Nobody has said where it is.
+    /// Its server isn't known.
     Searching,
-    /// The server was asked to make it.
+    /// The server was asked to open it.
     Creating {
         /// The circuit to that server.
         link: LinkNumber,
         /// The time at which the server is given up, in milliseconds.
         until: u64,
     },
-    /// It is there.
+    /// It is open.
     Open(OpenChannel),
 }
 
@@ -123,11 +124,11 @@ pub(super) struct OpenChannel {
 /// The values to which the server lets a channel be set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ChannelBounds {
-    /// Nobody asked.
+    /// They were not requested.
     Unknown,
-    /// The server was asked.
+    /// They were requested.
     Asked,
-    /// It said: between these, or none.
+    /// They are these, or there are none.
     Known(Option<(f64, f64)>),
 }
 
@@ -154,7 +155,7 @@ pub(super) struct ChannelExchange {
 pub(super) enum ChannelQuestion {
     /// The value now, for entries that are read once.
     Read(Vec<Serial>),
-    /// Between which values it can be set.
+    /// The limits for setting it.
     Bounds,
     /// To be set.
     Put(Put),
@@ -165,38 +166,38 @@ pub(super) enum ChannelQuestion {
 pub(super) struct Circuit {
     pub(super) node: usize,
     pub(super) server: SocketAddr,
-    /// Tells it from another one that has the same number later.
+    /// Distinguishes it from a later one with the same number.
     pub(super) serial: u64,
     pub(super) is_up: bool,
-    /// The version that the server speaks, behind the 4 and the point.
+    /// The minor version of the server's protocol.
     pub(super) minor: u16,
-    /// Bytes that make no whole message yet.
+    /// Bytes of an unfinished message.
     pub(super) input: Vec<u8>,
     pub(super) output: Vec<u8>,
     pub(super) channels: IndexSet<Cid, ahash::RandomState>,
     /// True if names are asked for here.
     pub(super) has_names: bool,
-    /// The time when something came, in milliseconds, and when it was asked whether it is there.
+    /// The time of the last input, in milliseconds, and of the unanswered echo.
     pub(super) heard_at: u64,
     pub(super) echo_at: Option<u64>,
 }
 
-/// Something that is due at a time.
+/// A timed action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChannelTimer {
-    /// An entry gets what is known.
+    /// An entry gets the known value.
     Entry(EntryKey, u64),
     /// A channel is searched for, or given up by the server that doesn't make it.
     Search(Cid),
     /// Readers of a channel that isn't open are told.
     Late(Cid),
-    /// A channel that nobody wants any more is closed.
+    /// An unused channel is closed.
     Idle(Cid),
     /// Settings of a channel that were not sent are given up.
     Puts(Cid),
     /// A question is given up.
     Exchange(u32),
-    /// A circuit is looked after.
+    /// A circuit is checked.
     Circuit(LinkNumber, u64),
 }
 
@@ -231,7 +232,7 @@ impl PoolChannel {
         self.variable.2
     }
 
-    /// Returns whether nobody wants anything of it.
+    /// Returns whether it is unused.
     pub(super) fn is_unused(&self) -> bool {
         self.entries.is_empty() && self.reads.is_empty() && self.puts.is_empty() && self.outstanding == 0
     }

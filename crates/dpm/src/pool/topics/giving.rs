@@ -1,4 +1,4 @@
-//! Giving values to the entries that want them.
+//! Passes values to the entries that want them.
 
 use super::payload;
 use super::state::{TopicEntry, TopicKey, TopicSerial, TopicTimer, Topics};
@@ -10,7 +10,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Topics {
-    /// Gives the newest value to an entry that came when there was one already.
+    /// Passes the newest value to an entry that was added after it arrived.
     pub(super) fn give_fresh(&mut self, fresh: TopicSerial, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let is_new = |asked: &&TopicEntry| asked.serial == fresh.1 && asked.given_at.is_none();
         let Some(latest) = self.asked.get(&fresh.0).filter(is_new).and_then(|asked| self.latest(asked)) else { return };
@@ -19,7 +19,7 @@ impl Topics {
         self.time(fresh.0, now);
     }
 
-    /// Takes a message: those that want every change get it now, or as soon as they may.
+    /// Handles a message: entries that want every change get it now, or as soon as they may.
     pub(super) fn told_of(
         &mut self,
         key: TopicKey,
@@ -49,7 +49,7 @@ impl Topics {
         begun
     }
 
-    /// Gives the newest value to an entry whose time has come.
+    /// Passes the newest value to an entry whose time has come.
     pub(super) fn give_timed(
         &mut self,
         (entry, serial): TopicSerial,
@@ -62,7 +62,7 @@ impl Topics {
             let begun = readers.entries.stages.begin();
             let _ = self.give(entry, &latest, now, begun, readers);
             if let Some(asked) = self.asked.get_mut(&entry) {
-                // Periods don't grow by what each of them is late.
+                // Periods don't grow by their delays.
                 asked.given_at = was_due.or(asked.given_at);
             }
         }
@@ -78,7 +78,7 @@ impl Topics {
         self.time_after(entry, now, true);
     }
 
-    /// Sets the timer of an entry that is read again and again.
+    /// Sets the timer of an entry with a period.
     fn time_after(&mut self, entry: usize, now: Moment, is_given: bool) {
         let Some(asked) = self.asked.get_mut(&entry) else { return };
         if let Some(due) = asked.time(now, is_given) {
@@ -86,7 +86,7 @@ impl Topics {
         }
     }
 
-    /// Gives an entry its part of a sample. One that is read once is forgotten then.
+    /// Passes its part of a sample to an entry. A single reading is then removed.
     fn give(
         &mut self,
         entry: usize,
@@ -109,7 +109,8 @@ impl Topics {
         begun
     }
 
-    /// Tells readers of a topic that it has no value: all, or those who have got nothing.
+    /// Tells readers of a topic that it has no value: all of them, or those without a reading so
+    /// far.
     pub(super) fn tell(
         &mut self,
         (key, is_late): (TopicKey, bool),
@@ -123,13 +124,13 @@ impl Topics {
             let begun = readers.entries.stages.begin();
             let _ = self.give(entry, &sample, now, begun, readers);
             if let Some(asked) = self.asked.get_mut(&entry) {
-                // The next value is news.
+                // The next value counts as a change.
                 asked.given_at = None;
             }
         }
     }
 
-    /// Tells the readers of a topic of which nothing has come.
+    /// Tells the readers of a topic without messages.
     pub(super) fn tell_late(
         &mut self,
         key: TopicKey,
@@ -149,5 +150,5 @@ impl Topics {
     }
 }
 
-/// Readers of a topic of which nothing comes are told so again after so many milliseconds.
+/// The milliseconds after which readers of a topic without messages are told so again.
 const AGAIN: u64 = 8000;

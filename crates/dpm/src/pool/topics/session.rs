@@ -35,7 +35,7 @@ impl Topics {
         });
     }
 
-    /// Takes in that a connection is made: says who we are.
+    /// Handles an open connection: identifies us.
     pub(super) fn greet(&mut self, node: usize, now: Moment) {
         let Some(Some(broker)) = self.nodes.get(node) else { return };
         let Some(session) = self.sessions.get_mut(&node).filter(|session| session.state == SessionState::Calling)
@@ -58,7 +58,7 @@ impl Topics {
         }
     }
 
-    /// Takes bytes of a broker. One that sends what is no packet is left.
+    /// Handles bytes of a broker. A connection with an invalid packet is closed.
     pub(super) fn received(
         &mut self,
         node: usize,
@@ -109,7 +109,7 @@ impl Topics {
         }
     }
 
-    /// Takes a packet. The error is what readers are told if the connection is to be left.
+    /// Handles a packet. The error is the readers' status if the connection is to be closed.
     fn answer(
         &mut self,
         node: usize,
@@ -151,7 +151,7 @@ impl Topics {
         Ok(begun)
     }
 
-    /// Takes in that a broker has let us in: subscribes to all that is wanted.
+    /// Subscribes to all needed topics, since a broker has accepted us.
     fn opened(&mut self, node: usize) {
         let Some(session) = self.sessions.get_mut(&node) else { return };
         (session.state, session.attempts) = (SessionState::Open, 0);
@@ -162,13 +162,13 @@ impl Topics {
         }
     }
 
-    /// Leaves a broker.
+    /// Closes the connection to a broker.
     fn leave(&mut self, node: usize, status: Status, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         self.out.push(Goes::Close(node));
         self.fall(node, status, now, readers);
     }
 
-    /// Takes in that a connection is gone.
+    /// Handles the end of a connection.
     pub(super) fn lost(&mut self, node: usize, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         self.fall(node, Status::NODE_DOWN, now, readers);
     }
@@ -243,7 +243,7 @@ impl Topics {
         }
     }
 
-    /// Gives up a topic that nobody wants.
+    /// Gives up an unused topic.
     pub(super) fn give_up(&mut self, key: TopicKey, serial: u64) {
         let Some(topic) = self.topics.get_mut(key).filter(|topic| topic.serial == serial) else { return };
         topic.is_idle = false;
@@ -286,18 +286,18 @@ impl Topics {
     }
 }
 
-/// The largest packet that is looked at, in bytes.
+/// The largest packet that is handled, in bytes.
 pub(crate) const LARGEST: usize = 64 << 10;
 /// The time that a connection may take, with the broker's answer, in milliseconds.
 const CONNECT: u64 = 5000;
-/// The interval of pings, in milliseconds; a broker has so long to answer, too.
+/// The interval of pings, in milliseconds, and the time for an answer.
 const PING: u64 = 15_000;
 /// The silence after which a broker may leave us.
 const KEEP_ALIVE_SECONDS: u16 = 40;
 /// The first pause after a connection was lost, in milliseconds, and the longest.
 const PAUSE: u64 = 125;
 const LONGEST_PAUSE: u64 = 10_000;
-/// Topics that are subscribed to by one packet.
+/// The most topics in one subscription packet.
 const AT_ONCE: usize = 100;
-/// From here on what a broker grants is a refusal (§3.9.3).
+/// The lowest return code that is a refusal (§3.9.3).
 const REFUSED: u8 = 0x80;

@@ -1,4 +1,4 @@
-//! All that brokers are asked.
+//! The state of requests to brokers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ pub(super) type TopicKey = usize;
 /// An entry, and the serial that tells it from others that had its number before.
 pub(super) type TopicSerial = (EntryKey, u64);
 
-/// All that is being read by MQTT. A broker's connection has the number of its node.
+/// All current readings by MQTT. A broker's connection has the number of its node.
 #[derive(Debug)]
 pub(crate) struct Topics {
     /// By number; `None` for nodes that are reached otherwise.
     pub(super) nodes: Vec<Option<Broker>>,
-    /// The time that something to be read once may take, in milliseconds.
+    /// The time for a single reading, in milliseconds.
     pub(super) once: u64,
     pub(super) asked: HashMap<EntryKey, TopicEntry, ahash::RandomState>,
     pub(super) topics: Slab<PoolTopic>,
@@ -39,7 +39,7 @@ pub(crate) struct Topics {
     pub(super) timers: BTreeSet<(u64, TopicTimer)>,
     /// Entries that are to get what is known already.
     pub(super) fresh: Vec<TopicSerial>,
-    /// Topics at which something is to be done.
+    /// Topics that need a step.
     pub(super) unsettled: Vec<TopicKey>,
     pub(super) out: Vec<Goes>,
     pub(super) counters: PoolCounters,
@@ -111,15 +111,15 @@ pub(super) struct BrokerSession {
 /// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionState {
-    /// There is none.
+    /// There is no connection.
     New,
-    /// There is none; it is tried again when its timer rings.
+    /// There is no connection; the next attempt is when its timer rings.
     Resting,
-    /// It is being made.
+    /// It is being opened.
     Calling,
-    /// The broker was told who we are.
+    /// We have identified ourselves.
     Greeting,
-    /// The broker has let us in.
+    /// The broker has accepted us.
     Open,
 }
 
@@ -143,11 +143,11 @@ pub(super) enum TopicTimer {
     Entry(EntryKey, u64),
     /// Readers of a topic of which nothing has come are told.
     Late(TopicKey, u64),
-    /// A topic that nobody wants any more is given up.
+    /// An unused topic is given up.
     Idle(TopicKey, u64),
     /// Settings of a node are given up.
     Puts(usize),
-    /// A connection is looked after.
+    /// A connection is checked.
     Session(usize, u64),
 }
 
@@ -165,12 +165,12 @@ impl PoolTopic {
         }
     }
 
-    /// Returns whether nobody wants anything of it.
+    /// Returns whether it is unused.
     pub(super) fn is_unused(&self) -> bool {
         self.views.values().all(|view| view.entries.is_empty())
     }
 
-    /// Returns whether everybody who wants something of it has got something.
+    /// Returns whether all its entries have got a value.
     pub(super) fn is_known(&self) -> bool {
         self.views.values().all(|view| view.entries.is_empty() || view.latest.is_some())
     }
@@ -220,7 +220,7 @@ impl BrokerSession {
         }
     }
 
-    /// Returns whether the broker has let us in.
+    /// Returns whether the broker has accepted us.
     pub(super) fn is_open(&self) -> bool {
         self.state == SessionState::Open
     }

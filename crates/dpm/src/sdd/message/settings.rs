@@ -1,9 +1,9 @@
-//! Settings within messages, and what became of them.
+//! Settings within messages, and their outcomes.
 
 use super::record::*;
 
 record! {
-    /// Bytes to set, as the front-end takes them.
+    /// Bytes to set, in the front-end's format.
     RawSetting {
         /// The request that they are for.
         ref_id: i64 = 0x1eab,
