@@ -23,9 +23,9 @@ pub trait Accounts: Send + Sync {
 
     /// Creates many accounts, all or (on an error) none; per account, in order, whether it is new.
     ///
-    /// One call is one step of the store: nobody else is served meanwhile (some 20 µs per account).
-    /// An import into a running server therefore comes in calls of some thousands; the store
-    /// gathers them into larger transactions by itself.
+    /// One call is one step of the store: no other caller is served meanwhile (some 20 µs per
+    /// account). An import into a running server should therefore use calls of a few thousand
+    /// accounts; the store gathers them into larger transactions by itself.
     fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>>;
 
     /// Replaces the SCRAM keys: a new password. `false` if there is no such account.
@@ -40,9 +40,8 @@ pub trait Accounts: Send + Sync {
     /// Returns whether there is such an account.
     fn exists(&self, account: JidRef<'_>) -> Pending<bool>;
 
-    /// Disables an account, or enables it again: who proves to be its owner is told that it may not
-    /// log in (RFC 6120 §6.5.2). Whatever is kept for it stays. `false` if there is no such
-    /// account.
+    /// Disables an account, or enables it again: a login with valid credentials is then refused as
+    /// disabled (RFC 6120 §6.5.2). All its data stays. Returns `false` if there is no such account.
     fn set_disabled(&self, account: JidRef<'_>, disabled: bool) -> Pending<bool>;
 
     /// Returns whether there is such an account, and it is disabled.
@@ -58,8 +57,8 @@ pub trait Accounts: Send + Sync {
     /// Returns how many accounts of a domain are disabled. For operators.
     fn count_disabled(&self, domain: &str) -> Pending<u64>;
 
-    /// Returns up to `limit` accounts of a domain, ordered by the bytes of their localpart, those
-    /// behind the account `after`.
+    /// Returns up to `limit` accounts of a domain, ordered by the bytes of their localpart, after
+    /// the account `after`.
     fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
 
     /// Returns a part of the accounts of a domain that a choice is about, and the number of them
@@ -104,13 +103,13 @@ pub enum Order {
     /// By the bytes of their localparts.
     #[default]
     Name,
-    /// The last seen ones first, those never seen last.
+    /// The accounts seen last first, those never seen last.
     Newest,
-    /// Those never seen first, the last seen ones last.
+    /// The accounts never seen first, those seen last at the end.
     Oldest,
     /// The newest first.
     Youngest,
-    /// Those with the most bytes first.
+    /// The accounts with the most bytes first.
     Largest,
 }
 
@@ -128,7 +127,7 @@ pub struct Browsed {
 pub struct Browse {
     /// Its bare JID.
     pub jid: Jid,
-    /// True if it is kept from logging in.
+    /// True if it may not log in.
     pub is_disabled: bool,
     /// The time of its last presence, milliseconds since 1970.
     pub last_seen_ms: Option<u64>,

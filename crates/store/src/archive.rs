@@ -11,13 +11,14 @@ use rookery_jid::{Jid, JidRef};
 /// messages, and never one that was used before. What the id tells besides the order, such as the
 /// time, is the caller's.
 pub trait Archive: Send + Sync {
-    /// Adds messages. One whose owner isn't there, or whose id its owner has already, is left out.
+    /// Adds messages. One whose owner doesn't exist, or whose id its owner has already, is left
+    /// out.
     ///
     /// An archive that takes more than [`ArchivedMessage::most`] then loses as many bytes of its
-    /// oldest messages as were added: those of the same conversation if that takes an eighth of
-    /// the archive, else those of the conversation that takes most. So one busy correspondent
-    /// doesn't displace conversations with others, and an archive that was larger when the bound
-    /// was set doesn't lose it at once.
+    /// oldest messages as were added: those of the same conversation if that has an eighth of the
+    /// archive, otherwise those of the largest conversation. So one busy correspondent doesn't
+    /// displace conversations with others, and an archive that was larger when the bound was set
+    /// doesn't lose it at once.
     fn append(&self, messages: Arc<[ArchivedMessage]>) -> Pending<()>;
 
     /// Returns a page of an archive. `None` if one of the ids that the query refers to isn't there;
@@ -47,9 +48,9 @@ pub trait Archive: Send + Sync {
     /// were removed.
     fn expire(&self, owner: JidRef<'_>, before: u64, limit: usize) -> Pending<u64>;
 
-    /// Looks after the months into which a database may divide its archives: creates those to
-    /// come, and drops those that no owner's retention keeps any more. Returns how many were
-    /// dropped. It does nothing where archives aren't divided.
+    /// Maintains the months into which a database may divide its archives: creates future ones, and
+    /// drops those that no owner's retention keeps any more. Returns the number of dropped ones. It
+    /// does nothing if archives aren't divided.
     ///
     /// The upper bits of ids are the time for this, in units of 2⁻²¹ milliseconds.
     fn months(&self, retention: Retention) -> Pending<u64>;
@@ -109,11 +110,11 @@ pub(crate) const FAIR_PART: u64 = 8;
 /// The messages that are wanted, and how many of them.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ArchiveQuery {
-    /// Only those with this address; a bare JID means all of its resources.
+    /// Only messages with this address; a bare JID means all of its resources.
     pub with: Option<Jid>,
-    /// Only those with an id above this one.
+    /// Only messages with an id above this one.
     pub after: u64,
-    /// Only those with an id below this one; 0: no such bound.
+    /// Only messages with an id below this one; 0 for no such bound.
     pub before: u64,
     /// Only these, in ascending order. All of them must be there.
     pub ids: Option<Vec<u64>>,
@@ -137,11 +138,11 @@ pub struct ArchiveQuery {
 pub struct ArchivePage {
     /// Ids and stanzas, oldest first.
     pub messages: Vec<(u64, Vec<u8>)>,
-    /// True if the result continues: behind the page, or before it where the end was requested.
+    /// True if the result continues: after the page, or before it if the end was requested.
     pub more: bool,
-    /// The number of messages that were asked for, if they were counted and are not more than that.
-    /// A store may leave it out where counting is much work, and may count contacts together whose
-    /// addresses it can't tell apart by an index.
+    /// The number of matching messages, if they were counted up to the requested limit. A store may
+    /// leave it out if counting is expensive, and may count contacts together if an index can't
+    /// distinguish their addresses.
     pub count: Option<usize>,
 }
 
@@ -149,12 +150,12 @@ pub struct ArchivePage {
 /// counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Retention {
-    /// Of owners in these domains; those of others stay.
+    /// The owners' domains; messages of owners in other domains stay.
     pub domains: Vec<Expiry>,
     /// The lowest id that a message of this moment could have,
     pub now: u64,
     /// and the number of ids that a day has, for [persistent
-    /// rooms](crate::RoomDocument::archive_days) that say something themselves. For others there is
+    /// rooms](crate::RoomDocument::archive_days) with a setting of their own. For others there is
     /// [`Archive::expire`].
     pub day: u64,
 }
@@ -188,7 +189,7 @@ pub struct Swept {
 }
 
 impl ArchiveQuery {
-    /// Returns those of the ids that lie within the bounds, in the order in which the page is
+    /// Returns the ids within the bounds, in the order in which the page is
     /// filled.
     pub(crate) fn wanted(&self, ids: &[u64]) -> Vec<u64> {
         let before = if self.before == 0 { u64::MAX } else { self.before };
@@ -200,7 +201,7 @@ impl ArchiveQuery {
     }
 }
 
-/// A page that is being filled, from its beginning or, where the end was asked for, from its end.
+/// A page that is being filled, from its beginning or, if the end was requested, from its end.
 pub(crate) struct GatheredPage<'q> {
     query: &'q ArchiveQuery,
     room: usize,

@@ -1,5 +1,5 @@
-//! Threads for work that takes milliseconds, such as deriving keys from a password: a shard never
-//! does it itself.
+//! Threads for work that takes milliseconds, such as deriving keys from a password: shards never do
+//! it themselves.
 //!
 //! The result is a future like those of the store, so that it can be awaited in the same way; its
 //! errors are those of the work, since the store isn't involved.
@@ -7,9 +7,9 @@
 //! # Invariants
 //!
 //! * A login only ever waits for logins: checking passwords has its own threads.
-//! * Nobody's work waits for all the work of somebody else: accounts take turns, one piece each.
-//! * Waiting work is bounded per account and in all, so that an account that asks for too much is
-//!   refused before anybody else is.
+//! * No account's work waits for all the work of another: accounts take turns, one piece each.
+//! * Waiting work is bounded per account and in total, so that an account with too much work is
+//!   refused before others are.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -37,7 +37,7 @@ enum WorkPlace {
     Desk(Arc<Turns>),
 }
 
-/// Does the work of a [`Background`] piece by piece, when it is told to.
+/// Does the work of a [`Background`] piece by piece, on demand.
 #[derive(Clone, Debug)]
 pub struct BackgroundDesk(Arc<Turns>);
 
@@ -78,7 +78,7 @@ pub enum WorkError {
 }
 
 impl WorkError {
-    /// Tells whether the same work may well be done later.
+    /// Returns whether the same work may well be done later.
     pub fn is_temporary(self) -> bool {
         matches!(self, Self::Crowded | Self::Closed)
     }
@@ -104,7 +104,7 @@ impl Background {
     /// everything else.
     ///
     /// # Errors
-    /// The error of the system when it gives no thread.
+    /// The error of the system if it provides no thread.
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let logins = Crew::start("logins", threads.max(1))?;
         let others = Crew::start("background", (threads / 2).max(1))?;
@@ -117,7 +117,7 @@ impl Background {
         Self { place: WorkPlace::Here }
     }
 
-    /// Does work when the desk is told to: for tests that choose the order themselves.
+    /// Returns a background that works on demand: for tests that choose the order themselves.
     pub fn at_desk() -> (Self, BackgroundDesk) {
         let turns = Arc::<Turns>::default();
         (Self { place: WorkPlace::Desk(turns.clone()) }, BackgroundDesk(turns))
@@ -241,7 +241,7 @@ impl Turns {
         }
     }
 
-    /// Locks the waiting work. No work is done under the lock, so that a panic can't leave it half
+    /// Locks the waiting work. No work is done under the lock, so a panic can't leave it half
     /// changed.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         lock(&self.waiting)

@@ -4,8 +4,8 @@
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
-/// The documents of all accounts. Owners count by their bare JID; what a name means is its module's
-/// business.
+/// The documents of all accounts. Owners count by their bare JID; the meaning of a name is up to
+/// its module.
 pub trait Documents: Send + Sync {
     /// Returns a document, if there is one; nothing for an owner that isn't an account.
     fn get(&self, owner: JidRef<'_>, name: &str) -> Pending<Option<Vec<u8>>>;
@@ -14,7 +14,7 @@ pub trait Documents: Send + Sync {
     /// [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
     fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()>;
 
-    /// Keeps documents in place of those of the same names, all of them or none. All their names
+    /// Stores documents in place of those with the same names, all of them or none. All their names
     /// begin with `prefix`; all documents with such names together then stay within `room` in
     /// number and bytes, or nothing is done. Returns [`NoAccount`](crate::StoreError::NoAccount) as
     /// [`Documents::put`] does.
@@ -35,7 +35,7 @@ pub trait Documents: Send + Sync {
     fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 
-/// The most that there may be of documents with names of one beginning.
+/// The limits for the documents whose names share a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DocumentRoom {
     /// The number of documents.

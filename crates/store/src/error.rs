@@ -1,4 +1,4 @@
-//! The reasons why store operations fail, in words for the operator: the fault, and how to fix it.
+//! The reasons why store operations fail, as texts for the operator: the fault, and the remedy.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ impl StoreError {
         StoreError::Other(EngineWords { database: database.display().to_string(), message: error.to_string() })
     }
 
-    /// Tells whether the operation should be run again at once: nothing is wrong but that others
+    /// Returns whether the operation should be run again at once: nothing is wrong but that others
     /// got in its way.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, StoreError::Conflict(_))
@@ -109,8 +109,8 @@ impl StoreError {
         )
     }
 
-    /// Tells whether the same operation may well succeed later, when the store is there again or an
-    /// operator has made room: a sender should be told to wait, and not that the stanza can't be
+    /// Returns whether the same operation may succeed later, when the store is available again or
+    /// an operator has made room: a sender should be told to wait, not that the stanza can't be
     /// processed (RFC 6120 §8.3.3).
     pub fn is_temporary(&self) -> bool {
         self.is_outage() || matches!(self, StoreError::Closed | StoreError::Full(_))

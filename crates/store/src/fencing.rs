@@ -27,16 +27,16 @@ impl fmt::Display for ProcessWriter {
 ///
 /// # Invariants
 ///
-/// - When [`fence`](Fencing::fence) has succeeded, what the process had begun to write is either
-///   committed or undone, and nothing else of it is ever committed.
-/// - Of two processes that fence each other off one succeeds at most.
+/// - When [`fence`](Fencing::fence) has succeeded, the writes that the process had begun are either
+///   committed or undone, and no others are ever committed.
+/// - Of two processes that fence each other off, at most one succeeds.
 pub trait Fencing: Send + Sync {
-    /// Makes this store write everything from now on as a process, whose number no other ever has.
+    /// Makes this store write everything from now on as a process, whose number is unique for ever.
     /// To be called once, before others know of it.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// The errors of the database.
     fn enlist(&self, own: ProcessWriter) -> Pending<()>;
 
     /// Fences another process off. Returns `false` if it was fenced off before, or has never

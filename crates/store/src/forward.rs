@@ -21,10 +21,11 @@ use std::sync::Arc;
 
 /// Stores in front of others: a type that implements this implements all traits of the stores.
 pub trait Forward: Send + Sync {
-    /// Returns the stores behind it.
+    /// Returns the wrapped stores.
     fn inner(&self) -> &Stores;
 
-    /// Returns the number of logins that may be under way at a time: see [`Meta::logins_at_once`].
+    /// Returns the number of logins that may be in progress at a time: see
+    /// [`Meta::logins_at_once`].
     fn most_logins(&self) -> usize {
         self.inner().meta.logins_at_once()
     }
@@ -45,7 +46,7 @@ pub enum Owners {
     These(Vec<String>),
     /// The archives of these: only operations on archives wait for it.
     Archives(Vec<String>),
-    /// Everybody: it changes what many have.
+    /// All owners: it changes data of many.
     All,
 }
 
@@ -76,7 +77,7 @@ impl Owners {
         }
     }
 
-    /// Returns whether an operation takes effect behind another that was called before it.
+    /// Returns whether an operation takes effect after another one that was called before it.
     pub fn waits_for(&self, earlier: &Owners) -> bool {
         match (self, earlier) {
             (Owners::All, _) | (_, Owners::All) => true,

@@ -1,8 +1,8 @@
-//! A store that is slow or broken on demand: for tests of code that must cope with one.
+//! A store that is slow or broken on demand: for tests of code that has to cope with one.
 //!
 //! [`HeldStores`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
-//! operation reaches them when it is called, as always; only its completion is held back. So a
-//! test sees what a slow disk does: the order is fixed, the answer is late.
+//! operation reaches them when it is called, as always; only its completion is held back. So a test
+//! sees the effect of a slow disk: the order is fixed, the answer is late.
 
 use crate::forward::{Forward, Owners};
 use crate::pending::{StoreCompleter, pending, ready};
@@ -51,7 +51,7 @@ impl HeldStores {
         next.map(|next| next.complete(Ok(()))).is_some()
     }
 
-    /// Completes all operations that wait now, oldest first; how many those were.
+    /// Completes all waiting operations, oldest first; returns their number.
     pub fn release_all(&self) -> usize {
         let waiting = std::mem::take(&mut self.state().waiting);
         let released = waiting.len();
@@ -82,7 +82,7 @@ impl HeldStores {
         self.state().fails_at = Some((at, fault));
     }
 
-    /// Tells whether the operation that [`HeldStores::fail_one`] was about has been called.
+    /// Returns whether the operation that [`HeldStores::fail_one`] was about has been called.
     pub fn has_failed(&self) -> bool {
         self.state().fails_at.is_none()
     }

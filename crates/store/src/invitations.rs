@@ -1,4 +1,4 @@
-//! Tokens that admit somebody without a password, once: invitations to create an account
+//! Tokens that admit a user without a password, once: invitations to create an account
 //! (XEP-0401, XEP-0445), and links to set a new password.
 
 use crate::Pending;
@@ -6,8 +6,8 @@ use rookery_jid::{Jid, JidRef};
 
 /// The invitations of all domains.
 pub trait Invitations: Send + Sync {
-    /// Keeps an invitation, unless its owner already has `limit` valid ones. Those that expired a
-    /// day ago are removed first. `now_ms`: milliseconds since 1970. Answers
+    /// Stores an invitation, unless its owner already has `limit` valid ones. Those that expired a
+    /// day ago are removed first. `now_ms` is in milliseconds since 1970. Returns
     /// [`NoAccount`](crate::StoreError::NoAccount) if its owner isn't an account.
     fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool>;
 
@@ -34,10 +34,10 @@ pub struct Invitation {
     pub domain: String,
     /// The right that it gives.
     pub purpose: Purpose,
-    /// The one who invites, a bare JID: the contact that a new account gets. For
-    /// [`Purpose::Password`] the account itself. It goes when that is removed.
+    /// The inviter, a bare JID, which a new account gets as a contact. For [`Purpose::Password`],
+    /// the account itself. The invitation is removed with that account.
     pub owner: Option<Jid>,
-    /// Until when it is good, milliseconds since 1970.
+    /// The time until which it is valid, in milliseconds since 1970.
     pub expires_ms: u64,
 }
 
@@ -50,6 +50,6 @@ pub enum Purpose {
     Password,
 }
 
-/// The milliseconds that an invitation is kept after it expired: a client that has shown it before
-/// may still use it (XEP-0445 §3).
+/// The milliseconds for which an expired invitation is kept: a client that showed it earlier may
+/// still use it (XEP-0445 §3).
 pub(crate) const GRACE_MS: u64 = 86_400_000;

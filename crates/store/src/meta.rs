@@ -13,7 +13,7 @@ pub trait Meta: Send + Sync {
     /// Returns the bytes under a key.
     fn get(&self, key: &str) -> Pending<Option<Vec<u8>>>;
 
-    /// Puts bytes under a key, in place of those before.
+    /// Stores bytes under a key, in place of earlier ones.
     fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()>;
 
     /// Returns the entries of a list with their bytes, by name.
@@ -35,8 +35,8 @@ pub trait Meta: Send + Sync {
     /// Replaces all entries of a list.
     fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()>;
 
-    /// Lets the engine analyse the data, so that it finds the best plans for many rows that have
-    /// just been written. Engines that do so by themselves do nothing.
+    /// Makes the engine analyse the data, so that it finds the best plans after many writes.
+    /// Engines that do so by themselves do nothing.
     fn look_over(&self) -> Pending<()> {
         ready(Ok(()))
     }
@@ -52,8 +52,8 @@ pub trait Meta: Send + Sync {
         Activity::default()
     }
 
-    /// Returns the number of logins that may be under way at a time: more would only wait for each
-    /// other, and keep others waiting.
+    /// Returns the number of logins that may be in progress at a time: more would only wait for
+    /// each other, and keep others waiting.
     fn logins_at_once(&self) -> usize {
         usize::MAX
     }
@@ -82,10 +82,10 @@ pub struct Activity {
 /// The outcome of [`Meta::add_entry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It is there.
+    /// The entry is stored.
     Done,
     /// There is one of that name.
     Exists,
-    /// The list has as many as it may.
+    /// The list has reached its limit.
     Full,
 }

@@ -7,11 +7,11 @@ use rookery_jid::JidRef;
 /// The offline messages of all accounts, in the order in which they came. Owners count by their
 /// bare JID.
 pub trait Offline: Send + Sync {
-    /// Keeps a stanza for later, unless there is no room for it. `unix_ms`: when it came,
-    /// milliseconds since 1970.
+    /// Stores a stanza for later, unless there is no room for it. `unix_ms` is the time of its
+    /// arrival, in milliseconds since 1970.
     ///
-    /// No sender takes more room than is still free: one who sends a lot leaves as much for
-    /// others, and there is always some for one more.
+    /// No sender may take more room than is still free: a heavy sender leaves as much for others,
+    /// so there is always some for one more.
     fn push(
         &self,
         to: JidRef<'_>,
@@ -36,8 +36,8 @@ pub trait Offline: Send + Sync {
     fn count(&self, owner: JidRef<'_>) -> Pending<u64>;
 }
 
-/// Messages that are loaded at a time at most: a database on a network sends all that it is asked
-/// for.
+/// The most messages that are loaded at a time: a database on a network sends everything that is
+/// requested.
 pub const MOST_LOADED: usize = 200;
 
 /// Bounds the messages that may wait for one account.
@@ -58,7 +58,7 @@ impl OfflineRoom {
         Self { messages, ..Self::UNBOUNDED }
     }
 
-    /// Returns the room with this much more in it, `None` if that is too much.
+    /// Returns the room with this much more in it, `None` if that exceeds it.
     pub(crate) fn take(self, messages: u64, bytes: u64) -> Option<Self> {
         Some(Self { messages: self.messages.checked_sub(messages)?, bytes: self.bytes.checked_sub(bytes)? })
     }
@@ -73,7 +73,7 @@ impl OfflineRoom {
 /// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is kept.
+    /// The stanza is stored.
     Kept,
     /// It is not kept: too many wait already.
     Full,

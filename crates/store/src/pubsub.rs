@@ -1,8 +1,8 @@
-//! Nodes that others subscribe to, with their items (XEP-0060), of services and of accounts
-//! (XEP-0163).
+//! Publish-subscribe nodes with their items (XEP-0060), of services and of accounts (XEP-0163).
 //!
 //! A node is named by its host and its id. A host with a localpart is an account: its nodes need it
-//! to exist, and go with it. Any other host is a service, which the store knows only by its name.
+//! to exist, and are removed with it. Any other host is a service, of which the store has only the
+//! name.
 //!
 //! The account that has created a node is accountable for it: its bytes, which are those of its
 //! configuration, its items and its affiliations, count for that account.
@@ -63,7 +63,7 @@ pub trait Pubsub: Send + Sync {
     /// then too many or too old. An item that enlarges the node needs room for its bytes.
     fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: ItemsKept, room: NodeRoom) -> Pending<Published>;
 
-    /// Returns some items of a node, without those that are too old; `None` if the node doesn't
+    /// Returns some items of a node, without expired ones; `None` if the node doesn't
     /// exist.
     fn items(&self, host: JidRef<'_>, node: &str, wanted: WantedItems, since_ms: u64) -> Pending<Option<Items>>;
 
@@ -80,10 +80,10 @@ pub trait Pubsub: Send + Sync {
     /// Returns the affiliations of an entity with the nodes of a host, by node.
     fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, NodeAffiliation)>>;
 
-    /// Reads what an entity that becomes available needs to hear the last news of accounts: for
-    /// each of these accounts, each of the named nodes that it has and that holds an item. They
-    /// come in portions of [`PAGE_BYTES`] or one item, in the order of the question: those behind
-    /// `after`, an account and a node of it; and whether there may be more.
+    /// Returns the latest news of accounts for an entity that becomes available: for each of these
+    /// accounts, each of the named nodes that exists and has an item. They come in portions of
+    /// [`PAGE_BYTES`] or one item, in the order of the request: those after `after`, an account and
+    /// one of its nodes; and whether there may be more.
     fn news(
         &self,
         asker: JidRef<'_>,
@@ -92,8 +92,8 @@ pub trait Pubsub: Send + Sync {
         after: Option<(Jid, String)>,
     ) -> Pending<(Vec<News>, bool)>;
 
-    /// Returns the nodes of all accounts, page by page: those whose number is above `after` (0:
-    /// from the first), at most `limit`.
+    /// Returns the nodes of all accounts, page by page: at most `limit` whose number is above
+    /// `after` (0: from the first).
     fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>>;
 }
 
@@ -176,9 +176,9 @@ pub enum Created {
     Done,
     /// There is one of that id.
     Exists,
-    /// The host has as many as it may.
+    /// The host has as many nodes as it may.
     Full,
-    /// The owner has made as many nodes of the host as it may, or they have as many bytes.
+    /// The owner has created as many nodes of the host as it may, or their bytes exceed the limit.
     OwnerFull,
     /// The host is an account that doesn't exist.
     NoAccount,
@@ -209,11 +209,11 @@ impl Item {
 pub struct ItemsKept {
     /// This many of the newest.
     pub items: usize,
-    /// Those published then or later, milliseconds since 1970.
+    /// Only items published then or later, in milliseconds since 1970.
     pub since_ms: u64,
 }
 
-/// The most that there may be.
+/// The limits of a node and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeRoom {
     /// Nodes of the host.
@@ -227,7 +227,7 @@ pub struct NodeRoom {
 }
 
 impl NodeRoom {
-    /// Room for as much as anybody wants.
+    /// No limits.
     pub const ANY: Self =
         Self { host_nodes: usize::MAX, creator_nodes: usize::MAX, node_bytes: u64::MAX, creator_bytes: u64::MAX };
 }
@@ -246,7 +246,7 @@ pub enum SetOutcome {
 /// The fate of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
-    /// It is kept.
+    /// The item is stored.
     Kept,
     /// There is no such node.
     NoNode,
@@ -256,23 +256,22 @@ pub enum Published {
     CreatorFull,
 }
 
-/// The items of a node that are asked for.
+/// A selection of a node's items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WantedItems {
-    /// Those with these ids, in this order, as far as they exist.
+    /// The items with these ids, in this order, as far as they exist.
     Ids(Vec<String>),
     /// The newest, at most this many.
     Newest(usize),
-    /// A page (XEP-0059): at most `limit` of those behind the item `after` (`None`: from the
-    /// oldest).
+    /// A page (XEP-0059): at most `limit` items after the item `after` (`None`: from the oldest).
     After(Option<String>, usize),
-    /// A page: at most `limit` of those right before the item `before` (`None`: the newest).
+    /// A page: at most `limit` items right before the item `before` (`None`: the newest).
     Before(Option<String>, usize),
-    /// A page: at most `limit` of those from this index on, the oldest being 0.
+    /// A page: at most `limit` items from this index on, the oldest being 0.
     From(usize, usize),
 }
 
-/// Some items of a node, from older to newer unless ids were asked for.
+/// Some items of a node, from older to newer unless ids were requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Items {
     /// The items.
@@ -285,7 +284,7 @@ pub struct Items {
     pub lost: bool,
 }
 
-/// A node with its last item, and how its host sees somebody.
+/// A node with its last item, and the asker's relation to its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
     /// The account.
@@ -294,11 +293,11 @@ pub struct News {
     pub node: String,
     /// Its configuration, as it was given.
     pub config: Vec<u8>,
-    /// The affiliation of who asked.
+    /// The affiliation of the asker.
     pub affiliation: Option<NodeAffiliation>,
-    /// True if the one who asked sees the presence of the account.
+    /// True if the asker sees the presence of the account.
     pub sees_presence: bool,
-    /// The roster groups that the account has put who asked in.
+    /// The roster groups in which the account has put the asker.
     pub groups: Vec<String>,
     /// The last item.
     pub item: Item,

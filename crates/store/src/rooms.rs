@@ -14,15 +14,15 @@ pub trait RoomStore: Send + Sync {
     /// Creates a room, or replaces everything about it but its affiliations.
     fn put(&self, room: JidRef<'_>, document: RoomDocument) -> Pending<()>;
 
-    /// Gives users an affiliation, or takes it with [`Affiliation::None`]: all of them or, on an
-    /// error, none. `false` if there is no such room.
+    /// Gives users an affiliation, or removes it with [`Affiliation::None`]: all of them or, on an
+    /// error, none. Returns `false` if there is no such room.
     fn affiliate(&self, room: JidRef<'_>, changes: Vec<Affiliated>) -> Pending<bool>;
 
     /// Removes a room and all about it; whether it was there.
     fn remove(&self, room: JidRef<'_>) -> Pending<bool>;
 
     /// Returns the number of rooms of all services in which a user is known: by an affiliation, or
-    /// by something that the room says of that user.
+    /// by other data about that user.
     fn known_in(&self, user: JidRef<'_>) -> Pending<u64>;
 }
 
@@ -51,7 +51,7 @@ pub struct Affiliated {
     pub affiliation: Affiliation,
     /// The reserved nick, if there is one (XEP-0045 §7.10).
     pub nick: Option<String>,
-    /// The reason, if somebody gave one.
+    /// The reason, if one was given.
     pub reason: Option<String>,
 }
 
@@ -62,9 +62,9 @@ pub struct ListedRoom {
     pub room: Jid,
     /// Its name for people.
     pub name: String,
-    /// True if everybody may find it.
+    /// True if it is public.
     pub is_public: bool,
-    /// The bare JID of the creator, unless that account is no more.
+    /// The bare JID of the creator, unless that account was removed.
     pub creator: Option<Jid>,
 }
 
@@ -74,13 +74,14 @@ pub struct ListedRoom {
 pub struct RoomDocument {
     /// Its name for people.
     pub name: String,
-    /// True if everybody may find it.
+    /// True if it is public.
     pub is_public: bool,
     /// The bare JID of the creator, for whom it counts; forgotten when the account is removed.
     pub creator: Option<Jid>,
     /// The configuration.
     pub config: Vec<u8>,
-    /// Days after which messages leave the room's archive, unless its domain says less; 0: never.
+    /// Days after which messages leave the room's archive, unless its domain sets fewer; 0 for
+    /// never.
     pub archive_days: u64,
     /// The subject, if one was ever set: a stanza with a stamp.
     pub subject: Option<Vec<u8>>,
@@ -91,7 +92,7 @@ pub struct RoomDocument {
     pub of_users: Vec<(Jid, Vec<u8>)>,
 }
 
-/// A room as it is kept.
+/// A stored room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRoom {
     /// Everything but the affiliations.

@@ -13,16 +13,16 @@ use std::collections::BTreeMap;
 /// The rosters of all accounts. Every method answers [`NoAccount`](crate::StoreError::NoAccount) if
 /// the owner isn't one.
 pub trait Rosters: Send + Sync {
-    /// Returns the whole roster, ordered by the bytes of the contacts' JIDs, with those items that
-    /// clients must not see.
+    /// Returns the whole roster, ordered by the bytes of the contacts' JIDs, including the items
+    /// that clients must not see.
     fn get(&self, owner: JidRef<'_>) -> Pending<Roster>;
 
     /// Returns the changes for a client that has `version` (RFC 6121 §2.6.3). `None`: send it the
     /// whole roster.
     fn since(&self, owner: JidRef<'_>, version: u64) -> Pending<Option<Changes>>;
 
-    /// Returns the contacts with a subscription in either direction, without what only a roster
-    /// window needs: for presence.
+    /// Returns the contacts with a subscription in either direction, without the data that only a
+    /// roster window needs: for presence.
     fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>>;
 
     /// Returns one item, seen by clients or not. `contact` counts as given, with its resource if it
@@ -46,14 +46,13 @@ pub trait Rosters: Send + Sync {
     fn put_many(&self, owner: JidRef<'_>, items: Vec<RosterItem>) -> Pending<()>;
 
     /// Returns the subscription requests that wait for the owner's decision (RFC 6121 §3.1.3), with
-    /// the stanza of each: in the order of the contacts' JIDs, those behind `after`, at most
-    /// `limit`.
+    /// the stanza of each: in the order of the contacts' JIDs, at most `limit` after `after`.
     fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 
-/// Decides about one roster item, given the item as it is (if there is one) and the size of the
-/// roster, which is only found out if asked for. It may be asked again, about the item as it is by
-/// then: the last decision counts.
+/// Decides about one roster item, given its current state (if it exists) and the size of the
+/// roster, which is computed only on demand. It may be called again, with a newer state: the last
+/// decision counts.
 pub type EditRoster = Box<dyn FnMut(Option<&RosterItem>, SizeOf<'_>) -> Edit + Send>;
 
 /// A function that finds out the size of a roster.
@@ -64,7 +63,7 @@ pub type SizeOf<'a> = &'a mut dyn FnMut() -> RosterSize;
 pub struct RosterSize {
     /// Items that clients see.
     pub items: usize,
-    /// Items hidden from clients: requests from people who aren't contacts.
+    /// Items hidden from clients: requests from users who aren't contacts.
     pub requests: usize,
     /// Bytes of the items that clients see: see [`RosterItem::bytes`].
     pub bytes: usize,
@@ -138,8 +137,8 @@ pub struct RosterItem {
     /// The contact's subscription request that the owner hasn't answered: the whole stanza (RFC
     /// 6121 §3.1.3).
     pub pending_in: Option<Vec<u8>>,
-    /// The owner has the contact in the roster, whatever the subscription is. Only an item that
-    /// came to be by a request from the contact doesn't have it.
+    /// True if the owner has the contact in the roster, whatever the subscription is. It is false
+    /// only for an item that a request from the contact has created.
     pub listed: bool,
 }
 
@@ -159,7 +158,7 @@ impl RosterItem {
         }
     }
 
-    /// Returns an item that exists only because the contact asked for a subscription with this
+    /// Returns an item that exists only because the contact requested a subscription with this
     /// stanza: clients don't see it.
     pub fn requested(jid: Jid, stanza: Vec<u8>) -> RosterItem {
         RosterItem { pending_in: Some(stanza), listed: false, ..RosterItem::new(jid) }
@@ -194,7 +193,7 @@ impl RosterItem {
     }
 }
 
-/// Says who of owner and contact sees the other's presence (RFC 6121 §2.1.2.5).
+/// The directions in which owner and contact see each other's presence (RFC 6121 §2.1.2.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Subscription {
     /// Neither.
@@ -270,7 +269,7 @@ impl Effect {
     }
 }
 
-/// Returns what clients must be told when an item changes from one state to another.
+/// Returns the push for clients when an item changes from one state to another.
 pub(crate) fn effect(before: Option<&RosterItem>, after: Option<&RosterItem>) -> Effect {
     if before == after {
         return Effect::None;

@@ -1,4 +1,4 @@
-//! A store that keeps the order of the calls for one owner and no other: for tests of code that
+//! A store that keeps only the order of the calls for one owner: for tests of code that
 //! must not rely on more.
 //!
 //! [`Shuffled`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An

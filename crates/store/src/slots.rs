@@ -1,5 +1,5 @@
 //! Slots for files that users share by HTTP (XEP-0363). The files themselves are elsewhere: slots
-//! say who may write and read which.
+//! define the right to write and read them.
 
 use crate::Pending;
 use rookery_jid::Jid;
@@ -40,7 +40,7 @@ pub struct Slot {
     /// The end of its stage, milliseconds since 1970: an upload that hasn't begun by then is
     /// refused, one that takes too long is broken off, and a file is removed.
     pub expires_ms: u64,
-    /// The milliseconds that its file is kept.
+    /// The milliseconds for which its file is kept.
     pub keep_ms: u64,
     /// The stage that it has reached.
     pub stage: SlotStage,
@@ -60,7 +60,7 @@ pub struct SlotQuota {
 /// The outcome of a wish for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
-    /// It is there.
+    /// The slot is created.
     Done,
     /// Its owner has too many, or too large ones.
     Full {
@@ -105,7 +105,7 @@ pub enum SlotStage {
     Reserved,
     /// It is being uploaded.
     Filling,
-    /// It is there.
+    /// The slot is filled.
     Filled,
 }
 

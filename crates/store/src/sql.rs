@@ -1,6 +1,6 @@
 //! The stores over SQL, written once for every engine.
 //!
-//! [`SqlStore`] implements the traits by queueing; `lanes` says on which connection, `worker` runs
+//! [`SqlStore`] implements the traits by queueing; `lanes` chooses the connection, `worker` runs
 //! the queue of one on its own thread in batched transactions; `accounts`, `archive`, `documents`,
 //! `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the
 //! operations over the `Connection` of a driver, in the `transactions` that the worker begins and
@@ -8,8 +8,8 @@
 //! that runs it; `dialect` has the differences between engines, `remote` the common part of those
 //! in other processes, `opening` opens them, `fence` keeps a process from writing, `finding` has
 //! the results of a check. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate`
-//! updates a schema, `listed` lists all statements for tests, [`copy`] copies a database to
-//! another one, [`foreign`] reads those of other programs.
+//! updates a schema, `listed` lists all statements for tests, [`copy`] copies a database to another
+//! one, [`foreign`] reads those of other programs.
 //!
 //! # Invariants
 //!

@@ -12,7 +12,7 @@ pub struct Stores {
     pub accounts: Arc<dyn Accounts>,
     /// The rosters.
     pub rosters: Arc<dyn Rosters>,
-    /// Messages that wait for users who are away.
+    /// Messages that wait for offline users.
     pub offline: Arc<dyn Offline>,
     /// Small things with a name, by account.
     pub documents: Arc<dyn Documents>,
@@ -20,7 +20,7 @@ pub struct Stores {
     pub archive: Arc<dyn Archive>,
     /// The invitations.
     pub invitations: Arc<dyn Invitations>,
-    /// The last presence of users who are away.
+    /// The last presence of offline users.
     pub last_presence: Arc<dyn LastPresence>,
     /// The nodes that others can subscribe to.
     pub pubsub: Arc<dyn Pubsub>,

@@ -181,7 +181,7 @@ fn page() -> ArchiveQuery {
     ArchiveQuery { limit: 20, max_bytes: 1 << 20, ..ArchiveQuery::default() }
 }
 
-/// Tells whether a message may have what a query asks for.
+/// Returns whether a message may have what a query asks for.
 fn is_meant(id: u64, query: &ArchiveQuery) -> bool {
     let (said, with) = (terms(said(id).as_bytes()), with(id));
     query.terms.iter().all(|term| said.contains(term))

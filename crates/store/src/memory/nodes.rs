@@ -110,7 +110,7 @@ impl MemoryNode {
     }
 }
 
-/// Returns as many items as fit a page, at least one if there is any.
+/// Returns as many items as fit a page, at least one if there are any.
 fn fitting<'a>(items: impl Iterator<Item = &'a Item>) -> Vec<Item> {
     let mut room = PAGE_BYTES;
     let mut first = true;

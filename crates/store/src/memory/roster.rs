@@ -5,7 +5,7 @@ use crate::{Changed, Changes, Edit, EditRoster, Roster, RosterChange, RosterItem
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
 
-/// A roster that knows what changed when.
+/// A roster with the versions of its changes.
 pub(super) struct Versioned {
     version: u64,
     /// The oldest version whose changes since are all known.

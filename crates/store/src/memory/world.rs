@@ -24,8 +24,7 @@ pub(super) struct MemoryWorld {
     pub(super) lists: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     pub(super) rooms: AllRooms,
     pub(super) last_offline_id: u64,
-    /// The version from which the roster of a new account counts: above those of all accounts that
-    /// were removed.
+    /// The first version of a new account's roster: above those of all removed accounts.
     pub(super) next_roster_version: u64,
     pub(super) pubsub: NodesByHost,
 }

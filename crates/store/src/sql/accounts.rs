@@ -81,7 +81,7 @@ fn now(c: &mut dyn SqlConnection) -> Result<SqlValue<'static>, StoreError> {
     Ok(SqlValue::Integer(now.unwrap_or_default()))
 }
 
-/// Returns the keys of those accounts that there are, by domain and localpart.
+/// Returns the keys of the existing ones among accounts, by domain and localpart.
 fn ids_of<'a>(
     c: &mut dyn SqlConnection,
     accounts: &'a [(Jid, Credentials)],

@@ -6,15 +6,15 @@
 //! messages can't be found any more, and is deleted when all of them have been removed, a few at a
 //! time.
 //!
-//! A message is one entry of one index, since entries in indexes are what costs: each is a page in
-//! the log. So there is no index by contacts. The entry holds the contact's address as a number,
+//! A message is one entry of one index, since entries in indexes are the main cost: each is a page
+//! in the log. So there is no index by contacts. The entry holds the contact's address as a number,
 //! and for each conversation the stretches of ids, an hour or so, in which it has messages are
 //! noted. A query for a conversation goes through its stretches and finds its messages there by
 //! that number, without reading the others. Engines on other machines have an index by contacts
 //! instead: they maintain their logs themselves.
 //!
-//! Here are writes, in `owners` the archives of owners, in `pages` reads, in `expiry` removals;
-//! `months` manages partitioned archives, `search` an index of messages' texts.
+//! This file has the writes, `owners` the archives of owners, `pages` the reads, `expiry` the
+//! removals; `months` manages partitioned archives, `search` an index of messages' texts.
 
 pub(super) mod expiry;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -80,7 +80,7 @@ pub(crate) fn replace(
     let values = [SqlValue::Integer(archive), SqlValue::number(id)];
     let Some(row) = one(c, ROW, &values, Removed::read)? else { return Ok(false) };
     sizes::uncount(c, archive, &[row])?;
-    // What took its place has no words: a message that was taken back.
+    // Its replacement has no terms: the message was retracted.
     search::forget(c, archive, id)?;
     c.execute(REPLACE, &[SqlValue::Bytes(stanza), SqlValue::Integer(archive), SqlValue::number(id)])?;
     let size = stanza.len() as u64 + BYTES_PER_MESSAGE;
@@ -105,8 +105,7 @@ fn row_values(archive: i64, message: &ArchivedMessage) -> [SqlValue<'_>; 6] {
     ]
 }
 
-/// Returns those messages that are to be kept: some only if the other party is in the owner's
-/// roster.
+/// Returns the messages to store: some only if the other party is in the owner's roster.
 fn wanted<'m>(
     c: &mut dyn SqlConnection,
     messages: &'m [ArchivedMessage],
@@ -137,7 +136,7 @@ fn wanted<'m>(
     Ok(messages.iter().filter(is_wanted).collect())
 }
 
-/// Makes the archives of these messages known, and those that there may be and aren't.
+/// Loads the archives of these messages into the cache, and notes which of them don't exist.
 fn learn(c: &mut dyn SqlConnection, messages: &[&ArchivedMessage]) -> Result<(), StoreError> {
     c.known_archives().make_room();
     let mut unknown: Vec<_> =

@@ -25,7 +25,7 @@ pub(crate) fn contact_key(contact: &str) -> i64 {
     contact.chars().fold(0, |key, character| (key * 31 + i64::from(u32::from(character))) & 0x7FFF_FFFF)
 }
 
-/// The bits of an id that count within a stretch, as in the statements. Ids whose upper bits are a
+/// The bits of an id that vary within a stretch, as in the statements. Ids whose upper bits are a
 /// time in units of 2⁻²¹ ms, as those of accounts and rooms, share a stretch for 70 minutes.
 const STRETCH_BITS: u32 = 43;
 
@@ -49,7 +49,7 @@ pub(crate) struct MessagePlace {
 }
 
 impl KnownArchives {
-    /// Tells whether an owner's archive is known.
+    /// Returns whether an owner's archive is known.
     pub(crate) fn knows(&self, owner: JidRef<'_>) -> bool {
         self.archives.contains_key(owner.bare_str())
     }
@@ -248,15 +248,15 @@ struct Conversation {
     noted: u64,
 }
 
-/// Messages of an archive that aren't counted in the database yet: this many are read when an
-/// archive is loaded, and the count is written once for as many.
+/// Messages of an archive that aren't counted in the database yet: this many are read at most when
+/// an archive is loaded, and the count is written once per this many.
 const MOST_UNCOUNTED: u32 = 64;
 /// Bytes by which a conversation has grown when that is written down.
 const SHARE_BYTES: u64 = 16 << 10;
 /// A number that no stretch has.
 const NO_STRETCH: u64 = u64::MAX;
-/// Conversations of an archive that are remembered: if there are more, what they have grown by is
-/// written down with the next count, and they are forgotten.
+/// The most conversations of an archive that are cached: if there are more, their growth is written
+/// with the next count, and they are dropped.
 const MOST_CONVERSATIONS: usize = 32;
 /// Archives that are remembered: about 3 MB of them, and 24 bytes for each conversation.
 const MOST_ARCHIVES: usize = 32_768;

@@ -87,7 +87,7 @@ struct BrowsingParts {
     largest: DialectText,
 }
 
-/// Makes those for the accounts of which a condition holds.
+/// Makes the parts of a query for the accounts that meet a condition.
 macro_rules! parts {
     ($only:literal) => {
         BrowsingParts {

@@ -12,7 +12,8 @@ pub(crate) trait SqlConnection {
     /// Returns the SQL that the engine speaks.
     fn dialect(&self) -> Dialect;
 
-    /// Runs a statement that gives no rows; how many rows it inserted, changed or removed.
+    /// Runs a statement without result rows; returns the number of rows that it inserted, changed
+    /// or removed.
     fn execute(&mut self, sql: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError>;
 
     /// Runs a query and shows its rows until `each` breaks.
@@ -30,7 +31,7 @@ pub(crate) trait SqlConnection {
     /// Returns the ids of archives that are known without a query.
     fn known_archives(&mut self) -> &mut KnownArchives;
 
-    /// Returns what tells the terms of messages, if they are kept in an index.
+    /// Returns the function that extracts the terms of messages, if they are indexed.
     fn terms_of(&self) -> Option<TermsOf> {
         None
     }
@@ -83,7 +84,7 @@ pub(crate) enum SqlValue<'a> {
 }
 
 impl SqlValue<'_> {
-    /// Returns a number; what SQL's integers can't hold becomes the largest of them.
+    /// Returns a number; one that SQL's integers can't hold becomes the largest of them.
     pub(crate) fn number(number: u64) -> SqlValue<'static> {
         SqlValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }

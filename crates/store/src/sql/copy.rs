@@ -6,13 +6,13 @@
 //!
 //! # Invariants
 //!
-//! - A copy goes to an empty database, or to one that the same copy was interrupted in: existing
+//! - A copy goes to an empty database, or to one where the same copy was interrupted: existing
 //!   data is never mixed with it.
 //! - A database with an unfinished copy is marked, and no server starts on it. The mark is removed
 //!   when both were compared and are the same.
 //! - An interrupted copy continues after the last key of each table. If that doesn't make both the
 //!   same, because the source was written to meanwhile, the differences are repaired.
-//! - A lost connection is made again, and the copy continues with it.
+//! - A lost connection is replaced, and the copy continues with the new one.
 //!
 //! # Layout
 //!

@@ -3,7 +3,7 @@
 //! There is one set of statements. Their texts keep to what all engines support; one that can't is
 //! a [`DialectText`], made by the macro that names the difference, and the operation asks for the
 //! text of its [`SqlConnection`](super::connection::SqlConnection). Nothing else in the operations
-//! knows of engines, except where one needs less than another ([`Dialect::notes_stretches`]).
+//! depends on engines, except where one needs less than another ([`Dialect::notes_stretches`]).
 
 /// Names an engine by its SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +88,8 @@ pub(crate) fn numbered(sql: &str) -> String {
     text
 }
 
-/// Makes a query of one row that stays locked until the transaction ends: the first statement of
-/// an operation that writes what it has read, or counts. In SQLite there is only one writer
-/// anyway.
+/// Makes a query of one row that stays locked until the transaction ends: the first statement of an
+/// operation that writes what it has read, or counts. SQLite has only one writer anyway.
 macro_rules! locking {
     ($sql:expr) => {
         $crate::sql::dialect::DialectText {

@@ -104,7 +104,7 @@ pub(crate) fn of(c: &mut dyn SqlConnection, owners: &[Jid], name: &str) -> Resul
     Ok(owners.iter().filter_map(|owner| Some((owner.clone(), of(owner)?))).collect())
 }
 
-/// Returns the smallest text behind all texts with a prefix, `None` if none exists.
+/// Returns the smallest text after all texts with a prefix; `None` if there is none.
 fn behind(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {

@@ -1,4 +1,4 @@
-//! The fence of a process: its connections find out here that others have taken over.
+//! The fence of a process: its connections notice here that others have taken over.
 //!
 //! Each connection that writes has a row in `rookery_lanes`, and a writing transaction begins with
 //! an update of that row. When the store is enlisted for a process, the rows are given its number.
@@ -19,9 +19,9 @@ use rookery_base::lock::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// A connection that gives processes their rows, and marks them.
+/// A connection that assigns rows to processes, and marks them.
 pub(crate) trait FencingConnection {
-    /// Gives the rows of connections the number of a process, and creates the missing ones.
+    /// Assigns the rows of connections to a process by its number, and creates the missing ones.
     fn enlist(&mut self, own: ProcessWriter, lanes: &[i64]) -> Result<(), StoreError>;
 
     /// Marks the rows of another process, in a transaction that holds a row of this one, if it has
@@ -33,7 +33,7 @@ pub(crate) trait FencingConnection {
 /// The state that the connections of a store have in common.
 #[derive(Default)]
 pub(crate) struct Fence {
-    /// The keys of those connections whose rows have the number of this process.
+    /// The keys of the connections whose rows have the number of this process.
     enlisted: OnceLock<Vec<i64>>,
     is_fenced: AtomicBool,
     tell: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -45,7 +45,7 @@ impl Fence {
         self.enlisted.get().is_some_and(|lanes| lanes.contains(&lane))
     }
 
-    /// Notes that connections write as those of a process: their rows have its number.
+    /// Notes that connections write as those of a process, whose number their rows have.
     pub(crate) fn enlist(&self, lanes: &[i64]) {
         // It is called once.
         drop(self.enlisted.set(lanes.to_vec()));

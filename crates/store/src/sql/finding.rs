@@ -10,7 +10,7 @@ use crate::StoreError;
 pub struct Finding {
     /// Its severity.
     pub severity: Severity,
-    /// The finding in words and, unless it is good, what mends it.
+    /// The finding as a text and, unless it is good, the remedy.
     pub text: String,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Returns the finding of what ended a check.
+/// Returns the finding for an error that ended a check.
 pub(crate) fn failed(error: &StoreError) -> Finding {
     let severity = if error.is_temporary() { Severity::Blocked } else { Severity::Fault };
     Finding { severity, text: error.to_string() }
@@ -84,8 +84,7 @@ mod remote {
         Some(Finding { severity, text })
     }
 
-    /// Tells whether a database accepts the connections that a server makes; this many of them are
-    /// for owners.
+    /// Returns whether a database accepts the connections of a server, with this many for owners.
     pub(crate) fn connections(most: usize, owners: usize) -> Finding {
         let wanted = owners + BESIDES;
         finding(most >= wanted + RESERVED, format!("max_connections {most}; each server makes {wanted}"))
@@ -140,14 +139,14 @@ mod remote {
         )
     }
 
-    /// The round trips that a login takes: at most eight statements, and what begins their
+    /// The round trips that a login takes: at most eight statements, and the beginnings of their
     /// transactions.
     const TRIPS_PER_LOGIN: f64 = 10.0;
 
     /// The number of round trips that are measured.
     const TRIPS: usize = 200;
 
-    /// The connections of a server apart from those for owners.
+    /// The connections of a server other than those for owners.
     const BESIDES: usize = 2;
 
     /// Connections that others need: the administrator and backups.

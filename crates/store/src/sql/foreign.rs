@@ -62,7 +62,7 @@ impl<'a> WantedRows<'a> {
         WantedRows { table, columns, equal, after: None, order: None, distinct: false, limit: usize::MAX }
     }
 
-    /// Orders them by a column, and leaves out those up to a value.
+    /// Orders the rows by a column, and leaves out those up to a value.
     pub fn behind(self, order: &'a str, after: Option<ForeignKey<'a>>, limit: usize) -> Self {
         WantedRows { order: Some(order), after, limit, ..self }
     }

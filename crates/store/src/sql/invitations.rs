@@ -46,7 +46,7 @@ pub(crate) fn get(c: &mut dyn SqlConnection, token: &str, now_ms: u64) -> Result
 
 pub(crate) fn take(c: &mut dyn SqlConnection, token: &str, now_ms: u64) -> Result<Option<Invitation>, StoreError> {
     let found = get(c, token, now_ms)?;
-    // Somebody else may have had it meanwhile.
+    // Another caller may have taken it meanwhile.
     let is_removed = c.execute(REMOVE, &[SqlValue::Text(token)])? > 0;
     Ok(found.filter(|_| is_removed))
 }

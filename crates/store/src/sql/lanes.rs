@@ -4,8 +4,8 @@
 //! owner, and are done in the order of the calls. The archives' writes have their own lane, and so
 //! have long reads, so that neither makes a login wait:
 //!
-//! - Writes to archives come after everything that was called before for their owners, such as
-//!   creating the account. Later calls for the owners don't wait for them.
+//! - Writes to archives come after all earlier calls for their owners, such as creating the
+//!   account. Later calls for the owners don't wait for them.
 //! - A page of an archive comes after that and after the writes to its archive, however many wait
 //!   for others; nothing waits for it, and pages that may be read overtake those that may not yet.
 //! - Reads about many owners reflect the moment at which they run, like lists: if each waited for
@@ -31,7 +31,7 @@ pub(crate) struct LaneRoute {
     pub(crate) last_of: Vec<u64>,
     /// A lane and an owner: it waits for the last operation there of this owner.
     pub(crate) after: Option<(usize, u64)>,
-    /// Set if it may go before those of its lane that have to wait.
+    /// True if it may go before operations of its lane that have to wait.
     pub(crate) overtakes: bool,
 }
 
@@ -70,8 +70,8 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Returns so many for owners, at least one, and perhaps one for the archives and one for long
-    /// reads; what has none goes to the first.
+    /// Returns this many lanes for owners, at least one, and optionally one for the archives and
+    /// one for long reads; operations without a lane of their own go to the first.
     pub(crate) fn new(owners: usize, has_archive: bool, has_reads: bool) -> Lanes {
         let owners = owners.clamp(1, MOST);
         let archive = if has_archive { owners } else { 0 };
@@ -101,7 +101,7 @@ impl Lanes {
         LaneRoute { on: all.iter().next().unwrap_or_default(), behind: all, holds: all, ..LaneRoute::default() }
     }
 
-    /// Returns for what changes what everybody has.
+    /// Returns the route of an operation that changes data of all owners.
     pub(crate) fn everybody(self) -> LaneRoute {
         let archive = LaneSet::one(self.archive);
         let all = (0..self.owners).map(LaneSet::one).fold(archive, LaneSet::and);
@@ -110,7 +110,7 @@ impl Lanes {
 
     /// Returns the lanes for writing to archives.
     pub(crate) fn archive<'o>(self, owners: impl Iterator<Item = &'o str> + Clone) -> LaneRoute {
-        // Where all have one lane, a page comes behind whatever waits there.
+        // If all share one lane, a page comes after everything that waits there.
         let is_needed = self.reads != self.archive && self.archive >= self.owners;
         let mut last_of: Vec<_> = if is_needed { owners.clone().map(hash).collect() } else { Vec::new() };
         last_of.sort_unstable();

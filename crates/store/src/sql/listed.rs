@@ -10,7 +10,7 @@ pub(crate) type ListedTexts = (&'static str, &'static dyn ListOfTexts);
 
 /// A collection of texts of SQL.
 pub(crate) trait ListOfTexts {
-    /// Returns those for an engine.
+    /// Returns the statements for an engine.
     fn texts(&self, dialect: Dialect) -> Vec<String>;
 }
 
@@ -171,8 +171,8 @@ mod tests {
         let texts = all.flat_map(|(file, (name, statement))| {
             statement.texts(dialect).into_iter().map(move |text| (format!("{file}: {name}"), text))
         });
-        // Only who notes stretches has a table of them, and archives with months or an index have
-        // more tables.
+        // Only engines that note stretches have a table of them, and archives with months or an
+        // index have more tables.
         let has_tables = |text: &str| {
             let optional = ["rookery_months", "archive_messages_gone", "archive_terms", "rookery_search"];
             let is_optional = optional.iter().any(|name| text.contains(name));
@@ -232,7 +232,7 @@ mod tests {
         name.map_or_else(|| line.to_owned(), str::to_owned)
     }
 
-    /// Tells whether a statement, or a part of it, begins in a line.
+    /// Returns whether a statement, or a part of it, begins in a line.
     fn has_sql(line: &str) -> bool {
         let begins = |text: &str| {
             ["SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM "].iter().any(|word| text.starts_with(word))

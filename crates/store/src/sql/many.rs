@@ -31,8 +31,8 @@ impl Among {
         Among { before, after, texts: [const { [const { OnceLock::new() }; LISTS.len()] }; 3] }
     }
 
-    /// Runs a query for a list, and shows all rows. Values: those in front of the list, the list,
-    /// those behind it.
+    /// Runs a query for a list, and shows all rows. Values: those before the list, the list, those
+    /// after it.
     pub(crate) fn query(
         &'static self,
         c: &mut dyn SqlConnection,
@@ -43,7 +43,7 @@ impl Among {
             .try_for_each(|(text, portion)| c.query(text, &[before, &portion, after].concat(), each))
     }
 
-    /// Runs a statement that gives no rows for a list.
+    /// Runs a statement without result rows for a list.
     pub(crate) fn execute(
         &'static self,
         c: &mut dyn SqlConnection,
@@ -69,14 +69,14 @@ impl Among {
     }
 }
 
-/// A query of those rows of an owner that have one of many texts. Engines other than SQLite have
+/// A query for the rows of an owner with one of many texts. Engines other than SQLite have
 /// digests of texts that may be too long for an index: see
 /// [`by_digest!`](super::dialect::by_digest).
 pub(crate) struct ByTexts {
     /// For SQLite with the texts, for MariaDB with their digests.
     listed: Among,
-    /// For PostgreSQL, which reads all rows of the owner for a list of as many as a statement has:
-    /// the digests are one value, one behind the other, and each is looked up by itself.
+    /// For PostgreSQL, which would read all rows of the owner for such a list: the digests are
+    /// joined in one value, and each is looked up separately.
     joined: &'static str,
 }
 
@@ -113,7 +113,7 @@ impl ByTexts {
     }
 }
 
-/// A statement that inserts rows, as many at a time as there are.
+/// A statement that inserts rows, several at a time.
 pub(crate) struct Rows {
     into: &'static str,
     row: &'static str,
@@ -157,7 +157,7 @@ pub(crate) fn by_domain<'j>(accounts: impl IntoIterator<Item = &'j Jid>) -> BTre
 /// The sizes of lists. With the largest, 1000 contacts are two statements.
 const LISTS: [usize; 5] = [1, 8, 32, 128, 512];
 
-/// The numbers of rows, largest first. Each statement costs SQLite a note of what would undo it.
+/// The numbers of rows, largest first. Each statement costs SQLite an undo note.
 const ROWS: [usize; 8] = [200, 64, 32, 16, 8, 4, 2, 1];
 
 #[cfg(test)]

@@ -76,8 +76,8 @@ pub(crate) fn set_entries(
     INSERT_ENTRIES.insert(c, &rows)
 }
 
-/// Looks at the tables now: PostgreSQL looks after a minute by itself, and reads whole tables until
-/// then. The others count as they write.
+/// Analyses the tables now: PostgreSQL does so by itself after a minute, and reads whole tables
+/// until then. Other engines count as they write.
 pub(crate) fn look_over(c: &mut dyn SqlConnection) -> Result<(), StoreError> {
     match c.dialect() {
         Dialect::Postgres => c.execute(LOOK_OVER.on(Dialect::Postgres), &[]).map(drop),
@@ -100,7 +100,7 @@ const UPDATE_ENTRY: &str = "UPDATE lists SET bytes = ? WHERE list = ? AND name =
 /// Values: bytes, list, name.
 static INSERT_ENTRIES: Rows = Rows::new("INSERT INTO lists (bytes, list, name) VALUES", "(?, ?, ?)");
 
-/// Values: bytes, list, name, list, name, list, the most that there may be.
+/// Values: bytes, list, name, list, name, list, the limit.
 const ADD_ENTRY: &str = "\
     INSERT INTO lists (bytes, list, name) SELECT ?, ?, ? FROM counters WHERE name = 'next_roster_version' \
     AND NOT EXISTS (SELECT 1 FROM lists known WHERE known.list = ? AND known.name = ?) \

@@ -3,12 +3,12 @@
 //! An engine has a list of steps; the text of step `n` brings a schema of version `n - 1` to
 //! version `n`. A released step is never changed: the next one corrects it.
 //!
-//! A step says which servers can go on with its result, and the database stores that with its
-//! number, so that servers older than the step know it. The servers of two neighbouring releases
-//! can then use one database, as while nodes are upgraded one after the other, and an upgrade can
-//! be reverted. A step may do anything that servers of the previous version can go on with: add a
-//! table, an index, or a column that may be left out of an `INSERT`, whose rows mean without it
-//! what they meant before. Columns that aren't read any more are removed one release later.
+//! A step defines which servers can use its result, and the database stores that with its number,
+//! so that servers older than the step know it. The servers of two neighbouring releases can then
+//! use one database, as while nodes are upgraded one after the other, and an upgrade can be
+//! reverted. A step may do anything that servers of the previous version can cope with: add a
+//! table, an index, or a column that may be left out of an `INSERT` without changing the meaning of
+//! the row. Columns that aren't read any more are removed one release later.
 //!
 //! # Invariants
 //!
@@ -40,8 +40,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Change {
     /// Its statements.
     pub(crate) sql: &'static str,
-    /// The oldest version whose servers can use the result; `None` if only those can that know the
-    /// step.
+    /// The oldest version whose servers can use the result; `None` if only servers with the step
+    /// can.
     pub(crate) runs_from: Option<i64>,
     /// The index that it makes, if it makes one and nothing else: others write to the table
     /// meanwhile.
@@ -78,13 +78,13 @@ pub(crate) trait Migrating: Transactions {
     /// Returns all steps, oldest first.
     fn changes(&self) -> &'static [Change];
 
-    /// Returns the version of the schema, 0 if the database is empty. It may be newer than all that
-    /// this server knows: see [`version`].
+    /// Returns the version of the schema, 0 if the database is empty. It may be newer than this
+    /// server's: see [`version`].
     ///
     /// # Errors
     ///
-    /// [`StoreError::Foreign`] if this server must not touch it, [`StoreError::Unfit`] if somebody
-    /// has changed what made its schema.
+    /// [`StoreError::Foreign`] if this server must not touch it, [`StoreError::Unfit`] if its
+    /// schema was changed by other means.
     fn schema_version(&mut self) -> Result<i64, StoreError>;
 
     /// Returns where the database is, for operators.
@@ -100,11 +100,11 @@ pub(crate) trait Migrating: Transactions {
     fn note_of(&self, number: i64, change: &Change) -> String;
 
     /// Returns the statements of a step with the record of it, and with those of a transaction
-    /// where possible, for operators who run them by hand.
+    /// where possible, for operators who run them manually.
     fn by_hand(&self, number: i64, change: &Change, is_new: bool) -> String;
 
-    /// Keeps the changes, or undoes as many of them as the engine can if it failed, and lets
-    /// others migrate.
+    /// Keeps the changes or, after a failure, undoes as many of them as the engine can, and lets
+    /// other processes migrate.
     fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError>;
 }
 
@@ -121,9 +121,9 @@ pub enum Migrations {
 /// A step that a database has not gone through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaStep {
-    /// The version of the schema behind it.
+    /// The version of the schema after it.
     pub number: i64,
-    /// Its statements, with the one that notes its number, and with those of a transaction where
+    /// Its statements, with the one that records its number, and with those of a transaction if
     /// they can be in one.
     pub sql: String,
 }
@@ -138,9 +138,9 @@ pub struct MigrationPlan {
     /// The steps between the two.
     pub steps: Vec<SchemaStep>,
     /// The statements that divide its archives into months, if they are to be divided and aren't.
-    /// They come behind the steps, in no transaction with them.
+    /// They follow the steps, outside of their transactions.
     pub division: Option<String>,
-    /// The step for the index of searches, behind all that.
+    /// The step for the index of searches, after all that.
     pub index: IndexPlan,
 }
 
@@ -159,7 +159,7 @@ pub enum IndexPlan {
 }
 
 /// Returns the version of a database's schema, 0 if it is empty. It is newer than this server's if
-/// a newer server has said that this one can use it.
+/// a newer server has recorded that this one can use it.
 ///
 /// # Errors
 ///
@@ -199,7 +199,7 @@ fn too_new(database: &dyn Migrating, found: i64, runs_from: i64) -> StoreError {
 ///
 /// # Errors
 ///
-/// The reason if one of them was another.
+/// The first step that differs.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn compare(applied: &[(i64, String)], changes: &[Change]) -> Result<i64, String> {
     for (at, (change, number)) in changes.iter().zip(1_i64..).enumerate() {
@@ -216,9 +216,9 @@ pub(crate) fn compare(applied: &[(i64, String)], changes: &[Change]) -> Result<i
     Ok(applied.last().map_or(0, |(version, _)| *version))
 }
 
-/// Returns the version of a schema in a database that is another process: 0 in an empty one. The
-/// queries are for the table of versions, for tables that only another program can have made, and
-/// for the versions in their order, each with its checksum behind a space.
+/// Returns the version of a schema in a database server: 0 in an empty one. The queries are for the
+/// table of versions, for tables that only another program can have created, and for the versions
+/// in their order, each followed by a space and its checksum.
 ///
 /// # Errors
 ///
@@ -316,8 +316,7 @@ fn run(database: &mut dyn Migrating) -> Result<usize, StoreError> {
     Ok(steps.len())
 }
 
-/// Tries an operation that others block again and again, each time briefly: new requests wait
-/// behind it.
+/// Tries a blocked operation repeatedly, each time briefly, since new requests wait behind it.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn persistently<T>(mut attempt: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
     let (until, mut is_told) = (Instant::now() + PATIENCE, false);

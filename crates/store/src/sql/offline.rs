@@ -75,7 +75,7 @@ pub(crate) fn count(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<u64,
     Ok(waiting(c, OFFLINE.unlocked(), owner)?.map_or(0, |waiting| waiting.messages))
 }
 
-/// The messages that wait for an account: its row counts them so that no push has to.
+/// The waiting messages of an account, counted in its row so that no push has to count them.
 struct WaitingMessages {
     /// The key of the account's row.
     owner: i64,

@@ -265,7 +265,7 @@ pub(crate) fn destination<E: Openable>(
     if wanted.months {
         division::prepare(&mut *look_after::<E>(target)?, true)?;
     }
-    // Copied rows aren't put into an index: it is created when all are there.
+    // Copied rows aren't indexed: the index is created once all are there.
     if driver.has_index()? {
         driver.drop_index()?;
     }

@@ -112,7 +112,7 @@ impl<T: Send + 'static> ToldCaller<T> {
 
     fn tell(self, failure: Option<StoreError>) {
         let answer = match (self.answer, failure) {
-            // What became of the connection is no answer to it.
+            // The fate of the connection is no answer to the caller.
             (Some(Err(StoreError::Lost(_))), Some(error)) => Err(error),
             (Some(Err(error)), _) | (_, Some(error)) => Err(error),
             (Some(Ok(answer)), None) => Ok(answer),

@@ -49,8 +49,8 @@ pub(crate) fn of(
     Ok(seen.collect())
 }
 
-/// Makes the query of the last presence of many, whose roster has the asker where the first text
-/// says so, and whose document is the one that the second says.
+/// Makes the query for the last presence of many accounts; the first text selects those whose
+/// roster has the asker, the second their document.
 macro_rules! presence_for {
     ($asker:literal, $document:literal) => {
         concat!(
@@ -68,10 +68,10 @@ macro_rules! presence_for {
 
 /// Subscriptions 2 and 3 are `from` and `both`. Values: asker, document, domain, localparts.
 ///
-/// PostgreSQL expects as many rows as there are places in a list, and takes whole tables for less
-/// than they are: it is told to look up each account's rows by themselves, and computes the digests
-/// once. There and in MariaDB an index has all rosters in which somebody is in one place: by the
-/// key of the rosters each row would be on another page.
+/// PostgreSQL estimates as many rows as a list has places, and underestimates whole tables: the
+/// query makes it look up each account's rows separately, and compute the digests once. There and
+/// in MariaDB an index has all rosters that contain a contact in one place: by the key of the
+/// rosters, each row would be on another page.
 static PRESENCE_FOR: Among = Among::differing(
     DialectText {
         sqlite: presence_for!("i.contact = ?", "d.name = ?"),
@@ -112,7 +112,7 @@ mod tests {
         PRESENCE_FOR.texts(dialect).into_iter().find(|text| text.matches('?').count() > 100).unwrap_or_default()
     }
 
-    /// Returns the values of the statement as literals: everybody asks for everybody.
+    /// Returns the values of the statement as literals: all accounts ask for all.
     fn literals(statement: &str) -> Vec<String> {
         let contacts = (1..).map(|number| format!("'user{}'", number % 100));
         let values = ["'user7@a.example'", "'privacy'", "'a.example'"].into_iter().map(str::to_owned).chain(contacts);

@@ -1,6 +1,6 @@
 //! The operations of [`Pubsub`](crate::Pubsub).
 //!
-//! A node's row has the counts of its items and its bytes, so that no publication has to count.
+//! A node's row has the counts of its items and its bytes, so no publication has to count.
 //! Items are ordered by their positions, which only grow while an item exists: the newest has the
 //! highest.
 
@@ -474,7 +474,7 @@ fn by_ids(
             Ok(ControlFlow::Continue(()))
         })?;
         for id in ids {
-            // As often as it is asked for.
+            // Repeated as often as it was requested.
             let Some(item) = found.get(id).cloned() else { continue };
             let bytes = item.bytes();
             if bytes > room && !items.is_empty() {
@@ -487,8 +487,7 @@ fn by_ids(
     Ok(items)
 }
 
-/// Returns the range in which the full JIDs of an account lie, its end excluded: `0` is what
-/// follows `/`.
+/// Returns the range in which the full JIDs of an account lie, its end excluded: `0` follows `/`.
 fn resources_of(account: JidRef<'_>) -> [String; 2] {
     [format!("{}/", account.bare_str()), format!("{}0", account.bare_str())]
 }

@@ -1,15 +1,15 @@
-//! The queues between the callers and the lanes: bounded in operations and in bytes, each and
-//! together.
+//! The queues between the callers and the lanes: bounded in operations and in bytes, per queue and
+//! in total.
 //!
 //! Bytes count too, because an operation may carry a stanza of 256 KiB: sixteen thousand of them
 //! are 4 GiB. Operations that write their data have half of the queue: a sender of more than the
-//! disk can take must not keep others from logging in, for whom the rest is free. No lane takes
+//! disk can take must not keep others from logging in, so the other half is for them. No lane takes
 //! the places of all others, so one that is stuck only refuses its own owners.
 //!
 //! # Order
 //!
-//! An operation that must come after those waiting in other lanes has a gate: how far those lanes
-//! must be before it may run. One that others must come after, wherever they are, leaves a mark in
+//! An operation that must come after those waiting in other lanes has a gate: the progress of those
+//! lanes that it waits for. One that others must come after, wherever they are, leaves a mark in
 //! each of their lanes, which holds up later operations until it is done. For the archives' lane
 //! the last operation of each owner is known, so that a page waits for its owner's and no other.
 //! All queues have one lock, so an operation takes its place in all of them at once, and lanes
@@ -72,7 +72,7 @@ impl Patience {
 }
 
 impl Default for Patience {
-    /// Returns the patience of a server, behind whose operations people wait: ten seconds for a
+    /// Returns the patience of a server, whose users wait for operations: ten seconds for a
     /// login, five for others, six for an answer.
     fn default() -> Patience {
         let seconds = Duration::from_secs;
@@ -136,9 +136,9 @@ type LaneGate = Option<Box<[(usize, u64)]>>;
 /// An operation that has a place in a queue.
 pub(crate) struct Queued {
     pub(crate) operation: Box<dyn Operation>,
-    /// The time when it is told that the database is away, if it ever is.
+    /// The time when its caller is told that the database is unavailable, if it ever is.
     pub(crate) until: Option<Instant>,
-    /// Set if it must see what other lanes have done until now.
+    /// True if it must see the writes of other lanes until now.
     pub(crate) is_fresh: bool,
     since: Instant,
     bytes: usize,
@@ -235,7 +235,7 @@ impl Queues {
     }
 
     /// Gives up a lane that isn't served any longer, and the store with it: a dropped operation
-    /// answers [`StoreError::Closed`].
+    /// returns [`StoreError::Closed`].
     pub(crate) fn abandon(&self, lane: usize) {
         let mut state = self.state();
         state.closed = true;
@@ -249,7 +249,7 @@ impl Queues {
         self.closing.notify_all();
     }
 
-    /// Removes the operations that have waited longer than they may, at a time.
+    /// Removes the operations that have exceeded their wait at a time.
     pub(crate) fn overdue(&self, now: Instant) -> Vec<Box<dyn Operation>> {
         let mut state = self.state();
         let mut overdue = Vec::new();
@@ -323,7 +323,7 @@ impl Queues {
 }
 
 impl QueueState {
-    /// Gives an operation its places. Returns whether its lane may run it.
+    /// Queues an operation in its lanes. Returns whether its lane may run it.
     fn push(&mut self, route: &LaneRoute, queued: Queued) -> bool {
         let is_load = queued.bytes > 0 && queued.operation.writes();
         let (gate, overtakes) = (self.gate(route), route.overtakes);
@@ -365,7 +365,7 @@ impl QueueState {
         if self.is_open(&first.gate) {
             return Some(0);
         }
-        // What doesn't overtake holds up all behind it.
+        // An operation that can't overtake holds up all behind it.
         let free = waiting.iter().take_while(|waiting| waiting.overtakes);
         free.enumerate().find(|(_, waiting)| self.is_open(&waiting.gate)).map(|(at, _)| at)
     }
@@ -456,7 +456,7 @@ impl LastOf {
 #[cfg(test)]
 mod tests;
 
-/// Owners that are remembered before those are looked for that needn't be.
+/// The number of remembered owners above which those that needn't be are searched for.
 const LEAST_TIDIED: usize = 4096;
 
 /// The number of its shares of the bounds that a lane may have.

@@ -1,6 +1,6 @@
 //! The common part of connections to engines in other processes: a transaction that begins with its
-//! first statement, or none if it isn't needed, and what is cached about archives until somebody
-//! else removes something from them.
+//! first statement, or none if it isn't needed, and the cache of archives, which is valid until
+//! another process removes something from them.
 
 use super::archives::KnownArchives;
 use super::connection::{EachRow, SqlConnection, SqlValue};
@@ -23,7 +23,7 @@ pub(crate) struct ConnectionState {
     pub(crate) lane: i64,
     pub(crate) transaction: Transaction,
     archives: KnownArchives,
-    /// The epoch in which the known archives were read, and whether it was looked at in this
+    /// The epoch in which the known archives were read, and whether it was checked in this
     /// transaction.
     epoch: Option<i64>,
     is_epoch_seen: bool,
@@ -47,11 +47,11 @@ pub(crate) enum Transaction {
 }
 
 impl ConnectionState {
-    /// Draws the key of a lane.
+    /// Chooses the random key of a lane.
     ///
     /// # Errors
     ///
-    /// The system's if it gives no random numbers.
+    /// The system's error if it provides no random numbers.
     pub(crate) fn new(terms_of: Option<TermsOf>, fence: Arc<Fence>) -> Result<ConnectionState, getrandom::Error> {
         let mut key = [0; 8];
         getrandom::fill(&mut key)?;
@@ -66,7 +66,7 @@ impl ConnectionState {
         name_of(self.lane)
     }
 
-    /// Returns whether the connection writes as that of a process: its row is there, or others have
+    /// Returns whether the connection writes as that of a process: its row exists, or others have
     /// taken over.
     pub(crate) fn is_enlisted(&self) -> bool {
         self.fence.is_enlisted(self.lane)
@@ -76,7 +76,7 @@ impl ConnectionState {
         self.fence.clone()
     }
 
-    /// Forgets what another session doesn't know.
+    /// Drops cached data that a new session lacks.
     pub(crate) fn start_again(&mut self) {
         (self.transaction, self.epoch) = (Transaction::None, None);
         self.archives.forget_all();
@@ -128,8 +128,8 @@ pub(crate) trait RemoteConnection: Remote {
     /// Lets go of the session: it is lost.
     fn leave_session(&mut self);
 
-    /// Runs a statement, behind what begins the transaction if that is due. Returns how many rows
-    /// it changed or gave.
+    /// Runs a statement, after beginning the transaction if that is due. Returns the number of rows
+    /// that it changed or returned.
     fn statement(
         &mut self,
         sql: &'static str,
@@ -137,11 +137,10 @@ pub(crate) trait RemoteConnection: Remote {
         each: Option<&mut EachRow<'_>>,
     ) -> Result<u64, StoreError>;
 
-    /// Reads the epoch of the archives, behind what begins the transaction if that is due.
+    /// Reads the epoch of the archives, after beginning the transaction if that is due.
     fn read_epoch(&mut self) -> Result<Option<i64>, StoreError>;
 
-    /// Runs what ends a transaction that writes. Returns the epoch that has begun with it, if one
-    /// has.
+    /// Commits a writing transaction. Returns the epoch that has begun with it, if any.
     fn commit_writes(&mut self, is_new_epoch: bool) -> Result<Option<i64>, StoreError>;
 
     /// Sends the end of a transaction, without waiting for the answer.
@@ -156,7 +155,7 @@ pub(crate) trait RemoteConnection: Remote {
         Ok(self.column(&format!("SELECT {}", Self::NOW_MS))?.concat().parse().unwrap_or_default())
     }
 
-    /// Removes the rows of connections that have ended, whatever became of their servers.
+    /// Removes the rows of connections that have ended, whatever happened to their servers.
     fn forget_ended(&mut self) -> Result<(), StoreError> {
         // One of a process of a cluster may have nothing to write for long.
         let ended = format!("since_ms < {} - {MONTH_MS} AND (node IS NULL OR fenced_ms IS NOT NULL)", Self::NOW_MS);
@@ -292,12 +291,12 @@ impl<D: RemoteConnection> Transactions for D {
     }
 }
 
-/// Connects to the first of so many hosts that can be written to, else to one that can be read.
-/// `connect` tells beside a connection whether its host can't be written to.
+/// Connects to the first of this many hosts that can be written to, otherwise to one that can be
+/// read. `connect` returns, with a connection, whether its host can't be written to.
 ///
 /// # Errors
 ///
-/// That of the first host that can't be connected to.
+/// The error of the first host that can't be connected to.
 pub(crate) async fn first_writable<C>(
     hosts: usize,
     connect: impl AsyncFn(usize) -> Result<(C, bool), StoreError>,
@@ -351,11 +350,11 @@ pub(crate) fn is_too_much(bytes: usize) -> bool {
     bytes > MOST_BYTES
 }
 
-/// Tells what is wrong with such a server.
+/// The fault of a server that returns too much.
 pub(crate) const TOO_MUCH: &str = "it gives more than was asked for";
 
 /// The bytes of an answer: a thousand rows that are copied may have a mebibyte each.
 const MOST_BYTES: usize = 1 << 30;
 
-/// The rows of an answer that is kept completely: a server that sends more is broken.
+/// The most rows of a result that is read completely: a server that sends more is broken.
 pub(crate) const MOST_ROWS: usize = 10_000;

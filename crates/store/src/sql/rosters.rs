@@ -42,7 +42,7 @@ struct RosterSince {
     items: Vec<(u64, RosterItem)>,
 }
 
-/// Returns the items that changed behind a version (-1: all).
+/// Returns the items that changed after a version (-1: all).
 fn items_since(c: &mut dyn SqlConnection, owner: JidRef<'_>, version: i64) -> Result<RosterSince, StoreError> {
     let [domain, local] = account_values(owner);
     let (mut head, mut items) = (None, Vec::new());
@@ -182,8 +182,8 @@ pub(crate) fn put_many(
     Ok(())
 }
 
-/// Returns the items that are there of these contacts, by address, each with the version of its
-/// latest change. No others are read: a roster of many contacts comes in many portions.
+/// Returns the existing items of these contacts, by address, each with the version of its latest
+/// change. Others aren't read: a roster of many contacts comes in many portions.
 fn there(
     c: &mut dyn SqlConnection,
     head: &RosterHead,

@@ -104,7 +104,7 @@ impl<'m> Sizes<'m> {
     }
 }
 
-/// Learns the state that the database has of those of these owners' archives that there are.
+/// Loads the stored state of the existing archives of these owners.
 pub(super) fn learn<'j>(
     c: &mut dyn SqlConnection,
     owners: impl Iterator<Item = &'j Jid> + Clone,
@@ -177,7 +177,7 @@ fn settle(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<(), StoreError
     if c.dialect().has_other_writers()
         && let Some(archive) = c.known_archives().id(owner)
     {
-        // The one that takes something out of it locks its row first, and says when that is let go.
+        // A transaction that removes something from it locks its row first, until its end.
         let locked = COUNTED.on(c.dialect());
         one(c, locked, &[SqlValue::Integer(archive)], |_| Ok(()))?;
         c.renew_archives()?;
@@ -272,8 +272,8 @@ fn oldest(c: &mut dyn SqlConnection, archive: i64, contact_key: Option<i64>) -> 
     }
 }
 
-/// Removes the notes of stretches in which a conversation has no messages any more; `last` is one
-/// that went. The newest note stays in any case: that it is there may be known.
+/// Removes the notes of stretches in which a conversation has no messages any more; `last` is a
+/// removed message. The newest note stays in any case: caches may rely on it.
 fn tidy(c: &mut dyn SqlConnection, archive: i64, contact_key: i64, last: u64) -> Result<(), StoreError> {
     if !c.dialect().notes_stretches() {
         return Ok(());

@@ -60,8 +60,8 @@ pub fn open(path: &Path, options: &SqliteOptions) -> Result<SqlStore, StoreError
     SqlStore::start(connections, options.bounds).map_err(|error| StoreError::other(path, error))
 }
 
-/// Tells which steps of the schema a database file has not gone through. Changes nothing; a file
-/// that isn't there lacks all of them.
+/// Returns the steps of the schema that a database file lacks. Changes nothing; a nonexistent file
+/// lacks all of them.
 ///
 /// # Errors
 ///
@@ -113,13 +113,13 @@ pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreE
     Ok(Box::new(driver))
 }
 
-/// Writes all that a database file has, as of one moment, to a new file. A writer meanwhile
-/// isn't kept waiting.
+/// Writes the content of a database file at one moment to a new file. Writers aren't blocked
+/// meanwhile.
 ///
 /// # Errors
 ///
 /// [`StoreError::Foreign`] and [`StoreError::TooNew`] if the file isn't for this server, otherwise
-/// what SQLite reports; there may be a part of the new file then.
+/// what SQLite reports; then the new file may be incomplete.
 pub fn snapshot(path: &Path, to: &Path) -> Result<(), StoreError> {
     prepare_file(to)?;
     let mut driver = SqliteDriver::open_to_read(path, OF_COMMANDS)?;

@@ -12,8 +12,8 @@
 //! order of account, room, node. If two create the same row, a unique key lets one of them win,
 //! and the other is run again.
 //!
-//! Inserts select their values: when the file may not grow any further, SQLite then rolls back
-//! that statement alone and not the whole transaction with others' writes.
+//! Inserts select their values: when the file may not grow any further, SQLite then rolls back only
+//! that statement, not the whole transaction with others' writes.
 
 use super::dialect::{DialectText, by_digest, locking};
 use super::many::{ByTexts, Rows};
@@ -61,12 +61,12 @@ pub(crate) const REMOVE_KEYS: &str = "DELETE FROM scram_keys WHERE account = ?";
 
 // Rosters.
 
-/// The account with what its row keeps of the roster.
+/// The account, with the roster data in its row.
 pub(crate) const ROSTER: DialectText =
     locking!("SELECT id, roster_version, roster_items FROM accounts WHERE domain = ? AND localpart = ?");
 
-/// The items behind a version, with the roster's head; one row without an item if none exists.
-/// Values: version, domain, localpart.
+/// The items changed after a version, with the roster's head; one row without an item if none
+/// exists. Values: version, domain, localpart.
 pub(crate) const ROSTER_ITEMS: &str = "\
     SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in, \
     a.roster_version, a.roster_oldest \

@@ -37,8 +37,8 @@ pub struct SqlStore {
     is_remote: bool,
     shared: Arc<LanesShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Connects to look after the months that archives are divided into, and says whether tables
-    /// may be changed for that.
+    /// The connection for maintaining the months into which archives are divided, and whether
+    /// tables may be changed for that.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     months: Option<(Arc<OpenMonths>, Migrations)>,
     /// Fences processes off.
@@ -165,7 +165,8 @@ impl SqlStore {
             };
             completer.complete(caught(keep));
         };
-        // One that can't be started completes nothing, which is told as the end of the store.
+        // A thread that can't be started completes nothing, which callers see as the end of the
+        // store.
         if let Ok(thread) = thread::Builder::new().name("store-months".into()).spawn(keep) {
             self.keep(thread);
         }
@@ -182,7 +183,7 @@ impl SqlStore {
     pub fn close(&self) {
         self.shared.queues.close();
         let threads = std::mem::take(&mut *self.threads());
-        // The last handle may be dropped by a waker on a worker itself, which ends by itself then.
+        // The last handle may be dropped by a waker on a worker itself, which then ends by itself.
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != thread::current().id()) {
             // It catches every panic of callers; if it panicked anyway, the panic hook has said so.
             drop(thread.join());
@@ -253,7 +254,7 @@ impl SqlStore {
         pending
     }
 
-    /// Returns what keeps the store from its work.
+    /// Returns the trouble that keeps the store from working.
     fn obstacle(&self) -> Option<StoreError> {
         let is_stuck = || self.shared.queues.waiting() >= STUCK;
         self.shared.trouble.get().or_else(|| is_stuck().then_some(StoreError::Busy))

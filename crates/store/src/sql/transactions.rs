@@ -10,8 +10,8 @@ use crate::StoreError;
 ///
 /// - No call waits without bound: an engine that doesn't answer within its limits is lost
 ///   ([`StoreError::Lost`]).
-/// - [`StoreError::Conflict`] says that others got in the way (a deadlock, a lock wait, a
-///   serialization failure): the same may well succeed at once when it is run again.
+/// - [`StoreError::Conflict`] means that others interfered (a deadlock, a lock wait, a
+///   serialization failure): a repetition may succeed at once.
 pub(crate) trait Transactions: SqlConnection {
     /// Begins a transaction that only reads and takes no locks.
     fn begin_read(&mut self) -> Result<(), StoreError>;
@@ -75,18 +75,17 @@ pub(crate) trait Savepoints {
 #[allow(dead_code, reason = "for the engines that are other processes")]
 pub(crate) trait Remote {
     /// Tries once to replace the connection by a new one: to the first of the hosts that can be
-    /// written to, else to one that can be read. Empties the caches, such as those of archives and
-    /// prepared statements, and ends the rest of the previous session, whose locks would hold up
-    /// this one.
+    /// written to, otherwise to one that can be read. Empties the caches, such as those of archives
+    /// and prepared statements, and ends the rest of the previous session, whose locks would hold
+    /// up this one.
     ///
     /// # Errors
     ///
     /// [`StoreError::Lost`] if no host can be reached or one refuses for the time being, otherwise
-    /// what keeps it from ever working.
+    /// the error that prevents it for good.
     fn reopen(&mut self) -> Result<(), StoreError>;
 
-    /// Asks whether somebody is at the other end, and waits for the answer: outside of
-    /// transactions.
+    /// Checks that the database answers: outside of transactions.
     fn ping(&mut self) -> Result<(), StoreError>;
 
     /// Returns whether the transaction with this number was committed: asked after

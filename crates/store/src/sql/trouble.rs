@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rookery_base::lock::lock;
 
-/// Remembers what keeps the store from its work. The workers note it, anybody may look.
+/// The trouble that keeps the store from working. The workers note it, and any thread may read it.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble(Mutex<TroubleState>);
 
@@ -36,7 +36,7 @@ impl Trouble {
         self.state().error.is_some()
     }
 
-    /// Tells whether an error is of the database, and will come again.
+    /// Returns whether an error is of the database, and will come again.
     pub(crate) fn is_of(error: &StoreError) -> bool {
         matches!(error, StoreError::Full(_) | StoreError::ReadOnly(_) | StoreError::Corrupt(_) | StoreError::Io(_))
     }

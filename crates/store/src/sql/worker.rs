@@ -54,7 +54,7 @@ pub(crate) struct LanesShared {
 /// Counts since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Statements that operations have asked for.
+    /// The number of statements that operations have run.
     pub(crate) statements: AtomicU64,
     /// Batches and operations that were run again.
     pub(crate) retries: AtomicU64,
@@ -86,7 +86,7 @@ pub(crate) fn run<C: Transactions>(connection: C, lane: usize, shared: &Arc<Lane
     }
 }
 
-/// A queue as long as somebody serves it.
+/// A queue for as long as it is served.
 struct Served {
     lane: usize,
     shared: Arc<LanesShared>,
@@ -160,7 +160,7 @@ impl<C: Transactions> Worker<C> {
         // Nothing of it has taken effect.
         for queued in self.give_up(portion.operations, None) {
             if self.batch.lost.is_some() {
-                // It shares the fate of those in front of it.
+                // It shares the fate of the operations before it.
                 self.batch.untold.push(queued);
                 continue;
             }
@@ -199,7 +199,7 @@ impl<C: Transactions> Worker<C> {
                 Err(error) if error.is_conflict() || self.is_lost(&error) => self.lose(queued, error),
                 _ => {
                     queued.operation.tell(None);
-                    // Some engines refuse whatever comes behind an error.
+                    // Some engines refuse everything after an error.
                     if !self.connection.in_transaction() {
                         self.end_read();
                     }
@@ -376,7 +376,7 @@ impl<C: Transactions> Worker<C> {
         batch.untold.into_iter().for_each(|queued| queued.operation.tell(None));
     }
 
-    /// Undoes a batch, and runs again what isn't to blame.
+    /// Undoes a batch, and runs the blameless operations again.
     fn undo(&mut self, batch: Batch, error: StoreError) {
         self.connection.rollback();
         let (operations, runs) = (batch.untold, batch.runs + 1);

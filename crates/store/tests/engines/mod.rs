@@ -85,7 +85,7 @@ pub trait EngineServer: Sized + Sync {
     /// Lets something happen whenever an offline message is kept.
     fn harm(&self, database: &str, harm: Harm);
 
-    /// Tells whether somebody waits because of [`Harm::Slow`].
+    /// Returns whether somebody waits because of [`Harm::Slow`].
     fn is_slow(&self, database: &str) -> bool;
 
     /// Lets a database be written to again, or no more.
@@ -95,7 +95,7 @@ pub trait EngineServer: Sized + Sync {
     /// has, however it has.
     fn lock_slowly(&self, database: &str);
 
-    /// Tells whether somebody waits in [`lock_slowly`](EngineServer::lock_slowly).
+    /// Returns whether somebody waits in [`lock_slowly`](EngineServer::lock_slowly).
     fn is_locking(&self, database: &str) -> bool;
 }
 

@@ -1,5 +1,5 @@
-//! Removes from archives, a little at a time: whole ones without an owner, and messages that are
-//! too old.
+//! Removes from archives, a little at a time: whole archives without an owner, and messages that
+//! are too old.
 
 use super::owners::locked;
 use super::pages::OLDEST;
@@ -33,9 +33,9 @@ pub(crate) fn clear(c: &mut dyn SqlConnection, limit: u64) -> Result<bool, Store
     Ok(true)
 }
 
-/// Removes what is kept of some conversations of an archive, by statements that find the first that
-/// stays and that remove those before it. Returns whether nothing is left. An account may have had
-/// as many conversations as messages.
+/// Removes the data of some conversations of an archive, by one statement that finds the first one
+/// that stays, and one that removes those before it. Returns whether nothing is left. An account
+/// may have had as many conversations as messages.
 fn remove_conversations(
     c: &mut dyn SqlConnection,
     archive: u64,
@@ -84,8 +84,8 @@ pub(crate) fn expire(c: &mut dyn SqlConnection, owner: JidRef<'_>, before: u64, 
     remove_below(c, archive.unsigned_abs(), before, limit)
 }
 
-/// Removes the oldest messages below an id, and the notes of stretches that have none any more.
-/// Returns how many messages those were.
+/// Removes the oldest messages below an id, and the notes of stretches that are then empty. Returns
+/// the number of messages.
 fn remove_below(c: &mut dyn SqlConnection, archive: u64, before: u64, limit: u64) -> Result<u64, StoreError> {
     if before == 0 || limit == 0 {
         return Ok(0);
@@ -124,7 +124,7 @@ const NEXT_GONE: &str = "SELECT id FROM archives WHERE domain = '' ORDER BY loca
 /// Values: archive.
 const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE id = ?";
 
-/// Makes the query of archives behind one, with what their rooms say and their oldest messages.
+/// Makes the query for archives after a given one, with their rooms' settings and oldest messages.
 macro_rules! next {
     ($index:literal) => {
         concat!(

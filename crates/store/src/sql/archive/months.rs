@@ -15,8 +15,8 @@
 //!   dropped last; if this is interrupted, it continues from the mark.
 //! - Only counted messages are subtracted: before a month is removed, everything in it is counted
 //!   (see `sizes`).
-//! - One connection at a time manages the months of a database. It isn't a lane's: nobody waits
-//!   for it except for the moment in which a partition is added or detached.
+//! - One connection at a time manages the months of a database. It isn't a lane's: no operation
+//!   waits for it except for the moment in which a partition is added or detached.
 
 use super::search::forget_gone;
 use crate::archive::BYTES_PER_MESSAGE;
@@ -47,24 +47,23 @@ pub(crate) trait Months: Transactions {
     /// Returns the problem of the database, with its name.
     fn fault(&self, what: &str) -> EngineWords;
 
-    /// Returns the highest id of all messages, 0 if there is none.
+    /// Returns the highest id of all messages; 0 if there are none.
     fn newest(&mut self) -> Result<u64, StoreError>;
 
     /// Returns true if there is any message.
     fn has_messages(&mut self) -> Result<bool, StoreError>;
 
-    /// Makes all that is there the first part, which ends with this id, and another one that has no
-    /// end. It can be run again when it was interrupted.
+    /// Makes all existing messages the first part, which ends with this id, and adds another one
+    /// without an end. It can be run again if it was interrupted.
     fn divide(&mut self, below: u64) -> Result<(), StoreError>;
 
     /// Returns the statements that divide archives into months, the first of which ends with this
-    /// id, for operators who run them by hand.
+    /// id, for operators who run them manually.
     fn division(below: u64) -> String
     where
         Self: Sized;
 
-    /// Returns true if a division that was interrupted has left something that would be in
-    /// somebody's way one day.
+    /// Returns true if an interrupted division has left something that could do harm later.
     fn is_untidy(&mut self) -> Result<bool, StoreError>;
 
     /// Removes its leftovers, or takes them over.
@@ -113,8 +112,7 @@ impl Month {
         Month(day.replace_day(1).unwrap_or(day))
     }
 
-    /// Returns the lowest id of the month behind this one; `None` behind the last one that ids
-    /// have.
+    /// Returns the lowest id of the next month; `None` after the last one that ids can express.
     pub(crate) fn end(self) -> Option<u64> {
         let next = Date::from_calendar_date(
             self.0.year() + i32::from(self.0.month() == time::Month::December),
@@ -140,8 +138,8 @@ fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX).saturating_mul(IDS_PER_MS)
 }
 
-/// Returns the end of the first part if archives are divided now: the end of a month, some days
-/// away at least, so that nothing comes beyond it meanwhile.
+/// Returns the end of the first part if archives are divided now: the end of a month that is at
+/// least a few days away, so that no new message exceeds it meanwhile.
 pub(crate) fn first_end() -> u64 {
     end_behind(now())
 }
@@ -216,7 +214,8 @@ pub(crate) fn make_behind(months: &mut dyn Months, oldest: u64) -> Result<(), St
     months.split(first, ends)
 }
 
-/// Refuses archives whose partitioning was interrupted, for users who may not change tables.
+/// Refuses archives whose partitioning was interrupted, for database users who may not change
+/// tables.
 ///
 /// # Errors
 ///
@@ -244,7 +243,7 @@ pub(super) fn is_alone(months: &mut dyn Months) -> Result<bool, StoreError> {
     months.is_alone()
 }
 
-/// Returns true if there is nothing to look after, or somebody else does. Tidies up otherwise.
+/// Returns true if there is nothing to maintain, or another process does that. Tidies up otherwise.
 fn is_of_no_concern(months: &mut dyn Months, is_whole: bool) -> Result<bool, StoreError> {
     let is_untidy = months.is_untidy()?;
     if (is_whole && !is_untidy) || !is_alone(months)? {
@@ -256,7 +255,7 @@ fn is_of_no_concern(months: &mut dyn Months, is_whole: bool) -> Result<bool, Sto
     Ok(false)
 }
 
-/// Tells whether there are messages, which a start leaves where they are, and says so.
+/// Returns whether there are messages already, which a start leaves in place, and logs that.
 fn is_too_late(months: &mut dyn Months) -> Result<bool, StoreError> {
     let has_messages = months.has_messages()?;
     if has_messages {
@@ -274,8 +273,8 @@ fn tell(error: &StoreError) {
     );
 }
 
-/// Maintains the monthly partitions of a database: creates those to come, and drops those that are
-/// past every owner's retention. Returns how many were dropped.
+/// Maintains the monthly partitions of a database: creates future ones, and drops those that are
+/// past every owner's retention. Returns the number of dropped ones.
 ///
 /// # Errors
 ///
@@ -326,7 +325,7 @@ fn make_ahead(months: &mut dyn Months, now: u64) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the id below which the messages of all owners may go, 0 if those of some stay.
+/// Returns the id below which the messages of all owners may be dropped; 0 if some owner keeps all.
 fn kept_from(months: &mut dyn Months, retention: &Retention) -> Result<u64, StoreError> {
     months.begin_read()?;
     let found = lowest(months, retention);
@@ -413,8 +412,8 @@ const FAR_ARCHIVE: &str = "SELECT id FROM archives WHERE id > ? ORDER BY id LIMI
 /// Values: an archive, another one, id.
 const UNCOUNTED: DialectText = locking!("SELECT id FROM archives WHERE id > ? AND id <= ? AND counted < ? ORDER BY id");
 
-/// Counts what is below an id. Values: id, an archive, another one, the id before it twice. The
-/// bytes of each message besides its stanza are [`BYTES_PER_MESSAGE`].
+/// Counts the messages below an id. Values: id, an archive, another one, the id before it twice.
+/// The bytes of each message besides its stanza are [`BYTES_PER_MESSAGE`].
 const COUNT: DialectText = DialectText {
     mysql: "UPDATE archives JOIN (SELECT a.id AS owner, SUM(length(m.stanza) + 128) AS more FROM archives a \
         JOIN archive_messages m ON m.owner = a.id AND m.id > a.counted AND m.id < ? \
@@ -480,10 +479,10 @@ const MOST_BEHIND: usize = 240;
 /// The time for which months are made ahead.
 const AHEAD: u64 = 62 * DAY;
 
-/// Archives that are counted at a time.
+/// The number of archives that are counted at a time.
 const ARCHIVES: u64 = 2000;
 
-/// Messages that are taken out of counts at a time, and those of one owner.
+/// The messages that are taken out of counts at a time, and those of one owner.
 const MESSAGES: u64 = 20_000;
 
 /// The number of times that something is tried that others get in the way of.
@@ -491,7 +490,7 @@ const ATTEMPTS: u64 = 10;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
-// As the statements say.
+// The statements rely on this value.
 const _: () = assert!(BYTES_PER_MESSAGE == 128);
 
 /// Returns the statements above.

@@ -63,7 +63,7 @@ fn by_ids(
     Ok(Some(page.page()))
 }
 
-/// Tells whether an archive has messages with all of these ids.
+/// Returns whether an archive has messages with all of these ids.
 fn has_all(c: &mut dyn SqlConnection, archive: i64, ids: &[u64]) -> Result<bool, StoreError> {
     let (values, mut found): (Vec<_>, _) = (ids.iter().copied().map(SqlValue::number).collect(), HashSet::new());
     HAS.query(c, (&[SqlValue::Integer(archive)], &values, &[]), &mut |row| {
@@ -73,7 +73,7 @@ fn has_all(c: &mut dyn SqlConnection, archive: i64, ids: &[u64]) -> Result<bool,
     Ok(ids.iter().all(|id| found.contains(id)))
 }
 
-/// The messages of an archive that are asked for.
+/// The selection of an archive's messages.
 struct PageScan<'q> {
     id: i64,
     archive: SqlValue<'q>,
@@ -125,7 +125,7 @@ impl<'q> PageScan<'q> {
         Ok(count)
     }
 
-    /// Returns true if counting the result is little work. A conversation is found in all of its
+    /// Returns true if counting the result is cheap. A conversation is found in all of its
     /// stretches, of which there may be thousands; an index counts it without reading its
     /// messages, except those with one resource.
     fn is_countable(&self, c: &mut dyn SqlConnection) -> Result<bool, StoreError> {
@@ -147,7 +147,8 @@ impl<'q> PageScan<'q> {
         (SqlValue::number(stretch(self.query.after)), SqlValue::number(stretch(before_id(self.query))))
     }
 
-    /// Shows the rows to `each`, by the statement for everybody, for a bare JID or for a full one.
+    /// Passes the rows to `each`, by the statement for all contacts, for a bare JID or for a full
+    /// one.
     fn each(
         &self,
         c: &mut dyn SqlConnection,
@@ -175,8 +176,8 @@ fn before_id(query: &ArchiveQuery) -> u64 {
     if query.before == 0 { u64::MAX } else { query.before }
 }
 
-/// Stretches of a conversation in which its messages are counted, or messages of it among which
-/// those with a resource are.
+/// The most stretches of a conversation in which its messages are counted, and the most of its
+/// messages that are examined for a resource.
 const MOST_COUNTED: u64 = 100;
 
 /// Values: archive, ids.
@@ -185,7 +186,7 @@ static HAS: Among = Among::new("SELECT id FROM archive_messages WHERE owner = ? 
 /// Values: archive, ids.
 static STANZAS: Among = Among::new("SELECT id, stanza FROM archive_messages WHERE owner = ? AND id IN ", "");
 
-/// Stanzas that are loaded at once when they are asked for by their ids.
+/// The number of stanzas that are loaded at once by their ids.
 const STANZAS_AT_ONCE: usize = 64;
 
 /// Values: archive.
@@ -276,10 +277,10 @@ const COUNT: PageStatements = PageStatements {
     by_index: (counted!("SELECT id", indexed!()), counted!("SELECT id", indexed!(), "AND resource = ?")),
 };
 
-/// Counts a conversation by what the index has of it: a look at each of ten thousand messages takes
-/// MariaDB 0.2 s. Others whose address has the same key count as well, one pair of contacts in two
-/// thousand million by chance; a count may be approximate (XEP-0059 §2.2). Values: archive,
-/// contact's key, after, before, limit.
+/// Counts a conversation by its entries in the index: reading ten thousand messages takes MariaDB
+/// 0.2 s. Others whose address has the same key count as well, one pair of contacts in two thousand
+/// million by chance; a count may be approximate (XEP-0059 §2.2). Values: archive, contact's key,
+/// after, before, limit.
 const COUNT_BY_KEY: &str =
     counted!("SELECT id FROM archive_messages WHERE owner = ? AND contact_key = ? AND id > ? AND id < ?");
 

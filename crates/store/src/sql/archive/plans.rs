@@ -1,5 +1,5 @@
 //! The plans of the statements of archives: each must find its rows by an index, on every engine,
-//! whatever that knows of the tables.
+//! whatever statistics that has about the tables.
 //!
 //! This holds for archives in one table and for partitioned ones.
 //!
@@ -141,7 +141,7 @@ fn message(owner: Jid, at: u64) -> ArchivedMessage {
     ArchivedMessage { owner, of: ArchiveOf::Account, id: id(at), with, contacts_only: false, stanza, most: 1 << 30 }
 }
 
-/// Returns an id of a message; they are half a minute apart, half of them in the month behind the
+/// Returns an id of a message; they are half a minute apart, half of them in the month after the
 /// first part.
 fn id(at: u64) -> u64 {
     static MIDDLE: LazyLock<u64> = LazyLock::new(first_end);
@@ -232,12 +232,12 @@ fn postgres_finds_messages_by_an_index() {
     }
 }
 
-/// Tells whether a statement asks for messages between two ids, which lie in some of the parts.
+/// Returns whether a statement asks for messages between two ids, which lie in some of the parts.
 fn is_bounded(sql: &str) -> bool {
     sql.contains("FROM archive_messages") && sql.contains("id > ? AND id < ?")
 }
 
-/// Tells whether a statement counts a conversation, for which its messages themselves aren't
+/// Returns whether a statement counts a conversation, for which its messages themselves aren't
 /// needed.
 fn is_count(sql: &str) -> bool {
     sql.ends_with(" AS counted") && sql.contains("contact_key = ?") && !sql.contains("contact = ?")

@@ -93,7 +93,7 @@ pub(super) fn page(
 ) -> Result<Option<ArchivePage>, StoreError> {
     let Some(words) = wanted(c, archive, query)? else { return Ok(None) };
     if c.dialect() == Dialect::Postgres {
-        // Its index of terms gives nothing else, and sessions are told to leave that alone.
+        // Its index of terms supports only bitmap scans, which sessions disable otherwise.
         one(c, WITH_BITMAPS.postgres, &[], |_| Ok(()))?;
     }
     let (archive, limit) = (SqlValue::Integer(archive), SqlValue::number(query.limit.saturating_add(1) as u64));
@@ -170,7 +170,7 @@ const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 /// The term of a message with more than the index takes: it may have any word.
 const ANY: u32 = 0;
 
-/// The terms that the index is asked for at most: those of a long word leave few messages already.
+/// The most terms in a query of the index: those of a long word leave few messages already.
 const MOST_ASKED: usize = 24;
 
 const WITH_BITMAPS: DialectText =

@@ -25,13 +25,12 @@ pub(crate) struct Table {
     pub(super) texts: TableTexts,
 }
 
-/// The statements of a table. Texts of statements are static, so that a connection prepares each
-/// once.
+/// The statements of a table. Texts of statements are static, so a connection prepares each once.
 pub(super) struct TableTexts {
     /// The first rows. Value: how many.
     pub(super) first: String,
-    /// The rows behind a key that agree with it in the first `n` columns. Values: `n + 1` columns
-    /// of the key, how many.
+    /// The rows after a key that agree with it in the first `n` columns. Values: `n + 1` columns of
+    /// the key, the limit.
     pub(super) behind: Vec<String>,
     /// The key of the last row.
     pub(super) last: String,
@@ -43,8 +42,7 @@ pub(super) struct TableTexts {
     pub(super) clear: String,
     /// Removes a row. Values: its key.
     pub(super) remove: String,
-    /// Changes a row, of a table that has more than its key. Values: those behind the key, then the
-    /// key.
+    /// Changes a row of a table with columns besides its key. Values: those columns, then the key.
     pub(super) change: String,
 }
 
@@ -54,9 +52,8 @@ impl Table {
         row.get(..self.key).unwrap_or(row)
     }
 
-    /// Returns whether a row can be changed into another one of its key where it is, at any time:
-    /// it is numbered, so that others refer to it, and nothing changes of which one row may have
-    /// the same.
+    /// Returns whether a row can be changed into another one with its key in place, at any time: it
+    /// is numbered, so that others refer to it, and no unique column changes.
     pub(super) fn can_change(&self, row: &[Cell], into: &[Cell]) -> bool {
         self.is_numbered && row.get(self.unique.clone()) == into.get(self.unique.clone())
     }
@@ -79,7 +76,7 @@ impl Table {
     }
 }
 
-/// Returns the tables, those first that others refer to.
+/// Returns the tables, those to which others refer first.
 pub(crate) fn tables() -> &'static [Table] {
     static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| PLAIN.iter().map(Plain::with_texts).collect());
     &TABLES

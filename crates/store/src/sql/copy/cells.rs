@@ -67,8 +67,7 @@ impl Cell {
         }
     }
 
-    /// Adds it to a digest: its type and its length go first, so that no two rows have the same
-    /// bytes.
+    /// Adds it to a digest: its type and its length go first, so no two rows have the same bytes.
     fn digest(&self, digest: &mut Sha256) {
         let mut part = |kind: u8, bytes: &[u8]| {
             digest.update([kind]);

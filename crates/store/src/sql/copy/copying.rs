@@ -22,13 +22,13 @@ pub(crate) trait Copying: Migrating {
     /// Makes rows that the engine has derived, too, go with all others.
     fn clear_derived(&mut self) -> Result<(), StoreError>;
 
-    /// Returns what divides archives into months, on an engine that can.
+    /// Returns the part that divides archives into months, on an engine that can.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn months(&mut self) -> Option<&mut dyn Months> {
         None
     }
 
-    /// Lets an engine that plans by statistics update them when all rows are there.
+    /// Makes an engine that plans by statistics update them once all rows are there.
     fn look_over(&mut self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -50,7 +50,7 @@ impl<'a> Course<'a> {
         Ok(Course { from, to, progress, from_again, to_again, is_begun: false, rows: Moments::One, furthest })
     }
 
-    /// Runs it to its end. Returns what both sides have then.
+    /// Runs the copy to its end. Returns the contents of both sides.
     pub(super) fn run(mut self) -> Result<Vec<Compared>, CopyError> {
         let outcome = loop {
             let again = match self.attempt() {
@@ -150,8 +150,7 @@ fn rise<T: PartialOrd>(most: &mut T, now: T) -> bool {
     rises
 }
 
-/// Compares tables of the destination with those that the source had at the moment of its
-/// transaction.
+/// Compares tables of the destination with those of the source at the time of its transaction.
 fn compare(
     tables: &'static [Table],
     from: &mut dyn Copying,
@@ -180,7 +179,7 @@ fn begin(to: &mut dyn Copying, is_own: bool) -> Result<bool, CopyError> {
     Ok(is_marked)
 }
 
-/// Returns the tables that are copied row by row, and behind them the one that is copied at once.
+/// Returns the tables that are copied row by row, and then the one that is copied at once.
 fn parts() -> (&'static [Table], &'static [Table]) {
     let counters = tables().iter().position(|table| table.name == COUNTERS);
     tables().split_at(counters.unwrap_or_default())

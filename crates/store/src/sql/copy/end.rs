@@ -130,7 +130,7 @@ impl EndAddress {
         }
     }
 
-    /// Tells whether somebody on the way to the database could listen.
+    /// Returns whether the connection to the database could be intercepted.
     pub fn is_exposed(&self) -> bool {
         match self {
             EndAddress::Sqlite(_) => false,

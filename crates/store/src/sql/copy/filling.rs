@@ -11,7 +11,7 @@ use crate::sql::archive::months::make_behind;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::sql::connection::one;
 
-/// Copies the rows of some tables that the destination lacks: those behind the last one of each.
+/// Copies the rows of some tables that the destination lacks: those after the last one of each.
 /// The source has this many rows in all tables.
 pub(super) fn fill(
     tables: &'static [Table],
@@ -65,7 +65,7 @@ pub(super) fn put(to: &mut dyn Copying, table: &'static Table, portion: &[RowCel
     to.commit()
 }
 
-/// Takes what counts for the whole server over, and with it the mark away.
+/// Copies the data of the server as a whole, and removes the mark.
 pub(super) fn end(from: &mut dyn Copying, to: &mut dyn Copying) -> Result<(), CopyError> {
     to.begin_write(UNNUMBERED).map_err(CopyError::To)?;
     for table in tables() {

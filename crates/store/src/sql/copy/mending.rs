@@ -1,11 +1,11 @@
 //! Brings an earlier copy up to date with the source.
 //!
-//! Rows that the source doesn't have are removed first, from the referring tables back to those
-//! that are referred to; then new ones are inserted, the other way round. A numbered row is
-//! changed in place, since those that refer to it would be removed with it. All other differing
-//! rows are removed and inserted, so that two never have the same value for a moment where only
-//! one may: also a numbered one whose name has changed, since SQLite gives the number of the
-//! newest account to the next one when that account is removed.
+//! Rows that the source doesn't have are removed first, from the referring tables back to the
+//! referenced ones; then new ones are inserted, the other way round. A numbered row is changed in
+//! place, since those that refer to it would be removed with it. All other differing rows are
+//! removed and inserted, so that two never have the same value for a moment where only one may:
+//! also a numbered one whose name has changed, since SQLite gives the number of the newest account
+//! to the next one when that account is removed.
 
 use super::catalogue::Table;
 use super::cells::{Cell, RowCells};

@@ -10,7 +10,7 @@ use std::time::Instant;
 /// The attempts to get a connection back.
 pub(super) struct Reconnecting {
     use_of_it: UseOfIt,
-    /// Those in a row that brought the connection back, but nothing that is needed of it.
+    /// The number of attempts in a row that restored the connection, but not its use.
     fruitless: u32,
 }
 

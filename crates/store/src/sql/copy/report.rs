@@ -65,7 +65,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Tells whether both sides have the same rows.
+    /// Returns whether both sides have the same rows.
     pub fn is_same(&self) -> bool {
         self.from == self.to
     }

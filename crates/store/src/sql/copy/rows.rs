@@ -7,8 +7,8 @@ use super::cells::{Cell, RowCells};
 use crate::StoreError;
 use crate::sql::connection::{SqlConnection, SqlValue, one};
 
-/// Reads the rows of a table, those behind a key if there is one: up to [`PAGE`] of them, and no
-/// more bytes than [`PAGE_BYTES`] and one row. None means that there are no more.
+/// Reads the rows of a table, after a key if one is given: up to [`PAGE`] of them, and no more
+/// bytes than [`PAGE_BYTES`] and one row. An empty page is the end.
 pub(super) fn page(
     c: &mut dyn SqlConnection,
     table: &'static Table,
@@ -80,7 +80,7 @@ pub(super) fn insert(c: &mut dyn SqlConnection, table: &'static Table, rows: &[R
     Ok(())
 }
 
-/// Rows that are read at a time.
+/// The number of rows that are read at a time.
 pub(super) const PAGE: usize = 1000;
 /// Their bytes.
 pub(super) const PAGE_BYTES: usize = 4 << 20;

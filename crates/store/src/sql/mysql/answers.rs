@@ -6,11 +6,11 @@ use mysql_async::{Conn, Error, Row};
 
 use super::values::size;
 
-/// Runs statements without values. Returns the rows that they give, each in words.
+/// Runs statements without values. Returns the result rows as text.
 pub(super) async fn answers(conn: &mut Conn, statements: &str) -> Result<Vec<Vec<String>>, Error> {
     let mut answer = conn.query_iter(statements).await?;
     let (mut found, mut bytes) = (Vec::new(), 0);
-    // No number of statements has as many answers.
+    // No statements have this many results.
     for _ in 0..MOST_ROWS {
         while let Some(row) = answer.next().await? {
             bytes += size(&row);
@@ -26,12 +26,12 @@ pub(super) async fn answers(conn: &mut Conn, statements: &str) -> Result<Vec<Vec
     Err(too_much())
 }
 
-/// Makes the error of a server that gives more than any can.
+/// Makes the error for a server that returns more than is possible.
 pub(super) fn too_much() -> Error {
     Error::Other(TOO_MUCH.into())
 }
 
-/// Returns the columns of a row in words; NULL has none.
+/// Returns the columns of a row as text; NULL has none.
 fn words(row: &Row) -> Vec<String> {
     let word = |at| row.get_opt::<String, _>(at).and_then(Result::ok).unwrap_or_default();
     (0..row.len()).map(word).collect()

@@ -1,6 +1,6 @@
 //! MariaDB's and MySQL's side of [`Connection`].
 //!
-//! Each connection has its own runtime, which runs on the connection's thread and only while that
+//! Each connection has its own runtime, which runs on the connection's thread, and only while that
 //! waits for an answer: to the rest of the store it is a blocking connection. Reads by one
 //! statement have no transaction, and the end of one that wrote nothing isn't waited for.
 //!
@@ -103,7 +103,7 @@ impl MysqlDriver {
             return Ok(());
         }
         if let Some(session) = integer(&self.run(&format!("SELECT IS_USED_LOCK('{name}')"))?) {
-            // It may end by itself meanwhile.
+            // The session may end by itself meanwhile.
             drop(self.run(&format!("KILL {session}")));
             self.expect_session()?;
         }
@@ -114,7 +114,7 @@ impl MysqlDriver {
         Ok(())
     }
 
-    /// Returns the server's version in words, and true if it is MariaDB.
+    /// Returns the server's version as text, and true if it is MariaDB.
     pub(super) fn version(&self) -> (&str, bool) {
         self.session.as_ref().map_or(("", true), |session| (&session.version, session.is_mariadb))
     }
@@ -231,7 +231,7 @@ impl MysqlDriver {
         Err(self.fail(error))
     }
 
-    /// Begins the transaction if that is due, and runs a statement behind. Returns the rows.
+    /// Begins the transaction if that is due, and runs a statement after that. Returns the rows.
     fn begin(&mut self, behind: &str) -> Result<Vec<Vec<String>>, StoreError> {
         let is_guarded = matches!(self.state.transaction, Transaction::Due(Some(_))) && self.state.is_enlisted();
         let begin = match self.state.transaction {
@@ -268,7 +268,7 @@ impl MysqlDriver {
     }
 }
 
-/// Runs a statement. The outer error is the database's, the inner one of who reads the rows.
+/// Runs a statement. The outer error is the database's, the inner one that of reading the rows.
 async fn run(
     conn: &mut Conn,
     prepared: &Statement,
@@ -399,8 +399,8 @@ impl Remote for MysqlDriver {
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         let lane = self.state.lane;
-        // Changes something, so that the replicas that are waited for acknowledge it together with
-        // the changes it looks for.
+        // Makes a change, so that the awaited replicas acknowledge it together with the changes in
+        // question.
         let found = self.run(&format!(
             "UPDATE rookery_lanes SET since_ms = since_ms + 1 WHERE lane = {lane} AND batch = {batch}; SELECT ROW_COUNT()"
         ))?;
@@ -412,11 +412,11 @@ impl Remote for MysqlDriver {
     }
 }
 
-/// The settings of every session, whatever those of the server are.
+/// The settings of every session, regardless of the server's.
 ///
-/// All that a transaction reads is of the moment of its first statement; those that write say
-/// otherwise. Texts are sorted by as much as a JID can have, and nobody waits longer than two
-/// seconds for a row that another connection has locked.
+/// A transaction reads the state at its first statement; writing ones specify otherwise. Sorting
+/// compares as many bytes as a JID can have, and no statement waits longer than two seconds for a
+/// row that another connection has locked.
 const SESSION: &str = "\
     SET NAMES binary; SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
     SET SESSION autocommit = 1, innodb_lock_wait_timeout = 2, max_sort_length = 4096, wait_timeout = 2000000, \
@@ -429,12 +429,11 @@ const EPOCH: &str = "SELECT value FROM rookery_epoch WHERE id = 1";
 const COMMIT_NEW_EPOCH: &str = "\
     UPDATE rookery_epoch SET value = value + 1 WHERE id = 1; SELECT value FROM rookery_epoch WHERE id = 1; COMMIT";
 
-/// The most bytes that a value, or a statement, takes in addition to its own.
+/// The most bytes of overhead of a value, or of a statement.
 const LARGEST_HEAD: usize = 16;
 
-/// The time of the database, whatever that of this machine is.
+/// The database's time, which may differ from this machine's.
 pub(super) const NOW_MS: &str = "UNIX_TIMESTAMP() * 1000";
 
-/// The seconds that a statement waits for what another connection has locked, as the session is
-/// told.
+/// The seconds that a statement waits for a lock of another connection.
 const LOCK_S: u32 = 2;

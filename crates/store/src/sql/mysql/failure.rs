@@ -6,7 +6,7 @@ use crate::error::EngineWords;
 use mysql_async::{DriverError, Error, IoError};
 use std::io::ErrorKind;
 
-/// Sorts errors by who can mend them.
+/// Sorts errors by their remedy.
 pub(super) fn failure(database: &str, error: &Error) -> StoreError {
     let engine = |message: String| EngineWords { database: database.to_owned(), message };
     match error {
@@ -27,14 +27,14 @@ pub(super) fn failure(database: &str, error: &Error) -> StoreError {
         Error::Driver(DriverError::PacketOutOfOrder | DriverError::UnexpectedPacket { .. }) => {
             StoreError::Lost(engine(error.to_string()))
         }
-        // It gives more than was asked for.
+        // The server has returned more than was requested.
         Error::Other(why) => StoreError::Lost(engine(why.to_string())),
         _ => StoreError::Other(engine(error.to_string())),
     }
 }
 
-/// Returns the error of a host that couldn't be connected to. What speaks another language, or
-/// answers more than was asked, will do so the next time.
+/// Returns the error for a host that couldn't be connected to. One with another protocol, or with
+/// too long answers, will not change.
 pub(super) fn unconnected(database: &str, error: &Error) -> StoreError {
     match failure(database, error) {
         StoreError::Lost(engine) if is_nonsense(error) => {

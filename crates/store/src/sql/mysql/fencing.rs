@@ -33,13 +33,13 @@ impl FencingConnection for MysqlDriver {
         ))?;
         let lanes: Vec<i64> = found.iter().filter_map(|row| row.first()?.parse().ok()).collect();
         for lane in &lanes {
-            // One that stands still holds its rows for as long as its session lasts.
+            // A stalled process holds its rows as long as its session lasts.
             let session = self.run(&format!("SELECT IS_USED_LOCK('{}')", name_of(*lane)))?;
             if let Some(session) = integer(&session) {
                 end(self, session)?;
             }
         }
-        // By their keys: whatever else a statement looked at it would lock.
+        // Rows are found by their keys, since a statement locks every row that it examines.
         for lane in &lanes {
             self.run(&format!("UPDATE rookery_lanes SET fenced_ms = {NOW_MS} WHERE lane = {lane}"))?;
         }

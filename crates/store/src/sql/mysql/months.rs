@@ -1,9 +1,8 @@
 //! MariaDB's and MySQL's months of archives: partitions by ranges of ids.
 //!
-//! The existing table becomes the first partition of a new one by an exchange, for which the
-//! server checks whether all of its rows are below its end. Servers wait for as long as that
-//! takes: a change of the schema is in no transaction here, and nobody may see the tables between
-//! two of them.
+//! The existing table becomes the first partition of a new one by an exchange, for which the server
+//! checks whether all of its rows are below its end. Servers wait for as long as that takes: schema
+//! changes aren't transactional here, and the tables must not be visible between two of them.
 
 use super::driver::MysqlDriver;
 use crate::StoreError;
@@ -134,8 +133,8 @@ impl MysqlDriver {
     }
 }
 
-/// Returns what makes an empty table that is divided, and what exchanges it for the one that isn't,
-/// all at once.
+/// Returns the statement that creates an empty, divided table, and the one that exchanges it for
+/// the undivided one at once.
 fn steps(below: u64) -> [String; 2] {
     let prepare = format!(
         "CREATE TABLE IF NOT EXISTS rookery_months (id TINYINT PRIMARY KEY, owner BIGINT NOT NULL) ENGINE = InnoDB;\n\
@@ -169,7 +168,7 @@ const PARTS: &str = "\
 /// that read archives with the other.
 const KEEP_OUT: &str = "SET SESSION lock_wait_timeout = 60; LOCK TABLES rookery_lanes WRITE, archives WRITE";
 
-/// Gives the table that is divided the name of the one that isn't.
+/// Renames the divided table to the name of the undivided one.
 const SWAP: &str = "\
     RENAME TABLE archive_messages TO archive_messages_plain, archive_messages_months TO archive_messages";
 
@@ -181,8 +180,8 @@ const TIDY: &str = "\
 /// Gives up soon if the table is in use: new requests wait behind it.
 const BRIEFLY: &str = "SET SESSION lock_wait_timeout = 2";
 
-/// The name of the lock of who looks after the months: locks are the server's, so that the database
-/// is in it.
+/// The name of the lock for maintaining the months: locks are server-wide, so it includes the
+/// database.
 const LOCK: &str = "CONCAT('rookery months ', LEFT(SHA2(DATABASE(), 256), 40))";
 
 /// The time that it may take to look at all messages, or to drop a month of them.

@@ -86,7 +86,7 @@ const CHANGES: &[Change] = &[
 /// The end of the text of a statement that makes an index.
 const END_OF_INDEX: &str = ")'";
 
-/// Bounds the wait for all who use a table, whom others wait behind.
+/// Bounds the wait for a table in use, since others wait behind it.
 const BRIEFLY: &str = "SET SESSION lock_wait_timeout = 2";
 
 const HAS_SCHEMA: &str = "\
@@ -99,8 +99,7 @@ const OUR_NAMES: &str = "\
     SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() \
     AND table_name IN ('accounts', 'documents', 'meta', 'lists', 'counters', 'rooms', 'archives', 'slots', 'invitations')";
 
-/// The name of the lock under which migrations are done: locks are the server's, so that the
-/// database is in it.
+/// The name of the lock for migrations: locks are server-wide, so it includes the database.
 const LOCK: &str = "CONCAT('rookery ', LEFT(SHA2(DATABASE(), 256), 40))";
 
 /// The time that a migration may take, and twice as long as another server's may.

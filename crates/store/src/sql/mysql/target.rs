@@ -181,7 +181,7 @@ pub(super) struct MysqlTarget {
 /// A connection and the server at its other end.
 pub(super) struct MysqlConnected {
     pub(super) conn: Conn,
-    /// The server's version in words, such as `10.11.6-MariaDB`.
+    /// The server's version as text, such as `10.11.6-MariaDB`.
     pub(super) version: String,
     pub(super) is_read_only: bool,
     /// The bytes that may be sent at once.
@@ -208,8 +208,8 @@ impl MysqlTarget {
             .client_found_rows(true)
             .prefer_socket(false)
             .tcp_keepalive(Some(IDLE))
-            // What isn't set here the library asks for, and ends its thread if the answer is no
-            // number.
+            // The library queries settings that aren't set here, and its thread ends if an answer
+            // isn't a number.
             .max_allowed_packet(Some(MOST_BYTES))
             .wait_timeout(Some(NEVER_S))
             .stmt_cache_size(0);
@@ -249,8 +249,8 @@ impl MysqlTarget {
     }
 }
 
-/// Trusts these certificates alone. Those that can't be read are left out, as the system's store
-/// may have such.
+/// Returns options that trust only these certificates. Unreadable ones are left out, since the
+/// system's store may have some.
 fn trusting(roots: &[CertificateDer<'static>]) -> SslOpts {
     let is_readable = |root: &&CertificateDer<'static>| rustls::RootCertStore::empty().add((*root).clone()).is_ok();
     let roots = roots.iter().filter(is_readable).map(|root| root.to_vec().into()).collect();
@@ -270,14 +270,13 @@ async fn connect(host: OptsBuilder) -> Result<MysqlConnected, Error> {
 const WHAT_IS_THERE: &str =
     "SELECT @@version, @@global.read_only, @@global.innodb_read_only, @@session.max_allowed_packet";
 
-/// The bytes that go to and fro at once, at most: four times those of the largest group of rows
-/// that is written.
+/// The most bytes of a packet: four times those of the largest group of rows that is written.
 const MOST_BYTES: usize = 64 << 20;
 
 /// The seconds for which a connection may be idle: as long as sessions are told.
 const NEVER_S: usize = 2_000_000;
 
-/// The time that a connection is idle before the other end is asked whether it is there.
+/// The time that a connection is idle before the other end is probed.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// The port of MariaDB and MySQL.

@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage};
 pub(super) enum StatementFailed {
     Database(Error),
     TooMuch,
-    /// Says who read the rows.
+    /// An error of the code that read the rows.
     Row(StoreError),
 }
 

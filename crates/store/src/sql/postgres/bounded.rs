@@ -1,6 +1,6 @@
 //! Bounds what a PostgreSQL server may send. The library trusts the length that a message claims,
-//! up to two gibibytes, and stores what it didn't ask for. It would also send the password in the
-//! clear to a server that asks for it, no matter who listens on the way.
+//! up to two gibibytes, and buffers data that it didn't request. It would also send the password in
+//! the clear to a server that asks for it, even on an insecure connection.
 
 use std::io;
 use std::pin::Pin;
@@ -15,13 +15,13 @@ pub(super) struct Bounded<S> {
     messages: Messages,
 }
 
-/// Tells who could read the data on a stream.
+/// The exposure of the data on a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum StreamWay {
     /// Only the server: it is encrypted, or a Unix socket.
     #[default]
     Closed,
-    /// Those on the way, and a server that only says it is the one.
+    /// It is exposed on the way, and to a server that only poses as the right one.
     Open,
 }
 
@@ -36,8 +36,8 @@ impl<S> Bounded<S> {
     }
 }
 
-/// Follows the lengths of messages, whatever portions they come in. A message is a byte that says
-/// of what kind it is, then its length with these four bytes but without the first, then the rest
+/// Tracks the lengths of messages, whatever portions they arrive in. A message is a byte for its
+/// kind, then its length including these four bytes but not the first, then the rest
 /// (<https://www.postgresql.org/docs/current/protocol-message-formats.html>).
 #[derive(Default)]
 struct Messages {
@@ -48,11 +48,11 @@ struct Messages {
     /// The bytes of the method that a request for a login names, as far as they have come; `None`
     /// in other messages.
     method: Option<([u8; METHOD], usize)>,
-    /// The bytes that are left of the message behind it.
+    /// The bytes left after that of the current message.
     left: usize,
     /// Set once the login is over.
     is_ready: bool,
-    /// The bytes of all that is kept as long as the connection.
+    /// The bytes of all data that is kept as long as the connection.
     kept: usize,
 }
 
@@ -133,7 +133,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
 /// The kind of a message and its length.
 const HEAD: usize = 5;
 
-/// The kind of a message that says how to log in, and the bytes that name the method.
+/// The kind of a message that requests a login, and the bytes that name the method.
 const LOGIN: u8 = b'R';
 const METHOD: usize = 4;
 
@@ -146,10 +146,10 @@ const IN_THE_CLEAR: &str = "it asks for the password itself on a way that isn't 
 /// The kind of a message that sets a parameter.
 const PARAMETER: u8 = b'S';
 
-/// The kind of a message that says that statements are taken, again and again.
+/// The kind of a repeated message that the server is ready for statements.
 const READY: u8 = b'Z';
 
-/// The bytes of a message at most: four times those of the largest group of rows that is written.
+/// The most bytes of a message: four times those of the largest group of rows that is written.
 const MOST_BYTES: usize = 64 << 20;
 
 /// The bytes that may come during a login, and of parameters afterwards.

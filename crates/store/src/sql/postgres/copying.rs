@@ -42,7 +42,7 @@ impl Copying for PostgresDriver {
     }
 }
 
-/// Returns the name of what numbers the rows of a table, if they are numbered.
+/// Returns the name of the sequence that numbers the rows of a table, if they are numbered.
 fn sequence(driver: &mut PostgresDriver, table: &'static Table) -> Result<Option<String>, StoreError> {
     let name = table.name;
     let found = driver.run(&format!(

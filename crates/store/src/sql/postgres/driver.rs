@@ -93,9 +93,9 @@ impl PostgresDriver {
         &self.target
     }
 
-    /// Tells whether something in between gives each transaction a session that others have, too,
-    /// as PgBouncer does in its mode "transaction": another connection says something in its
-    /// session, and it must not be heard in this one.
+    /// Returns whether a proxy assigns a shared session to each transaction, as PgBouncer does in
+    /// its mode "transaction": another connection sets a value in its session, which must not be
+    /// visible in this one.
     pub(super) fn shares_sessions(&mut self) -> Result<bool, StoreError> {
         let mut other = PostgresDriver::open(self.target.clone(), self.limit)?;
         self.run(&format!("SET rookery.session = 'a{}'", self.state.lane))?;
@@ -143,7 +143,7 @@ impl PostgresDriver {
             return self.fail(error);
         }
         if error.code().is_some_and(|code| *code == SqlState::FEATURE_NOT_SUPPORTED) {
-            // A table was changed meanwhile, and with it what prepared statements give.
+            // A table was changed meanwhile, and with it the results of prepared statements.
             if let Some(session) = &mut self.session {
                 session.prepared.clear();
             }
@@ -203,8 +203,8 @@ impl PostgresDriver {
     }
 }
 
-/// Returns what begins a transaction; the batch if it writes. Guarded: a mark in the row of the
-/// connection keeps it from being noted.
+/// Returns the statements that begin a transaction, with the batch if it writes. With `is_guarded`,
+/// a mark in the connection's row prevents that.
 fn begin(batch: Option<u64>, lane: i64, is_guarded: bool) -> String {
     let unless = if is_guarded { " AND fenced_ms IS NULL" } else { "" };
     match batch {
@@ -381,8 +381,8 @@ impl Remote for PostgresDriver {
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         let lane = self.state.lane;
-        // Writes, so that it is acknowledged, and with it what it looks for, by the replicas that
-        // are waited for; a row of its own if there is none, since that of the connection's first
+        // Makes a write, so that the awaited replicas acknowledge it together with the changes in
+        // question; a row of its own if there is none, since that of the connection's first
         // transaction can't be seen before it is committed.
         let (mine, row) = match self.state.is_enlisted() {
             true => (format!("UPDATE rookery_lanes SET since_ms = {NOW_MS} WHERE lane = {lane}"), ""),
@@ -406,19 +406,19 @@ pub(super) const END_SESSIONS: &str = "\
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid() \
     AND state <> 'idle' AND wait_event IS DISTINCT FROM 'SyncRep'";
 
-/// The time of the database, whatever that of this machine is.
+/// The database's time, which may differ from this machine's.
 pub(super) const NOW_MS: &str = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint";
 
-/// Stands for no batch: those count from 1.
+/// The number of no batch, since batches count from 1.
 const NO_BATCH: u64 = 0;
 
 /// Ends a transaction that has taken something out of archives.
 const COMMIT_NEW_EPOCH: &str = "UPDATE rookery_epoch SET value = value + 1 RETURNING value; COMMIT";
 
-/// Statements here want a few rows, in the order of an index, from tables that are large one day.
-/// Left to itself PostgreSQL reads all rows of a table that it takes for small, or of an owner, and
-/// sorts them before it gives the first. What is to be read as a whole is still read, at a cost for
-/// which a plan must not be compiled.
+/// Statements here need a few rows, in the order of an index, from tables that will be large. By
+/// default, PostgreSQL reads all rows of a table that it takes for small, or of an owner, and sorts
+/// them before it returns the first. Tables that have to be read as a whole still are, but at an
+/// estimated cost for which plans must not be compiled.
 const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off";
 
 /// The message where a session isn't its connection's own.

@@ -31,7 +31,7 @@ impl FencingConnection for PostgresDriver {
         let found = self.run(&format!("SELECT lane FROM rookery_lanes WHERE {of_other}"))?;
         let lanes: Vec<i64> = found.iter().filter_map(|lane| lane.parse().ok()).collect();
         if !lanes.is_empty() {
-            // One that stands still holds its rows for as long as its session lasts.
+            // A stalled process holds its rows as long as its session lasts.
             let names: Vec<_> = lanes.iter().map(|lane| format!("'{}'", name_of(*lane))).collect();
             self.run(&format!("{END_SESSIONS} AND application_name IN ({})", names.join(", ")))?;
             self.run(&format!("UPDATE rookery_lanes SET fenced_ms = {NOW_MS} WHERE {of_other}"))?;

@@ -1,9 +1,9 @@
 //! PostgreSQL's months of archives: partitions of a table by ranges of ids.
 //!
 //! There is no default partition, because with one PostgreSQL would sort rows from several
-//! partitions: the first has no beginning and the last no end. The existing table becomes the
-//! first partition unchanged, with its indexes; the slow part, checking that everything is below
-//! its end, holds up nobody.
+//! partitions: the first has no beginning and the last no end. The existing table becomes the first
+//! partition unchanged, with its indexes; the slow part, checking that everything is below its end,
+//! blocks no one.
 
 use super::driver::PostgresDriver;
 use crate::StoreError;
@@ -46,7 +46,7 @@ impl Months for PostgresDriver {
             self.persistently(&prepare)?;
         }
         let looked = self.patiently(&look);
-        // Nothing may be refused later because of a look that failed.
+        // A failed check must not cause refusals later.
         looked.or_else(|error| self.persistently(UNCHECK).and(Err(error)))?;
         self.persistently(&swap)
     }
@@ -129,8 +129,8 @@ impl PostgresDriver {
         outcome.and_then(|rows| restored.map(|_| rows))
     }
 
-    /// Runs statements as one step that has to wait until the table isn't in use, again and again,
-    /// each time briefly: new requests wait behind it.
+    /// Runs statements as one step that needs the table unused: repeatedly, each time briefly,
+    /// since new requests wait behind it.
     fn persistently(&mut self, statements: &str) -> Result<(), StoreError> {
         for _ in 1..ATTEMPTS {
             match self.run(statements) {
@@ -195,7 +195,7 @@ const CHECKED: &str = "\
 
 const UNCHECK: &str = "ALTER TABLE archive_messages DROP CONSTRAINT IF EXISTS archive_messages_first";
 
-/// Gives everyone who has rights in the table the same rights in the one that has its name now.
+/// Copies the rights in the table to the one that has its name now.
 const RIGHTS: &str = "\
 DO $$ DECLARE given record; BEGIN
     FOR given IN SELECT privilege_type AS what, grantee::regrole AS role FROM pg_class, aclexplode(relacl)
@@ -205,7 +205,7 @@ DO $$ DECLARE given record; BEGIN
     END LOOP;
 END $$";
 
-/// The key of the lock of who looks after the months: that of the schema, and one.
+/// The key of the lock for maintaining the months: that of the schema, plus one.
 const LOCK: i64 = 0x526F_6F6C;
 
 /// The time that it may take to look at all messages, or to drop a month of them.

@@ -1,13 +1,13 @@
-//! PostgreSQL's schema and how an older one becomes the current one.
+//! PostgreSQL's schema, and the steps from an older one to the current one.
 //!
 //! `rookery_schema` has a row for each version, with the digest of the step that made it and the
 //! oldest version whose servers can use it. Each step runs once, in one transaction with its row,
-//! and of several servers that start at a time only one does it. A released step is never changed:
-//! the next one corrects it.
+//! and only one of several servers that start at the same time runs it. A released step is never
+//! changed: the next one corrects it.
 //!
-//! A step that builds an index is in no transaction: PostgreSQL builds it while others write to
-//! the table, and waits for all who began before. So nobody may wait for the lock of migrations in
-//! a statement, whose snapshot would be waited for: the lock is tried again and again.
+//! A step that builds an index is in no transaction: PostgreSQL builds it while others write to the
+//! table, and waits for all who began before. So no process may wait for the lock of migrations
+//! within a statement, whose snapshot would hold that up: the lock is polled.
 
 use super::driver::PostgresDriver;
 use crate::StoreError;

@@ -9,7 +9,7 @@ impl Searches for PostgresDriver {
         Ok(!self.run("SELECT 1 WHERE to_regclass('rookery_search') IS NOT NULL")?.is_empty())
     }
 
-    /// Makes an index in one transaction, since that is what statements are that come together.
+    /// Creates an index in one transaction, which statements that are sent together form.
     fn make_index(&mut self, is_whole: bool) -> Result<(), StoreError> {
         self.run(&PostgresDriver::statements(is_whole)).map(drop)
     }

@@ -176,9 +176,9 @@ impl PostgresTarget {
         PostgresTarget { config, tls: options.tls.clone(), name, terms_of, fence: Arc::default() }
     }
 
-    /// Connects to the first host that can be written to, else to one that can be read. The session
-    /// is named, for those who look at the server's. What serves the connection runs on the runtime
-    /// that this is called in.
+    /// Connects to the first host that can be written to, otherwise to one that can be read. The
+    /// session is named, for administrators of the server. The connection's task runs on the
+    /// calling runtime.
     pub(super) async fn connect(&self, name: &str) -> Result<PostgresConnected, StoreError> {
         let connect = async |at| {
             let connected = self.connect_to(at, name).await?;
@@ -225,8 +225,8 @@ impl PostgresTarget {
         StoreError::Lost(self.engine(why.to_owned()))
     }
 
-    /// Returns the error of a host that couldn't be connected to. What speaks another language, or
-    /// answers more than was asked, will do so the next time.
+    /// Returns the error for a host that couldn't be connected to. One with another protocol, or
+    /// with too long answers, will not change.
     fn unconnected(&self, error: StoreError, is_nonsense: bool) -> StoreError {
         match error {
             StoreError::Lost(engine) if is_nonsense => {
@@ -236,12 +236,12 @@ impl PostgresTarget {
         }
     }
 
-    /// Sorts errors by who can mend them.
+    /// Sorts errors by their remedy.
     pub(super) fn failure(&self, error: &Error) -> StoreError {
         let engine = self.engine(described(error));
         let Some(code) = error.code() else {
-            // What our own side can't encode or read is a fault of this program; all else means
-            // that the way to the database is gone.
+            // A value that our side can't encode or read is a fault of this program; other errors
+            // mean that the connection is lost.
             let refused = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
             let is_refused = refused.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
             if is_refused || error.to_string().starts_with("invalid configuration") {
@@ -262,7 +262,7 @@ impl PostgresTarget {
             {
                 StoreError::Conflict(engine)
             }
-            // A name or a password that is wrong, or a database that there isn't.
+            // A wrong name or password, or a nonexistent database.
             code if code.code().starts_with("28") || *code == SqlState::INVALID_CATALOG_NAME => {
                 StoreError::Unfit(engine)
             }
@@ -300,8 +300,8 @@ where
     let (client, connection) = config.connect_raw(stream, tls).await?;
     let end = ConnectionEnd::default();
     let told = end.clone();
-    // It ends by itself when its client is dropped. Who waits for an answer hears only that none
-    // comes.
+    // The task ends by itself when its client is dropped. Callers that wait for an answer only
+    // learn that none comes.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             told.get_or_init(|| Ended { why: described(&error), is_nonsense: is_nonsense(&error) });
@@ -382,7 +382,7 @@ const NO_POSTGRES: &str = "it doesn't speak PostgreSQL's protocol";
 /// The time that sent data may go without any sign from the other end.
 const UNANSWERED: Duration = Duration::from_secs(10);
 
-/// The time that a connection is idle before the other end is asked whether it is there.
+/// The time that a connection is idle before the other end is probed.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// The port of PostgreSQL.

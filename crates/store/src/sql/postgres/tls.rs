@@ -39,7 +39,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secure<S> {
-    /// Binds the login to the certificate, so that it can't be passed on by a third party (RFC
+    /// Binds the login to the certificate, so that a third party can't relay it (RFC
     /// 5929 §4.1).
     fn channel_binding(&self) -> ChannelBinding {
         let certificate = self.0.stream().get_ref().1.peer_certificates().and_then(|chain| chain.first());

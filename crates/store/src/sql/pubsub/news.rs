@@ -63,7 +63,7 @@ pub(crate) fn news(
     Ok((found, false))
 }
 
-/// Holds what news of a node need in addition to the item.
+/// The data that news of a node have in addition to the item.
 struct NewsHead {
     id: i64,
     config: Vec<u8>,

@@ -11,8 +11,8 @@ use crate::sql::many::Rows;
 use std::collections::BTreeSet;
 
 impl Copying for SqliteDriver {
-    /// Returns the last number that was given. A file remembers it for those tables alone whose
-    /// numbers are never given again.
+    /// Returns the last number that was assigned. A file remembers it only for tables whose numbers
+    /// are never reused.
     fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError> {
         Ok(one(self, LAST_NUMBER, &[SqlValue::Text(table.name)], |row| row.integer(0))?.unwrap_or_default())
     }

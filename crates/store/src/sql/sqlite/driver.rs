@@ -29,15 +29,15 @@ pub(super) struct SqliteDriver {
 }
 
 impl SqliteDriver {
-    /// Opens an existing file, which may still be empty, for reading and writing, and leaves it as
-    /// it is.
+    /// Opens an existing file, which may still be empty, for reading and writing, without changing
+    /// it.
     ///
     /// # Errors
     ///
     /// Besides what SQLite reports, [`StoreError::ReadOnly`] if the file is write-protected.
     pub(super) fn open(path: &Path, lock_wait: Duration) -> Result<SqliteDriver, StoreError> {
         let driver = SqliteDriver::with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE, lock_wait)?;
-        // SQLite falls back to reading by itself and would say so only at the first write.
+        // SQLite falls back to read-only by itself and would report that only at the first write.
         if driver.sqlite.is_readonly(MAIN).map_err(|error| driver.failure(error))? {
             let message = "the file is write-protected".into();
             return Err(StoreError::ReadOnly(EngineWords { database: driver.database, message }));
@@ -117,8 +117,8 @@ impl SqliteDriver {
 
     fn set_bounds(&self, options: &SqliteOptions) -> rusqlite::Result<()> {
         self.pragma("synchronous", "FULL")?;
-        // What undoes one operation of a transaction: else a file, and a write to it for every page
-        // that is touched.
+        // The data for undoing one operation of a transaction: otherwise it would be a file, with a
+        // write for every touched page.
         self.pragma("temp_store", "MEMORY")?;
         self.pragma("foreign_keys", "ON")?;
         self.pragma("journal_size_limit", LOG_BYTES)?;
@@ -315,7 +315,7 @@ impl ToSql for SqlValue<'_> {
     }
 }
 
-/// Sorts SQLite's errors by who can mend them.
+/// Sorts SQLite's errors by their remedy.
 fn failure(database: &str, error: Error) -> StoreError {
     let engine = EngineWords { database: database.to_owned(), message: error.to_string() };
     match error.sqlite_error_code() {
@@ -331,7 +331,7 @@ fn failure(database: &str, error: Error) -> StoreError {
 /// SQLite's name for the file that was opened, as against attached ones.
 const MAIN: &str = "main";
 
-/// The time that a lock is left alone before it is asked for again.
+/// The pause before a lock is requested again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Memory for pages that long reads share. Such pages are rarely read again soon.

@@ -8,15 +8,15 @@ use std::time::Duration;
 pub struct SqliteOptions {
     /// Bounds the queue.
     pub bounds: QueueBounds,
-    /// The time that an operation waits for another process that holds the database. Everybody
-    /// behind it waits as long. The ten minutes of a command are the most; an operator hears of
-    /// them after ten seconds: see [`tell_waits`](super::tell_waits).
+    /// The time that an operation waits for another process that holds the database. All later
+    /// operations wait as long. The maximum is the ten minutes of a command; an operator is told
+    /// about those after ten seconds: see [`tell_waits`](super::tell_waits).
     pub lock_wait: Duration,
     /// The most bytes that the database may have; further writes fail with
     /// [`StoreError::Full`](crate::StoreError::Full).
     pub max_bytes: Option<u64>,
-    /// Memory for pages of the file, in bytes. Four times as much spares a busy server a fifth of
-    /// what it reads, and no CPU that could be measured: the system has the pages, too.
+    /// Memory for pages of the file, in bytes. Four times as much saves a busy server a fifth of
+    /// its reads, but no measurable CPU: the system caches the pages, too.
     pub cache_bytes: usize,
     /// The occasion on which the schema may change.
     pub migrations: Migrations,

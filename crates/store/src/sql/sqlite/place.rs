@@ -29,7 +29,7 @@ pub(super) fn probe(directory: &Path) -> io::Result<()> {
     fs::remove_file(&probe)
 }
 
-/// Creates the file readable for its owner alone; SQLite gives its log the same permissions.
+/// Creates the file so that only its owner can read it; SQLite gives its log the same permissions.
 pub(super) fn prepare_file(path: &Path) -> Result<(), StoreError> {
     let created = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match created {

@@ -103,7 +103,7 @@ mod tests {
     use rookery_jid::Jid;
     use std::time::Duration;
 
-    /// If you add a table, decide here what becomes of it when an account is removed.
+    /// A new table needs a decision here about its rows when an account is removed.
     #[test]
     fn an_account_takes_every_row_along() {
         let directory = tempfile::tempdir().expect("a temporary directory");

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-/// Sets what tells an operator that another process holds a file that a command needs, and how long
-/// the command waits at most. It is called once for each wait that is long. The first one that is
-/// set stays.
+/// Sets the function that tells an operator that another process holds a file that a command needs,
+/// and how long the command waits at most. It is called once for each long wait. The first call
+/// counts.
 pub fn tell_waits(tell: fn(Duration)) {
     let _ = TELL.set(tell);
 }
@@ -35,7 +35,7 @@ static TELL: OnceLock<fn(Duration)> = OnceLock::new();
 /// The time that a command waits.
 pub(super) const OF_COMMANDS: Duration = Patience::of_commands().other;
 
-/// The time that it waits before the operator hears of it.
+/// The time that it waits before the operator is told.
 pub(super) const LONG: Duration = Duration::from_secs(10);
 
 /// Time between two attempts.

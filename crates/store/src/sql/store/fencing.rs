@@ -32,7 +32,8 @@ impl SqlStore {
         let Some(fences) = self.fences() else { return ready(Err(not_shared())) };
         let (completer, done) = pending();
         let run = move || completer.complete(caught(|| run(&*fences)));
-        // One that can't be started completes nothing, which is told as the end of the store.
+        // A thread that can't be started completes nothing, which callers see as the end of the
+        // store.
         if let Ok(thread) = thread::Builder::new().name("store-fence".into()).spawn(run) {
             self.keep(thread);
         }

@@ -565,13 +565,13 @@ impl Meta for SqlStore {
     }
 }
 
-/// The bytes that an account with its credentials takes in the queue: nine allocations, three
+/// The approximate bytes of an account with its credentials in the queue: nine allocations, three
 /// structs and an address.
 const BYTES_PER_ACCOUNT: usize = 768;
 
 /// The bytes that a roster edit is taken to carry.
 const BYTES_PER_EDIT: usize = 1024;
 
-/// The bytes that an archived message takes in the queue in addition to its stanza: two addresses
+/// The approximate bytes of an archived message in the queue besides its stanza: two addresses
 /// and a struct.
 const BYTES_PER_MESSAGE: usize = 256;

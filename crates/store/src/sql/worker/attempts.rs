@@ -19,7 +19,7 @@ pub(super) struct Attempts {
 
 impl Attempts {
     /// Returns how long to wait before the next attempt: nothing before the first, then twice as
-    /// long each time, with some chance in it, so that many don't knock at the same time.
+    /// long each time, with some randomness, so that many don't connect at the same time.
     pub(super) fn delay(&self) -> Duration {
         match self.failures {
             0 if self.read_only.is_some() => jitter(FIRST_DELAY),
@@ -38,7 +38,7 @@ impl Attempts {
         (self.read_only, self.is_hopeless) = (None, false);
     }
 
-    /// Returns the error for a caller who has waited too long to write, if no host accepts writes.
+    /// Returns the error for a caller that has waited too long to write, if no host accepts writes.
     pub(super) fn give_up(&mut self) -> Option<StoreError> {
         self.is_hopeless |= self.read_only.is_some();
         self.read_only.clone()

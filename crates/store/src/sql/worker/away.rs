@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 impl<C: Transactions> Worker<C> {
     /// Runs operations again on another connection, unless they were committed on the lost one: the
-    /// transaction with the number `committing` had been told to. Those that have waited for too
-    /// long meanwhile are told so.
+    /// transaction with the number `committing` was being committed. Those that have waited too
+    /// long meanwhile are refused.
     pub(super) fn come_back(&mut self, mut operations: Vec<Queued>, error: StoreError, committing: Option<u64>) {
         let mut error = error;
         if matches!(error, StoreError::Lost(_)) {
@@ -64,8 +64,8 @@ impl<C: Transactions> Worker<C> {
         }
     }
 
-    /// Checks whether the database is there although no operation waits for it, and makes an
-    /// attempt if it isn't.
+    /// Checks whether the database is available although no operation waits for it, and tries to
+    /// reconnect if it isn't.
     pub(super) fn look(&mut self) {
         let is_fine = self.attempts.failures == 0 && !self.is_read_only();
         if !(is_fine && self.connection.remote().is_none_or(|remote| remote.ping().is_ok())) {
@@ -101,8 +101,8 @@ impl<C: Transactions> Worker<C> {
         self.connection.remote().map_or(Ok(()), |remote| remote.reopen())
     }
 
-    /// Answers the callers that have waited too long, and returns the others. Unless the error
-    /// says otherwise, it is known whether they were committed.
+    /// Refuses the operations that have waited too long, and returns the others. Unless the error
+    /// says otherwise, their fate is known.
     pub(super) fn give_up(&mut self, operations: Vec<Queued>, unknown: Option<&StoreError>) -> Vec<Queued> {
         if operations.iter().all(|queued| queued.until.is_none()) {
             return operations;
@@ -119,5 +119,5 @@ impl<C: Transactions> Worker<C> {
     }
 }
 
-/// The time without a word of the database after which it is asked whether it is there.
+/// The time without an answer of the database after which it is probed.
 const QUIET: Duration = Duration::from_secs(5);

@@ -56,7 +56,7 @@ pub(crate) fn open(
     Ok(())
 }
 
-/// Makes the index, unless somebody else does so just then.
+/// Creates the index, unless another process is doing so.
 fn make(searches: &mut dyn Searches) -> Result<(), StoreError> {
     let is_alone = is_alone(searches)?;
     if searches.has_index()? {
@@ -80,7 +80,7 @@ fn busy(searches: &dyn Searches) -> StoreError {
     StoreError::Locked(searches.fault("another server looks after its archives"))
 }
 
-/// Tells whether the index is to be made or filled.
+/// Returns whether the index is to be made or filled.
 ///
 /// # Errors
 ///
@@ -113,7 +113,7 @@ pub(crate) fn migrate(searches: &mut dyn Searches, terms_of: Option<TermsOf>) ->
     Ok(())
 }
 
-/// Returns the archive behind which archives are not in the index yet; `None`: all are.
+/// Returns the archive after which archives are not in the index yet; `None` if all are.
 fn left(searches: &mut dyn Searches) -> Result<Option<i64>, StoreError> {
     searches.begin_read()?;
     let filled = filled(searches);
@@ -121,7 +121,7 @@ fn left(searches: &mut dyn Searches) -> Result<Option<i64>, StoreError> {
     Ok(Some(filled?).filter(|filled| *filled < i64::MAX))
 }
 
-/// Puts the archive behind this one into the index.
+/// Puts the next archive after a given one into the index.
 fn fill_next(searches: &mut dyn Searches, after: i64, terms_of: TermsOf) -> Result<(), StoreError> {
     searches.begin_read()?;
     let next = one(searches, NEXT, &[SqlValue::Integer(after)], |row| row.integer(0));
@@ -147,7 +147,7 @@ fn set_filled(searches: &mut dyn Searches, archive: i64) -> Result<(), StoreErro
     portion(searches, |c| c.execute(SET_FILLED, &[SqlValue::Integer(archive)]).map(drop))
 }
 
-/// Messages that are put into the index at a time.
+/// The number of messages that are put into the index at a time.
 const PORTION: u64 = 500;
 
 /// Values: archive.
