@@ -146,7 +146,7 @@ impl CarryingLoop {
             self.refuse_expired();
             self.append();
             self.show();
-            if stops_at.is_some_and(|at| self.is_over || self.courier.is_idle() || Instant::now() >= at) {
+            if stops_at.is_some_and(|at| self.is_over || self.courier.may_end() || Instant::now() >= at) {
                 return self.leave().await;
             }
         }

@@ -367,6 +367,13 @@ impl<S> Courier<S> {
     pub fn is_idle(&self) -> bool {
         self.peers.values().all(|peer| peer.queue.is_empty() && peer.unread.is_empty() && peer.unhandled.is_empty())
     }
+
+    /// Returns whether the process may end: everything that was posted has been handled, and
+    /// others have been told the same of everything that they have sent. They would send the rest
+    /// once more, to the new homes.
+    pub fn may_end(&self) -> bool {
+        self.is_idle() && self.peers.values().all(CourierPeer::has_told)
+    }
 }
 
 impl<S> CourierPeer<S> {
@@ -395,6 +402,13 @@ impl<S> CourierPeer<S> {
     fn into_letters(self) -> Vec<CourierLetter<S>> {
         let sent = self.unhandled.into_iter().chain(self.unread);
         sent.flat_map(|sent| sent.letters).chain(self.queue).collect()
+    }
+
+    /// Returns whether the other side has been told that all of its entries were handled, or can't
+    /// be told anything.
+    fn has_told(&self) -> bool {
+        let is_told = self.at_work.is_empty() && self.told == (self.read, self.read) && !self.is_urgent;
+        self.away_since.is_some() || is_told && self.is_appending.is_none()
     }
 
     /// Returns the last entry up to which all have been handled.

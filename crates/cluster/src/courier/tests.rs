@@ -92,6 +92,22 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     assert_eq!(there.appends(9_000, 1), [], "who is told says nothing of it");
 }
 
+/// Others send what it isn't known to have handled to its new homes once more.
+#[test]
+fn a_process_may_end_when_others_know_what_it_has_handled() {
+    let (mut here, mut there) = pair();
+    here.post(THERE, letter("one", &Rc::new(()))).unwrap();
+    let entry = here.appends(0, 0).remove(0).entry;
+    let seq = there.arrived(&entry).unwrap().unwrap().waits.unwrap();
+    assert!(there.is_idle() && !there.may_end(), "it is at work");
+    there.handled(HERE, seq);
+    assert!(!there.may_end(), "nobody knows of it");
+    assert_eq!(there.appends(HURRY_MS, 0).len(), 1);
+    assert!(!there.may_end(), "it is on its way");
+    there.appended(HERE, AppendOutcome::Taken, HURRY_MS);
+    assert!(there.may_end());
+}
+
 #[test]
 fn who_takes_long_to_handle_much_holds_up_nothing() {
     let (mut here, mut there) = pair();
