@@ -4,6 +4,7 @@ use std::fmt;
 
 /// A status of ACNET: facility + 256 × error. A negative error is fatal, a positive one a warning,
 /// 0 is success.
+///
 /// Little endian in ACNET, an integer in SDD. Its usual notation is `[17 -26] DPM_NO_SUCH_DEVICE`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Status(pub i16);

@@ -49,8 +49,8 @@ impl Dpm {
         }
     }
 
-    /// Returns the load of this DPM: the number of its lists, up to the milliseconds that a searcher
-    /// waits.
+    /// Returns the load of this DPM: the number of its lists, up to the milliseconds that a
+    /// searcher waits.
     pub(super) fn load(&self) -> i16 {
         self.outlets.lists.len().min(LARGEST_LOAD) as i16
     }
