@@ -56,12 +56,8 @@ impl SimulatedRun {
     /// Kills a node, in the middle of something that the choice says. Returns whether there was a
     /// process.
     fn kill_node(&mut self, node: usize, choice: usize) -> bool {
-        for _ in 0..MOST_PAUSES {
-            if !self.is_firm || self.is_calm() {
-                break;
-            }
-            self.unstall();
-            self.pass(PAUSE_MS);
+        if self.is_firm {
+            self.prepare(choice);
         }
         if self.is_calm() {
             self.say_last(node, choice);
@@ -73,6 +69,9 @@ impl SimulatedRun {
         }
         self.book.node_dies(journaled.is_none());
         self.book.forget_going_on();
+        if owes {
+            self.book.loosen_kept();
+        }
         for device in &self.devices {
             let Some(session) = device.session else { continue };
             // What its shards had for its own clients leaves a moment before the journal has it.
@@ -89,9 +88,26 @@ impl SimulatedRun {
         true
     }
 
-    /// Returns whether nothing is under way among nodes, and nobody is late.
+    /// Has all nodes be there and come to rest, and some people meet in a room.
+    fn prepare(&mut self, choice: usize) {
+        for (at, device) in self.devices.iter_mut().enumerate().filter(|(at, _)| (at + choice).is_multiple_of(2)) {
+            let join = SimulatedEvent { what: SimulatedEventKind::Join, who: at, a: 0, b: at };
+            device.act(&join, &self.people, &mut self.book);
+        }
+        self.unstall();
+        for _ in 0..MOST_PAUSES {
+            if self.nodes.mend() && self.is_calm() {
+                break;
+            }
+            self.pass(PAUSE_MS);
+        }
+    }
+
+    /// Returns whether nothing is under way among nodes, and nobody is late. A node still takes over
+    /// what its journal doesn't have yet, and loses that when it dies.
     fn is_calm(&mut self) -> bool {
-        !self.is_moving && !self.is_stalled && !self.nodes.is_hindered() && !self.nodes.is_moving()
+        let is_taken = self.moved_ms == 0 || self.rested_ms >= self.moved_ms + TAKEN_MS;
+        is_taken && !self.is_moving && !self.is_stalled && !self.nodes.is_hindered() && !self.nodes.is_moving()
     }
 
     /// Lets people say something right before a node dies, and the server work on that.
@@ -106,6 +122,8 @@ impl SimulatedRun {
     /// Has the clients of a node ask how much of theirs is handled, and hear of it, while nothing
     /// that the node says reaches Redis.
     fn count_last(&mut self, node: usize) {
+        // What they have said so far is stored, and counts.
+        self.pass(PAUSE_MS);
         for device in self.devices.iter_mut().filter(|device| device.node == node) {
             for what in [SimulatedEventKind::Ping, SimulatedEventKind::Acknowledge] {
                 device.act(&SimulatedEvent { what, who: 0, a: 0, b: 0 }, &self.people, &mut self.book);
@@ -124,7 +142,8 @@ impl SimulatedRun {
     fn speak(&mut self, choice: usize) {
         for (at, device) in self.devices.iter_mut().enumerate() {
             let event = |what| SimulatedEvent { what, who: at, a: choice + at, b: choice / 3 + at };
-            device.act(&event(SimulatedEventKind::ChatFull), &self.people, &mut self.book);
+            let unkept = SimulatedEvent { b: 5 + at % 3, ..event(SimulatedEventKind::ChatFull) };
+            device.act(&unkept, &self.people, &mut self.book);
             device.act(&event(SimulatedEventKind::Chat), &self.people, &mut self.book);
             if device.is_in_room((choice + at) % self.people.rooms) {
                 device.act(&event(SimulatedEventKind::Groupchat), &self.people, &mut self.book);
@@ -161,6 +180,8 @@ impl SimulatedRun {
 /// Pauses until nodes have come to rest, at most, and their length in milliseconds.
 const MOST_PAUSES: usize = 30;
 const PAUSE_MS: u64 = 2_000;
+/// The time within which a journal has what its node has taken over, in milliseconds.
+const TAKEN_MS: u64 = 60;
 /// Rounds in which a node works that reaches nobody.
 const LAST_ROUNDS: usize = 4;
 /// The time in which clients may come back to their sessions, at least.

@@ -319,4 +319,10 @@ pub const MUTANTS: &[Mutant] = &[
         guard: "while self.answered.len() > self.requests as usize {",
         instead: "while self.answered.len() > if $on { 0 } else { self.requests as usize } {",
     },
+    Mutant {
+        name: "moves: a node ends before others know what it has handled",
+        file: "crates/cluster/src/courier.rs",
+        guard: "self.is_idle() && self.peers.values().all(CourierPeer::has_told)",
+        instead: "self.is_idle() && ($on || self.peers.values().all(CourierPeer::has_told))",
+    },
 ];

@@ -48,6 +48,10 @@ pub struct SimulatedRun {
     is_fine: bool,
     /// True if nodes die when all others have come to rest.
     pub(crate) is_firm: bool,
+    /// The time at which all homes had moved, and the one at which nobody had anything left to do,
+    /// in milliseconds.
+    pub(crate) moved_ms: u64,
+    pub(crate) rested_ms: u64,
     /// True while homes move, or may.
     pub(crate) is_moving: bool,
     /// True while they move since more than one thing has happened.
@@ -104,6 +108,8 @@ impl SimulatedRun {
             store_is_late: plan.store_is_late,
             is_fine: plan.is_fine,
             is_firm: plan.is_firm,
+            moved_ms: 0,
+            rested_ms: 0,
             is_moving: false,
             does_overlap: false,
             lateness: 0,
@@ -236,6 +242,7 @@ impl SimulatedRun {
             if !any || self.book.broken().is_some() {
                 if !self.is_stalled && !self.nodes.is_hindered() {
                     self.book.come_to_rest();
+                    self.rested_ms = self.nodes.now();
                 }
                 return round > 0;
             }
@@ -399,6 +406,7 @@ impl SimulatedRun {
         self.note_lateness();
         if !self.nodes.is_moving() {
             (self.is_moving, self.does_overlap) = (false, false);
+            self.moved_ms = self.nodes.now();
             self.book.moves_end();
         }
     }

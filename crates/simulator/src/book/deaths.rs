@@ -3,7 +3,7 @@
 //! The rules are those of the operators' page about nodes, which says word for word what a death
 //! takes along.
 
-use super::{Book, BookedRecipient};
+use super::{Book, BookMessage, BookedRecipient};
 
 /// Somebody whom a room may take for an occupant, though its session ended with a node.
 #[derive(Debug)]
@@ -87,6 +87,21 @@ impl Book {
         let open = heard.chain(in_rooms).filter(|number| !self.messages[*number].is_handled);
         let open: Vec<usize> = open.collect();
         self.loose.extend(open);
+    }
+
+    /// Takes down that a node died whose journal lacked something: what it had just kept for those
+    /// who weren't there, with an id that nobody else knows, comes once more.
+    pub fn loosen_kept(&mut self) {
+        let is_there = |account: usize| {
+            self.sessions.iter().any(|session| session.account == account && session.takes && !session.is_over)
+        };
+        let is_kept = |message: &BookMessage| match message.to {
+            BookedRecipient::Account(to) | BookedRecipient::Device(to, _) => !message.is_handled && !is_there(to),
+            BookedRecipient::Room(_) => false,
+        };
+        let messages = self.messages.iter().enumerate();
+        let kept: Vec<usize> = messages.filter(|(_, message)| is_kept(message)).map(|(number, _)| number).collect();
+        self.loose.extend(kept);
     }
 
     /// Takes down that what happens now may end sessions that go on from a journal.

@@ -23,7 +23,7 @@ use rookery_cluster::service::fence_off;
 use rookery_cluster::table::{NodeTable, Update};
 use rookery_cluster::wire::NodeProcess;
 use rookery_fanout::Station;
-use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup};
+use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup, World};
 use rookery_shard::{MailboxKind, NodeLetter, Outlet};
 use rookery_testkit::Server;
 
@@ -186,7 +186,8 @@ impl Agent {
     /// Returns whether its shards have said something that the journal doesn't have yet.
     pub fn owes_journal(&self) -> bool {
         let is_write = |command: &RedisCommand| matches!(command, RedisCommand::Write(..));
-        !lock(&self.posted.journal).is_empty() || self.commands.iter().any(is_write)
+        let is_gathered = self.server.inspect(World::has_to_journal).contains(&true);
+        is_gathered || !lock(&self.posted.journal).is_empty() || self.commands.iter().any(is_write)
     }
 
     /// Returns whether it can't reach Redis, which others may.

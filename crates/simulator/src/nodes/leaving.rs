@@ -36,7 +36,7 @@ impl Agent {
                 true
             }
             AgentEnd::Stops(since, is_out) => {
-                let is_done = self.server.is_finished() && self.courier.is_idle();
+                let is_done = self.server.is_finished() && self.courier.may_end();
                 if !is_done && now_ms < since + FAREWELL_MS {
                     return false;
                 }
