@@ -178,7 +178,7 @@ fn needs_restart(new: &ServerConfig, started: &ServerConfig) -> Vec<ChangedKey> 
 
 /// Keys and tables that stay as they were at the start, each with whether two configurations differ
 /// there.
-const FIXED: [(&str, Differs); 12] = [
+const FIXED: [(&str, Differs); 13] = [
     ("[listen]", |new, started| new.listen != started.listen),
     ("shards", |new, started| new.shards != started.shards),
     ("io", |new, started| new.io != started.io),
