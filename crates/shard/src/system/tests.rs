@@ -526,7 +526,7 @@ mod test {
             listener.accept().expect("one waits");
         }
         stage.wait();
-        assert_eq!(stage.news.listeners, []);
+        assert!(stage.news.listeners.is_empty());
         for is_watched in [false, true] {
             match is_watched {
                 false => stage.driver.remove_listener(&listener),
