@@ -205,8 +205,7 @@ impl Visit {
     }
 }
 
-/// Returns the note of an act on a page.
-pub(crate) fn entry(who: &str, origin: Origin, domain: &str, act: String) -> Entry {
+fn entry(who: &str, origin: Origin, domain: &str, act: String) -> Entry {
     let by = format!("page from {}", origin.address.ip().to_canonical());
     Entry { unix_ms: now_ms(), who: who.to_owned(), by, act, domain: domain.to_owned() }
 }

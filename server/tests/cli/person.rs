@@ -82,19 +82,17 @@ impl Person {
         self.socket.write_all(&out).expect("written");
     }
 
-    /// Returns the last elements of a stream that the server ends.
-    pub fn last_words(mut self) -> Vec<Element> {
-        let mut buffer = [0; 4096];
+    /// Returns why a stream is over that the server ends, with the stream error if there is one.
+    pub fn last_words(mut self) -> String {
+        let (mut buffer, mut last) = ([0; 4096], None);
         loop {
             let len = self.socket.read(&mut buffer).expect("an end, and no reset");
             if len == 0 {
-                return self.heard;
+                return last.unwrap_or_default();
             }
-            let heard = &mut self.heard;
-            // The end of the stream is an error to it, behind which there is only that of TLS.
-            let _ = self.session.read(&mut buffer[..len], &mut Vec::new(), &mut |stanza| {
-                heard.push(Element::read(&stanza));
-            });
+            // What follows the error is only the end of the stream, and that of TLS.
+            let read = self.session.read(&mut buffer[..len], &mut Vec::new(), &mut |_| {});
+            last = last.or(read.err().map(|error| error.to_string()));
         }
     }
 }

@@ -19,13 +19,13 @@ use rookery_base::lock::lock;
 use rookery_hub::{Bound, Most, Per, Unit};
 use rookery_jid::Jid;
 use rookery_operations::users;
+use tracing::info;
 
 use super::guest::WebGuest;
-use crate::admin::entry;
 use crate::ask::now_ms;
 use crate::form::value;
 use crate::html::Html;
-use crate::proof::{ProofOutcome, ProofTried, WrittenProof};
+use crate::proof::{ProofOutcome, WrittenProof};
 use crate::reply::{Body, reply};
 
 /// Counts the files that accounts have downloaded within the last hour.
@@ -60,9 +60,7 @@ pub async fn take(guest: &WebGuest, given: &[(String, String)]) -> Response<Body
     }
     let (password, origin) = (value(given, "password"), guest.origin);
     let proof = WrittenProof { name, password, origin, administers: false };
-    let ProofTried { named, domain, outcome } = guest.shared.try_proof(proof).await;
-    let note = |act: String| guest.shared.journal.note(entry(&named, origin, &domain, act));
-    let account = match outcome {
+    let account = match guest.shared.try_proof(proof).await.outcome {
         ProofOutcome::Right(proven) => {
             guest.shared.proof_was_used(&proven);
             proven.account
@@ -76,7 +74,7 @@ pub async fn take(guest: &WebGuest, given: &[(String, String)]) -> Response<Body
         ProofOutcome::Failed(refusal) => return guest.failed(&refusal),
     };
     if !removes {
-        return download(guest, account, note).await;
+        return download(guest, account).await;
     }
     if !guest.shared.has_module(account.domain(), "register") {
         return show(guest, StatusCode::FORBIDDEN, name, words.account_not_removed);
@@ -85,7 +83,7 @@ pub async fn take(guest: &WebGuest, given: &[(String, String)]) -> Response<Body
     let removed = guest.shared.ask(move |world, answer| users::remove(world, gone, |_, done| answer.complete(done)));
     match removed.await {
         Ok(()) => {
-            note(format!("deleted an account: {account}"));
+            info!(%account, address = %origin.address.ip(), "an account was deleted by its user");
             guest.say(StatusCode::OK, words.account_removed_title, words.account_removed_text)
         }
         Err(refusal) => guest.failed(&refusal),
@@ -93,7 +91,7 @@ pub async fn take(guest: &WebGuest, given: &[(String, String)]) -> Response<Body
 }
 
 /// Returns everything that is stored for an account, as a file (XEP-0227).
-async fn download(guest: &WebGuest, account: Jid, note: impl Fn(String)) -> Response<Body> {
+async fn download(guest: &WebGuest, account: Jid) -> Response<Body> {
     if !guest.shared.files_of_late.count(&account, now_ms()) {
         return show(guest, StatusCode::TOO_MANY_REQUESTS, account.as_str(), guest.words().account_too_many);
     }
@@ -101,7 +99,7 @@ async fn download(guest: &WebGuest, account: Jid, note: impl Fn(String)) -> Resp
         Ok(document) => document,
         Err(refusal) => return guest.failed(&refusal),
     };
-    note(format!("exported an account: {account}"));
+    info!(%account, address = %guest.origin.address.ip(), "an account was exported by its user");
     let mut response = reply(StatusCode::OK, "application/xml", "");
     *response.body_mut() = document;
     let attached = HeaderValue::from_static("attachment; filename=\"account.xml\"");
