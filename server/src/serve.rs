@@ -340,8 +340,7 @@ fn start_shards(
     let keys = RandomState::new();
     let keys = [1, 2, 3, 4].map(|part| keys.hash_one((key, part)));
     let shards = rookery_shard::Start {
-        shards: start.shards,
-        interface: start.interface,
+        threads: rookery_shard::ShardThreads { shards: start.shards, interface: start.interface },
         listeners: listeners.collect(),
         connections: open_files::connections(),
         generation: Arc::new(generation(&start.loaded)),

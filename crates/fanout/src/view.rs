@@ -129,8 +129,8 @@ impl View {
         Arc::new(Self { name, absent, ..Arc::unwrap_or_clone(self) })
     }
 
-    /// Returns the same view of a process that comes anew, if it does: its predecessor's homes have
-    /// been with other nodes since, which have had something to do with all that lives there.
+    /// Returns the same view, for a process that is or isn't a newcomer: if it is, other nodes have
+    /// had the homes of its predecessor.
     pub fn of_newcomer(self: Arc<Self>, is_newcomer: bool) -> Arc<Self> {
         Arc::new(Self { is_newcomer, ..Arc::unwrap_or_clone(self) })
     }

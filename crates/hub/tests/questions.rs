@@ -166,8 +166,8 @@ fn a_process_that_joins_reads_the_journals_of_those_that_have_died_meanwhile() {
     assert_eq!((lookups(false, true), lookups(true, false)), (vec![], vec![]));
 }
 
-/// What others had meanwhile has gone on since: a session of that journal would lack what came for
-/// it in between.
+/// The homes that others had meanwhile have changed since: a session of that journal would lack the
+/// stanzas that came for it in between.
 #[test]
 fn a_process_whose_homes_others_have_had_reads_no_journal_of_its_predecessor() {
     let lookups = |is_newcomer: bool| {

@@ -21,7 +21,7 @@ pub enum StanzaStage {
     Deliver,
     /// Letters of other shards and threads are opened.
     Letters,
-    /// What waits for a session gets its bytes.
+    /// Waiting stanzas of a session become bytes.
     Render,
     /// TLS encrypts them.
     Encrypt,

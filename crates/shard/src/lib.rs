@@ -90,6 +90,6 @@ pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, MailboxKind, Node
 pub use rookery_federation::report::{self, StreamReport};
 pub use shard::{Shard, ShardSetup};
 pub use socket::SystemSocket;
-pub use start::{RunningShards, ShardListener, Start, start};
+pub use start::{RunningShards, ShardListener, ShardThreads, Start, start};
 pub use system::{SystemDriver, SystemInterface};
 pub use wires::{FederationTerms, Resolver};

@@ -62,9 +62,15 @@ pub struct RingDriver {
     outputs: TickOutputs,
     sent: Vec<Result<usize, Errno>>,
     listeners: Vec<RingListener>,
-    /// Output of connections that were closed.
-    left: Arc<LeftOutput>,
-    left_now: usize,
+    left: LeftConnections,
+}
+
+/// Connections that were closed before their output was sent.
+struct LeftConnections {
+    /// Those that are to be taken over.
+    queue: Arc<LeftOutput>,
+    /// The number of those that were taken over and have output still.
+    now: usize,
 }
 
 /// A listener, by its index.
@@ -92,7 +98,7 @@ impl RingDriver {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         Ok(Self {
             kernel: KernelRing::new()?,
-            left: Arc::new(LeftOutput::new(wake.clone())),
+            left: LeftConnections { queue: Arc::new(LeftOutput::new(wake.clone())), now: 0 },
             wake,
             is_watching_wake: false,
             is_woken: false,
@@ -103,7 +109,6 @@ impl RingDriver {
             outputs: TickOutputs::default(),
             sent: Vec::new(),
             listeners: Vec::new(),
-            left_now: 0,
         })
     }
 
@@ -258,7 +263,7 @@ impl RingDriver {
             socket.receive = RingOperation::None;
         }
         match event.result {
-            Ok(0) => socket.has_ended = true,
+            Ok(0) => socket.input.has_ended = true,
             Ok(_) => {}
             // It was ended by us, or no buffer was left: it begins again when it is arranged.
             Err(Errno::CANCELED | Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => {}
@@ -268,10 +273,10 @@ impl RingDriver {
             Some(buffer) if event.result.is_ok_and(|len| len > 0) => {
                 let at = self.held.len() as u32;
                 self.held.push((Some(buffer), NOTHING));
-                let last = mem::replace(&mut socket.last, at);
-                match self.held.get_mut(last as usize).filter(|_| socket.first != NOTHING) {
+                let last = mem::replace(&mut socket.input.last, at);
+                match self.held.get_mut(last as usize).filter(|_| socket.input.first != NOTHING) {
                     Some((_, next)) => *next = at,
-                    None => (socket.first, socket.read_of_first) = (at, 0),
+                    None => (socket.input.first, socket.input.read_of_first) = (at, 0),
                 }
             }
             Some(buffer) => self.kernel.give_back(buffer),
@@ -289,21 +294,21 @@ impl RingDriver {
         self.stir(place);
         if let Some(socket) = self.sockets.get_mut(place as usize)
             && is_writable
-            && !socket.unsent.is_empty()
+            && !socket.output.unsent.is_empty()
         {
-            let unsent = mem::take(&mut socket.unsent);
+            let unsent = mem::take(&mut socket.output.unsent);
             self.send_rest(place, unsent);
         }
     }
 
     /// Copies input that nobody has read, and gives its buffers back.
     fn spill(&mut self, place: u32) {
-        let Some(socket) = self.sockets.get_mut(place as usize).filter(|socket| socket.first != NOTHING) else {
+        let Some(socket) = self.sockets.get_mut(place as usize).filter(|socket| socket.input.first != NOTHING) else {
             return;
         };
-        let (mut at, mut read) = (socket.first, socket.read_of_first as usize);
-        (socket.first, socket.last, socket.read_of_first) = (NOTHING, NOTHING, 0);
-        let spilled = &mut socket.spilled;
+        let (mut at, mut read) = (socket.input.first, socket.input.read_of_first as usize);
+        (socket.input.first, socket.input.last, socket.input.read_of_first) = (NOTHING, NOTHING, 0);
+        let spilled = &mut socket.input.spilled;
         while let Some((buffer, next)) = self.held.get_mut(at as usize) {
             if let Some(buffer) = buffer.take() {
                 spilled.extend_from_slice(self.kernel.bytes(&buffer).get(read..).unwrap_or_default());
@@ -361,7 +366,7 @@ impl Driver for RingDriver {
         let mut watched = RingSocket::new(socket.number(), key);
         watched.is_connecting = socket.stream.peer_addr().is_err();
         if let Some(kept) = socket.take_kept() {
-            (watched.spilled, watched.unsent) = (kept.input, kept.output);
+            (watched.input.spilled, watched.output.unsent) = (kept.input, kept.output);
         }
         let number = socket.number() as usize;
         if self.places.len() <= number {
@@ -380,7 +385,7 @@ impl Driver for RingDriver {
         if let Some(watched) = self.sockets.get_mut(place as usize) {
             // The receive says why, and what came before.
             watched.is_broken &= !read;
-            (watched.key, watched.reads, watched.writes) = (key, read, write);
+            (watched.key, watched.input.reads, watched.output.writes) = (key, read, write);
         }
         self.stir(place);
     }
@@ -394,37 +399,37 @@ impl Driver for RingDriver {
             *found = NOTHING;
         }
         let Some(watched) = self.sockets.get_mut(place as usize) else { return };
-        let (input, output) = (mem::take(&mut watched.spilled), mem::take(&mut watched.unsent));
-        socket.keep(KeptBytes { input, output, left: self.left.clone() });
+        let (input, output) = (mem::take(&mut watched.input.spilled), mem::take(&mut watched.output.unsent));
+        socket.keep(KeptBytes { input, output, left: self.left.queue.clone() });
         if has_ended {
             self.sockets.remove(place as usize);
         } else {
             // Its place stays taken, so that no completion reaches another socket.
             warn!("the kernel keeps the operations of a socket");
-            (watched.reads, watched.writes, watched.has_ended) = (false, false, true);
+            (watched.input.reads, watched.output.writes, watched.input.has_ended) = (false, false, true);
         }
     }
 
     fn recv(&mut self, socket: &SystemSocket, buffer: &mut [u8]) -> io::Result<usize> {
         let place = self.place(socket).ok_or(ErrorKind::NotConnected)?;
         let watched = self.sockets.get_mut(place as usize).ok_or(ErrorKind::NotConnected)?;
-        let mut len = watched.spilled.as_slice().read(buffer)?;
-        watched.spilled.drain(..len);
-        if watched.spilled.is_empty() && len > 0 {
-            watched.spilled = Vec::new();
+        let mut len = watched.input.spilled.as_slice().read(buffer)?;
+        watched.input.spilled.drain(..len);
+        if watched.input.spilled.is_empty() && len > 0 {
+            watched.input.spilled = Vec::new();
         }
-        while let Some((held, next)) = self.held.get_mut(watched.first as usize) {
+        while let Some((held, next)) = self.held.get_mut(watched.input.first as usize) {
             let room = buffer.get_mut(len..).unwrap_or_default();
             if room.is_empty() {
                 return Ok(len);
             }
             let whole = held.as_ref().map_or(&[][..], |held| self.kernel.bytes(held));
-            let mut rest = whole.get(watched.read_of_first as usize..).unwrap_or_default();
+            let mut rest = whole.get(watched.input.read_of_first as usize..).unwrap_or_default();
             let some = rest.read(room)?;
             len += some;
-            watched.read_of_first += some as u32;
+            watched.input.read_of_first += some as u32;
             if rest.is_empty() {
-                (watched.first, watched.read_of_first) = (*next, 0);
+                (watched.input.first, watched.input.read_of_first) = (*next, 0);
                 held.take().into_iter().for_each(|held| self.kernel.give_back(held));
             }
         }
@@ -434,7 +439,7 @@ impl Driver for RingDriver {
         match watched.error {
             Some(error) => Err(error.into()),
             None if watched.is_broken => Err(ErrorKind::ConnectionReset.into()),
-            None if watched.has_ended => Ok(0),
+            None if watched.input.has_ended => Ok(0),
             None => Err(ErrorKind::WouldBlock.into()),
         }
     }
@@ -449,15 +454,15 @@ impl Driver for RingDriver {
             if let Some(error) = watched.error {
                 return Err(error.into());
             }
-            if !watched.unsent.is_empty() || watched.is_connecting {
+            if !watched.output.unsent.is_empty() || watched.is_connecting {
                 return Err(ErrorKind::WouldBlock.into());
             }
             let waits = TickOutputs::takes(bytes);
-            if waits && let Some(at) = self.outputs.add(place, watched.output, bytes) {
-                watched.output = at;
+            if waits && let Some(at) = self.outputs.add(place, watched.output.at, bytes) {
+                watched.output.at = at;
                 return Ok(bytes.len());
             }
-            match watched.output {
+            match watched.output.at {
                 NO_OUTPUT if !waits => break,
                 // The output of the tick is full.
                 NO_OUTPUT => self.flush(),
@@ -465,11 +470,11 @@ impl Driver for RingDriver {
             }
         }
         let watched = self.sockets.get_mut(place as usize).ok_or(ErrorKind::NotConnected)?;
-        if !watched.unsent.is_empty() {
+        if !watched.output.unsent.is_empty() {
             return Err(ErrorKind::WouldBlock.into());
         }
         let sent = kernel::send_now(watched.number, bytes);
-        watched.is_writable &= sent.as_ref().is_ok_and(|sent| *sent == bytes.len());
+        watched.output.is_writable &= sent.as_ref().is_ok_and(|sent| *sent == bytes.len());
         sent
     }
 
@@ -477,9 +482,9 @@ impl Driver for RingDriver {
         let Some(place) = self.place(socket) else { return };
         self.flush_socket(place);
         let Some(watched) = self.sockets.get_mut(place as usize) else { return };
-        match watched.unsent.is_empty() {
+        match watched.output.unsent.is_empty() {
             true => kernel::end_now(watched.number),
-            false => watched.is_ending = true,
+            false => watched.output.is_ending = true,
         }
     }
 }
@@ -489,7 +494,7 @@ impl Drop for RingDriver {
         self.flush();
         let (deadline, mut news) = (Instant::now() + LAST_OUTPUT, SystemNews::default());
         self.adopt_left();
-        while self.left_now > 0 && Instant::now() < deadline {
+        while self.left.now > 0 && Instant::now() < deadline {
             self.wait(Some(Duration::from_millis(10)), &mut news);
         }
     }

@@ -29,10 +29,8 @@ use crate::system::{SystemDriver, SystemInterface, SystemNews};
 
 /// The parts that the threads need to start.
 pub struct Start {
-    /// The number of shards, at least one.
-    pub shards: usize,
-    /// The interface of the system by which they wait for their sockets.
-    pub interface: SystemInterface,
+    /// The threads of the shards.
+    pub threads: ShardThreads,
     /// The sockets on which connections come in.
     pub listeners: Vec<ShardListener>,
     /// Connections in all, of which some are left for others who need descriptors; 0 for any
@@ -58,10 +56,19 @@ pub struct Start {
     pub secrets: [u64; 4],
 }
 
+/// The number of shards, each of which is a thread, and what they wait by.
+#[derive(Debug, Clone, Copy)]
+pub struct ShardThreads {
+    /// Their number, at least one.
+    pub shards: usize,
+    /// The interface of the system by which they wait for their sockets.
+    pub interface: SystemInterface,
+}
+
 impl std::fmt::Debug for Start {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Start")
-            .field("shards", &self.shards)
+            .field("threads", &self.threads)
             .field("listeners", &self.listeners)
             .finish_non_exhaustive()
     }
@@ -91,8 +98,8 @@ pub struct RunningShards {
 /// # Errors
 /// The error of the system when it gives no descriptor or no thread.
 pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
-    let shards = start.shards.max(1);
-    let drivers = (0..shards).map(|_| SystemDriver::new(start.interface)).collect::<io::Result<Vec<_>>>()?;
+    let shards = start.threads.shards.max(1);
+    let drivers = (0..shards).map(|_| SystemDriver::new(start.threads.interface)).collect::<io::Result<Vec<_>>>()?;
     let post = Post::new(drivers.iter().map(SystemDriver::waker).collect());
     // Mail for other nodes only leaves when this one is allowed to continue.
     let patience = if start.outlet.is_some() { GO_ON_AS_NODE } else { GO_ON };

@@ -10,7 +10,7 @@ use rookery_base::AddressHash;
 use rookery_fanout::View;
 use rookery_hub::{Registry, Settings};
 use rookery_sasl::server::Decoy;
-use rookery_shard::{Generation, LoginTerms, Start, SystemInterface, start};
+use rookery_shard::{Generation, LoginTerms, ShardThreads, Start, SystemInterface, start};
 use rookery_store::Background;
 use rookery_store::memory::Memory;
 use rookery_stream::bosh::Terms;
@@ -64,8 +64,7 @@ fn panic_on_a_shard() {
         federation: None,
     };
     let parts = Start {
-        shards: 2,
-        interface: SystemInterface::Auto,
+        threads: ShardThreads { shards: 2, interface: SystemInterface::Auto },
         listeners: Vec::new(),
         connections: 0,
         generation: Arc::new(generation),

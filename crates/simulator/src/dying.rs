@@ -1,4 +1,4 @@
-//! What happens to the nodes of a run, and those who are connected to them.
+//! Takes nodes out of a run: they die, or stand still, and clients lose their connections.
 //!
 //! A node dies between any two ticks, or in a moment that its journal is for: clients have just
 //! heard how much of theirs is handled, while nothing reaches Redis; or others have just written to
@@ -103,8 +103,8 @@ impl SimulatedRun {
         }
     }
 
-    /// Returns whether nothing is under way among nodes, and nobody is late. A node still takes over
-    /// what its journal doesn't have yet, and loses that when it dies.
+    /// Returns whether nothing is under way among nodes, and nobody is late. A node still takes
+    /// over what its journal doesn't have yet, and loses that when it dies.
     fn is_calm(&mut self) -> bool {
         let is_taken = self.moved_ms == 0 || self.rested_ms >= self.moved_ms + TAKEN_MS;
         is_taken && !self.is_moving && !self.is_stalled && !self.nodes.is_hindered() && !self.nodes.is_moving()

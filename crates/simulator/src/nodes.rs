@@ -1,8 +1,8 @@
 //! The processes of a run: one server, or the nodes of a cluster on one database and one Redis.
 //!
-//! A node is in `agent`, its journal in `journal`, its way into the cluster in `joining`, and out of
-//! it in `leaving`. `redis` and `fencing` are shared by nodes besides the database. Time is the same
-//! for all; a node that stands still does nothing meanwhile.
+//! A node is in `agent`, its journal in `journal`, its way into the cluster in `joining`, and out
+//! of it in `leaving`. `redis` and `fencing` are shared by nodes besides the database. Time is the
+//! same for all; a node that stands still does nothing meanwhile.
 
 mod agent;
 mod fencing;

@@ -262,8 +262,8 @@ fn deliveries(run: &mut SimulatedRun) {
         if !message.is_handled || message.is_refused || is_uncertain {
             continue;
         }
-        // A session that was there then, and is there still, got it itself (RFC 6121 §8.5.3.1): nothing
-        // that was acknowledged is missing behind `<resumed/>`.
+        // A session that was there then, and is there still, got it itself (RFC 6121 §8.5.3.1):
+        // nothing that was acknowledged is missing behind `<resumed/>`.
         let lasting = message.for_session.map(|session| &run.book.sessions[session]);
         let lasting = lasting.filter(|session| !session.is_over && !session.was_unavailable);
         if lasting.is_some_and(|session| !session.heard.contains_key(&(number, false))) {

@@ -24,9 +24,9 @@
 //! [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`], [`guests`],
 //! `devices`. `proof` checks passwords that are entered on pages, `address` finds the addresses of
 //! pages, [`html`] escapes their content, `language` is the reader's, `words` are the texts for
-//! administrators. [`control`] is the API for commands on this machine. `access` guards the parts for operators, [`site`] restricts the pages that may
-//! send requests, `ask` puts questions to the shards, `form` parses requests, `coding` compresses
-//! responses. `own_files` are the operator's. `reply` and `body` are responses, [`range`] the
+//! administrators. [`control`] is the API for commands on this machine. `access` guards the parts
+//! for operators, [`site`] restricts the pages that may send requests, `ask` puts questions to the
+//! shards, `form` parses requests, `coding` compresses responses. `own_files` are the operator's. `reply` and `body` are responses, [`range`] the
 //! requested part of a file; `storage` keeps uploaded files, [`bucket`] keeps them elsewhere.
 //! [`health`] checks the space on the disk, `machine` measures the process. [`samples`] are the
 //! data of the admin page's graphs, [`history`] their past; [`bounds`] declares the limits for

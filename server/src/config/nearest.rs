@@ -5,7 +5,9 @@
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let bound = (word.chars().count() / 3).max(2);
     let candidates = known.into_iter().map(|candidate| (distance(word, candidate), candidate));
-    candidates.filter(|(distance, _)| *distance <= bound).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
+    // A word of which every letter would be another one isn't meant.
+    let is_slip = |(distance, candidate): &(usize, &str)| *distance <= bound && *distance < candidate.chars().count();
+    candidates.filter(is_slip).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
 /// Returns the insertions, deletions and replacements between two words, `-` and `_` being the same
@@ -33,5 +35,6 @@ mod tests {
         assert_eq!(nearest("stanza_byte", known), Some("stanza_bytes"));
         assert_eq!(nearest("Conflict", known), Some("conflict"));
         assert_eq!(nearest("retries", known), None);
+        assert_eq!((nearest("log", ["io"]), nearest("i0", ["io"])), (None, Some("io")));
     }
 }

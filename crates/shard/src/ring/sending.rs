@@ -32,12 +32,12 @@ impl RingDriver {
             }
         };
         if rest.is_empty() {
-            if mem::take(&mut socket.is_ending) {
+            if mem::take(&mut socket.output.is_ending) {
                 kernel::end_now(socket.number);
             }
         } else {
-            socket.unsent = rest.to_vec();
-            socket.is_writable = false;
+            socket.output.unsent = rest.to_vec();
+            socket.output.is_writable = false;
         }
         self.stir(place);
         self.close_left(place);
@@ -69,7 +69,7 @@ impl RingDriver {
                 continue;
             }
             if let Some(socket) = self.sockets.get_mut(place as usize) {
-                socket.output = NO_OUTPUT;
+                socket.output.at = NO_OUTPUT;
             }
             if *result != Ok(bytes.len()) {
                 self.sent(place, bytes, *result);
@@ -83,7 +83,7 @@ impl RingDriver {
     /// Sends what a socket has in the output of the tick.
     pub(super) fn flush_socket(&mut self, place: u32) {
         let Some(socket) = self.sockets.get_mut(place as usize) else { return };
-        let at = mem::replace(&mut socket.output, NO_OUTPUT);
+        let at = mem::replace(&mut socket.output.at, NO_OUTPUT);
         if at != NO_OUTPUT {
             let bytes = self.outputs.take(at);
             self.send_rest(place, bytes);
@@ -92,25 +92,26 @@ impl RingDriver {
 
     /// Takes the connections over that were closed before their output was sent.
     pub(super) fn adopt_left(&mut self) {
-        for (stream, output) in self.left.take() {
-            if self.left_now >= MOST_LEFT {
+        for (stream, output) in self.left.queue.take() {
+            if self.left.now >= MOST_LEFT {
                 continue;
             }
             let mut socket = RingSocket::new(stream.as_raw_fd(), NOTHING);
-            (socket.reads, socket.own) = (false, Some(stream));
+            (socket.input.reads, socket.output.own) = (false, Some(stream));
             let place = self.sockets.insert(socket) as u32;
-            self.left_now += 1;
+            self.left.now += 1;
             self.send_rest(place, output);
         }
     }
 
     /// Closes a connection of which only the output was left, if it is sent, or can't be.
     fn close_left(&mut self, place: u32) {
-        let is_over =
-            |socket: &RingSocket| socket.own.is_some() && (socket.unsent.is_empty() || socket.error.is_some());
+        let is_over = |socket: &RingSocket| {
+            socket.output.own.is_some() && (socket.output.unsent.is_empty() || socket.error.is_some())
+        };
         if self.sockets.get(place as usize).is_some_and(is_over) && self.end_operations(place) {
             self.sockets.remove(place as usize);
-            self.left_now -= 1;
+            self.left.now -= 1;
         }
     }
 }

@@ -18,34 +18,48 @@ pub(super) struct RingSocket {
     pub(super) poll: RingOperation,
     /// The events of the poll that the kernel has.
     polled: PollFlags,
-    /// The first and the last shared buffer with its input; [`NOTHING`] if there is none.
+    pub(super) input: RingInput,
+    pub(super) output: RingOutput,
+    /// The error that broke it.
+    pub(super) error: Option<Errno>,
+    pub(super) is_connecting: bool,
+    /// It broke while its input wasn't wanted.
+    pub(super) is_broken: bool,
+    /// It is in the list of those to be looked at.
+    pub(super) is_stirred: bool,
+}
+
+/// The direction of a socket that comes from the peer.
+#[derive(Debug)]
+pub(super) struct RingInput {
+    /// The first and the last shared buffer with input; [`NOTHING`] if there is none.
     pub(super) first: u32,
     pub(super) last: u32,
     /// Bytes of the first one that were read.
     pub(super) read_of_first: u32,
     /// Input in front of that in shared buffers.
     pub(super) spilled: Vec<u8>,
+    /// True if input is wanted.
+    pub(super) reads: bool,
+    /// The peer has ended its direction.
+    pub(super) has_ended: bool,
+}
+
+/// The direction of a socket to the peer.
+#[derive(Debug)]
+pub(super) struct RingOutput {
     /// Output that was accepted and that the system has no room for.
     pub(super) unsent: Vec<u8>,
     /// The place of its output in that of the tick, or [`NO_OUTPUT`].
-    pub(super) output: u32,
-    /// The error that broke it.
-    pub(super) error: Option<Errno>,
+    pub(super) at: u32,
     /// The connection, if it was closed and only its output is left.
     pub(super) own: Option<TcpStream>,
-    pub(super) reads: bool,
+    /// True if room is to be reported.
     pub(super) writes: bool,
     /// There was room for output, and none has been refused since.
     pub(super) is_writable: bool,
-    pub(super) is_connecting: bool,
-    /// The peer has ended its direction.
-    pub(super) has_ended: bool,
-    /// It broke while nobody wanted its input.
-    pub(super) is_broken: bool,
     /// Our direction is to be ended behind its output.
     pub(super) is_ending: bool,
-    /// It is in the list of those to be looked at.
-    pub(super) is_stirred: bool,
 }
 
 /// The state of an operation.
@@ -76,56 +90,60 @@ impl RingSocket {
             receive: RingOperation::None,
             poll: RingOperation::None,
             polled: PollFlags::empty(),
-            first: NOTHING,
-            last: NOTHING,
-            read_of_first: 0,
-            spilled: Vec::new(),
-            unsent: Vec::new(),
-            output: NO_OUTPUT,
+            input: RingInput {
+                first: NOTHING,
+                last: NOTHING,
+                read_of_first: 0,
+                spilled: Vec::new(),
+                reads: true,
+                has_ended: false,
+            },
+            output: RingOutput {
+                unsent: Vec::new(),
+                at: NO_OUTPUT,
+                own: None,
+                writes: false,
+                is_writable: false,
+                is_ending: false,
+            },
             error: None,
-            own: None,
-            reads: true,
-            writes: false,
-            is_writable: false,
             is_connecting: false,
-            has_ended: false,
             is_broken: false,
-            is_ending: false,
             is_stirred: false,
         }
     }
 
     fn has_input(&self) -> bool {
-        self.first != NOTHING || !self.spilled.is_empty()
+        self.input.first != NOTHING || !self.input.spilled.is_empty()
     }
 
     /// Returns what is to be reported of it, if anything is.
     pub(super) fn ready(&self) -> Option<ReadySocket> {
-        let input = self.reads && (self.has_input() || self.has_ended);
+        let input = self.input.reads && (self.has_input() || self.input.has_ended);
         let read = input || self.error.is_some() || self.is_broken;
-        let write = self.writes && self.is_writable && self.unsent.is_empty();
-        let is_reported = (read || write) && self.own.is_none();
+        let write = self.output.writes && self.output.is_writable && self.output.unsent.is_empty();
+        let is_reported = (read || write) && self.output.own.is_none();
         is_reported.then_some(ReadySocket { key: self.key, read, write })
     }
 
     /// Returns whether more input may come.
     fn is_open(&self) -> bool {
-        !self.has_ended && self.error.is_none() && !self.is_broken
+        !self.input.has_ended && self.error.is_none() && !self.is_broken
     }
 
     /// Returns what is to be done about its receive.
     pub(super) fn receive_step(&mut self) -> RingStep {
-        let is_heard = self.reads && self.is_open() && !self.is_connecting && self.own.is_none();
-        let wants = is_heard && self.spilled.len() < MOST_SPILLED;
+        let is_heard = self.input.reads && self.is_open() && !self.is_connecting && self.output.own.is_none();
+        let wants = is_heard && self.input.spilled.len() < MOST_SPILLED;
         step(&mut self.receive, wants, false)
     }
 
     /// Returns what is to be done about its poll, and the events that it is for.
     pub(super) fn poll_step(&mut self) -> (RingStep, PollFlags) {
         let mut events = PollFlags::empty();
-        events.set(PollFlags::OUT, self.is_connecting || self.writes || !self.unsent.is_empty());
+        events.set(PollFlags::OUT, self.is_connecting || self.output.writes || !self.output.unsent.is_empty());
         // The receive tells it otherwise.
-        let is_unheard = !self.reads && self.is_open();
+        let is_unheard = !self.input.reads && self.is_open();
         events.set(PollFlags::ERR | PollFlags::HUP, is_unheard || !events.is_empty());
         let step = step(&mut self.poll, !events.is_empty(), !self.polled.contains(events));
         if step == RingStep::Begin {
@@ -146,10 +164,10 @@ impl RingSocket {
             }
         };
         let is_over = found.intersects(PollFlags::ERR | PollFlags::HUP);
-        self.is_broken |= is_over && !self.reads && self.is_open();
+        self.is_broken |= is_over && !self.input.reads && self.is_open();
         let is_writable = is_over || found.contains(PollFlags::OUT);
         if is_writable {
-            (self.is_connecting, self.is_writable) = (false, true);
+            (self.is_connecting, self.output.is_writable) = (false, true);
         }
         is_writable
     }

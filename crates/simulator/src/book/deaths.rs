@@ -140,8 +140,8 @@ impl Book {
 
 /// The time within which a room has written down who is there, in milliseconds.
 const ROOM_WRITES_MS: u64 = 60;
-/// The time within which a room misses those whose sessions ended with a node, in milliseconds: that
-/// of a lease, of the others' patience, of homes that move, and 15 seconds.
+/// The time within which a room misses those whose sessions ended with a node, in milliseconds:
+/// that of a lease, of the others' patience, of homes that move, and 15 seconds.
 const MISSED_MS: u64 = 60_000;
 /// The time for which a room knows a message again, less than it says, in milliseconds.
 const ROOM_KNOWS_MS: u64 = 50_000;
