@@ -141,10 +141,12 @@ impl ClientSession {
             login.open(true, &mut plain);
             tls.write(&plain, out).map_err(SessionError::of)?;
         }
+        // The last words of a server come with the end of TLS.
+        self.work_off(out, each)?;
         if progress.closed {
             return Err(SessionError("the server ended TLS".to_owned()));
         }
-        self.work_off(out, each)
+        Ok(())
     }
 
     /// Processes bytes of the stream itself, without TLS or frames. Otherwise like

@@ -94,9 +94,9 @@ impl UserDevice {
         book.tell_roster(self.plan.account, version);
     }
 
-    /// Takes down that it was told of a change by a push. Before it gets its roster, it gets no push
-    /// of a change that another session knew when it began: a session that hasn't asked for the
-    /// roster gets no pushes (§2.2), and the roster has that change.
+    /// Takes down that it was told of a change by a push. Before it gets its roster, it gets no
+    /// push of a change that another session knew when it began: a session that hasn't asked for
+    /// the roster gets no pushes (§2.2), and the roster has that change.
     fn see_age(&self, query: &Element, book: &mut Book) {
         let Some(version) = query.attr("ver").and_then(|version| version.parse::<u64>().ok()) else { return };
         if version <= self.stale && book.node_deaths == 0 {
