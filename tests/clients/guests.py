@@ -169,8 +169,8 @@ async def people_get_their_data_and_leave():
             await bob.reads("mine and yours", of=alice.bare)
             own = {"name": "alice", "password": "secret", "act": "download"}
             for _ in range(3):
-                # An archive gets a message a moment after its recipient.
-                await asyncio.sleep(0.3)
+                # An archive gathers messages for a second before it writes them.
+                await asyncio.sleep(1)
                 file = page.post("/account", own)
                 assert (file.status, file.headers["content-type"]) == (200, "application/xml"), file
                 assert "attachment" in file.headers["content-disposition"], file

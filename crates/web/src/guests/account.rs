@@ -59,7 +59,9 @@ pub async fn take(guest: &WebGuest, given: &[(String, String)]) -> Response<Body
         return show(guest, StatusCode::UNPROCESSABLE_ENTITY, name, words.account_unsure);
     }
     let (password, origin) = (value(given, "password"), guest.origin);
-    let proof = WrittenProof { name, password, origin, administers: false };
+    // A name alone is one of the domain that the page is about.
+    let address = if name.contains('@') { name.to_owned() } else { format!("{name}@{}", guest.domain()) };
+    let proof = WrittenProof { name: &address, password, origin, administers: false };
     let account = match guest.shared.try_proof(proof).await.outcome {
         ProofOutcome::Right(proven) => {
             guest.shared.proof_was_used(&proven);
