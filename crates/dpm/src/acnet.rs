@@ -28,28 +28,28 @@ pub struct DeviceItem {
     pub device: u32,
     /// The property's number.
     pub property: u8,
-    /// Its place within the front-end.
+    /// The address within the front-end, which only the front-end understands.
     pub ssdn: [u8; 8],
     /// The number of bytes.
     pub length: u32,
-    /// The first byte.
+    /// The offset of the first byte.
     pub offset: u32,
 }
 
 impl DeviceItem {
-    /// Returns device and property as they are packed.
+    /// Returns device and property in their packed form.
     fn dipi(&self) -> u32 {
         self.device & 0xff_ffff | u32::from(self.property) << 24
     }
 
-    /// Returns the number of bytes that its answer takes: a status, the data, and a padding byte if
-    /// its length is odd.
+    /// Returns the number of bytes of its answer: a status, the data, and a padding byte if the
+    /// length of the data is odd.
     pub fn reply_size(&self) -> usize {
         2 + (self.length as usize).next_multiple_of(2)
     }
 }
 
-/// Returns the readings of a reply, as it lists them: `None` if it is too short for the request.
+/// Returns the readings of a reply in their order; `None` if it is too short for the request.
 pub fn split(mut body: &[u8], lengths: impl Iterator<Item = u32>) -> Option<Vec<(Status, &[u8])>> {
     let mut readings = Vec::new();
     for length in lengths {
@@ -68,7 +68,7 @@ pub type ItemSettings<'a> = Vec<(DeviceItem, &'a [u8])>;
 
 /// The task that replies to pings.
 pub const ACNET: Rad50 = Rad50::literal(b"ACNET");
-/// The task in whose name DPM replies.
+/// The task on whose behalf DPM replies.
 pub const DPMD: Rad50 = Rad50::literal(b"DPMD");
 /// The name that stands for all nodes.
 pub const MCAST: Rad50 = Rad50::literal(b"MCAST");

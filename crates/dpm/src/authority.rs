@@ -2,9 +2,9 @@
 //! log records every attempt.
 //!
 //! Without an acceptor no client can prove its identity, and every setting is refused with
-//! [`PRIV`](crate::status::Status::PRIV). Without roles clients may prove their identity and set
-//! nothing. Nothing that a client *says* about itself counts: neither the name in its settings nor
-//! its `#USER`.
+//! [`PRIV`](crate::status::Status::PRIV). Without roles clients may prove their identity, but set
+//! nothing. No statement of a client about itself counts: neither the name in its settings nor its
+//! `#USER`.
 
 mod acceptor;
 mod audit;

@@ -1,7 +1,7 @@
 //! Declares the bounds on the memory and work that clients of DPM can cause, for the page of
 //! limits.
 //!
-//! Numbers come from the code that enforces them, so the page can't differ.
+//! The numbers come from the code that enforces them, so the page can't differ.
 
 use rookery_observe::{Bound, Most, Per, Unit};
 

@@ -1,9 +1,9 @@
 //! Channel Access, the protocol by which servers of EPICS offer process variables to clients.
 //!
 //! A client searches for the name of a variable by datagrams, or asks a name server over TCP, and
-//! the server that has it answers. To each server the client opens one *circuit*, a connection over
-//! TCP, on which each variable is a *channel*. A channel is read, set, or *monitored*: then the
-//! server reports each change.
+//! the server that has the variable answers. The client opens one *circuit* to each server, a
+//! connection over TCP, on which each variable is a *channel*. A channel is read, set, or
+//! *monitored*, in which case the server reports each change.
 //!
 //! Numbers are big endian. The facts come from the public specification of the protocol, version
 //! 4.13, checked against servers of EPICS base and of caproto.
@@ -11,7 +11,7 @@
 //! # Layout
 //!
 //! - [`message`] parses and writes messages.
-//! - [`data`] are the values in them, with alarm, time and limits; [`encode`] writes them.
+//! - [`data`] has the values in them, with alarm, time and limits; [`encode`] writes them.
 
 pub mod data;
 pub mod encode;
@@ -19,7 +19,7 @@ pub mod message;
 
 /// Commands by their numbers.
 pub mod command {
-    /// Version and priority: the first message of each side.
+    /// The version and the priority: the first message of each side.
     pub const VERSION: u16 = 0;
     /// Monitors a channel; each update is a reply.
     pub const EVENT_ADD: u16 = 1;

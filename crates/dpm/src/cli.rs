@@ -326,8 +326,8 @@ impl Serve {
             .map_err(|error| DpmFailure::new(error.to_string()))?;
         let ends = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-            // The first one ends it properly, so that all recorded readings are written; the second
-            // one at once.
+            // The first signal stops the service properly, so that all recorded readings are
+            // written; a second one ends it at once.
             signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&ends))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&ends)))
                 .map_err(|error| DpmFailure::new(error.to_string()))?;
@@ -367,7 +367,7 @@ struct Secrets {
 }
 
 impl Secrets {
-    /// Reads them as they are now.
+    /// Reads the files in their current form.
     fn read(&self) -> Result<CertificateKeys, String> {
         let certificate = match (&self.chain, &self.key) {
             (Some(chain), Some(key)) => Some(Certificate::open(chain, key)?),
@@ -439,7 +439,7 @@ impl DevicesOptions {
 }
 
 impl Import {
-    /// Makes a database of the tables, and prints it if it is a good one.
+    /// Makes a database of the tables, and prints it if it is valid.
     fn run(self) -> Result<(), DpmFailure> {
         let (mut text, mut origins) = (String::new(), Vec::new());
         for (kind, path) in [("node", &self.nodes), ("device", &self.devices)] {
@@ -461,7 +461,7 @@ impl Import {
     }
 }
 
-/// Reads a table, and the name that it has in messages.
+/// Reads a table. Returns its text, and its name for messages.
 fn table(path: &Path) -> Result<(String, String), DpmFailure> {
     if path == Path::new("-") {
         let text = std::io::read_to_string(std::io::stdin());
@@ -520,7 +520,7 @@ fn list(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Applies the current database file, or reports why not and keeps the old one.
+/// Applies the current database file, or logs the reason and keeps the old one.
 fn reload(dpm: &mut Service, path: &Path) {
     let taken = read(Some(path)).map_err(|failure| failure.words).and_then(|database| {
         let devices = database.devices().len();
@@ -532,7 +532,7 @@ fn reload(dpm: &mut Service, path: &Path) {
     }
 }
 
-/// Reports what the database wants recorded and can't be.
+/// Logs the requests that the database wants recorded and that can't be.
 fn tell_unrecorded(dpm: &Service) {
     for (request, status) in dpm.unrecorded() {
         eprintln!("rookery: {request} is not recorded: {status}");

@@ -1,8 +1,8 @@
 //! The device database: the devices, the places of their properties, and their scaling.
 //!
-//! It is read from a file ([`Database::read`]) as a whole or not at all: a mistake names its line
-//! and field. A running DPM swaps the database and keeps current readings; later requests see the
-//! new one.
+//! A database is read from a file ([`Database::read`]) as a whole or not at all: a mistake is
+//! reported with its line and field. A running DPM replaces the database and keeps current
+//! readings; later requests see the new one.
 
 mod device;
 mod file;
@@ -60,7 +60,7 @@ impl Database {
         file::read(text)
     }
 
-    /// Reads the database file of that name, or without one the small database of the
+    /// Reads the database file of that name or, without a name, the small database of the
     /// demonstration.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Adds a node. Errors are the wrong field, and the expected value.
+    /// Adds a node. The error is the wrong field and the expected value.
     fn add_node(&mut self, node: DeviceNode) -> Result<(), (&'static str, String)> {
         let names = |node: &DeviceNode| node.aliases.iter().copied().chain([node.name]).collect::<Vec<_>>();
         let new = names(&node);
@@ -102,7 +102,7 @@ impl Database {
         Ok(())
     }
 
-    /// Adds a device. The error is the field that another device has, too.
+    /// Adds a device. The error is the field whose value another device already has.
     fn add_device(&mut self, device: DeviceRecord) -> Result<(), &'static str> {
         if self.names.contains_key(&device.name) {
             return Err("name");
@@ -117,17 +117,17 @@ impl Database {
         Ok(())
     }
 
-    /// Returns the further names of this DPM.
+    /// Returns the other names of this DPM.
     pub fn names_of_this(&self) -> &OwnNames {
         &self.names_of_this
     }
 
-    /// Returns all nodes, in the order of their numbers here.
+    /// Returns all nodes, in the order of their numbers in this database.
     pub fn nodes(&self) -> &[DeviceNode] {
         &self.nodes
     }
 
-    /// Returns the number here of the node with a trunk and node number.
+    /// Returns the number in this database of the node with a trunk and node number.
     pub fn at_address(&self, address: u16) -> Option<usize> {
         self.nodes.iter().position(|node| node.acnet().is_some_and(|node| node.address == address))
     }
@@ -167,8 +167,8 @@ impl Database {
         &self.metrics
     }
 
-    /// Returns the same database with all nodes of ACNET at one address, as a simulated front-end
-    /// plays them.
+    /// Returns the same database with all nodes of ACNET at one address, for a simulator that plays
+    /// all of them.
     pub fn at(mut self, socket: SocketAddr) -> Self {
         for node in &mut self.nodes {
             if let Reached::Acnet(node) = &mut node.reached {

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Front-ends that are simulated. They end when this is dropped or this process ends, however that
-/// happens: then their standard input is closed.
+/// Simulated front-ends. Their process ends when this is dropped or our process ends in any way,
+/// because its standard input is then closed.
 #[derive(Debug)]
 pub struct Simulated {
     child: Child,
@@ -14,8 +14,8 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// Starts this very program with `dpm simulate` for the front-ends of a database file, or of
-    /// the small one within.
+    /// Starts this program again with `dpm simulate`, for the front-ends of a database file or of
+    /// the built-in one.
     ///
     /// # Errors
     /// The error of the system, and `InvalidData` if the program doesn't report its address.

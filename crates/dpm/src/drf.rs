@@ -1,9 +1,9 @@
 //! DRF: the grammar of clients' requests, such as
 //! `M:OUTTMP.READING[0:3]@P,1S<-LOGGER:…`.
 //!
-//! [`Request::parse`] reads a request; printing it gives the canonical form, in which everything is
-//! written in one way only. A name that starts with a qualifier (`M_OUTTMP`) chooses a property; a
-//! property that is written out wins over it.
+//! [`Request::parse`] reads a request; printing it gives the canonical form, of which each request
+//! has only one. A name that starts with a qualifier (`M_OUTTMP`) selects a property; a property
+//! that is written out takes precedence.
 
 mod device;
 mod error;
@@ -26,18 +26,18 @@ pub struct Request {
     pub device: Device,
     /// The property.
     pub property: Property,
-    /// The elements or bytes; the first element if there was no range.
+    /// The elements or bytes; the first element if no range was given.
     pub range: Option<Range>,
     /// The requested form.
     pub field: PropertyField,
     /// The event at which it is answered.
     pub event: DrfEvent,
-    /// The source, as it was written; live data if there was none.
+    /// The source, as it was written; live data if none was given.
     pub model: Option<String>,
 }
 
 impl Request {
-    /// Reads a request. Lower case counts as upper case.
+    /// Reads a request. Case is ignored.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text.len() > LONGEST || !text.is_ascii() {
             return Err(Error::Device);

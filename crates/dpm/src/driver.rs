@@ -1,8 +1,8 @@
-//! The outside: sockets, the clock, one thread that waits for both.
+//! Sockets, clocks and threads around the service.
 //!
 //! All decisions are made in [`service`](crate::service) and [`simulator`](crate::simulator); this
-//! module only moves bytes and datagrams. A turn handles all ready sockets, then sends each
-//! datagram, and writes once to each client with output.
+//! module only moves bytes and datagrams. A turn of the serving thread handles all ready sockets,
+//! then sends each datagram, and writes once to each client with output.
 
 mod ask;
 mod clock;

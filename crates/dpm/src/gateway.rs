@@ -2,8 +2,8 @@
 //!
 //! A [`GatewayCircuit`] turns the bytes of a client into requests of a list, and the replies of
 //! that list into bytes for the client. The name of a variable is a request in the grammar of DPM.
-//! So a device that is monitored by Channel Access is read once for all readers together, and the
-//! bounds of lists apply to these clients, too.
+//! So a device that is monitored by Channel Access is read once for all its readers, and the bounds
+//! of lists apply to these clients, too.
 //!
 //! Nothing can be set: clients get read-only rights, and settings are refused.
 
@@ -39,7 +39,7 @@ pub struct GatewayCircuit {
     /// The channels, by the server's numbers.
     channels: HashMap<u32, Channel, ahash::RandomState>,
     next_channel: u32,
-    /// The purposes of the list's requests, by their numbers.
+    /// The purpose of each of the list's requests, by its number.
     asked: BTreeMap<i64, GatewayRequest>,
     /// The requests of monitors, by the client's numbers.
     monitors: HashMap<(u32, u32), i64, ahash::RandomState>,
@@ -246,7 +246,7 @@ pub fn search(datagram: &[u8], database: &Database, port: u16) -> Option<Vec<u8>
     (answers.len() > head).then_some(answers)
 }
 
-/// Returns the answer to a search, if the device exists: the port on this host.
+/// Returns the answer to a search if the device exists: the port on this host.
 fn found(message: ChannelMessage<'_>, database: &Database, port: u16) -> Option<Vec<u8>> {
     variable(name(message.payload)?, database)?;
     let mut answer = Vec::new();
@@ -265,7 +265,8 @@ fn name(payload: &[u8]) -> Option<&str> {
 }
 
 /// Returns the request in a name, and its target: numbers or texts of a reading or setting. A
-/// device that is itself a variable of that name is not served: we would find ourselves.
+/// device that is itself a variable of that name is not served, since a search of ours would then
+/// find this server.
 fn variable(name: &str, database: &Database) -> Option<(Request, FoundTarget)> {
     let request = Request::parse(name).ok().filter(|request| request.model.is_none())?;
     let is_value = matches!(request.property, Property::Reading | Property::Setting)
@@ -315,5 +316,5 @@ const READ_ONLY: u32 = 1;
 /// Statuses: a setting that is not permitted, and a type that a value can't have.
 const NO_WRITE_ACCESS: u32 = 47 << 3;
 const NO_CONVERSION: u32 = 50 << 3;
-/// The alarm of a value that could not be read: communication, and invalid.
+/// The alarm for a value that could not be read: communication, and invalid.
 const BROKEN: (u16, u16) = (9, 3);

@@ -1,9 +1,9 @@
-//! gRPC: `services.daq.DAQ`, the protocol of newer clients, and `services.devdb.DevDB`, which tells
-//! them of devices.
+//! gRPC: `services.daq.DAQ`, the protocol of newer clients, and `services.devdb.DevDB`, by which
+//! they look up devices.
 //!
 //! A `Read` is a list that starts at once and ends with the stream; its readings are encoded once
-//! for all clients of its kind, like those of others. A `Set` is a list whose settings are applied
-//! at once, for clients that prove by a token or by Kerberos that a role allows them.
+//! for all gRPC clients, as those of other protocols are. A `Set` is a list whose settings are
+//! applied at once, for clients that prove by a token or by Kerberos that a role allows them.
 //!
 //! - [`generated`] are the messages, made from the files of the interface; [`daq`] converts replies
 //!   into messages and messages into settings, [`devdb`] describes devices.

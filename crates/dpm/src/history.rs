@@ -1,13 +1,13 @@
 //! History: readings that were recorded, and answers from them to requests with `<-LOGGER…` after
 //! the device.
 //!
-//! The database file names the recorded readings (`[[record]]`). The recorder reads through the
+//! The database file names the readings to record (`[[record]]`). The recorder reads through the
 //! pool like any other reader, so a device that is shown and recorded at the same event is read
 //! once. Engineering values are recorded, as clients saw them at the time; a change of a device's
 //! scaling doesn't change its history.
 //!
 //! - [`HistorySource`] is the text after `<-`.
-//! - [`HistoryWork`] goes to a [`HistoryArchive`], [`HistoryAnswer`] comes back. The archive is
+//! - [`HistoryWork`] goes to a [`HistoryArchive`], which returns [`HistoryAnswer`]s. The archive is
 //!   SQLite on a thread of its own; nothing that serves clients waits for it.
 //!
 //! Invariants:

@@ -1,7 +1,7 @@
-//! A client in the same process: it uses the protocol of those over TCP, without a socket.
+//! A client in the same process, which uses the protocol of those over TCP, without a socket.
 //!
-//! The service knows nothing of it, and its requests are pooled with those of all others. Every
-//! start of a list goes through all of its requests, so they are spread over several lists.
+//! The service doesn't distinguish it from others, and its requests are pooled with theirs.
+//! Starting a list goes through all of its requests, so they are spread over several lists.
 
 use std::collections::HashMap;
 
@@ -118,6 +118,6 @@ fn each_reply(dpm: &mut Dpm, client: ClientKey, bytes: &mut Vec<u8>, take: &mut 
 /// The most requests on a list.
 const REQUESTS: usize = 100;
 const PREFIX: usize = 4;
-/// The approximate bytes that are taken together.
+/// The approximate number of bytes that are taken at once.
 const AT_ONCE: usize = 64 << 10;
 const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";

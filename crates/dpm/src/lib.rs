@@ -1,9 +1,9 @@
 //! DPM: each device is polled once, and every reader is served.
 //!
-//! Clients ask for devices by name and event. DPM looks them up in its database, asks the
-//! front-ends over ACNET, scales their answers and sends each reading to everyone who asked for it.
-//! Requests of many clients for the same thing become one request to the front-end, and a reading
-//! is scaled and encoded once for all of its readers.
+//! Clients request devices by name and event. DPM looks them up in its database, asks the
+//! front-ends over ACNET, scales their answers and sends each reading to all clients that requested
+//! it. Requests of many clients for the same value become one request to the front-end, and a
+//! reading is scaled and encoded once for all of its readers.
 //!
 //! # Layout
 //!
@@ -14,8 +14,8 @@
 //! - [`acnet`] is the network of front-ends, [`channel_access`] that of EPICS, [`mqtt`] the
 //!   packets of brokers; [`link`](mod@link) has the orders for sockets.
 //! - [`pool`] and [`plot`] ask front-ends on behalf of all readers, [`setting`] sets devices as far
-//!   as [`authority`] permits, [`service`] talks to clients, [`simulator`] plays front-ends that
-//!   are not there. None of them opens a socket or asks for the time.
+//!   as [`authority`] permits, [`service`] talks to clients, [`simulator`] plays front-ends. None
+//!   of them opens a socket or reads a clock.
 //! - [`history`] has the recorded readings, [`grpc`] the protocol of newer clients, [`gateway`]
 //!   that of clients of EPICS.
 //! - [`stages`] measures times by stage, [`bounds`] declares the bounds for clients; [`inside`] is

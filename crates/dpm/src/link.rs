@@ -1,9 +1,9 @@
-//! The sockets of connections and searches, as the deciding part sees them.
+//! The sockets of connections and searches, as the pool sees them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The number of a connection, assigned by the deciding part.
+/// The number of a connection, assigned by the pool.
 pub type LinkNumber = usize;
 
 /// Input from the network.
@@ -24,9 +24,9 @@ pub enum Came<'a> {
 pub enum Goes {
     /// Send a datagram.
     Datagram(SocketAddr, Vec<u8>),
-    /// Open a connection. Nothing is sent on it before it is up.
+    /// Open a connection. Nothing is sent on it until it is up.
     Connect(LinkNumber, SocketAddr),
-    /// Open a connection with TLS; it is up when the other side has proved its name.
+    /// Open a connection with TLS; it is up once the other side has proved its name.
     ConnectTls(LinkNumber, SocketAddr, Arc<LinkTrust>),
     /// Send bytes on a connection.
     Bytes(LinkNumber, Vec<u8>),

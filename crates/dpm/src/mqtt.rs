@@ -1,8 +1,8 @@
-//! MQTT 3.1.1: the packets that a client of a broker sends and gets.
+//! MQTT 3.1.1: the packets that a client sends to a broker and gets from it.
 //!
-//! Only the part that a client needs for reading topics and publishing settings: incoming messages
-//! are of quality 0 or 1, outgoing ones of quality 1. Sections named here are those of the OASIS
-//! standard of 2014.
+//! Only the part that a client needs for reading topics and publishing settings is supported:
+//! incoming messages are of quality 0 or 1, outgoing ones of quality 1. Sections named here are
+//! those of the OASIS standard of 2014.
 
 /// A packet of a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum BrokerPacket<'a> {
         /// The message itself.
         payload: &'a [u8],
     },
-    /// The acknowledgement of a message of ours (§3.4).
+    /// The acknowledgement of our message (§3.4).
     Published(u16),
     /// The answer to `SUBSCRIBE` (§3.9): for each topic the granted quality, or 0x80.
     Subscribed(u16, &'a [u8]),
@@ -35,7 +35,7 @@ pub enum Begins<'a> {
     Unfinished,
     /// A packet with this number of bytes.
     Packet(BrokerPacket<'a>, usize),
-    /// A message that is too long to be handled: its topic, and its bytes.
+    /// A message that is too long to be handled: its topic, and the number of its bytes.
     TooLong(&'a str, usize),
 }
 
@@ -67,8 +67,8 @@ pub fn first(bytes: &[u8], most: usize) -> Result<Begins<'_>, NoPacket> {
     Ok(Begins::Packet(packet, whole))
 }
 
-/// Reads the remaining length (§2.2.3): seven bits of it in each byte, four bytes at most.
-/// Returns the number of its bytes, too.
+/// Reads the remaining length (§2.2.3), which has seven bits in each of at most four bytes. Also
+/// returns the number of these bytes.
 fn remaining_length(bytes: &[u8]) -> Result<Option<(usize, usize)>, NoPacket> {
     let mut length = 0;
     for (place, byte) in bytes.iter().take(4).enumerate() {
@@ -97,7 +97,7 @@ fn message(flags: u8, body: &[u8]) -> Result<BrokerPacket<'_>, NoPacket> {
             let (id, payload) = rest.split_first_chunk().ok_or(NoPacket)?;
             (Some(number(id)?), payload)
         }
-        // That quality was not requested.
+        // Quality 2 was not requested.
         _ => return Err(NoPacket),
     };
     Ok(BrokerPacket::Publish { topic, id, payload })
@@ -178,7 +178,7 @@ pub fn disconnect(out: &mut Vec<u8>) {
 }
 
 fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    // Text is never longer here: the device file bounds names.
+    // No text is longer, since the device file bounds names.
     let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
     out.extend_from_slice(&length.to_be_bytes());
     out.extend(bytes.iter().take(length.into()));

@@ -1,18 +1,18 @@
-//! Plots: readings that come more often than twenty times a second, collected by front-ends and
-//! sent in batches (`FTPMAN`).
+//! Plots: readings more often than twenty times a second, collected by front-ends and sent in
+//! batches (`FTPMAN`).
 //!
 //! A plot is one device at one rate, for all its readers; its batches are scaled and encoded once
-//! for each form in which it is read. Before the first one the front-end is asked for the device's
-//! class. Readers of devices without fast plots are handed back, to be read by polling.
+//! for each requested form. Before the first batch the front-end is asked for the device's class.
+//! Readers of devices without fast plots are handed back, to be polled.
 //!
-//! Points carry times since a clock event, whose time is not known here. So the newest point of the
-//! first batch counts as taken when it arrived, and the others, and those of later batches, by the
-//! front-end's own distances from it; when the two clocks have drifted apart by a second, arrival
-//! counts again.
+//! Points have times since a clock event, whose time is not known here. So the newest point of the
+//! first batch counts as taken at its arrival, and all other points of this and later batches by
+//! the front-end's own distances from it; once the two clocks have drifted apart by a second, the
+//! time of arrival is used again.
 //!
-//! Invariants, as in the [`pool`](crate::pool): a plot has readers or is cancelled at once; replies
-//! count only for outstanding requests, and from the node that was asked; a front-end that is
-//! silent or refuses is asked again after growing pauses.
+//! Invariants, as in the [`pool`](crate::pool): a plot without readers is cancelled at once;
+//! replies count only for outstanding requests, and from the node that was asked; a front-end that
+//! is silent or refuses is asked again after growing pauses.
 
 mod times;
 

@@ -1,7 +1,7 @@
 //! The pool: requests to front-ends, for all readers together.
 //!
-//! An *entry* is one value that is read from a node at some event, for all its readers. Front-ends
-//! are of several kinds, each of which requests entries and returns samples of them. Each sample
+//! An *entry* is one value that is read from a node at some event, for all its readers. There are
+//! several kinds of front-ends; each kind requests entries and returns samples of them. Each sample
 //! makes one reply for each requested form, which all readers of that form share.
 //!
 //! Invariants:
@@ -75,7 +75,7 @@ impl DevicePool {
     }
 
     /// Adds a reader. The current value is returned, if the reader wants it and there is one; all
-    /// others will be delivered.
+    /// later ones will be delivered.
     ///
     /// Errors are those of events that the front-end does not support.
     pub fn join(
@@ -112,8 +112,8 @@ impl DevicePool {
             }
         };
         let Some(entry) = self.entries.entries.get_mut(entry_key) else { return Err(Status::NODE_DOWN) };
-        // An immediate reading arrives well before half of a period is over; a front-end that is
-        // sending already sends none.
+        // An immediate reading arrives well before half a period is over; a front-end that is
+        // already sending sends none.
         let from = period.filter(|_| !wish.at_once && !entry.was_read()).map_or(0, |millis| now.millis + millis / 2);
         let current = entry.join(EntryChannel::new(form, wish.on_change, device), reader, from);
         let fresh = entry.is_fresh(now);
@@ -148,7 +148,7 @@ impl DevicePool {
     }
 
     /// Handles a packet of ACNET from the node of a number. Only replies are for the pool. `begun`
-    /// is the start of the look-up.
+    /// is the time when its look-up began.
     pub fn take(&mut self, came: (usize, AcnetPacket<'_>), now: Moment, begun: Begun, deliver: &mut impl Deliver) {
         self.fronts.acnet.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
@@ -158,13 +158,13 @@ impl DevicePool {
         self.fronts.channels.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
-    /// Takes the orders for networks of Channel Access. To be called after a turn's input.
+    /// Takes the orders for networks of Channel Access. Must be called after a turn's input.
     pub fn flush_links(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
         self.fronts.channels.flush(now)
     }
 
-    /// Returns the number of process variables that are read or set, of the connected ones, and of
-    /// the circuits to their servers.
+    /// Returns the number of process variables that are read or set, of the connected ones among
+    /// them, and of the circuits to their servers.
     pub fn channels(&self) -> (usize, usize, usize) {
         self.fronts.channels.size()
     }
@@ -174,7 +174,7 @@ impl DevicePool {
         self.fronts.topics.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
-    /// Takes the orders for brokers of MQTT. To be called after a turn's input.
+    /// Takes the orders for brokers of MQTT. Must be called after a turn's input.
     pub fn flush_brokers(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
         self.fronts.topics.flush(now)
     }
@@ -205,20 +205,20 @@ impl DevicePool {
         self.fronts.tick(now, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
-    /// Takes the datagrams for ACNET, with the number of their node. To be called after a turn's
-    /// input.
+    /// Takes the datagrams for ACNET, each with the number of its node. Must be called after a
+    /// turn's input.
     pub fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
         self.fronts.acnet.flush(now)
     }
 
-    /// Returns the time of the next call of [`tick`](Self::tick), in milliseconds of the same
-    /// clock.
+    /// Returns the time at which [`tick`](Self::tick) must be called next, in milliseconds of the
+    /// same clock.
     pub fn deadline(&self) -> Option<u64> {
         self.fronts.deadline()
     }
 
-    /// Takes over another database. Current readings continue; their nodes must still have the same
-    /// numbers.
+    /// Replaces the nodes by those of another database. Current readings continue; their nodes must
+    /// still have the same numbers.
     pub fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.fronts.replace_nodes(nodes);
     }

@@ -1,7 +1,7 @@
-//! RAD50: how ACNET packs names of up to six characters into 32 bits.
+//! RAD50: ACNET's packing of names of up to six characters into 32 bits.
 //!
 //! Three characters make 16 bits, each worth a power of 40. The first three are the low half. The
-//! alphabet has no lower case, so names are compared without regard to it.
+//! alphabet has no lower case, so names are compared regardless of case.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Rad50(pub u32);
 
-/// A text that isn't a RAD50 name: longer than six characters, or with one outside of space, A–Z,
-/// `$`, `.`, `%`, 0–9.
+/// The error for a text that isn't a RAD50 name: it has more than six characters, or one other than
+/// space, A–Z, `$`, `.`, `%`, 0–9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotRad50;
 
 impl Rad50 {
-    /// Packs a name. Lower case counts as upper case.
+    /// Packs a name. Case is ignored.
     pub fn parse(name: &str) -> Result<Self, NotRad50> {
         if name.len() > CHARACTERS {
             return Err(NotRad50);
@@ -29,8 +29,7 @@ impl Rad50 {
         Ok(Self(halves[1] << 16 | halves[0]))
     }
 
-    /// Returns the same for a name that is known at compile time; an invalid one stops the build
-    /// (or panics).
+    /// Packs a name that is known at compile time; an invalid one stops the build (or panics).
     pub const fn literal(name: &[u8]) -> Self {
         let mut halves = [0u32; 2];
         let mut position = 0;
@@ -53,7 +52,8 @@ impl fmt::Display for Rad50 {
         for (half, characters) in [self.0 & 0xffff, self.0 >> 16].into_iter().zip(text.chunks_mut(3)) {
             let codes = [half / 1600, half / 40 % 40, half % 40];
             for (code, character) in codes.into_iter().zip(characters) {
-                // 65535 / 1600 is 40: one more than the alphabet has. No name packs to that.
+                // 65535 / 1600 is 40, one more than the largest index in the alphabet. No name
+                // packs to that.
                 *character = ALPHABET.get(code as usize).copied().unwrap_or(b'?');
             }
         }

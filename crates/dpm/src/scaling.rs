@@ -1,11 +1,11 @@
 //! Scaling: raw values of front-ends in primary units (often volts) and in engineering units, and
 //! back.
 //!
-//! Raw little-endian integers of 1, 2 or 4 bytes are extended with their sign to an `i32`. A
-//! *primary* transform makes a number of it, a *common* transform with the device's constants makes
-//! engineering units of that. Both have an index in the database. A value that can't be scaled has
-//! the status [`SCALEFAIL`](crate::status::Status::SCALEFAIL); numbers that overflow on the way to
-//! engineering units come out as infinite, not as an error.
+//! Raw little-endian integers of 1, 2 or 4 bytes are sign-extended to an `i32`. A *primary*
+//! transform turns that into a number, and a *common* transform with the device's constants turns
+//! the number into engineering units. The database has an index for both. A value that can't be
+//! scaled has the status [`SCALEFAIL`](crate::status::Status::SCALEFAIL); numbers that overflow on
+//! the way to engineering units become infinite, without an error.
 //!
 //! Where the Java DPM's inverse is known not to invert (common 32 and 66 with general constants,
 //! primary 46 and 58 with the top bit set), ours does.
@@ -25,9 +25,9 @@ use crate::status::Status;
 /// The scaling of one property of a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scaling {
-    /// Index of the primary transform.
+    /// The index of the primary transform.
     pub primary: u16,
-    /// The number of bytes of a raw value: 1, 2 or 4; [`DOUBLE`] for one that is a number already.
+    /// The number of bytes of a raw value: 1, 2 or 4; [`DOUBLE`] for one that is already a number.
     pub input: usize,
     /// The common transform.
     pub common: CommonTransform,
@@ -48,11 +48,11 @@ impl Scaling {
         self.common.scale(self.to_primary(bytes)?)
     }
 
-    /// Returns the raw value that is nearest to a number of primary units. Fails for numbers that
-    /// the raw value cannot hold, which would read back as others.
+    /// Returns the raw value nearest to a number of primary units. Fails for numbers that the raw
+    /// value cannot hold, which would be read back as different ones.
     pub fn from_primary(&self, value: f64) -> Result<i32, Status> {
         if self.input == DOUBLE {
-            // It has no raw value of so many bits.
+            // No raw value has this many bits.
             return Err(Status::NOSCALE);
         }
         let raw = primary::unscale(self.primary, self.input, value)?;
@@ -61,16 +61,16 @@ impl Scaling {
         if (back - value).abs() <= step { Ok(raw) } else { Err(Status::SCALEFAIL) }
     }
 
-    /// Returns the raw value that is nearest to a number of engineering units.
+    /// Returns the raw value nearest to a number of engineering units.
     pub fn from_common(&self, value: f64) -> Result<i32, Status> {
         let limits = primary::limits(self.primary, self.input);
         self.from_primary(self.common.unscale(value, limits)?)
     }
 
-    /// Returns the bytes of the value that is nearest to a number of primary units.
+    /// Returns the bytes of the value nearest to a number of primary units.
     ///
     /// # Errors
-    /// [`SCALEFAIL`](Status::SCALEFAIL) for numbers that it cannot hold.
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for numbers that the bytes cannot hold.
     pub fn primary_bytes(&self, value: f64) -> Result<Vec<u8>, Status> {
         match self.input {
             DOUBLE if value.is_finite() => Ok(value.to_le_bytes().to_vec()),
@@ -79,10 +79,10 @@ impl Scaling {
         }
     }
 
-    /// Returns the bytes of the value that is nearest to a number of engineering units.
+    /// Returns the bytes of the value nearest to a number of engineering units.
     ///
     /// # Errors
-    /// [`SCALEFAIL`](Status::SCALEFAIL) for numbers that it cannot hold.
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for numbers that the bytes cannot hold.
     pub fn common_bytes(&self, value: f64) -> Result<Vec<u8>, Status> {
         match self.input {
             DOUBLE => self.primary_bytes(self.common.unscale(value, (-primary::FLOATS, primary::FLOATS))?),
@@ -90,7 +90,7 @@ impl Scaling {
         }
     }
 
-    /// Returns the bytes of a raw value. They must be able to hold it, with or without a sign.
+    /// Returns the bytes of a raw value, which must fit them with or without a sign.
     pub fn bytes(&self, raw: i32) -> Result<Vec<u8>, Status> {
         let fits = match self.input {
             1 => (-0x80..=0xff).contains(&raw),
@@ -100,13 +100,13 @@ impl Scaling {
         if fits { Ok(raw.to_le_bytes()[..self.input.min(4)].to_vec()) } else { Err(Status::SCALEFAIL) }
     }
 
-    /// Returns the kind of text that this is scaled to, if it is.
+    /// Returns the kind of text that this scales to, if it does.
     pub fn text(&self) -> Option<TextKind> {
         (self.primary == primary::STRING).then(|| TextKind::of(&self.common)).flatten()
     }
 }
 
-/// The bytes of a value that is a number already: a double of IEEE 754, little endian.
+/// The size of a value that is already a number: a double of IEEE 754, little endian.
 pub const DOUBLE: usize = size_of::<f64>();
 /// The error of arithmetic with 64-bit floats, relative to the number.
 const ROUNDING: f64 = 1e-12;

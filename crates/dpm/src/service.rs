@@ -1,18 +1,18 @@
 //! The service: clients, their lists, and the pool that reads for all of them.
 //!
-//! [`Dpm`] takes bytes of clients, datagrams of front-ends and the time, and has bytes and
-//! datagrams to send. It opens no socket and asks for no time, so that a test can run it against a
+//! [`Dpm`] takes bytes of clients, datagrams of front-ends and the time, and returns bytes and
+//! datagrams to send. It opens no socket and reads no clock, so a test can run it against a
 //! simulated front-end in one thread. `rookery dpm` puts sockets around it.
 //!
 //! Invariants:
 //! - Every request of a list gets a `DeviceInfo` or a `Status` when the list starts; an error of
 //!   one request is reported for that one and stops no other.
-//! - After a list is stopped nothing that was queued for its requests is sent any more.
+//! - After a list is stopped, no queued message for its requests is sent any more.
 //! - The waiting output of a client is bounded in bytes. Readings beyond that are dropped, and once
-//!   the client has read half of it, it gets the status
+//!   the client has read half of its output, it gets the status
 //!   [`REPLY_OVERFLOW`](crate::status::Status::REPLY_OVERFLOW) for each request that lost some.
 //!   Other clients do not notice.
-//! - Requests of a client that does not read are not read either.
+//! - The requests of a client that does not read its output are not read either.
 
 mod caller;
 mod client;
@@ -140,12 +140,12 @@ impl Dpm {
         &self.options
     }
 
-    /// Returns the devices as they are now.
+    /// Returns the current devices.
     pub fn database(&self) -> &Arc<Database> {
         &self.database
     }
 
-    /// Sets the authority for settings. Before that no one may set anything.
+    /// Sets the authority for settings. Before this, all settings are refused.
     pub fn set_authority(&mut self, authority: SettingAuthority) {
         self.authority = authority;
     }
@@ -160,13 +160,13 @@ impl Dpm {
         self.outlets.clients.insert(DpmClient::new(None, None))
     }
 
-    /// Connects a client of an address that another thread of this process brings, which counts its
-    /// connections.
+    /// Connects a client on behalf of an address, for another thread of this process, which limits
+    /// the connections itself.
     pub fn connect_for(&mut self, address: IpAddr) -> ClientKey {
         self.outlets.clients.insert(DpmClient::new(None, Some(network(address))))
     }
 
-    /// Connects a client from an address. `None` if there are too many.
+    /// Connects a client from an address; `None` if there are too many clients.
     pub fn connect_from(&mut self, from: SocketAddr, now: Moment) -> Option<ClientKey> {
         let address = Some(network(from.ip()));
         let is_full = self.outlets.clients.len() >= self.options.clients;
@@ -179,7 +179,7 @@ impl Dpm {
         Some(client)
     }
 
-    /// Takes bytes of a client.
+    /// Handles bytes of a client.
     pub fn receive(&mut self, client: ClientKey, bytes: &[u8], now: Moment) -> Result<(), CloseClient> {
         self.outlets.now = now;
         let Some(state) = self.outlets.clients.get_mut(client) else { return Err(CloseClient) };
@@ -223,7 +223,8 @@ impl Dpm {
         self.unwatch(client);
     }
 
-    /// Counts a client's bytes of an unfinished frame, or those held back because it does not read.
+    /// Counts a client's bytes of an unfinished frame, and those held back because it does not
+    /// read.
     fn count_input(&mut self, client: ClientKey) -> Result<(), CloseClient> {
         let Some(state) = self.outlets.clients.get(client) else { return Err(CloseClient) };
         let (is, was) = (state.input.len(), state.held.of(Good::Input));
@@ -248,12 +249,12 @@ impl Dpm {
         }
     }
 
-    /// Takes the ended connections since the last call: they are to be closed.
+    /// Takes the connections that have ended since the last call and are to be closed.
     pub fn take_closing(&mut self) -> Vec<ClientKey> {
         std::mem::take(&mut self.closing)
     }
 
-    /// Takes a datagram of the network. It is swapped in place.
+    /// Handles a datagram of the network. Its bytes are swapped in place.
     pub fn datagram(&mut self, from: SocketAddr, datagram: &mut [u8], now: Moment) {
         self.outlets.now = now;
         packet::swap(datagram);
@@ -275,7 +276,7 @@ impl Dpm {
                 setting::TASK_ID => self.setter.take(node, &header, packet.body, now),
                 plot::TASK_ID => self.plots.take(node, packet, now, &mut self.outlets),
                 pass::TASK_ID => self.take_passed(node, packet, now),
-                // Pings from nodes with clients: they are alive.
+                // An answer to a ping: it only shows that the node is alive.
                 remote::TASK_ID => {}
                 _ => self.pool.take((node, packet), now, begun, &mut self.outlets),
             }
@@ -292,8 +293,7 @@ impl Dpm {
         self.finish_settings(now);
     }
 
-    /// Returns what is to be done on networks of Channel Access. To be called after each turn's
-    /// input.
+    /// Takes the orders for networks of Channel Access. Must be called after each turn's input.
     pub fn links(&mut self, now: Moment) -> Vec<Goes> {
         let goes = self.pool.flush_links(now).collect();
         self.finish_settings(now);
@@ -308,7 +308,7 @@ impl Dpm {
         self.finish_settings(now);
     }
 
-    /// Returns what is to be done with brokers of MQTT. To be called after each turn's input.
+    /// Takes the orders for brokers of MQTT. Must be called after each turn's input.
     pub fn brokers(&mut self, now: Moment) -> Vec<Goes> {
         let goes = self.pool.flush_brokers(now).collect();
         self.finish_settings(now);
@@ -330,7 +330,7 @@ impl Dpm {
         self.tell_watchers(now);
     }
 
-    /// Returns the time when [`tick`](Self::tick) has something to do next.
+    /// Returns the time at which [`tick`](Self::tick) must be called next, in milliseconds.
     pub fn deadline(&self) -> Option<u64> {
         let beat = self.heartbeats.peek().map(|beat| beat.0.0);
         let patience = self.patience.peek().map(|patience| patience.0.0);
@@ -348,7 +348,7 @@ impl Dpm {
             .min()
     }
 
-    /// Datagrams to send. To be called after each turn's input.
+    /// Takes the datagrams to send. Must be called after each turn's input.
     pub fn datagrams(&mut self, now: Moment) -> impl Iterator<Item = (SocketAddr, Vec<u8>)> {
         self.setter.prepare(now);
         self.finish_settings(now);
@@ -389,10 +389,10 @@ impl Dpm {
         self.outlets.has_room(client)
     }
 
-    /// Takes over another database. Nodes must keep their numbers, as current readings refer to
-    /// them; new ones may follow.
+    /// Replaces the database. Nodes must keep their numbers, as current readings refer to them; new
+    /// nodes may follow.
     ///
-    /// Running requests keep the device as it was; those that start afterwards see the new one.
+    /// Running requests keep the device as it was; later ones see the new one.
     pub fn reload(&mut self, database: Arc<Database>) -> Result<(), &'static str> {
         let (old, new) = (self.database.nodes(), database.nodes());
         let speaks =
@@ -458,7 +458,7 @@ impl Dpm {
                 break;
             }
             self.patience.pop();
-            // The number may be another client's by now, which is then checked once more than
+            // The number may belong to another client by now, which is then checked once more than
             // necessary.
             let Some(state) = self.outlets.clients.get_mut(key).filter(|client| client.is_waited_for) else { continue };
             match state.speaks_by {
@@ -491,5 +491,5 @@ impl Deliver for Outlets {
     }
 }
 
-/// Memory that a client keeps for what it sends next, in bytes.
+/// The capacity of the input buffer that an idle client keeps, in bytes.
 const KEPT_INPUT: usize = 4096;

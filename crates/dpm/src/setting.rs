@@ -1,19 +1,19 @@
 //! Settings: orders of clients become requests to front-ends, and the replies become a status for
 //! each setting.
 //!
-//! Settings of a turn go to a node together, in the order in which they came, as large as a
+//! The settings of a turn go to a node together, in the order in which they came, as large as a
 //! datagram allows: `SETDAT`, or `SETS32` where the node speaks `GETS32`. Parts of an alarm block
-//! (its limits, its flags) are set by reading the block, changing it and setting all of it; while
-//! that goes on, other changes of the same block wait, so that none is lost.
+//! (its limits, its flags) are set by reading the block, changing it and setting all of it; in the
+//! meantime other changes of the same block wait, so that none is lost.
 //!
 //! A front-end answers a request as a whole, and nothing is sent twice: if a request was not
-//! answered, it is unknown which device in it is silent. From then on each of its devices gets
-//! separate requests until it has answered, so that the silent one hides no other again.
+//! answered, the silent device in it is unknown. From then on each of its devices gets separate
+//! requests until it has answered, so that the silent one hides no other again.
 //!
 //! Invariants:
-//! - Every setting that was handed in gets exactly one status, after [`PATIENCE`] at the latest for
-//!   each exchange that it needs.
-//! - Nothing is sent twice: a setting that was not answered may have been done, and is reported as
+//! - Every setting gets exactly one status, at the latest [`PATIENCE`] later for each exchange that
+//!   it needs.
+//! - Nothing is sent twice: a setting that was not answered may have been made, and is reported as
 //!   [`UTIME`](Status::UTIME).
 //! - An answer counts only if its id is outstanding and it comes from the node that was asked.
 
@@ -36,7 +36,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Setter {
-    /// Sets devices of a database's nodes, from the node `address`.
+    /// Returns the state for the nodes of a database, which are set from the node `address`.
     pub fn new(database: &Database, address: u16) -> Self {
         Self {
             nodes: database.nodes().iter().map(DeviceNode::acnet).collect(),
@@ -53,7 +53,7 @@ impl Setter {
         }
     }
 
-    /// Takes on a setting.
+    /// Adds a setting.
     pub fn set(
         &mut self,
         device: &Arc<DeviceRecord>,
@@ -80,7 +80,7 @@ impl Setter {
         }
     }
 
-    /// Takes a packet from the node with a given number.
+    /// Handles a packet from the node with a given number.
     pub fn take(&mut self, node: usize, header: &AcnetHeader, body: &[u8], now: Moment) {
         if !matches!(header.kind, PacketKind::Reply | PacketKind::ReplyWithMore) || header.client != self.address {
             return;
@@ -121,19 +121,19 @@ impl Setter {
         }
     }
 
-    /// Returns the time when [`tick`](Self::tick) has something to do next.
+    /// Returns the time at which [`tick`](Self::tick) must be called next, in milliseconds.
     pub fn deadline(&self) -> Option<u64> {
         self.timers.first().map(|timer| timer.0)
     }
 
-    /// Makes requests of the orders so far. To be called when a turn's input is processed.
+    /// Makes requests of the waiting orders. Must be called after a turn's input.
     pub fn prepare(&mut self, now: Moment) {
         if !self.writes.is_empty() || !self.edits.is_empty() {
             self.exchange(now);
         }
     }
 
-    /// Datagrams to send, with the number of their node.
+    /// Takes the datagrams to send, each with the number of its node.
     pub fn flush(&mut self) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
         self.out.drain(..)
     }

@@ -1,4 +1,4 @@
-//! From the bytes of a front-end to the reply that a client gets, by property and field.
+//! Turns the bytes of a front-end into replies for clients, by property and field.
 
 use crate::blocks::{AlarmBlock, Attribute, Bit};
 use crate::database::{DeviceRecord, DeviceValue, ValueForm};
@@ -9,7 +9,7 @@ use crate::status::Status;
 /// The answer of a front-end for a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// The status. If it is fatal there are no bytes.
+    /// The status. If it is fatal, there are no bytes.
     pub status: Status,
     /// The bytes, little endian.
     pub bytes: Box<[u8]>,
@@ -19,23 +19,23 @@ pub struct Sample {
     pub cycle: i64,
 }
 
-/// Returns the reply for a sample, with reference number 0: a status if it can't be shown.
+/// Returns the reply for a sample, with reference number 0; a status if the sample can't be shown.
 pub fn reply(device: &DeviceRecord, form: ValueForm, sample: &Sample) -> reply::Reply {
     let shown = if sample.status.is_fatal() { Err(sample.status) } else { show(device, form, sample) };
     shown.unwrap_or_else(|status| self::status(status, sample.timestamp, sample.cycle))
 }
 
-/// Returns a reply with only a status, with reference number 0.
+/// Returns a reply that is only a status, with reference number 0.
 pub fn status(status: Status, timestamp: i64, cycle: i64) -> reply::Reply {
     reply::Status { ref_id: 0, timestamp, cycle, status: status.0 }.into()
 }
 
-/// Returns the reply for a text of the database.
+/// Returns the reply for a text from the database.
 pub fn text(data: String, timestamp: i64) -> reply::Reply {
     reply::Text { timestamp, data, ..Default::default() }.into()
 }
 
-/// Returns the reply for a number of the database.
+/// Returns the reply for a number from the database.
 pub fn number(data: f64, timestamp: i64) -> reply::Reply {
     reply::Scalar { timestamp, data, ..Default::default() }.into()
 }
@@ -152,7 +152,7 @@ fn analog(device: &DeviceRecord, field: PropertyField, sample: &Sample) -> Resul
         PropertyField::Min => number(scaled(raw.minimum)?),
         PropertyField::Max => number(scaled(raw.maximum)?),
         PropertyField::Nom => number(scaled(raw.nominal)?),
-        // A distance: constants that are added to every value don't matter.
+        // This is a distance, so constants that are added to every value cancel out.
         PropertyField::Tol => number((scaled(raw.maximum)? - scaled(raw.minimum)?).abs() / 2.0),
         PropertyField::RawMin => number(raw.minimum),
         PropertyField::RawMax => number(raw.maximum),

@@ -2,11 +2,11 @@
 //! pings on the network as real ones do.
 //!
 //! All nodes of a database are played, each device by its script, and with the faults that the file
-//! gives a node: slow, lossy, dead for a while (it forgets all requests then). The clock events are
-//! a generator's, not an accelerator's: 02 every five seconds, 0F fifteen times a second, 1D every
-//! two.
+//! gives a node: slow, lossy, or dead for a while, after which it has forgotten all requests. The
+//! clock events are a generator's, not an accelerator's: 02 every five seconds, 0F fifteen times a
+//! second, 1D every two seconds.
 //!
-//! Nothing here opens a socket or asks for the time.
+//! No function here opens a socket or reads a clock.
 
 mod event;
 mod play;
@@ -48,7 +48,7 @@ impl Simulator {
         }
     }
 
-    /// Returns the number of requests that came so far.
+    /// Returns the number of requests so far.
     pub fn requests(&self) -> u64 {
         self.requests
     }
@@ -58,7 +58,7 @@ impl Simulator {
         self.streams.len() + self.plots.len() + self.snapshots.len()
     }
 
-    /// Takes a datagram as it came from the network; it is swapped in place.
+    /// Handles a datagram from the network; its bytes are swapped in place.
     pub fn datagram(&mut self, from: SocketAddr, datagram: &mut [u8], now: Moment) {
         packet::swap(datagram);
         for packet in packet::packets(datagram) {
@@ -66,7 +66,7 @@ impl Simulator {
         }
     }
 
-    /// Answers what is due.
+    /// Sends the answers that are due.
     pub fn tick(&mut self, now: Moment) {
         while let Some(Reverse((due, key))) = self.timers.peek().copied() {
             if due > now.millis {
@@ -106,7 +106,7 @@ impl Simulator {
         }
     }
 
-    /// Returns the time when [`tick`](Self::tick) has something to do next.
+    /// Returns the time at which [`tick`](Self::tick) must be called next.
     pub fn deadline(&self) -> Option<u64> {
         let timer = self.timers.peek().map(|timer| timer.0.0);
         let delayed = self.delayed.peek().map(|delayed| delayed.0.0);
@@ -115,7 +115,7 @@ impl Simulator {
         timer.into_iter().chain(delayed).chain(plot).chain(snapshot).min()
     }
 
-    /// Datagrams to send.
+    /// Takes the datagrams to send.
     pub fn flush(&mut self) -> std::vec::Drain<'_, (SocketAddr, Vec<u8>)> {
         self.out.drain(..)
     }
@@ -192,7 +192,7 @@ impl Simulator {
             return self.send(key.0, &header, header.answer(Status::TRUNC_REPLY, false), &[], now);
         }
         let repeated = header.kind == PacketKind::MultipleRequest;
-        // A state that is there already is none that comes.
+        // A state that the device already has is not one that it reaches.
         let mut stream =
             SimulatedStream { header, asked, when, due: 0, sequence: 0, was_there: true, answer_at: None, born };
         if stream.when.is_now() {
@@ -201,7 +201,8 @@ impl Simulator {
         if !repeated || stream.when == SimulatedTimes::Once || self.streams.len() >= MOST_STREAMS {
             return;
         }
-        // An event that never comes has no timer, and is forgotten when it is cancelled.
+        // Requests on an event that never occurs have no timer, and are forgotten when they are
+        // cancelled.
         if let Some(due) = stream.when.next(now.millis) {
             stream.due = due;
             self.timers.push(Reverse((due, key)));
@@ -226,7 +227,7 @@ impl Simulator {
         for item in &stream.asked.items {
             match self.player.play(item, now.millis, &mut body) {
                 Some(()) => {}
-                // A device that is silent makes its whole request silent.
+                // A silent device makes its whole request silent.
                 None => return,
             }
         }
@@ -248,7 +249,7 @@ impl Simulator {
         }
     }
 
-    /// Returns whether a stream's event happens now.
+    /// Returns whether a stream's event occurs now.
     fn fires(&self, stream: &mut SimulatedStream, now: Moment) -> bool {
         let SimulatedTimes::State { state, delay } = &stream.when else { return true };
         let reading = self.player.state(state.device, now.millis);
@@ -266,5 +267,5 @@ impl Simulator {
     }
 }
 
-/// Requests that are answered repeatedly at a time; further ones are answered once.
+/// The most requests that are answered repeatedly at a time; further ones are answered once.
 const MOST_STREAMS: usize = 100_000;

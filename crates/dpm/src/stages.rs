@@ -1,5 +1,5 @@
-//! Times by stage that a reading takes from its datagram to its readers: the table that eprof gave
-//! of the Erlang daemon, always compiled in.
+//! Times by stage that a reading takes from its datagram to its readers: the table that eprof
+//! produced for the Erlang daemon, always compiled in.
 
 use rookery_observe::stages;
 
@@ -11,19 +11,19 @@ pub type ReadingStages = stages::Stages<ReadingStage>;
 /// A stage on a reading's way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadingStage {
-    /// A datagram is received and taken apart into packets.
+    /// A datagram is received and split into packets.
     Datagram,
     /// The request that a reply answers is found by its id.
     LookUp,
-    /// A reply is split to the things that were read; once for each of them.
+    /// A reply is split into the values that were read; once for each of them.
     Split,
     /// Bytes become engineering values.
     Scale,
     /// Values become a message.
     Encode,
-    /// The readers of a message get their references to it; once for each reading.
+    /// The readers of a message get references to it; once for each reading.
     Queue,
-    /// Rendering and writing what waits for a client; once for each write.
+    /// A client's waiting output is rendered and written; once for each write.
     Send,
 }
 
@@ -50,7 +50,7 @@ impl stages::Stage for ReadingStage {
     const ALL: &'static [Self] = &ReadingStage::ALL;
 
     fn name(self) -> &'static str {
-        // The function above, which needs no trait.
+        // This calls the function above, not the trait's.
         ReadingStage::name(self)
     }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 /// A status of ACNET: facility + 256 × error. A negative error is fatal, a positive one a warning,
 /// 0 is success.
 ///
-/// Little endian in ACNET, an integer in SDD. Its usual notation is `[17 -26] DPM_NO_SUCH_DEVICE`.
+/// In ACNET it is little endian, in SDD an integer. Its usual notation is `[17 -26]
+/// DPM_NO_SUCH_DEVICE`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Status(pub i16);
 
@@ -18,21 +19,21 @@ macro_rules! statuses {
 }
 
 statuses! {
-    /// All is well.
+    /// Success.
     SUCCESS = 0 0;
     /// ACNET: an answer will come.
     PEND = 1 1;
-    /// ACNET: the last of many replies has come.
+    /// ACNET: the last of several replies.
     ENDMULT = 1 2;
-    /// ACNET: no answer within the time that was given.
+    /// ACNET: no answer within the time limit.
     REQTMO = 1 -6;
     /// ACNET: all ids are in use.
     BUSY = 1 -8;
     /// ACNET: not connected.
     NOT_CONNECTED = 1 -21;
-    /// ACNET: a command that is too short or means nothing.
+    /// ACNET: a command that is too short or has no meaning.
     ARG = 1 -22;
-    /// ACNET: a message that is no message.
+    /// ACNET: an invalid message.
     IVM = 1 -23;
     /// ACNET: no such request or reply.
     NO_SUCH = 1 -24;
@@ -50,7 +51,7 @@ statuses! {
     NO_TASK = 1 -33;
     /// ACNET: level 2 error, that is an unknown command.
     LEVEL2 = 1 -35;
-    /// ACNET: the front-end does not do this.
+    /// ACNET: the front-end does not support this.
     NODE_DOWN = 1 -42;
     /// ACNET: the front-end is silent.
     UTIME = 1 -49;
@@ -62,11 +63,11 @@ statuses! {
     SCALEFAIL = 14 -20;
     /// DIO: an unspecified failure.
     GENERIC_ERROR = 14 -29;
-    /// DIO: a value that the front-end finds meaningless.
+    /// DIO: a value that the front-end finds invalid.
     INVDATA = 14 -35;
     /// DIO: a value that the device may not be set to.
     RANGE = 14 -58;
-    /// FTP: a request of no known kind.
+    /// FTP: a request of an unknown kind.
     FTP_INVTYP = 15 -1;
     /// FTP: more or fewer devices than a request may have.
     FTP_INVNUMDEV = 15 -9;
@@ -78,29 +79,29 @@ statuses! {
     FTP_UNSDEV = 15 -21;
     /// FTP: a reply that cannot be read.
     FTP_BADRPY = 15 -103;
-    /// Snapshots: the setup was taken.
+    /// Snapshots: the setup was accepted.
     FTP_PEND = 15 1;
     /// Snapshots: waiting for the clock event that arms it.
     FTP_WAIT_EVENT = 15 2;
-    /// Snapshots: waiting for the delay behind that event.
+    /// Snapshots: waiting for the delay after that event.
     FTP_WAIT_DELAY = 15 3;
     /// Snapshots: points are being collected.
     FTP_COLLECTING = 15 4;
-    /// Snapshots: all points were given.
+    /// Snapshots: all points were returned.
     FTP_ENDOFDATA = 15 -10;
-    /// Snapshots: the points are not all there yet.
+    /// Snapshots: some points are still missing.
     FTP_NOTRDY = 15 -23;
-    /// Snapshots: a way to arm it that is not served.
+    /// Snapshots: an unsupported way of arming.
     FTP_BADARM = 15 -25;
-    /// Snapshots: a way to collect points that is not served.
+    /// Snapshots: an unsupported way of collecting points.
     FTP_BAD_PLOT_MODE = 15 -27;
-    /// Snapshots: no such device of a snapshot.
+    /// Snapshots: the snapshot has no such device.
     FTP_NO_SUCH_DEVICE = 15 -28;
-    /// Snapshots: faster than the front-end can.
+    /// Snapshots: a rate that the front-end can't reach.
     FTP_FREQ_TOO_HIGH = 15 -30;
     /// Snapshots: no snapshot of that name was set up.
     FTP_NO_SETUP = 15 -31;
-    /// Snapshots: an argument that means nothing.
+    /// Snapshots: an argument that has no meaning.
     FTP_BADARG = 15 -102;
     /// DBM: no such device or property.
     NOPROP = 16 -13;
@@ -126,11 +127,11 @@ statuses! {
     BAD_LENGTH = 17 -35;
     /// DPM: no such list.
     NO_SUCH_LIST = 17 -37;
-    /// DPM: a data model that is not served here.
+    /// DPM: an unsupported data model.
     INVALID_DATASOURCE = 17 -42;
     /// DPM: a data model that cannot be read.
     BAD_DATASOURCE_FORMAT = 17 -43;
-    /// DPM: readings were dropped because the client does not take them.
+    /// DPM: readings were dropped because the client does not read them.
     REPLY_OVERFLOW = 17 -44;
     /// DPM: an internal error.
     INTERNAL = 17 -45;
@@ -146,22 +147,22 @@ impl Status {
         Self((error as i16) << 8 | facility as i16)
     }
 
-    /// Returns the facility whose status it is: 1 ACNET, 14 DIO, 16 DBM, 17 DPM, 66 DAE…
+    /// Returns the facility: 1 ACNET, 14 DIO, 16 DBM, 17 DPM, 66 DAE…
     pub const fn facility(self) -> u8 {
         self.0 as u8
     }
 
-    /// Returns the error, by the facility's own numbers.
+    /// Returns the error, a number that the facility defines.
     pub const fn error(self) -> i8 {
         (self.0 >> 8) as i8
     }
 
-    /// Returns whether it failed. Warnings did not.
+    /// Returns whether it is a failure. Warnings aren't.
     pub const fn is_fatal(self) -> bool {
         self.error() < 0
     }
 
-    /// Returns the name that the control system gave it, if it is known.
+    /// Returns the control system's name of it, if that is known.
     pub fn name(self) -> Option<&'static str> {
         NAMES
             .iter()

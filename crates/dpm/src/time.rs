@@ -1,24 +1,24 @@
-//! Time as the core sees it: handed in, never asked for.
+//! Time as the core sees it: passed in, never read from a clock.
 
 use std::fmt;
 
-/// A moment, by the clock that only rises and by that of day.
+/// A moment, by the monotonic clock and by that of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Milliseconds since some start; never goes back.
+    /// Milliseconds since some start, which never decrease.
     pub millis: u64,
-    /// Milliseconds since 1970, as the machine's clock says.
+    /// Milliseconds since 1970, by the machine's clock.
     pub unix_millis: i64,
 }
 
-/// A time in milliseconds since 1970, shown as ISO 8601 writes it, in UTC.
+/// A time in milliseconds since 1970, displayed as ISO 8601 in UTC.
 #[derive(Debug, Clone, Copy)]
 pub struct Utc(pub i64);
 
 impl fmt::Display for Utc {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, of_day) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
-        // Years that begin in March have the leap day at their end: 146 097 days are 400 of them.
+        // In years that begin in March the leap day comes last: 146 097 days are 400 such years.
         let shifted = days + 719_468;
         let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
         let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,17 +1,17 @@
-//! The times when a front-end answers: an event as it is once requests are merged.
+//! The times at which a front-end answers: an event in the form in which requests are merged.
 
 use crate::database::{Database, DeviceNode, Protocol, Reached};
 use crate::drf::{Comparison, DrfEvent, EventClock, Time};
 use crate::status::Status;
 
-/// The times when a front-end answers. Requests of one node that have the same are one request.
+/// The times at which a front-end answers. Equal times at one node make one request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum When {
     /// Once, now.
     Once,
     /// Repeatedly, at an interval in milliseconds.
     Every(u64),
-    /// At each change of the value, and at least so many milliseconds after the last time. Only for
+    /// At each change of the value, with at least this many milliseconds in between. Only for
     /// front-ends that report changes themselves.
     Changed(u64),
     /// On an event of the accelerator's clock.
@@ -20,7 +20,7 @@ pub enum When {
         number: u16,
         /// Its source.
         clock: EventClock,
-        /// The time after it, in milliseconds.
+        /// The delay after it, in milliseconds.
         delay: u64,
     },
     /// At a state that a device reaches.
@@ -29,7 +29,7 @@ pub enum When {
         device: u32,
         /// The state.
         value: u16,
-        /// The time after it, in milliseconds.
+        /// The delay after it, in milliseconds.
         delay: u64,
         /// The comparison of the state.
         comparison: Comparison,
@@ -39,16 +39,16 @@ pub enum When {
 /// The meaning of an event for a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReaderWish {
-    /// The times when the front-end answers.
+    /// The times at which the front-end answers.
     pub when: When,
-    /// True if the reader wants only answers that differ from the one before.
+    /// True if the reader only wants answers that differ from the previous one.
     pub on_change: bool,
-    /// True if it wants the current value, if there is one.
+    /// True if the reader wants the current value, if there is one.
     pub at_once: bool,
 }
 
 impl ReaderWish {
-    /// Returns the meaning of an event; `None` if nothing is ever sent.
+    /// Returns the meaning of an event; `None` if it never leads to a reading.
     pub fn of(event: &DrfEvent, database: &Database) -> Result<Option<Self>, Status> {
         let every = |period: &Time| When::Every(period.millis().clamp(SHORTEST, LONGEST));
         Ok(Some(match event {
@@ -71,7 +71,7 @@ impl ReaderWish {
 }
 
 impl When {
-    /// Returns the frequency word of `RETDAT`, if it has one for this.
+    /// Returns the frequency word of `RETDAT`, if there is one for this.
     pub fn ftd(&self) -> Option<u16> {
         match self {
             Self::Once => Some(0),
@@ -81,15 +81,15 @@ impl When {
         }
     }
 
-    /// Checks that a node can answer like this, however it is reached.
+    /// Checks that a node can answer at these times, whichever protocol it has.
     ///
     /// # Errors
-    /// [`NO_TCLK`](Status::NO_TCLK) and [`BAD_EVENT`](Status::BAD_EVENT) for events that it doesn't
-    /// know.
+    /// [`NO_TCLK`](Status::NO_TCLK) and [`BAD_EVENT`](Status::BAD_EVENT) for events that the node
+    /// doesn't support.
     pub fn check_at(&self, node: &DeviceNode) -> Result<(), Status> {
         match (&node.reached, self) {
             (Reached::Acnet(node), _) => self.check(node.protocol),
-            // The accelerator's clock is not heard on that network.
+            // Events of the accelerator's clock don't reach that network.
             (Reached::ChannelAccess(_) | Reached::Mqtt(_), Self::Clock { .. }) => Err(Status::NO_TCLK),
             (Reached::ChannelAccess(_) | Reached::Mqtt(_), Self::State { .. }) => Err(Status::BAD_EVENT),
             (Reached::ChannelAccess(_) | Reached::Mqtt(_), _) => Ok(()),
@@ -97,7 +97,7 @@ impl When {
     }
 
     /// Returns the event for a front-end that speaks `protocol`: events with the same wording in it
-    /// are the same.
+    /// are equal.
     pub fn on_wire(self, protocol: Protocol) -> Self {
         match (protocol, &self, self.ftd()) {
             (Protocol::Retdat, Self::Every(_), Some(ftd)) => Self::Every((u64::from(ftd) * 1000).div_ceil(60)),
@@ -108,7 +108,7 @@ impl When {
         }
     }
 
-    /// Checks that a front-end can do it when it is asked like this.
+    /// Checks that a front-end with this protocol can answer at these times.
     pub fn check(&self, protocol: Protocol) -> Result<(), Status> {
         match (protocol, self) {
             (Protocol::Gets32, _) => Ok(()),
@@ -138,9 +138,9 @@ impl When {
         }
     }
 
-    /// Returns the time that an answer may take, in milliseconds: three and a half periods within
-    /// limits. The time of an event is unknown; after so long the front-end may have forgotten the
-    /// request. A one-shot request has `once`.
+    /// Returns the time limit for an answer, in milliseconds: three and a half periods within
+    /// limits. The time of an event is unknown; after this long the front-end may have forgotten
+    /// the request. A one-shot request has `once`.
     pub fn patience(&self, once: u64) -> u64 {
         match self {
             Self::Once => once,
@@ -151,15 +151,15 @@ impl When {
         }
     }
 
-    /// Returns whether it waits for something that may never happen. Then silence isn't a failure.
+    /// Returns whether it is an event that may never occur, for which silence isn't a failure.
     pub fn is_event(&self) -> bool {
         matches!(self, Self::Clock { .. } | Self::State { .. })
     }
 }
 
-/// Twenty times a second; faster readings are plotted if the front-end can do that.
+/// The shortest period; faster readings are plotted if the front-end can do that.
 const SHORTEST: u64 = 50;
-/// As long as 15 bits of sixtieths of a second.
+/// The longest period, limited by 15 bits of sixtieths of a second.
 const LONGEST: u64 = 546_000;
 const EVENT: u64 = 180_000;
 const LEAST_PATIENCE: u64 = 400;

@@ -1,4 +1,4 @@
-//! The choices of an operator about settings, and the words where they cannot be had.
+//! The operator's choices about settings, and the messages where something for them is missing.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ fn what_is_missing_is_told_and_refuses_settings_alone() {
     let (authority, words) = AccessFiles::default().open().expect("readings need nothing");
     assert!(authority.acceptor.is_none());
     assert!(words.len() == 1 && words[0].contains("--keytab"), "{words:?}");
-    // No such file, or no library: both are told in words.
+    // No such file, or no library: both are reported as text.
     let access = AccessFiles {
         keytab: Some(file("nowhere.keytab")),
         principal: Some("daeset/localhost@FNAL.GOV".into()),

@@ -1,4 +1,4 @@
-//! The core opens no socket and asks for no time: only the driver and the command line may.
+//! The core opens no socket and reads no clock: only the driver and the command line may.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The device database: what a file says, what is wrong with it, and what a request finds.
+//! The device database: valid files, mistakes in files, and the targets that requests find.
 
 use rookery_dpm::blocks::{AlarmBlock, Bit, ControlCommand};
 use rookery_dpm::database::{self, Database, Stored, import};
@@ -105,7 +105,7 @@ fn all_mistakes_are_told_at_once() {
                 [[device]]\nindex = 1\nname = 'm:a'\n\n[[device]]\nindex = -1\nname = 'M:B'\n";
     let lines =
         |text: &str| Database::check(text).expect_err(text).iter().map(|mistake| mistake.line).collect::<Vec<_>>();
-    // A value that is none for its key ends the reading of the text.
+    // A value that its key can't have ends the reading of the text.
     assert_eq!(lines(text), [12]);
     assert_eq!(lines(&text.replace("-1", "2")), [3, 9]);
 }
@@ -131,13 +131,13 @@ fn numbers_are_at_the_beginning_of_longer_elements() {
     let database = Database::read(RAMP).expect("a good file");
     let ramp = database.named("B:RAMP").and_then(|device| device.setting.as_ref()).expect("a setting");
     assert_eq!((ramp.place.element, ramp.scaling.input), (4, 2));
-    // 1.2 at 881 hundredths of a second: what stands behind the number is no part of it.
+    // 1.2 at 881 hundredths of a second: the bytes after the number are no part of it.
     assert_eq!(ramp.scaling.to_common(&[0xb0, 0x04, 0x71, 0x03]), Ok(1.2));
     let commands = &database.named("B:RAMP").and_then(|device| device.control.as_ref()).expect("commands").commands;
     assert_eq!(ControlCommand::numbered(commands, 10.0).map(|command| command.value), Ok(8));
     assert_eq!(ControlCommand::named(commands, "one step back").map(|command| command.value), Ok(16));
     assert_eq!(ControlCommand::named(commands, "On").map(|command| command.order), Ok(1));
-    // A name of its own in the place of a usual one.
+    // A custom name in the place of a usual one.
     assert_eq!(ControlCommand::named(commands, "STANDBY").map(|command| command.order), Ok(2));
 }
 

@@ -1,5 +1,5 @@
-//! A service in a process that has no descriptors left. The limit is the whole process's, so this
-//! test is alone in its program.
+//! A service in a process that has no descriptors left. The limit is that of the whole process, so
+//! this test has a program of its own.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -33,20 +33,20 @@ fn without_descriptors_clients_are_closed_and_later_ones_served() {
     let stopped = Arc::clone(&stop);
     let server = thread::spawn(move || server.run(|_, _| stopped.load(Ordering::Relaxed)));
     // A thread that has not begun to serve opens and closes descriptors of its own, and a client
-    // that goes gives one back.
+    // that leaves frees one.
     let greeted = addresses.iter().zip([GREETING, GREETING, PREFACE]);
     let _kept: Vec<_> = greeted.map(|(address, said)| is_served(*address, said)).collect();
 
     let sockets: Vec<OwnedFd> =
         (0..30).map(|_| socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket")).collect();
     let files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-    // They are kept, or there would be descriptors again.
+    // They are kept, since closing them would free descriptors.
     let mut clients: Vec<TcpStream> = sockets.into_iter().map(TcpStream::from).collect();
     for (client, address) in clients.iter_mut().zip(addresses.iter().cycle()) {
         connect(&*client, address).expect("the system accepts it");
         assert!(is_closed(client), "{address} leaves a client waiting");
     }
-    // Others come once there are descriptors again.
+    // Others are accepted once there are descriptors again.
     drop(files);
     for address in &addresses[..2] {
         assert_eq!(&is_served(*address, GREETING).1[4..], b"SDD\x02", "the number of a list");
@@ -55,7 +55,8 @@ fn without_descriptors_clients_are_closed_and_later_ones_served() {
     server.join().expect("no panic").expect("no error");
 }
 
-/// Says something on a new connection, and returns that with the beginning of the answer.
+/// Sends some bytes on a new connection, and returns the connection with the beginning of the
+/// answer.
 fn is_served(address: SocketAddr, said: &[u8]) -> (TcpStream, [u8; 8]) {
     let mut client = TcpStream::connect(address).expect("a connection");
     client.set_read_timeout(Some(PATIENCE)).expect("it can be set");
@@ -65,7 +66,7 @@ fn is_served(address: SocketAddr, said: &[u8]) -> (TcpStream, [u8; 8]) {
     (client, frame)
 }
 
-/// Waits for the other side to close, whichever way it does.
+/// Waits for the other side to close the connection, by an end or an error.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(PATIENCE)).expect("it can be set");
     match stream.read(&mut [0; 16]) {

@@ -1,4 +1,4 @@
-//! Clients of EPICS on a circuit, well and badly; the replies of the list are made up here.
+//! Clients of EPICS on a circuit, correct and faulty ones; the replies of the list are made here.
 
 use rookery_dpm::channel_access::data::{ChannelData, DataForm, Native};
 use rookery_dpm::channel_access::message::{ChannelHeader, messages, text};
@@ -30,7 +30,7 @@ fn said(circuit: &mut GatewayCircuit) -> Vec<(ChannelHeader, Vec<u8>)> {
     messages(&bytes).map(|message| (message.header, message.payload.to_vec())).collect()
 }
 
-/// Makes a channel: returns type, count and the server's number.
+/// Creates a channel. Returns its type, its count and the server's number.
 fn create(circuit: &mut GatewayCircuit, name: &str) -> Option<(u16, u32, u32)> {
     let header = ChannelHeader { command: command::CREATE_CHAN, first: 7, second: 13, ..ChannelHeader::default() };
     let answers = say(circuit, header, &text(name)).expect("a good message");
@@ -73,7 +73,7 @@ fn a_device_is_monitored_until_that_is_cancelled() {
     assert_eq!((header.command, header.first, header.second), (command::EVENT_ADD, NORMAL, 99));
     let data = ChannelData::decode(header.data_type, header.count, &payload).expect("a value");
     assert_eq!((data.numbers().collect::<Vec<_>>(), data.unix_millis), (vec![72.5], Some(1_700_000_000_000)));
-    // What can't be read is a value that means nothing.
+    // A failed reading is an invalid value.
     let failed = reply::Status { ref_id: 1, timestamp: 1_700_000_000_000, cycle: 0, status: Status::UTIME.0 };
     circuit.reply(&failed.into());
     let (header, payload) = said(&mut circuit).remove(0);
@@ -84,7 +84,7 @@ fn a_device_is_monitored_until_that_is_cancelled() {
     assert_eq!(circuit.take_changes(), [ListChange::Remove(1)]);
 }
 
-/// Events are written in more than one way: takes the way of what was said.
+/// Events can be written in more than one way: uses the way of the given changes.
 fn lowered(said: &[ListChange]) -> impl Fn(ListChange) -> ListChange + '_ {
     |expected| match (&expected, said.first()) {
         (ListChange::Add(_, one), Some(ListChange::Add(_, other)))
@@ -112,7 +112,7 @@ fn a_device_is_read_as_every_type() {
         let text = data.texts().next().map(|text| String::from_utf8_lossy(text).into_owned());
         assert!(data.numbers().next() == Some(72.0) || text.as_deref() == Some("72"), "{data_type}");
         assert!(data.limits.is_none_or(|limits| limits.units == "DegF"));
-        // It is answered once.
+        // A single read is answered once.
         circuit.reply(&reply::Scalar { ref_id: 1, data: 73.0, ..Default::default() }.into());
         assert!(said(&mut circuit).is_empty());
     }

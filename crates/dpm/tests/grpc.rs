@@ -1,4 +1,4 @@
-//! gRPC on real sockets: a client by HTTP/2 that knows nothing of the service but its wire.
+//! gRPC on real sockets: the client uses HTTP/2 directly, and nothing of the service.
 
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -32,7 +32,7 @@ fn calls_end_as_grpc_says() {
         on_runtime(async move {
             let lists = counted;
             let mut client = connect(address).await;
-            // Read once: the stream ends well.
+            // Single readings: the stream ends with success.
             let (head, mut body) = call(&mut client, READ, &list(&["M:OUTTMP@I", "Z:NOSUCH@I"]), &[]).await;
             assert_eq!(
                 (head.status, head.headers["content-type"].as_bytes()),
@@ -40,12 +40,12 @@ fn calls_end_as_grpc_says() {
             );
             let (messages, trailers) = all(&mut body).await.expect("it is not reset");
             assert_eq!((messages.len(), code(&trailers)), (2, 0));
-            // Its own time is up.
+            // The client's own deadline passes.
             let (_, mut body) = call(&mut client, READ, &list(&["G:COUNTR@p,100"]), &[("grpc-timeout", "700m")]).await;
             let (messages, trailers) = all(&mut body).await.expect("it is not reset");
             assert!(!messages.is_empty());
             assert_eq!(code(&trailers), 4);
-            // Settings are refused, each.
+            // Each setting is refused.
             let setting = |device: &&str| Setting {
                 device: (*device).to_owned(),
                 value: Some(device::Value { value: Some(device::value::Value::Scalar(4.5)) }),
@@ -76,7 +76,7 @@ fn calls_end_as_grpc_says() {
                 };
                 assert_eq!(code(&trailers), expected, "{path} {headers:?}");
             }
-            // An empty list is over at once; a stream that was cancelled leaves nothing behind.
+            // An empty list is over at once; a cancelled stream leaves nothing behind.
             let (_, mut body) = call(&mut client, READ, &list(&[]), &[]).await;
             assert_eq!(code(&all(&mut body).await.expect("it is not reset").1), 0);
             wait_for(&lists, 0).await;
@@ -84,11 +84,11 @@ fn calls_end_as_grpc_says() {
             wait_for(&lists, 1).await;
             drop(body);
             wait_for(&lists, 0).await;
-            // So does a connection that is gone.
+            // Neither does a lost connection.
             let (_, _body) = call(&mut client, READ, &list(&["G:COUNTR@p,100"]), &[]).await;
             wait_for(&lists, 1).await;
         });
-        // The runtime ended, and with it the connection.
+        // The runtime has ended, and with it the connection.
         on_runtime(wait_for(&lists, 0));
     });
 }
@@ -110,7 +110,7 @@ fn what_is_no_grpc_is_refused_as_http_says() {
                     client.send_request(request.body(()).expect("a request"), true).expect("it is sent");
                 assert_eq!(response.await.expect("a response").status(), status);
             }
-            // Bytes that are no HTTP/2, and a connection that says nothing, end by themselves.
+            // A connection with bytes other than HTTP/2, and a silent one, are ended.
             use std::io::{Read, Write};
             let mut stream = std::net::TcpStream::connect(address).expect("a connection");
             stream.write_all(b"GET /dpm HTTP/1.1\r\n\r\n").expect("it is sent");
@@ -118,7 +118,7 @@ fn what_is_no_grpc_is_refused_as_http_says() {
             let mut said = Vec::new();
             let _ = stream.read_to_end(&mut said);
             assert!(said.len() < 200, "{said:?}");
-            // The others are served on.
+            // Other connections are still served.
             let (_, mut body) = call(&mut client, READ, &list(&["M:OUTTMP@I"]), &[]).await;
             assert_eq!(all(&mut body).await.expect("it is not reset").0.len(), 1);
         });
@@ -138,7 +138,7 @@ fn who_does_not_read_harms_nobody() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let (_, mut body) = call(&mut quick, READ, &list(&["M:OUTTMP@I"]), &[]).await;
                 assert_eq!(all(&mut body).await.expect("it is not reset").0.len(), 1);
-                // The same connection, too, as far as its own window goes.
+                // So is the same connection, as far as its own window allows.
                 assert!(lists.load(Ordering::Relaxed) >= 1);
             }
             drop(stuck);
@@ -170,7 +170,7 @@ fn connections_and_calls_have_bounds_for_each_address() {
             assert_eq!(all(&mut body).await.expect("it is not reset").0.len(), 1);
             drop(idle);
         });
-        // All of that is given back: sooner or later a connection from here is greeted again.
+        // All of that is freed: sooner or later a connection from this address is accepted again.
         let is_greeted = || {
             use std::io::{Read, Write};
             let mut stream = std::net::TcpStream::connect(address).expect("a connection");
@@ -188,7 +188,7 @@ fn connections_and_calls_have_bounds_for_each_address() {
 fn messages_have_a_bound_in_bytes_for_each_address() {
     with_options(ServiceOptions { grpc_bytes_of_address: 3 << 20, ..ServiceOptions::default() }, |address, _| {
         on_runtime(async move {
-            // Two messages of two megabytes that never end: together they are too much, and one of
+            // Two messages of two megabytes that never end exceed the bound together, so one of
             // them is refused.
             let begin = async || {
                 let mut client = connect(address).await;
@@ -229,7 +229,7 @@ fn connections_without_calls_end() {
             let stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
             let (mut client, connection) = h2::client::handshake(stream).await.expect("a handshake");
             let connection = tokio::spawn(connection);
-            // A call that lasts keeps it.
+            // A long call keeps the connection.
             let (_, mut body) = call(&mut client, READ, &list(&["G:COUNTR@p,100"]), &[("grpc-timeout", "2S")]).await;
             let (messages, trailers) = all(&mut body).await.expect("it is not reset");
             assert!(messages.len() > 10, "{}", messages.len());
@@ -253,8 +253,8 @@ fn calls_that_take_nothing_end() {
     });
 }
 
-/// Starts front-ends and a service, and hands over its address and the number of lists as it
-/// changes.
+/// Starts front-ends and a service, and passes the service's address and the current number of
+/// lists to a test.
 fn with_service(test: impl FnOnce(SocketAddr, Arc<AtomicUsize>)) {
     with_options(ServiceOptions::default(), test);
 }
@@ -304,8 +304,8 @@ async fn connect_from(from: IpAddr, address: SocketAddr) -> SendRequest<Bytes> {
     client
 }
 
-/// Calls a method with a message, in pieces as the service takes them. A service that ends the call
-/// early is heard all the same.
+/// Calls a method with a message, in pieces as the service reads them. The answer is also returned
+/// if the service ends the call early.
 async fn call(
     client: &mut SendRequest<Bytes>,
     path: &str,

@@ -1,5 +1,5 @@
-//! Settings by gRPC on real sockets: who proves by a token that a role allows them sets, over TLS
-//! and from this machine; everybody else is refused and logged.
+//! Settings by gRPC on real sockets: a client that proves by a token that a role allows them may
+//! set, over TLS or from this machine; any other is refused and logged.
 
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -52,7 +52,7 @@ fn who_has_a_token_and_a_role_sets() {
             let settings = [("Z:CUBE_X.SETTING@N", Value::Scalar(4.5)), ("G:COUNTR.SETTING@N", Value::Scalar(1.0))];
             assert_eq!(set(&mut client, &settings, Some(&good)).await, [(0, 0), (16, -13)]);
             assert_eq!(read(&mut client, "Z:CUBE_X.SETTING@I").await, 4.5);
-            // An alarm's block, by its parts.
+            // An alarm block, by its parts.
             let alarm = AnalogAlarm { minimum: 41.0, maximum: 88.0, alarm_enable: true, ..AnalogAlarm::default() };
             let settings = [("M:OUTTMP.ANALOG@N", Value::AnaAlarm(alarm))];
             assert_eq!(set(&mut client, &settings, Some(&good)).await, [(0, 0)]);
@@ -87,7 +87,7 @@ fn settings_are_made_from_the_command_line() {
             assert_eq!(set(&to, "Z:CUBE_X=1e39"), (14, -20));
             let nobody = rookery_dpm::driver::PutService { token: "nothing".to_owned(), ..to.clone() };
             assert_eq!(set(&nobody, "Z:CUBE_X=7.5"), (17, -17));
-            // A token doesn't leave the machine in the clear.
+            // A token doesn't leave the machine unencrypted.
             let abroad = SocketAddr::from(([192, 0, 2, 1], 50_051));
             let open = rookery_dpm::driver::PutService { address: abroad, authority: None, ..to };
             let refused = put(&open, &["Z:CUBE_X=7.5".to_owned()], false).expect_err("it is a secret");
@@ -121,12 +121,12 @@ fn who_proves_nothing_sets_nothing_and_is_logged() {
                 assert_eq!(set(&mut client, &settings, proof.as_deref()).await, [(17, -17)], "{proof:?}");
             }
             assert!(read(&mut client, "Z:CUBE_X.SETTING@I").await != 7.5);
-            // A setting of nothing is none, no matter who wants it.
+            // A setting without a value is refused, regardless of the sender.
             let nothing = SettingList { setting: vec![Setting { device: "Z:CUBE_X".to_owned(), value: None }] };
             let good = token("operator", ISSUER, 600);
             let (reply, code) = call(&mut client, SET, &nothing.encode_to_vec(), Some(&good)).await;
             assert_eq!((statuses(&reply), code), (vec![(17, -24)], 0));
-            // A client that tries again and again on a connection is not even looked at.
+            // After repeated attempts on a connection, further ones are refused unchecked.
             let mut last = 0;
             for _ in 0..20 {
                 last = call(&mut client, SET, &nothing.encode_to_vec(), None).await.1;
@@ -157,7 +157,7 @@ fn a_certificate_makes_it_speak_tls_only() {
             let mut client = over(stream).await;
             let good = token("operator", ISSUER, 600);
             assert_eq!(set(&mut client, &[("Z:CUBE_X.SETTING@N", Value::Scalar(2.5))], Some(&good)).await, [(0, 0)]);
-            // In the clear nothing is answered.
+            // A connection without TLS gets no answer.
             let stream = tokio::net::TcpStream::connect(service.address).await.expect("a connection");
             let (mut client, connection) = h2::client::handshake(stream).await.expect("our own half");
             tokio::spawn(connection);
@@ -199,7 +199,7 @@ fn devices_health_and_the_interface_are_told() {
                     assert_eq!(reply, [8, 1], "serving");
                 }
             }
-            // "List services", field 7 of a request for reflection.
+            // "List services" is field 7 of a request for reflection.
             let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
             let (reply, code) = call(&mut client, path, &[0x3a, 0], None).await;
             let names = String::from_utf8_lossy(&reply);

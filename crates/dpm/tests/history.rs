@@ -1,4 +1,4 @@
-//! The archive by itself: what it keeps, and what it lets go.
+//! The archive by itself: the readings that it keeps, and those that it removes.
 
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ fn answer(archive: &mut HistoryArchive, question: HistoryQuestion) -> HistoryAns
     answer
 }
 
-/// Returns all points of a name, from as many answers as it takes.
+/// Returns all points of a name, with as many questions as needed.
 fn points(archive: &mut HistoryArchive, name: &str) -> Vec<RecordedPoint> {
     let (mut all, mut from) = (Vec::new(), i64::MIN);
     loop {

@@ -1,4 +1,4 @@
-//! The replies that the bytes of a front-end make.
+//! The replies that are made of a front-end's bytes.
 
 use rookery_dpm::blocks::{AlarmBlock, Attribute, ControlCommand, StatusBits, order};
 use rookery_dpm::database::Database;
@@ -119,8 +119,8 @@ fn every_field_of_an_alarm_block_is_shown() {
     {
         assert_eq!(data(&shown(&format!("M:OUTTMP.DIGITAL.{field}"), &block)), expected, "{field}");
     }
-    // Values of one byte and of four, limits by percent, and a write that leaves the front-end's
-    // own bytes as they are.
+    // Values of one byte and of four, limits in percent, and a write that keeps the front-end's
+    // reserved bytes.
     for (flags, low, high, limits) in [
         (0x0001u16, [0xf6, 9, 9, 9], [4, 9, 9, 9], (-14.0, -6.0)),
         (0x0041, [0, 0, 1, 0], [0, 0, 0, 0], (65536.0, 65536.0)),
@@ -180,7 +180,7 @@ fn texts_are_digits_characters_or_names_both_ways() {
             assert_eq!(kind.read(bytes, &names).as_deref(), Ok(text), "{constant}");
             assert_eq!(kind.write(text, bytes.len(), &names).as_deref(), Ok(bytes), "{constant}");
         }
-        // Time of day is known by its number only.
+        // Only the number of the time of day is known.
         assert_eq!(kind(common, 472.0), None);
     }
     let kind = |constant| kind(60, constant).expect("a text");

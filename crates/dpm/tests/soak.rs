@@ -1,6 +1,6 @@
-//! Front-ends die and come back at random for two minutes of virtual time, while the network
-//! between loses, delays, repeats and mixes up datagrams. No list stays stuck, and no reading is
-//! given to another device.
+//! Front-ends die and come back at random for two minutes of virtual time, while the network in
+//! between loses, delays, repeats and reorders datagrams. No list stays stuck, and no reading is
+//! delivered for another device.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -24,7 +24,7 @@ fn no_list_stays_stuck_and_no_reading_is_anothers() {
         let asked = soak.readers.iter().map(|reader| reader.asked.len()).sum::<usize>();
         let (failed, read) = soak.told();
         assert!(failed > 100 && read > 1000, "seed {seed}: the soak soaks nothing: {failed} failures, {read} readings");
-        // Whatever happened: once all front-ends are there, all is read again.
+        // Regardless of the faults: once all front-ends are back, all devices are read again.
         soak.run(RECOVERY_MILLIS, false);
         soak.forget();
         soak.run(3 * PERIOD, false);
@@ -35,26 +35,26 @@ fn no_list_stays_stuck_and_no_reading_is_anothers() {
         }
         let statistics = soak.dpm.statistics();
         assert_eq!(statistics.entries, DEVICES * NODES, "seed {seed}: one entry for each device");
-        // Up to four of those that were always there, and as many of those that were lost for a
-        // while and are asked apart from them.
+        // Up to four groups of devices that were always there, and as many of those that were lost
+        // for a while and are asked separately.
         assert!(statistics.groups <= 8 * NODES, "seed {seed}: {} requests for {NODES} front-ends", statistics.groups);
         assert_eq!(asked, READERS * DEVICES * NODES);
-        // When the last reader leaves, nothing is left.
+        // After the last reader leaves, nothing remains.
         soak.leave();
         let statistics = soak.dpm.statistics();
         assert_eq!((statistics.entries, statistics.groups), (0, 0), "seed {seed}");
     }
 }
 
-/// A datagram under way: when it arrives, its number, where it goes, its bytes.
+/// A datagram under way: its time of arrival, its number, its direction, its bytes.
 type Flight = (u64, u64, SoakDirection, Vec<u8>);
 
 struct Soak {
     dpm: Dpm,
-    /// By node; `None` while it is dead.
+    /// By node; `None` while the front-end is dead.
     front_ends: Vec<Option<Simulator>>,
     readers: Vec<SoakReader>,
-    /// Datagrams under way, with when they arrive.
+    /// Datagrams under way, by their time of arrival.
     network: BinaryHeap<Reverse<Flight>>,
     sent: u64,
     now: u64,
@@ -103,7 +103,7 @@ impl Soak {
         soak
     }
 
-    /// Lets time pass. `rough`: front-ends die and come back, and the network is bad.
+    /// Advances the clock. With `rough`, front-ends die and come back, and the network is bad.
     fn run(&mut self, millis: u64, rough: bool) {
         let end = self.now + millis;
         let mut next = self.now;
@@ -120,7 +120,7 @@ impl Soak {
         }
     }
 
-    /// Lets somebody die or come back; in the end all come back.
+    /// Makes a front-end die or come back; without `rough`, all come back.
     fn fate(&mut self, rough: bool) {
         for node in 0..NODES {
             let is_there = self.front_ends[node].is_some();
@@ -179,8 +179,8 @@ impl Soak {
         }
     }
 
-    /// Puts a datagram on its way: sometimes on none, on two, or on a longer one. Sometimes it
-    /// comes from another front-end than it says.
+    /// Sends a datagram: sometimes it is lost, doubled or delayed, and sometimes it comes from
+    /// another front-end than it says.
     fn post(&mut self, direction: SoakDirection, datagram: Vec<u8>, rough: bool) {
         if rough && self.chance(5) {
             return;
@@ -200,7 +200,7 @@ impl Soak {
         }
     }
 
-    /// Returns the numbers of failures and readings that were told.
+    /// Returns the numbers of reported failures and readings.
     fn told(&self) -> (usize, usize) {
         let all = self.readers.iter().flat_map(|reader| reader.asked.values());
         all.fold((0, 0), |(failed, read), asked| (failed + asked.failed, read + asked.read))
@@ -237,7 +237,7 @@ impl Soak {
     }
 }
 
-/// Returns devices of which each reads as its own number.
+/// Returns a database in which each device reads as its own number.
 fn database() -> Database {
     let mut text = String::new();
     for node in 0..NODES {
@@ -271,13 +271,13 @@ fn here() -> SocketAddr {
 
 const SEEDS: u64 = 4;
 const NODES: usize = 10;
-/// Of each node.
+/// The number of devices on each node.
 const DEVICES: usize = 20;
 const READERS: usize = 2;
-/// In milliseconds.
+/// The period of readings, in milliseconds.
 const PERIOD: u64 = 500;
 const SOAK_MILLIS: u64 = 120_000;
-/// A front-end is asked again at the latest eight seconds after it came back, and it may take as
-/// long to see that it was gone.
+/// A front-end is asked again at the latest eight seconds after it came back, and noticing that it
+/// was gone may take as long.
 const RECOVERY_MILLIS: u64 = 30_000;
 const FIRST_PORT: u16 = 7000;

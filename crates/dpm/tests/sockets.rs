@@ -32,7 +32,7 @@ fn a_client_reads_a_device_over_the_network() {
     let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
     let server = thread::spawn(move || server.run(|_, _| server_stop.load(Ordering::Relaxed)));
 
-    // Two clients at once; the second leaves in the middle.
+    // Two clients at once; the second one leaves halfway.
     let (mut client, mut other) = (SocketClient::connect(address), SocketClient::connect(address));
     for client in [&mut client, &mut other] {
         client.ask(AddToList { list_id: client.list_id, ref_id: 5, drf_request: "G:COUNTR@p,100".into() }.into());
@@ -146,7 +146,7 @@ fn a_client_that_takes_nothing_is_closed() {
     }
     wait_for(2);
     stuck.ask(StartList { list_id: stuck.list_id, model: None }.into());
-    // Only that one: a client that is owed nothing may be silent.
+    // Only this one: a client that awaits nothing may be silent.
     wait_for(1);
     quiet.ask(AddToList { list_id: quiet.list_id, ref_id: 5, drf_request: "G:COUNTR@I".into() }.into());
     quiet.ask(StartList { list_id: quiet.list_id, model: None }.into());

@@ -1,4 +1,4 @@
-//! Messages of public clients and servers, read and written by ours. See `vectors/README.md`.
+//! Messages of public clients and servers, read and written by our code. See `vectors/README.md`.
 
 #[path = "vectors/daq.rs"]
 mod daq;

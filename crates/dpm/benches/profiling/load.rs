@@ -1,4 +1,4 @@
-//! One run: service, front-ends and clients for some seconds.
+//! One run: a service, front-ends and clients for some seconds.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -19,11 +19,11 @@ use crate::readers::{BenchReaders, Observers};
 /// The load of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
-    /// Clients, each of which asks for all devices fifteen times a second.
+    /// The number of clients, each of which reads all devices fifteen times a second.
     pub clients: usize,
-    /// Front-ends, each with a socket and a thread.
+    /// The number of front-ends, each with a socket and a thread.
     pub front_ends: usize,
-    /// Devices of all of them together.
+    /// The number of devices of all front-ends together.
     pub devices: usize,
     /// True if stages are measured.
     pub stages: bool,
@@ -35,9 +35,9 @@ pub struct LoadRun {
     pub readings_per_second: f64,
     /// Requests to front-ends since the start.
     pub requests: u64,
-    /// The share of clients' requests that were running already, in percent.
+    /// The share of clients' requests whose device was already being read, in percent.
     pub shared: f64,
-    /// Messages that were made for each reading of a front-end.
+    /// Messages that were made for each reading from a front-end.
     pub copies: f64,
     /// Microseconds of the service's thread for each delivered reading.
     pub micros: f64,
@@ -45,10 +45,10 @@ pub struct LoadRun {
     pub busy: f64,
     pub bytes_per_write: usize,
     pub readings_per_write: f64,
-    /// Milliseconds from the front-end's clock to some of the clients: the median, the 99th
-    /// percentile, the maximum.
+    /// Milliseconds from the front-end's timestamp to the arrival at some of the clients: the
+    /// median, the 99th percentile, the maximum.
     pub latency: [i64; 3],
-    /// Delays in milliseconds with which a thread woke that repeatedly slept for a millisecond: the
+    /// Delays in waking of a thread that repeatedly slept for a millisecond, in milliseconds: the
     /// median, the 99th percentile, the maximum.
     pub sleeper: [f64; 3],
     /// The table of stages, if they were measured.

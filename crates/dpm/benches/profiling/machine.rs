@@ -11,8 +11,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::readers::BenchReaders;
 
-/// Returns the time of a thread that writes this many bytes at a time to each of this many sockets,
-/// in µs per reading.
+/// Returns the time that a thread takes to write this many bytes at a time to each of this many
+/// sockets, in µs per reading.
 pub fn bare_writes(clients: usize, bytes: usize, readings: f64) -> f64 {
     let listener = TcpListener::bind(LOCAL).expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -39,8 +39,8 @@ pub fn bare_writes(clients: usize, bytes: usize, readings: f64) -> f64 {
     spent * 1e6 / (TICKS * clients) as f64 / readings
 }
 
-/// The delays with which an otherwise sleeping thread wakes: no program on this machine can do
-/// better.
+/// The delays with which an otherwise sleeping thread wakes, below which no program on this machine
+/// can get.
 pub struct Lateness {
     thread: JoinHandle<Vec<i64>>,
     begun: Arc<AtomicBool>,
@@ -81,7 +81,7 @@ pub fn shares(mut values: Vec<i64>, none: i64) -> [i64; 3] {
     [0.5, 0.99, 1.0].map(|share| at(share).copied().unwrap_or(none))
 }
 
-/// Returns the CPU time that this thread has spent.
+/// Returns the CPU time of this thread so far.
 pub fn cpu() -> Duration {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)

@@ -1,15 +1,15 @@
-//! The load of "Profiling DPM": 1, 10, 100 and 1000 clients ask for the same 100 devices fifteen
-//! times a second; then 10 000 different devices from 100 front-ends at once.
+//! The load of "Profiling DPM": 1, 10, 100 and 1000 clients read the same 100 devices fifteen times
+//! a second, then 10 000 different devices from 100 front-ends at once.
 //!
-//! `cargo bench -p rookery-dpm` prints tables; with `-- --markdown FILE --html FILE` it writes
-//! them, too. They show the requests to front-ends, the CPU time of the service's thread for each
-//! delivered reading, the latency of readings at clients and, for comparison, the cost of only
+//! `cargo bench -p rookery-dpm` prints tables; with `-- --markdown FILE --html FILE` it also writes
+//! them to files. They show the requests to front-ends, the CPU time of the service's thread for
+//! each delivered reading, the latency of readings at clients and, for comparison, the cost of only
 //! writing the same bytes to as many sockets, and the delay with which a sleeping thread wakes on
 //! this machine.
 //!
 //! Service, simulated front-ends and clients are threads of one process and share its cores; the
-//! sockets between them are real. Front-ends and clients share a clock; readings carry it in whole
-//! milliseconds, so a latency may be up to one too long.
+//! sockets between them are real. Front-ends and clients share a clock; timestamps of readings are
+//! whole milliseconds, so a latency may be reported up to one too long.
 
 mod load;
 mod machine;

@@ -1,5 +1,5 @@
-//! Clients: one thread reads most of them and discards the bytes; another one reads a few, the
-//! first, the middle and the last, and examines the times.
+//! Clients: one thread reads from most of them and discards the bytes; another one reads from
+//! three, the first, the middle and the last, and examines the times.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -66,7 +66,7 @@ impl Observers {
             while !stop.load(Ordering::Relaxed) {
                 for number in ready(&set) {
                     let Ok(read) = streams[number].read(&mut buffer) else { continue };
-                    // The time of arrival, not that of parsing.
+                    // The time of arrival, so that parsing isn't included.
                     let now = unix_millis();
                     let before = latencies.len();
                     unread[number].extend_from_slice(&buffer[..read]);

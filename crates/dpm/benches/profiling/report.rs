@@ -1,4 +1,4 @@
-//! The tables, as Markdown and as a page of its own with plots.
+//! The tables, as Markdown and as an HTML page with plots.
 
 use std::fmt::Write as _;
 

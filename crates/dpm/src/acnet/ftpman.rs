@@ -3,9 +3,9 @@
 //!
 //! DPM requests the class of plots of a device (typecode 1), and continuous plots (typecode 6, for
 //! classes from 11 on). Snapshots (typecodes 5, 7 and 8, in [`snapshot`]) are requested by clients
-//! whose requests are passed on, and answered by simulated front-ends; no event of a request leads
-//! to one. The older form of continuous plots (typecode 2) is not supported: it was never observed
-//! on a wire.
+//! whose requests are passed on, and answered by simulated front-ends; DPM itself requests none.
+//! The older form of continuous plots (typecode 2) is not supported: it was never observed on a
+//! wire.
 //!
 //! Times in replies are hundreds of microseconds since the accelerator's clock event 02, which
 //! comes about every five seconds. All numbers are little endian.
@@ -23,7 +23,7 @@ pub const TASK: Rad50 = Rad50::literal(b"FTPMAN");
 /// A request to plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlotRequest {
-    /// Asks for the classes of plots of these devices.
+    /// Return the classes of plots of these devices.
     Classes(Vec<DeviceItem>),
     /// Plot one device until this is cancelled.
     Continuous(Setup),
@@ -42,14 +42,14 @@ pub struct Setup {
     pub name: Rad50,
     /// The device; it has 2 or 4 bytes.
     pub item: DeviceItem,
-    /// Time between points, in tens of microseconds.
+    /// The time between points, in tens of microseconds.
     pub period: u16,
 }
 
 /// The class of plots that a device has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
-    /// The status of looking at the device.
+    /// The status of looking the device up.
     pub status: Status,
     /// The class of continuous plots; 0 if there are none.
     pub continuous: u16,
@@ -140,7 +140,7 @@ impl PlotRequest {
 }
 
 impl Setup {
-    /// Returns the largest size of a reply, in words: one and a half times that of its points.
+    /// Returns the largest size of a reply, in words: one and a half times the size of its points.
     fn reply_words(&self) -> u16 {
         let points = POINTS_OF_PERIOD_ONE / u32::from(self.period.max(1));
         let words = 7 + points * if self.item.length == 4 { 3 } else { 2 };
@@ -158,7 +158,7 @@ impl Class {
         body
     }
 
-    /// Reads the reply about one device. `None` if it is too short.
+    /// Reads the reply about one device; `None` if it is too short.
     pub fn decode(body: &[u8]) -> Option<Self> {
         let (overall, rest) = word(body)?;
         let overall = Status(overall as i16);
@@ -199,7 +199,8 @@ impl Reply {
         body
     }
 
-    /// Reads the reply about one device. Errors: the front-end's, and a reply that is too short.
+    /// Reads the reply about one device. The error is the front-end's, or that of a reply that is
+    /// too short.
     pub fn decode(body: &[u8], is_long: bool) -> Result<Self, Status> {
         let (overall, rest) = word(body).ok_or(Status::TRUNC_REPLY)?;
         if Status(overall as i16).is_fatal() {
@@ -234,7 +235,7 @@ const CLASSES: u16 = 1;
 const CONTINUOUS: u16 = 6;
 /// The time between replies, in fifteenths of a second.
 pub const RETURN_PERIOD: u16 = 3;
-/// The points between two replies if they were ten microseconds apart.
+/// The number of points between two replies at one point every ten microseconds.
 const POINTS_OF_PERIOD_ONE: u32 = 100_000 * RETURN_PERIOD as u32 / 15;
 /// The largest reply, in words.
 const MOST_WORDS: u16 = 4160;
@@ -244,7 +245,7 @@ const FIRST_POINT: u16 = 14;
 const FIRST_NEW: u16 = 11;
 /// Classes whose points come from the front-end's own pool of readings.
 const POOLED: &[u16] = &[14, 17, 22, 23];
-/// The number of ticks, five seconds, after which times begin again.
+/// The number of ticks after which times begin again: five seconds.
 pub const WRAP: u16 = 50_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `GETS32`: devices are read by an event in text; replies carry times.
+//! `GETS32`: devices are read on an event that is given as text; replies contain times.
 
 use super::DeviceItem;
 use crate::rad50::Rad50;
@@ -14,7 +14,7 @@ pub struct Gets32Request {
     pub node: u16,
     /// True if it is answered repeatedly.
     pub repetitive: bool,
-    /// The time in the form of `RETDAT`; `ffff` if that can't express it.
+    /// The event in the form of `RETDAT`; `ffff` if that can't express it.
     pub ftd: u16,
     /// The event, such as `P,500,TRUE`.
     pub event: String,
@@ -88,7 +88,7 @@ impl ReplyHead {
         }
     }
 
-    /// Reads the head; the rest are the readings.
+    /// Reads the head, and returns it with the readings after it.
     pub fn decode(body: &[u8]) -> Option<(Self, &[u8])> {
         let (head, rest) = body.split_first_chunk::<REPLY_HEAD>()?;
         let time = |at: usize| head[at..].first_chunk().map(|bytes| i64::from_le_bytes(*bytes));
@@ -119,7 +119,7 @@ pub(super) fn item(row: &[u8]) -> DeviceItem {
     DeviceItem { device: long(0) & 0xff_ffff, property: row[3], ssdn, length: long(12), offset: long(16) }
 }
 
-/// Bytes before the devices, with the longest event that counts.
+/// Bytes before the devices, with the longest event that is supported.
 pub const HEAD: usize = 72;
 /// Bytes of a device.
 pub const ITEM: usize = 20;

@@ -1,8 +1,8 @@
 //! Packets: an 18-byte header and data.
 //!
 //! On the network every 16-bit word of a datagram is swapped, header and data alike; clients of a
-//! node get packets as they are. Several packets may stand in one datagram. All numbers are little
-//! endian but the nodes, which are two bytes: trunk and node.
+//! node get packets unswapped. A datagram may contain several packets. All numbers are little
+//! endian except for nodes, which are two bytes: trunk and node.
 
 use crate::rad50::Rad50;
 use crate::status::Status;
@@ -53,7 +53,7 @@ pub struct AcnetPacket<'a> {
 }
 
 impl AcnetHeader {
-    /// Appends a packet, as clients of a node get it; an odd body gets a zero.
+    /// Appends a packet in the form for clients of a node; an odd body gets a zero.
     pub fn write(&self, body: &[u8], out: &mut Vec<u8>) {
         self.write_head(body.len(), out);
         out.extend_from_slice(body);
@@ -62,7 +62,7 @@ impl AcnetHeader {
         }
     }
 
-    /// Appends the head of a packet whose body, padded to an even length, the caller appends.
+    /// Appends the head of a packet. The caller appends the body, padded to an even length.
     pub fn write_head(&self, body: usize, out: &mut Vec<u8>) {
         let length = SIZE + body.next_multiple_of(2);
         out.extend_from_slice(&self.kind.flags().to_le_bytes());
@@ -75,7 +75,7 @@ impl AcnetHeader {
         out.extend_from_slice(&(length as u16).to_le_bytes());
     }
 
-    /// Returns a datagram with one packet, as it goes to the network.
+    /// Returns a datagram with one packet, in the form for the network.
     pub fn datagram(&self, body: &[u8]) -> Vec<u8> {
         let mut datagram = Vec::with_capacity(SIZE + body.len() + 1);
         self.write(body, &mut datagram);
@@ -115,7 +115,8 @@ impl PacketKind {
         }
     }
 
-    /// Bits other than type, cancel and "more" (checksum, "do not block") are ignored.
+    /// Returns the kind in a packet's flags. Bits other than type, cancel and "more" (checksum, "do
+    /// not block") are ignored.
     fn of(flags: u16) -> Option<Self> {
         match (flags & 0x020e, flags & 1 == 1) {
             (0x0000, _) => Some(PacketKind::Message),
@@ -136,7 +137,7 @@ pub fn swap(datagram: &mut [u8]) {
     }
 }
 
-/// Returns the packets of a datagram that was swapped back. It ends at the first invalid one.
+/// Returns the packets of a datagram that was swapped back, up to the first invalid one.
 pub fn packets(mut datagram: &[u8]) -> impl Iterator<Item = AcnetPacket<'_>> {
     if !datagram.len().is_multiple_of(2) {
         datagram = &[];

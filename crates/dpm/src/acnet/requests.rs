@@ -6,8 +6,8 @@ use std::ops::Range;
 /// Requests by their id.
 ///
 /// An id consists of a place in a table and the number of its earlier uses, so a look-up is an
-/// index operation, and a late reply to a finished request finds nothing: a place is used again
-/// only after all others that are free, and its last four uses have different ids. Bit 13 is always
+/// index operation, and a late reply to a finished request finds nothing: a place is only used
+/// again after all other free ones, and its last four uses have different ids. Bit 13 is always
 /// set.
 ///
 /// A node has 8192 places for all its tasks together: front-ends distinguish its requests only by
@@ -45,17 +45,17 @@ impl<T> RequestsById<T> {
         }
     }
 
-    /// Returns the number of ids, in use and free.
+    /// Returns the number of ids, in use or free.
     pub fn capacity(&self) -> usize {
         self.range.len()
     }
 
-    /// Stores a request and returns its id. `None` if all ids are in use.
+    /// Stores a request and returns its id; `None` if all ids are in use.
     pub fn open(&mut self, request: T) -> Option<u16> {
         self.open_or_return(request).ok()
     }
 
-    /// Does the same, but returns the request if no id is free.
+    /// Does the same as [`open`](Self::open), but returns the request if no id is free.
     pub fn open_or_return(&mut self, request: T) -> Result<u16, T> {
         let place = if self.places.len() < self.capacity() {
             self.places.push(RequestPlace { uses: 0, request: None });
@@ -81,7 +81,7 @@ impl<T> RequestsById<T> {
         self.places[self.place(id)?].request.as_ref()
     }
 
-    /// Removes a request: its id is not valid any more.
+    /// Removes a request. Its id is no longer valid.
     pub fn close(&mut self, id: u16) -> Option<T> {
         let place = self.place(id)?;
         let request = self.places[place].request.take()?;

@@ -1,4 +1,4 @@
-//! `RETDAT` and `SETDAT`: devices are read by a 16-bit frequency word and set.
+//! `RETDAT` and `SETDAT`: devices are read on an event that is given as a 16-bit word, and set.
 
 use super::{DeviceItem, ItemSettings};
 use crate::rad50::Rad50;
@@ -11,7 +11,7 @@ pub const SETTING_TASK: Rad50 = Rad50::literal(b"SETDAT");
 /// A request for readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetdatRequest {
-    /// The time: 0 for a single reading, otherwise a period in sixtieths of a second, or a clock
+    /// The event: 0 for a single reading, otherwise a period in sixtieths of a second, or a clock
     /// event with the highest bit set.
     pub ftd: u16,
     /// The items to read.

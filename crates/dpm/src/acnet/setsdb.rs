@@ -1,11 +1,11 @@
-//! `SETSDB`: the control system's own log of settings. It gets messages, without a reply, about the
+//! `SETSDB`: the control system's own log of settings. It gets messages, without replies, about the
 //! settings, their authors and places.
 //!
 //! Numbers are little endian. A message is a type (1000), four unused bytes, the time, the number
 //! of the console user, the number of devices, the number of an application (none here), three
-//! names with their lengths in front – the node that set, the client's host, the account – and the
+//! names, each after its length – the node that set, the client's host, the account – and the
 //! devices: number and property, length, offset, and the first bytes of each setting. The format
-//! comes from the public DPM; no recording shows it.
+//! comes from the public DPM; no recording contains it.
 
 use smallvec::SmallVec;
 
@@ -57,7 +57,7 @@ impl SettingEntry {
 }
 
 impl SettingsReport {
-    /// Returns the bodies of as many messages as the entries need.
+    /// Returns the bodies of the messages that the entries need.
     pub fn encode(&self, mut entries: &[SettingEntry]) -> Vec<Vec<u8>> {
         let names: Vec<u8> = [&self.node, &self.host, &self.account].into_iter().flat_map(|name| named(name)).collect();
         let mut bodies = Vec::new();
@@ -88,7 +88,7 @@ impl SettingsReport {
     }
 }
 
-/// Returns a name with its length in front, cut to a length that fits one byte.
+/// Returns a name after its length, cut to a length that fits one byte.
 fn named(name: &str) -> impl Iterator<Item = u8> {
     let name = &name.as_bytes()[..name.len().min(u8::MAX.into())];
     std::iter::once(name.len() as u8).chain(name.iter().copied())
@@ -100,5 +100,5 @@ const KIND: u16 = 1000;
 const HEAD: usize = 26;
 /// Bytes of a device before the bytes of its setting.
 const ENTRY: usize = 10;
-/// Bytes of a setting that are reported.
+/// The most bytes of a setting that are reported.
 const SHOWN: usize = 4;

@@ -13,17 +13,17 @@ use crate::status::Status;
 /// A snapshot to be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotSetup {
-    /// Its own name, by which points are retrieved.
+    /// The name by which its points are retrieved.
     pub name: Rad50,
     /// The bits that describe its arming and its trigger.
     pub arm: u16,
-    /// The priority of the request, as the client named it.
+    /// The priority of the request, as the client set it.
     pub priority: u16,
     /// Points per second.
     pub rate: u32,
-    /// From the event to the first point, in microseconds.
+    /// The time from the event to the first point, in microseconds.
     pub delay: u32,
-    /// Clock events that arm it; 255 for none. Without any it is armed at once.
+    /// Clock events that arm it; 255 for none. Without events it is armed at once.
     pub events: [u8; 8],
     /// Clock events at which points are taken; 255 for none.
     pub sample: [u8; 4],
@@ -42,11 +42,11 @@ pub struct Retrieval {
     pub item: u16,
     /// The most points to return.
     pub count: u16,
-    /// The first point; `None` for those after the ones that were returned last.
+    /// The first point; `None` to continue after the last returned one.
     pub from: Option<u32>,
 }
 
-/// A request to take a snapshot again, or to give its points from the first on.
+/// A request to take a snapshot again, or to return its points from the first on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotControl {
     /// Its name.
@@ -58,7 +58,7 @@ pub struct SnapshotControl {
 /// The reply to the setup of a snapshot: the state of each of its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotProgress<'a> {
-    /// The reason why there is no snapshot at all, if there is none.
+    /// The reason why there is no snapshot, if there is none.
     pub status: Status,
     /// The setup in force.
     pub setup: &'a SnapshotSetup,
@@ -130,15 +130,15 @@ impl SnapshotSetup {
         })
     }
 
-    /// Returns the clock events that arm it; none if it is armed at once. `None` if it is armed in
-    /// another way.
+    /// Returns the clock events that arm it, of which there are none if it is armed at once; `None`
+    /// if it is armed in another way.
     pub fn arming(&self) -> Option<impl Iterator<Item = u8>> {
         let is_by_clock = matches!(self.arm & 3, BY_EVENTS | AT_ONCE);
         is_by_clock.then(|| self.events.into_iter().filter(|event| *event != NO_EVENT))
     }
 
-    /// Returns whether its points are taken periodically after it was armed. They can also wait for
-    /// events, or stand before.
+    /// Returns whether its points are taken periodically after it is armed. Points may also be
+    /// taken at events, or before.
     pub fn is_periodic(&self) -> bool {
         self.arm >> 8 & 3 == 0 && self.arm >> 5 & 3 == AFTERWARDS
     }
@@ -223,7 +223,7 @@ pub(super) const RETRIEVE: u16 = 8;
 const HEAD: usize = 66;
 /// Bytes of a device.
 const DEVICE: usize = 20;
-/// Asks for the points after those that were returned last.
+/// Requests the points after the last returned ones.
 const GO_ON: u32 = u32::MAX;
 const RESTART: u16 = 1;
 const RESET: u16 = 2;

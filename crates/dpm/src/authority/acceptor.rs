@@ -16,10 +16,10 @@ pub struct SettingAuthority {
     pub audit: Option<Box<dyn Audit>>,
 }
 
-/// Lets clients prove their identity, by GSS-API.
+/// Accepts proofs of clients' identity, by GSS-API.
 pub trait ProofAcceptor: Debug + Send {
-    /// Returns the name for which clients get a ticket, in the form for clients: `daeset@localhost`
-    /// for the principal `daeset/localhost`.
+    /// Returns the name of the service to get a ticket for, in the clients' form:
+    /// `daeset@localhost` for the principal `daeset/localhost`.
     fn service_name(&self) -> &str;
 
     /// Starts a conversation.
@@ -28,8 +28,8 @@ pub trait ProofAcceptor: Debug + Send {
 
 /// A conversation with one client.
 pub trait ProofConversation: Debug + Send {
-    /// Takes a token of the client, and returns the reply, if there is one. An error ends
-    /// the conversation; it is for our log only.
+    /// Handles a token of the client, and returns the reply, if there is one. An error ends the
+    /// conversation; it is for our log only.
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String>;
 
     /// Returns the client's identity, once it is proved.
@@ -58,6 +58,6 @@ pub enum SetterProof {
 pub struct ProvenPeer {
     /// Its principal, such as `operator@FNAL.GOV`.
     pub principal: String,
-    /// The milliseconds for which the proof is valid from then on; `None` for unlimited.
+    /// The milliseconds for which the proof remains valid; `None` if it never expires.
     pub good_for: Option<u64>,
 }

@@ -14,9 +14,9 @@ use crate::time::{Moment, Utc};
 /// An attempt, and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// The proven principal; `None` if none was proven.
+    /// The proven principal; `None` if there is no proof.
     pub principal: Option<String>,
-    /// The role, as the client named it.
+    /// The role, as the client stated it.
     pub role: Option<String>,
     /// The client's address; `None` for a client of this process.
     pub from: Option<SocketAddr>,
@@ -34,18 +34,18 @@ pub trait Audit: Debug + Send {
     fn record(&mut self, attempt: &Attempt, now: Moment);
 }
 
-/// A file to which lines are appended. It is opened for each of them, so that it can be renamed at
-/// any time.
+/// A file to which lines are appended. It is opened for each line, so that it can be renamed at any
+/// time.
 #[derive(Debug)]
 pub struct AuditFile {
     path: PathBuf,
-    /// True if the last line failed.
+    /// True if the last line couldn't be written.
     is_broken: bool,
 }
 
 impl AuditFile {
     /// Opens a log in a file, which is created if necessary, readable by its owner only. Fails if
-    /// that is not possible.
+    /// that is impossible.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         let log = Self { path, is_broken: false };
         log.append(b"").map(|()| log)
@@ -72,8 +72,8 @@ impl Audit for AuditFile {
     }
 }
 
-/// `operator@FNAL.GOV role=testing from=127.0.0.1:5000 Z:CUBE_X.SETTING@N = 45.5: [0 0]`. Text that
-/// a client chose is quoted if it could be misread.
+/// Writes `operator@FNAL.GOV role=testing from=127.0.0.1:5000 Z:CUBE_X.SETTING@N = 45.5: [0 0]`.
+/// Text from a client is quoted if it could be misread.
 impl fmt::Display for Attempt {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", Word(self.principal.as_deref().unwrap_or("-")))?;

@@ -17,20 +17,20 @@ pub struct IssuerKeys {
 }
 
 impl IssuerKeys {
-    /// Reads a set of keys (JWK Set, RFC 7517 §5). Tokens are valid if `issuer` made them, for
-    /// `audience` if there is one; a token's principal is its subject at `realm`, or at the issuer.
+    /// Reads a set of keys (JWK Set, RFC 7517 §5). A token is valid if it is from `issuer` and, if
+    /// there is one, for `audience`; its principal is its subject at `realm`, or at the issuer.
     ///
     /// # Errors
-    /// A description of the fault: it is no set of keys, one can't be used, or none can check
-    /// tokens.
+    /// A description of the fault: the text is no set of keys, a key can't be used, or none can
+    /// check tokens.
     pub fn read(text: &str, issuer: &str, audience: Option<&str>, realm: Option<&str>) -> Result<Self, String> {
         let keys = TokenKeys::written(text.as_bytes())?;
         let (issuer, audience) = (issuer.to_owned(), audience.map(|audience| [audience.to_owned()]));
         Ok(Self { keys, realm: realm.unwrap_or(&issuer).to_owned(), issuer, audience })
     }
 
-    /// Checks a token at a time, in seconds since 1970: signature, issuer, audience, and that it is
-    /// neither too early nor too late for it.
+    /// Checks a token at a time in seconds since 1970: its signature, issuer, audience and period
+    /// of validity.
     ///
     /// # Errors
     /// The reason, as a text for our log.
@@ -46,7 +46,7 @@ impl IssuerKeys {
         Ok(ProvenPeer { principal: format!("{name}@{}", self.realm), good_for })
     }
 
-    /// Returns true for a subject that names a realm which isn't ours.
+    /// Returns true for a subject that names a realm other than ours.
     fn is_other(&self, subject: &str) -> bool {
         subject.split_once('@').is_some_and(|(_, realm)| realm != self.realm)
     }

@@ -12,8 +12,8 @@ pub struct Kerberos {
 }
 
 impl Kerberos {
-    /// Accepts tickets for a principal, such as `daeset/localhost@FNAL.GOV`, whose key is in a
-    /// keytab. The error names the remedy.
+    /// Returns an acceptor of tickets for a principal, such as `daeset/localhost@FNAL.GOV`, whose
+    /// key is in a keytab. The error names the remedy.
     pub fn open(keytab: &Path, principal: &str) -> Result<Self, String> {
         let service_name = service_name(principal).ok_or_else(|| {
             format!("{principal} is no principal of a service: it looks like daeset/dpm.example.org@EXAMPLE.ORG")
@@ -56,8 +56,8 @@ impl ProofConversation for TicketExchange {
     }
 }
 
-/// Returns the name of a principal in the form for clients: without its realm, and with `@` before
-/// its last part. They reverse that and add the realm.
+/// Returns the name of a principal in the clients' form: without its realm, and with `@` before its
+/// last part. Clients reverse that and add the realm.
 fn service_name(principal: &str) -> Option<String> {
     let (name, _) = principal.split_once('@')?;
     let (service, host) = name.rsplit_once('/')?;

@@ -1,16 +1,16 @@
-//! The file that defines who may set what: TOML, with tables `[[role]]` and `[[user]]`.
+//! The file that defines who may set which devices: TOML, with tables `[[role]]` and `[[user]]`.
 //!
 //! A role is a list of principals and a list of devices: a client in that role may set those
-//! devices. A user has classes: a user in a class that a device's `protection` has, too, may set it
-//! without a role. Its number identifies the user in the control system's log of settings. `*` in a
-//! name stands for anything.
+//! devices. A user has classes, and may without a role set the devices that have one of them in
+//! their `protection`. The user's number identifies the user in the control system's log of
+//! settings. `*` in a name stands for any characters.
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::database::{DeviceRecord, Mistake, line};
 
-/// The roles and users. By default no one may set anything.
+/// The roles and users. By default nothing may be set.
 #[derive(Debug, Default)]
 pub struct Roles {
     roles: Vec<Role>,
@@ -28,7 +28,7 @@ struct Role {
 struct RolesUser {
     principal: NamePattern,
     classes: u32,
-    /// Its number as a console user.
+    /// The user's number on consoles.
     number: i32,
 }
 
@@ -95,8 +95,8 @@ impl Roles {
         self.allow(principal, None, device) || roles.any(|role| self.allow(principal, Some(role), device))
     }
 
-    /// Returns the number of a principal as a console user, as in the control system's log of
-    /// settings; 0 if it is unknown.
+    /// Returns the console user number of a principal, as in the control system's log of settings;
+    /// 0 if it is unknown.
     pub fn console_user(&self, principal: &str) -> i32 {
         let mut numbers = self.users.iter().filter(|user| user.principal.matches(principal)).map(|user| user.number);
         numbers.find(|number| *number != 0).unwrap_or_default()
@@ -107,7 +107,7 @@ impl Roles {
         self.roles.len()
     }
 
-    /// Returns whether no one may set anything.
+    /// Returns whether nothing may be set, because there are no roles and no user has a class.
     pub fn is_empty(&self) -> bool {
         self.roles.is_empty() && self.users.iter().all(|user| user.classes == 0)
     }
@@ -155,7 +155,7 @@ impl NamePattern {
         };
         let Some(mut rest) = text.strip_prefix(first.as_str()) else { return false };
         for part in middle {
-            // The earliest match leaves most for the other parts.
+            // The earliest match leaves the most text for the other parts.
             let Some(at) = rest.find(part.as_str()) else { return false };
             rest = &rest[at + part.len()..];
         }

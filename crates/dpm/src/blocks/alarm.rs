@@ -1,9 +1,9 @@
 //! Alarm blocks: 20 bytes, little endian.
 //!
 //! Flags (2), minimum or nominal value (4), maximum or tolerance (4), tries so far (1), tries
-//! needed (1), clock event (2), the front-end's own (6).
+//! needed (1), clock event (2), reserved for the front-end (6).
 //!
-//! A block is set as a whole: the parts that a client sets are put into the front-end's current
+//! A block is set as a whole: parts that a client sets are written into the front-end's current
 //! block.
 
 use crate::status::Status;
@@ -18,9 +18,9 @@ pub struct AlarmBlock {
     pub flags: u16,
     low: [u8; 4],
     high: [u8; 4],
-    /// Bad readings in a row so far.
+    /// The number of bad readings in a row so far.
     pub tries_now: u8,
-    /// Bad readings in a row that cause an alarm.
+    /// The number of bad readings in a row that cause an alarm.
     pub tries_needed: u8,
     /// The event at which the front-end checks.
     pub ftd: u16,
@@ -40,7 +40,7 @@ pub struct AlarmLimits {
 }
 
 impl AlarmBlock {
-    /// Reads a block. `None` if there are fewer than 20 bytes.
+    /// Reads a block; `None` if there are fewer than 20 bytes.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let block: &[u8; SIZE] = bytes.first_chunk()?;
         let [f0, f1, a, b, c, d, e, f, g, h, tries_now, tries_needed, ftd0, ftd1, ..] = *block;
@@ -54,7 +54,8 @@ impl AlarmBlock {
         })
     }
 
-    /// Writes it over the bytes that it was read from; the front-end's own bytes stay.
+    /// Writes the block over the bytes that it was read from, without the front-end's reserved
+    /// ones.
     pub fn write(&self, block: &mut [u8; SIZE]) {
         block[..2].copy_from_slice(&self.flags.to_le_bytes());
         block[2..6].copy_from_slice(&self.low);
@@ -73,8 +74,8 @@ impl AlarmBlock {
         self.flags = self.flags & !(1 << 3) | u16::from(on) << 3;
     }
 
-    /// Sets the limits in the way in which the block holds them: by `minimum` and `maximum` alone.
-    /// They are rounded to raw values.
+    /// Sets the limits in the block's form, from `minimum` and `maximum` alone. They are rounded to
+    /// raw values.
     ///
     /// Fails if a value does not fit the block, and for a percentage of a nominal value that is 0.
     pub fn set_limits(&mut self, minimum: f64, maximum: f64) -> Result<(), Status> {
@@ -116,12 +117,12 @@ impl AlarmBlock {
         self.flags & 1 != 0
     }
 
-    /// Returns whether it is bad.
+    /// Returns whether the reading is bad.
     pub fn is_bad(&self) -> bool {
         self.flags & 1 << 1 != 0
     }
 
-    /// Returns whether it aborts the beam.
+    /// Returns whether an alarm aborts the beam.
     pub fn aborts(&self) -> bool {
         self.flags & 1 << 2 != 0
     }
@@ -131,7 +132,7 @@ impl AlarmBlock {
         self.flags & 1 << 3 != 0
     }
 
-    /// Returns the two values, extended with their sign: minimum or nominal, maximum or tolerance.
+    /// Returns the two values, sign-extended: minimum or nominal, maximum or tolerance.
     pub fn values(&self) -> (i32, i32) {
         let extended = |bytes: [u8; 4]| match self.flags >> 5 & 3 {
             0 => i32::from(bytes[0] as i8),

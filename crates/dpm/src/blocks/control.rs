@@ -1,4 +1,4 @@
-//! Commands: a number or a text chooses a value of the database.
+//! Commands: a number or a text that a client sets stands for a value in the database.
 
 use crate::status::Status;
 
@@ -11,7 +11,7 @@ pub struct ControlCommand {
     pub value: u32,
     /// Its name.
     pub short: String,
-    /// The effect, a text that may be sent as well.
+    /// The effect, a text that may also be sent.
     pub long: String,
 }
 

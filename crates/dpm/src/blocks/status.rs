@@ -1,32 +1,32 @@
 //! Basic status: up to five attributes, each some bits of a word.
 
-/// An attribute: ((word & mask) == matching) differs from invert.
+/// An attribute, which is true if ((word & mask) == matching) differs from invert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attribute {
-    /// The bits that count.
+    /// The bits that are compared.
     pub mask: u32,
     /// The value of these bits when the attribute is true.
     pub matching: u32,
     /// True if the result is inverted.
     pub invert: bool,
-    /// The character that displays show when it is true; none if the database names none.
+    /// The character that displays show while it is true; `None` if the database names none.
     pub yes: Option<char>,
-    /// The same when it is not.
+    /// The character that displays show while it is false.
     pub no: Option<char>,
 }
 
 /// The attributes of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StatusBits {
-    /// The attribute that it is on.
+    /// The attribute for being on.
     pub on: Option<Attribute>,
-    /// The attribute that it is ready.
+    /// The attribute for being ready.
     pub ready: Option<Attribute>,
-    /// The attribute that it is under remote control.
+    /// The attribute for being under remote control.
     pub remote: Option<Attribute>,
-    /// The attribute that its polarity is positive.
+    /// The attribute for positive polarity.
     pub positive: Option<Attribute>,
-    /// The attribute that it ramps.
+    /// The attribute for ramping.
     pub ramp: Option<Attribute>,
 }
 
@@ -44,14 +44,14 @@ pub struct Bit {
 }
 
 impl Attribute {
-    /// Returns whether it is true of a status word.
+    /// Returns whether the attribute is true in a status word.
     pub fn of(self, word: u32) -> bool {
         (word & self.mask == self.matching) != self.invert
     }
 }
 
 impl StatusBits {
-    /// Returns the text that displays show of a status word: a character for each attribute, a
+    /// Returns the text that displays show for a status word: a character for each attribute, a
     /// space for one that the device lacks.
     pub fn text(&self, word: u32) -> String {
         let all = [self.on, self.ready, self.remote, self.positive, self.ramp];
@@ -61,14 +61,14 @@ impl StatusBits {
 }
 
 impl Bit {
-    /// Returns the name of each bit and what it means in a status word, one after the other, in the
-    /// order of the database.
+    /// Returns the name of each bit followed by its meaning in a status word, in the order of the
+    /// database.
     pub fn extended(bits: &[Bit], word: u32) -> Vec<String> {
         bits.iter().flat_map(|bit| [bit.name.clone(), bit.value(word).to_owned()]).collect()
     }
 
-    /// Returns a text for each bit by its number up to the highest that has a name; empty where
-    /// there is none.
+    /// Returns a text for each bit number up to the highest with a name; empty for bits without
+    /// one.
     pub fn texts(bits: &[Bit], text: impl Fn(&Bit) -> &str) -> Vec<String> {
         let count = bits.iter().map(|bit| usize::from(bit.number) + 1).max().unwrap_or(0);
         let mut texts = vec![String::new(); count];

@@ -1,6 +1,6 @@
 //! Values with their details: alarm, time, units and limits.
 //!
-//! A type is a number: the native type, plus a multiple of seven for the details.
+//! A type is a number: that of the native type, plus a multiple of seven for the details.
 
 /// The type of a variable's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum DataForm {
     Time,
     /// The alarm, units and limits for displays and alarms.
     Graphic,
-    /// All of that, and the limits between which it can be set.
+    /// All of these, and the limits between which it can be set.
     Control,
 }
 
@@ -59,13 +59,13 @@ pub struct ChannelData<'a> {
 pub struct NumberLimits {
     /// The name of its units.
     pub units: String,
-    /// The digits after the decimal point in displays, of floating types.
+    /// The digits after the decimal point in displays, for floating types.
     pub precision: i16,
     /// The lowest and the highest value of a display.
     pub display: (f64, f64),
     /// The values at which an alarm is major and minor, low and high: LOLO, LOW, HIGH, HIHI.
     pub alarm: [f64; 4],
-    /// The lowest and the highest value to which it can be set.
+    /// The lowest and the highest permitted value.
     pub control: Option<(f64, f64)>,
 }
 
@@ -178,7 +178,8 @@ impl<'a> ChannelData<'a> {
         self.elements.chunks_exact(native.size()).map(move |bytes| native.number(bytes))
     }
 
-    /// Returns its elements as texts, each up to its first zero; only those of texts are some.
+    /// Returns its elements as texts, each up to its first zero; elements of other types are no
+    /// texts.
     pub fn texts(&self) -> impl Iterator<Item = &'a [u8]> {
         let elements = if self.native == Native::Text { self.elements } else { &[] };
         elements.chunks_exact(Native::Text.size()).map(until_zero)
@@ -203,7 +204,8 @@ impl Native {
     }
 }
 
-/// Appends alarm and time, as they precede elements of a native type, to a payload.
+/// Appends alarm and time to a payload, in the form in which they precede elements of a native
+/// type.
 pub fn write_time(native: Native, (status, severity): (u16, u16), unix_millis: i64, out: &mut Vec<u8>) {
     let seconds = u32::try_from(unix_millis.div_euclid(1000) - EPOCH).unwrap_or_default();
     let nanos = unix_millis.rem_euclid(1000) as u32 * 1_000_000;
@@ -274,9 +276,9 @@ fn until_zero(bytes: &[u8]) -> &[u8] {
 
 /// The seconds from 1970 to 1990, the epoch of EPICS.
 const EPOCH: i64 = 631_152_000;
-/// The bytes of a unit's name.
+/// The length of a unit's name, in bytes.
 const UNITS: usize = 8;
-/// The most choices of an enumeration, and the bytes of each.
+/// The most choices of an enumeration, and the length of each, in bytes.
 const CHOICES: usize = 16;
 const CHOICE: usize = 26;
 

@@ -27,7 +27,7 @@ pub enum Elements {
 pub struct Details {
     /// The name of its units.
     pub units: String,
-    /// The lowest and the highest value to which it can be set; 0 and 0 if there are none.
+    /// The lowest and the highest permitted value; 0 and 0 if there are no limits.
     pub control: (f64, f64),
 }
 
@@ -46,8 +46,8 @@ impl Elements {
     }
 }
 
-/// Returns the payload of a value for a type, with the number of elements that a client requests,
-/// filled up with zeros. `None` if there is no such type, or the value can't have it.
+/// Returns the payload of a value in a type, with the number of elements that a client requests,
+/// filled up with zeros; `None` if there is no such type, or the value can't have it.
 pub fn encode(data_type: u16, count: usize, reading: &SentReading, details: &Details) -> Option<Vec<u8>> {
     let (native, form) = DataForm::of(data_type)?;
     let mut payload = Vec::new();
@@ -111,7 +111,7 @@ fn element(native: Native, elements: &Elements, place: usize, payload: &mut Vec<
     Some(())
 }
 
-/// Appends a number, or the nearest one that the type can hold.
+/// Appends a number, or the nearest one in the range of the type.
 fn number(native: Native, number: f64, payload: &mut Vec<u8>) {
     match native {
         Native::Text => {}
@@ -126,9 +126,9 @@ fn number(native: Native, number: f64, payload: &mut Vec<u8>) {
 
 /// The digits after the decimal point in displays.
 const PRECISION: u8 = 4;
-/// The bytes of a unit's name.
+/// The length of a unit's name, in bytes.
 const UNITS: usize = 8;
-/// The bytes of an enumeration without choices: their number, and the space for them.
+/// The bytes of the choices of an enumeration that has none: their number, and the space for them.
 const CHOICES: usize = 2 + 16 * 26;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Messages: a header of 16 bytes, and a payload whose length is a multiple of 8.
 //!
-//! A payload of 64 KiB or more, or more elements than 16 bits can count, has a longer header.
+//! For a payload of 64 KiB or more, or more elements than 16 bits can count, the header is longer.
 
 use super::{MINOR, command};
 
@@ -62,7 +62,7 @@ impl ChannelHeader {
 /// incomplete.
 ///
 /// # Errors
-/// [`Oversized`] if its payload has more than `largest` bytes: then the rest can't be parsed.
+/// [`Oversized`] if its payload has more than `largest` bytes, since the rest can't be parsed then.
 pub fn next(bytes: &[u8], largest: usize) -> Result<Option<(ChannelMessage<'_>, usize)>, Oversized> {
     let Some((head, rest)) = bytes.split_first_chunk::<SHORT>() else { return Ok(None) };
     let word = |place: usize| u16::from_be_bytes([head[place], head[place + 1]]);
@@ -94,7 +94,7 @@ pub fn version() -> ChannelHeader {
     ChannelHeader { command: command::VERSION, count: u32::from(MINOR), ..ChannelHeader::default() }
 }
 
-/// Returns a text in the form of a payload: with a zero at its end.
+/// Returns a text in the form of a payload, with a zero at its end.
 pub fn text(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.push(0);
@@ -104,7 +104,7 @@ pub fn text(text: &str) -> Vec<u8> {
 /// The bytes of a head, and of an extended one.
 const SHORT: usize = 16;
 const LONG: usize = 24;
-/// The size in the head if the true one follows it.
+/// The size in a head whose true size follows it.
 const EXTENDED: u16 = 0xffff;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Devices, their properties, the nodes that they are on, and the ways to reach those.
+//! Devices and their properties, the nodes that they are on, and the ways to reach those nodes.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub struct Database {
 pub struct OwnNames {
     /// Further names of its node.
     pub aliases: Vec<Rad50>,
-    /// Names of loggers whose questions are answered from the recorded readings here, in upper
+    /// Names of loggers whose questions are answered from the readings recorded here, in upper
     /// case.
     pub loggers: Vec<String>,
 }
@@ -94,11 +94,11 @@ pub struct Broker {
     /// The name in the broker's certificate and the file with its authorities, if it is reached by
     /// TLS.
     pub certificate: Option<(String, PathBuf)>,
-    /// The same, once the file is read.
+    /// The same as in `certificate`, once the file is read.
     pub trust: Option<Arc<LinkTrust>>,
 }
 
-/// Bytes that are not shown.
+/// Bytes that must not be shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BrokerPassword(pub Vec<u8>);
 
@@ -109,7 +109,7 @@ impl std::fmt::Debug for BrokerPassword {
 }
 
 impl Broker {
-    /// Reads the files that it names, which may be relative to a folder.
+    /// Reads the files that the broker's keys name, which may be relative to a folder.
     ///
     /// # Errors
     /// The file that can't be read, with the reason.
@@ -191,15 +191,15 @@ pub struct DeviceRecord {
     pub protection: u32,
     /// The property that is measured.
     pub reading: Option<DeviceValue>,
-    /// The property that is set.
+    /// The property that can be set.
     pub setting: Option<DeviceValue>,
-    /// Basic status.
+    /// The basic status.
     pub status: Option<StatusProperty>,
-    /// Commands.
+    /// The commands.
     pub control: Option<ControlProperty>,
-    /// Analog alarm block.
+    /// The analog alarm block.
     pub analog: Option<AlarmProperty>,
-    /// Digital alarm block.
+    /// The digital alarm block.
     pub digital: Option<AlarmProperty>,
 }
 
@@ -208,8 +208,8 @@ pub struct DeviceRecord {
 pub struct PropertyPlace {
     /// The number of its node in [`Database::nodes`].
     pub node: usize,
-    /// The place in the form for the front-end: eight bytes that only the front-end understands.
-    /// They stand for the name of a process variable if it is one.
+    /// The address in the front-end's form: eight bytes that only the front-end understands. For a
+    /// process variable they are a hash of its name.
     pub ssdn: [u8; 8],
     /// The name of the process variable, on a node that is reached by Channel Access.
     pub variable: Option<Arc<str>>,
@@ -223,7 +223,7 @@ pub struct PropertyPlace {
     pub element: u32,
     /// The event of readings if a request names none.
     pub event: DrfEvent,
-    /// True if elements need not be read as wholes.
+    /// True if a part of an element may be read.
     pub unframed: bool,
 }
 
@@ -234,7 +234,7 @@ pub struct TopicPlace {
     pub name: Arc<str>,
     /// The place in a message of JSON (RFC 6901); `None` if the message is the value.
     pub pointer: Option<Arc<str>>,
-    /// True if the broker is to keep settings for later subscribers.
+    /// True if the broker should retain settings for later subscribers.
     pub is_retained: bool,
 }
 
@@ -273,7 +273,7 @@ pub struct ControlProperty {
     pub place: PropertyPlace,
     /// The commands that it accepts.
     pub commands: Vec<ControlCommand>,
-    /// The values that may be sent, by any name.
+    /// The values that may be sent, under any name.
     pub limits: PropertyLimits,
 }
 
@@ -282,8 +282,8 @@ pub struct ControlProperty {
 pub struct AlarmProperty {
     /// The place in the front-end.
     pub place: PropertyPlace,
-    /// The text that is shown while it is in alarm.
+    /// The text that is shown while the device is in alarm.
     pub text: String,
-    /// The limits of its own limits' settings; empty for a digital block.
+    /// The limits for setting the block's own limits; empty for a digital block.
     pub limits: PropertyLimits,
 }

@@ -1,9 +1,9 @@
-//! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`, for what
-//! is recorded `[[record]]`, and for simulated front-ends `[[script]]` and `[[fault]]`.
+//! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`,
+//! `[[record]]` for readings to record, and `[[script]]` and `[[fault]]` for simulated front-ends.
 //!
 //! [`keys`] and [`properties`] define the keys of each table. The parser ([`given`]), the
 //! [`reference`] and the example are made from them; [`rows`], [`nodes`] and [`places`] are tables
-//! as they were read, and their conversion.
+//! as they were read, and convert them.
 //!
 //! A file is read as a whole: every wrong row is reported, and a file with a mistake isn't used at
 //! all.
@@ -33,7 +33,7 @@ use given::Given;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Reads a file. Errors are all of its mistakes, by line; there is at least one.
+/// Reads a file. The error has all of its mistakes by line, at least one.
 pub(super) fn read(text: &str) -> Result<Database, Vec<Mistake>> {
     let root = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line(text, &span));

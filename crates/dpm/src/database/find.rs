@@ -1,4 +1,4 @@
-//! Translates a request into the bytes to read and the form to show.
+//! Translates a request into the bytes to read and the form to show them in.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct FoundTarget {
     pub stored: Stored,
     /// The form in which its value is shown.
     pub form: ValueForm,
-    /// The event; the database's own if the request named none.
+    /// The event; the database's default if the request names none.
     pub event: DrfEvent,
 }
 
@@ -25,15 +25,15 @@ pub struct FoundTarget {
 pub enum Stored {
     /// From a front-end.
     FrontEnd(FrontRequest),
-    /// From the database.
+    /// From the database, as a text.
     Text(String),
-    /// From the database, too.
+    /// From the database, as a number.
     Number(f64),
-    /// Nothing can be read: commands.
+    /// None, since commands can't be read.
     Nothing,
 }
 
-/// The part of a request for the front-end. Equal ones are a single request.
+/// The part of a request for the front-end. Equal parts become a single request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FrontRequest {
     /// The number of its node in [`Database::nodes`].
@@ -42,11 +42,11 @@ pub struct FrontRequest {
     pub device: u32,
     /// The property's number.
     pub property: u8,
-    /// The place within the front-end.
+    /// The address within the front-end.
     pub ssdn: [u8; 8],
     /// The number of bytes.
     pub length: u32,
-    /// The first byte.
+    /// The offset of the first byte.
     pub offset: u32,
 }
 
@@ -141,7 +141,7 @@ impl DeviceRecord {
         }
     }
 
-    /// Returns the description of the device that comes before its data, with reference number 0.
+    /// Returns the description of the device that precedes its data, with reference number 0.
     pub fn info(&self, form: ValueForm) -> reply::DeviceInfo {
         let units = self.value(form.property).map(|value| match form.field {
             PropertyField::Primary => value.primary_units.clone(),
@@ -168,7 +168,7 @@ impl DeviceRecord {
     }
 }
 
-/// Returns offset and length in bytes.
+/// Returns the offset and length in bytes.
 fn extent(place: &PropertyPlace, range: Option<Range>) -> Result<(u32, u32), Status> {
     let element = place.element;
     let rest = |offset: u32| place.size.checked_sub(offset).filter(|rest| *rest > 0).ok_or(Status::OUT_OF_BOUNDS);

@@ -1,24 +1,24 @@
-//! Limits of settings, narrower than what the bytes of a property can hold.
+//! Limits of settings, which are narrower than the range of a property's bytes.
 
 use crate::status::Status;
 
 /// The values to which a property may be set, in engineering units; raw numbers for texts and
 /// commands.
 ///
-/// They are checked before anything is sent, in whichever form a client gives the value: in
-/// engineering units, in primary units, or as bytes.
+/// They are checked before anything is sent, whether a client gives the value in engineering units,
+/// in primary units, or as bytes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PropertyLimits {
     /// The lowest value.
     pub min: Option<f64>,
     /// The highest value.
     pub max: Option<f64>,
-    /// The only permitted values; any if there are none.
+    /// The only permitted values; if the list is empty, all are.
     pub allowed: Vec<f64>,
 }
 
 impl PropertyLimits {
-    /// Returns true if everything is allowed.
+    /// Returns true if every value is allowed.
     pub fn is_empty(&self) -> bool {
         self.min.is_none() && self.max.is_none() && self.allowed.is_empty()
     }
@@ -30,7 +30,7 @@ impl PropertyLimits {
         if self.is_empty() || is_between && is_allowed { Ok(()) } else { Err(Status::RANGE) }
     }
 
-    /// Returns the numbers that the device file names.
+    /// Returns all numbers that the device file names as limits.
     pub fn named(&self) -> impl Iterator<Item = f64> {
         self.min.into_iter().chain(self.max).chain(self.allowed.iter().copied())
     }

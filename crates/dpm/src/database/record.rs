@@ -1,4 +1,4 @@
-//! `[[record]]` and `[[metric]]`: the requests, with their events, that are recorded or shown by
+//! `[[record]]` and `[[metric]]`: the requests, with their events, that are recorded or shown in
 //! `/metrics`.
 
 use super::file::{At, Wrong};

@@ -7,11 +7,11 @@ use super::{Device, Error};
 /// The times at which a request is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DrfEvent {
-    /// No event, or `U`: that of the database.
+    /// No event, or `U`: the database's default.
     Default,
     /// `I`: once, now.
     Immediate,
-    /// `N`: never; settings have this.
+    /// `N`: never, as for settings.
     Never,
     /// `P`: repeatedly.
     Periodic {
@@ -33,7 +33,7 @@ pub enum DrfEvent {
         number: u16,
         /// The source: hardware, software or either.
         clock: EventClock,
-        /// The time after it.
+        /// The delay after it.
         delay: Time,
     },
     /// `S`: when a device reaches a state.
@@ -42,7 +42,7 @@ pub enum DrfEvent {
         device: String,
         /// The state.
         value: u16,
-        /// The time after it.
+        /// The delay after it.
         delay: Time,
         /// The comparison of the state with `value`.
         comparison: Comparison,
@@ -54,7 +54,7 @@ pub enum DrfEvent {
 pub enum Time {
     /// Microseconds.
     Micros(u64),
-    /// Times a second.
+    /// A number of times per second.
     Hertz(u32),
 }
 
@@ -113,7 +113,7 @@ impl DrfEvent {
     }
 }
 
-/// Reads the period, and whether the first answer comes at once.
+/// Reads the period, and whether the first answer is immediate.
 fn repeated(words: &[&str]) -> Result<(Time, bool), Error> {
     let truth = |word: &str| match word {
         "TRUE" | "T" => Ok(true),
@@ -129,8 +129,7 @@ fn repeated(words: &[&str]) -> Result<(Time, bool), Error> {
 }
 
 impl Time {
-    /// Reads a number with its unit: `S`, `M` (milliseconds, also if there is none), `U`, `H` or
-    /// `K`.
+    /// Reads a number with its unit: `S`, `M` (milliseconds, the default), `U`, `H` or `K`.
     fn parse(text: &str) -> Result<Self, Error> {
         let (number, unit) = match text.as_bytes().last() {
             Some(b'0'..=b'9') => (text, 'M'),
@@ -151,7 +150,7 @@ impl Time {
         }
     }
 
-    /// Returns the time in microseconds, rounded down; a frequency of 0 is no time.
+    /// Returns the time in microseconds, rounded down; 0 for a frequency of 0.
     pub fn micros(self) -> u64 {
         match self {
             Self::Micros(micros) => micros,
@@ -160,7 +159,7 @@ impl Time {
         }
     }
 
-    /// Returns the time in milliseconds, rounded; a frequency of 0 is no time.
+    /// Returns the time in milliseconds, rounded; 0 for a frequency of 0.
     pub fn millis(self) -> u64 {
         match self {
             Self::Micros(micros) => (micros + 500) / 1000,
@@ -211,8 +210,8 @@ impl Comparison {
 }
 
 impl fmt::Display for DrfEvent {
-    /// Writes the event with the `@`; nothing for the database's own event, which `U` asks for,
-    /// too.
+    /// Writes the event with the `@`; nothing for the database's default, which can also be written
+    /// as `U`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let truth = |at_once: &bool| if *at_once { "TRUE" } else { "FALSE" };
         match self {

@@ -67,7 +67,7 @@ pub enum PropertyField {
 }
 
 impl Property {
-    /// Returns the property that the second character of a device's name chooses.
+    /// Returns the property that the second character of a device's name selects.
     pub(super) fn of_qualifier(qualifier: char) -> Option<Self> {
         Some(match qualifier {
             ':' | '?' => Self::Reading,
@@ -99,7 +99,7 @@ impl Property {
         PROPERTIES.iter().find(|row| row.1 == index).map(|row| row.0)
     }
 
-    /// Returns the default field. `None` if the property has no fields.
+    /// Returns the default field; `None` if the property has no fields.
     pub fn default_field(self) -> Option<PropertyField> {
         self.fields().first().copied()
     }
@@ -166,7 +166,7 @@ impl PropertyField {
 }
 
 /// Returns the property and field in up to two words after the device; `qualified` is the property
-/// that the device's second character chose.
+/// that the device's second character selects.
 pub(super) fn choose(words: &[&str], qualified: Property) -> Option<(Property, PropertyField)> {
     let (property, field) = match words {
         [] => (qualified, None),

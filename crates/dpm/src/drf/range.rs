@@ -11,7 +11,7 @@ pub enum Range {
     All,
     /// From one element to another, both included, or to the end.
     Elements(u16, Option<u16>),
-    /// From a byte on this many, or to the end.
+    /// This many bytes from one byte on, or all until the end.
     Bytes(u32, Option<u32>),
 }
 
@@ -43,8 +43,8 @@ impl Range {
     }
 }
 
-/// Returns the numbers of `from:to`: the outer option of the second says whether there was a colon.
-/// An empty text stands for everything.
+/// Returns the numbers of `from:to`; the outer option of the second says whether there was a colon.
+/// An empty text stands for the whole property.
 fn numbers(text: &str) -> Result<(u32, Option<Option<u32>>), Error> {
     let number = |text: &str| if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(|_| Error::Range) };
     match text.split_once(':') {

@@ -1,4 +1,4 @@
-//! `rookery dpm get` and `monitor`: readings for the terminal, by DPM over TCP.
+//! `rookery dpm get` and `monitor`: readings on the terminal, by DPM over TCP.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use crate::sdd::request;
 use crate::status::Status;
 use crate::time::Utc;
 
-/// The condition for the end.
+/// The condition that ends the reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// Each request has been answered once.
@@ -21,12 +21,12 @@ pub enum Until {
     Readings(Option<usize>),
 }
 
-/// Asks for readings from the DPM at an address and writes each as a line, single answers in the
+/// Reads requests from the DPM at an address and writes each reading as a line, single ones in the
 /// order of the requests. Returns true if none of them was an error.
 ///
 /// # Errors
-/// The error of the system; `InvalidInput` for a request that can't be read, `InvalidData` if it is
-/// no DPM, `TimedOut` if it is silent for long.
+/// The error of the system; `InvalidInput` for a request that can't be read, `InvalidData` if the
+/// server is no DPM, `TimedOut` if it is silent for too long.
 pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut impl Write) -> io::Result<bool> {
     let requests = requests.iter().map(|request| meant(request, until)).collect::<io::Result<Vec<_>>>()?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -53,7 +53,7 @@ pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut imp
             continue;
         }
         let Some((ref_id, timestamp, text)) = line(&reply) else {
-            // Heartbeats arrive while there is nothing else.
+            // Heartbeats arrive even if there are no readings.
             if until == Until::Answered && begun.elapsed() > PATIENCE {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "there is no answer"));
             }
@@ -83,7 +83,7 @@ pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut imp
     Ok(is_well)
 }
 
-/// Returns a request with the default event if it names none: now, or once a second.
+/// Returns a request; one without an event gets the default: now, or once a second.
 pub(super) fn meant(request: &str, until: Until) -> io::Result<String> {
     let wrong = |status| io::Error::new(io::ErrorKind::InvalidInput, format!("{request}: {status}"));
     let parsed = Request::parse(request).map_err(|error| wrong(error.status()))?;
@@ -177,5 +177,5 @@ fn stranger() -> io::Error {
 pub(super) const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";
 /// The largest accepted message, in bytes.
 pub(super) const LARGEST: usize = 1 << 20;
-/// A DPM sends something every two seconds.
+/// The longest silence of a DPM, which sends something every two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);

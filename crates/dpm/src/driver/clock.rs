@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::time::Moment;
 
-/// Gives moments of the machine's clocks.
+/// Reads the machine's clocks.
 #[derive(Debug)]
 pub(super) struct MachineClock {
     pub(super) start: Instant,

@@ -1,5 +1,5 @@
-//! The gRPC port's own certificate, and the keys by which it checks tokens. Both can be replaced
-//! while it serves.
+//! The gRPC port's certificate, and the keys by which it checks tokens. Both can be replaced while
+//! it serves.
 
 use std::fmt;
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Certificate {
     /// Reads a chain of certificates and the key of the first, both as PEM.
     ///
     /// # Errors
-    /// A text with the file's name: it can't be read, or the two don't belong together.
+    /// A text with the file's name, if it can't be read or if chain and key don't belong together.
     pub fn open(chain: &Path, key: &Path) -> Result<Self, String> {
         let wrong = |path: &Path, error: &dyn fmt::Display| format!("{}: {error}", path.display());
         let certificates = CertificateDer::pem_file_iter(chain).map_err(|error| wrong(chain, &error))?;

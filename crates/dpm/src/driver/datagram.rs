@@ -3,8 +3,8 @@
 use std::io;
 use std::net::UdpSocket;
 
-/// Returns the next datagram, if there is one. The network's reports about earlier ones that did
-/// not arrive (a closed port) are not errors here.
+/// Returns the next datagram, if there is one. The network's reports about earlier datagrams that
+/// did not arrive (a closed port) are not errors here.
 pub(super) fn next_datagram(
     socket: &UdpSocket,
     buffer: &mut [u8],
@@ -19,7 +19,7 @@ pub(super) fn next_datagram(
     }
 }
 
-/// The most datagrams in a turn before other sockets are handled.
+/// The most datagrams that are read before other sockets have their turn.
 pub(super) const DATAGRAMS: usize = 256;
 
 /// The largest datagram, in bytes.

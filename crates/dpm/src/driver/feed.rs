@@ -1,7 +1,7 @@
-//! Readings for another thread of this process, as JSON: for the web front.
+//! Readings as JSON for another thread of this process: the web front.
 //!
-//! A feed is a client like those over TCP, with a pair of sockets in place of a connection. One
-//! that is not read is treated like any slow client, and dropping it ends its list.
+//! A feed is a client like those over TCP, with a pair of sockets instead of a connection. A feed
+//! that isn't read is treated like any slow client, and dropping it ends its list.
 
 use std::io;
 use std::net::IpAddr;
@@ -29,9 +29,9 @@ pub struct DeviceFeeds(Reception);
 pub struct DeviceFeed {
     stream: tokio::net::UnixStream,
     requests: Vec<String>,
-    /// The units of each, once they are known.
+    /// The units of each request, once they are known.
     units: Vec<Option<String>>,
-    /// The requests that wait for their one answer; `None` if they are answered repeatedly.
+    /// The requests that wait for their only answer; `None` if they are answered repeatedly.
     waiting: Option<Vec<bool>>,
     is_open: bool,
     unsent: Vec<u8>,
@@ -43,7 +43,7 @@ pub struct DeviceFeed {
 pub enum FeedNews {
     /// A reading, as an object.
     Reading(Value),
-    /// Nothing has come for a while, but the service is alive.
+    /// No reading has come for a while, but the service is alive.
     Alive,
 }
 
@@ -52,8 +52,8 @@ impl DeviceFeeds {
         Self(reception)
     }
 
-    /// Begins to read for a host: each request once, or at its own rate. To be called within a
-    /// runtime of `tokio`.
+    /// Begins to read on behalf of a host: each request once, or at its own rate. Must be called
+    /// within a runtime of `tokio`.
     ///
     /// # Errors
     /// `InvalidInput` for a request that can't be read; `NotConnected` if the service has ended;
@@ -81,8 +81,8 @@ impl DeviceFeeds {
 }
 
 impl DeviceFeeds {
-    /// Asks for an overview of readings, readers and delays, for a host. To be called within a
-    /// runtime of `tokio`.
+    /// Asks for an overview of readings, readers and delays on behalf of a host. Must be called
+    /// within a runtime of `tokio`.
     ///
     /// # Errors
     /// `NotConnected` if the service has ended; others are the system's.
@@ -129,7 +129,7 @@ impl DeviceFeed {
         }
     }
 
-    /// Parses received replies, up to one that is an item.
+    /// Parses received replies until one of them is an item.
     fn told(&mut self) -> Option<io::Result<FeedNews>> {
         while let Some((prefix, framed)) = self.input.split_first_chunk::<4>() {
             let length = u32::from_be_bytes(*prefix) as usize;
@@ -187,7 +187,7 @@ impl DeviceFeed {
         for request in adds.chain([Request::from(StartList { list_id, model: None })]) {
             let mut message = Vec::new();
             Request::encode(&request, &mut message);
-            // A request has been parsed, so it is far from 4 GiB.
+            // The request has been parsed, so it is far smaller than 4 GiB.
             self.unsent.extend_from_slice(&(message.len() as u32).to_be_bytes());
             self.unsent.extend_from_slice(&message);
         }
@@ -254,5 +254,5 @@ fn members(reply: &Reply) -> Option<(i64, i64, ObjectMembers)> {
     })
 }
 
-/// Bytes that are read at a time.
+/// The most bytes that are read at a time.
 const CHUNK: usize = 16 << 10;

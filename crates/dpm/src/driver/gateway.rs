@@ -1,5 +1,5 @@
-//! Channel Access for clients of EPICS on its port: a thread that answers searches, and hands each
-//! circuit over to the serving thread as a client of its own.
+//! Channel Access for clients of EPICS: a thread that answers searches, and hands each circuit over
+//! to the serving thread as a separate client.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -85,11 +85,11 @@ struct GatewayFront {
     reception: Reception,
     devices: DeviceDatabase,
     address: SocketAddr,
-    /// Circuits, by address.
+    /// The number of circuits of each address.
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// The place of a circuit; dropping it returns it.
+/// The place of a circuit, which is free again when this is dropped.
 struct CircuitPlace {
     front: Arc<GatewayFront>,
     from: IpAddr,
@@ -164,7 +164,7 @@ impl GatewayFront {
     }
 }
 
-/// A circuit, between its client and the serving thread.
+/// Carries data between the client of a circuit and the serving thread.
 struct CircuitTalk {
     front: Arc<GatewayFront>,
     client: TcpStream,
@@ -172,10 +172,10 @@ struct CircuitTalk {
     circuit: GatewayCircuit,
     /// The number of the list, once it is open.
     list: Option<i32>,
-    /// Bytes for the service, and its bytes that are not a whole reply yet.
+    /// Bytes for the service, and received bytes that are not a whole reply yet.
     asks: Vec<u8>,
     replies: Vec<u8>,
-    /// Ends a client that takes nothing, or is silent for long.
+    /// The deadline for a client that reads nothing or is silent.
     patience: Pin<Box<Sleep>>,
     is_stuck: bool,
 }
@@ -232,8 +232,8 @@ impl CircuitTalk {
         }
     }
 
-    /// Moves some bytes. Returns whether it has to be called again: a socket that was not ready
-    /// after all has to be polled once more.
+    /// Moves some bytes. Returns whether it has to be called again: a socket that turned out not to
+    /// be ready has to be polled once more.
     fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, CircuitOver> {
         let mut again = false;
         let mut chunk = [0; CHUNK];
@@ -249,8 +249,8 @@ impl CircuitTalk {
             self.asks.drain(..sent);
             again = true;
         }
-        // A client that doesn't read isn't read either, and its readings wait with those of all
-        // clients.
+        // While a client doesn't read, its input isn't read either, and its readings wait in the
+        // service as those of any client do.
         let has_room = self.circuit.output().len() < MOST_OUTPUT && self.asks.len() < MOST_OUTPUT;
         if has_room && self.service.poll_read_ready(cx).is_ready() {
             let length = heard(self.service.try_read(&mut chunk))?;
@@ -268,7 +268,7 @@ impl CircuitTalk {
         Ok(again)
     }
 
-    /// Takes the complete replies.
+    /// Handles the complete replies.
     fn take_replies(&mut self) -> Result<(), CircuitOver> {
         while let Some((prefix, framed)) = self.replies.split_first_chunk::<4>() {
             let length = u32::from_be_bytes(*prefix) as usize;
@@ -305,13 +305,13 @@ impl CircuitTalk {
     fn say(&mut self, request: Request) {
         let mut message = Vec::new();
         request.encode(&mut message);
-        // A request has been read, so it is far from 4 GiB.
+        // The request has been parsed, so it is far smaller than 4 GiB.
         self.asks.extend_from_slice(&(message.len() as u32).to_be_bytes());
         self.asks.extend_from_slice(&message);
     }
 }
 
-/// Returns the number of bytes that were moved: none if the socket was not ready after all.
+/// Returns the number of bytes that were moved: none if the socket turned out not to be ready.
 fn moved(result: io::Result<usize>) -> Result<usize, CircuitOver> {
     match result {
         Ok(moved) => Ok(moved),
@@ -331,9 +331,9 @@ fn heard(result: io::Result<usize>) -> Result<usize, CircuitOver> {
 /// The most circuits, in total and per address.
 pub(crate) const MOST_CLIENTS: usize = 1000;
 pub(crate) const MOST_CLIENTS_OF_ADDRESS: usize = 250;
-/// The bytes that wait for a client before its readings are held back, and its input isn't read.
+/// The bytes that may wait for a client before its readings are held back and its input isn't read.
 pub(crate) const MOST_OUTPUT: usize = 256 << 10;
 /// The time for which a client may take nothing.
 pub(crate) const STUCK: Duration = Duration::from_secs(60);
-/// Bytes that are read at a time.
+/// The most bytes that are read at a time.
 const CHUNK: usize = 16 << 10;

@@ -1,9 +1,9 @@
-//! gRPC on its port: a thread with HTTP/2, which hands each `Read` to the thread that serves and
-//! passes on what comes back.
+//! gRPC on its port: a thread with HTTP/2, which hands each `Read` over to the serving thread and
+//! passes its replies on.
 //!
-//! A stream's messages come over a pair of sockets, ready to be sent; they aren't examined here. A
-//! client that does not read stops its own pair by HTTP/2's flow control, and the service then
-//! treats it like any other slow client. When a client cancels, disconnects or exceeds its
+//! The messages of a stream come through a pair of sockets, ready to be sent; they aren't examined
+//! here. A client that does not read stops its own pair by HTTP/2's flow control, and the service
+//! then treats it like any other slow client. When a client cancels, disconnects or exceeds its
 //! deadline, the pair is closed, which ends its list.
 
 use std::collections::HashMap;
@@ -100,7 +100,7 @@ struct GrpcFront {
     methods: Methods,
     keyring: Keyring,
     options: ServiceOptions,
-    /// The occupied places.
+    /// The number of occupied places.
     taken: Mutex<HashMap<(BoundedThing, Option<IpAddr>), usize>>,
 }
 
@@ -114,7 +114,7 @@ enum BoundedThing {
     Byte,
 }
 
-/// Places of an address; dropping this returns them.
+/// Places that an address occupies; dropping this frees them.
 struct GrpcPlaces {
     front: Arc<GrpcFront>,
     what: BoundedThing,
@@ -123,7 +123,7 @@ struct GrpcPlaces {
 }
 
 impl GrpcPlaces {
-    /// Takes more places. Returns false if there are not enough, or the address has reached its
+    /// Takes more places. Returns false if there are not enough, or if the address has reached its
     /// share.
     fn grow(&mut self, more: usize) -> bool {
         let is_there = self.front.take(self.what, self.from, more);
@@ -156,7 +156,7 @@ struct Call {
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// The failure of a call: with a code and a reason, or because the client is gone.
+/// The failure of a call: a code with a reason, or the loss of the client.
 enum CallFailure {
     Told(Code, &'static str),
     Gone,
@@ -218,7 +218,7 @@ impl GrpcFront {
         }
     }
 
-    /// Begins a connection, with a handshake if there is a certificate.
+    /// Serves a connection, with a TLS handshake if there is a certificate.
     async fn greet(self: Arc<Self>, stream: tokio::net::TcpStream, address: SocketAddr, place: GrpcPlaces) {
         let _ = stream.set_nodelay(true);
         let _ = listen::keep_alive(&stream);
@@ -261,8 +261,8 @@ impl GrpcFront {
                     } else if is_ending {
                         return Poll::Ready(None);
                     } else {
-                        // A client that needs something later connects again: its library handles
-                        // this end.
+                        // A client that needs another call later connects again: its library
+                        // handles this end.
                         connection.graceful_shutdown();
                         is_ending = true;
                         looked_over.as_mut().reset(Instant::now() + PATIENCE);
@@ -300,7 +300,7 @@ impl GrpcFront {
         let outcome = match timeout {
             Some(None) => Err(CallFailure::Told(Code::Internal, "grpc-timeout cannot be read")),
             timeout => {
-                // Timers of centuries do not exist; such a deadline is never reached.
+                // A timer can't run for centuries; such a deadline is never reached anyway.
                 let end = timeout.flatten().and_then(|timeout| Instant::now().checked_add(timeout));
                 call.deadline = end.map(|end| Box::pin(tokio::time::sleep_until(end)));
                 match request.uri().path() {
@@ -320,7 +320,7 @@ impl GrpcFront {
         }
     }
 
-    /// Answers `Read`: readings pass as they arrive.
+    /// Answers `Read`: readings are passed on as they arrive.
     async fn read(
         self: &Arc<Self>,
         call: &mut Call,
@@ -435,8 +435,8 @@ impl Call {
         }
     }
 
-    /// Passes on the service's messages until there are no more, or until the client has gone; then
-    /// it ends the call.
+    /// Passes the service's messages on until there are no more or the client has gone, then ends
+    /// the call.
     async fn pass_on(
         &mut self,
         ours: &tokio::net::UnixStream,
@@ -468,7 +468,7 @@ impl Call {
                 Err(_) => break Err(CallFailure::Told(Code::Unavailable, "the service ended the call")),
             }
         };
-        // The head of the response is sent: the outcome goes into its trailers.
+        // The head of the response is already sent, so the outcome goes into the trailers.
         let (code, why) = match outcome {
             Ok(()) => (Code::Ok, ""),
             Err(CallFailure::Told(code, why)) => (code, why),
@@ -506,8 +506,8 @@ impl Call {
     }
 }
 
-/// Pings a client now and then. One that vanished silently would otherwise keep its lists until TCP
-/// gives up.
+/// Pings a client at intervals. Without pings, a client that vanished silently would keep its lists
+/// until TCP gives up.
 struct Pings {
     pings: h2::PingPong,
     timer: Pin<Box<Sleep>>,
@@ -569,15 +569,15 @@ const MALFORMED: CallFailure = CallFailure::Told(Code::Internal, "the message ca
 const CROWDED: CallFailure = CallFailure::Told(Code::ResourceExhausted, "there are too many calls");
 const STUCK: CallFailure = CallFailure::Told(Code::ResourceExhausted, "readings are not taken");
 const LATE: CallFailure = CallFailure::Told(Code::DeadlineExceeded, "the time is up");
-/// Calls of a connection at a time.
+/// The most calls of a connection at a time.
 const STREAMS: u32 = 256;
-/// Headers of a call, in bytes.
+/// The most bytes in the headers of a call.
 const HEADERS: u32 = 16 << 10;
 /// The bytes of a call that HTTP/2 buffers for a client that does not read.
 const SEND_BUFFER: usize = 256 << 10;
-/// The number of bytes of the service's output that are read at a time.
+/// The most bytes of the service's output that are read at a time.
 const CHUNK: usize = 16 << 10;
-/// The deadline for the beginning of a connection, the message of a call and the end of an idle
+/// The time limit for the beginning of a connection, the message of a call and the end of an idle
 /// connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time between two pings.

@@ -130,7 +130,7 @@ impl HistoryDesk {
     }
 }
 
-/// Waits for work, then for more of it for a while, so that many readings share one transaction. A
+/// Waits for work, then collects more for a while, so that many readings share one transaction. A
 /// question ends the wait. Returns the work, and whether it is the last.
 fn gather(to_do: &Receiver<Vec<HistoryWork>>, wait: Duration) -> (Vec<HistoryWork>, bool) {
     let mut all = match to_do.recv_timeout(wait) {
@@ -153,9 +153,9 @@ fn gather(to_do: &Receiver<Vec<HistoryWork>>, wait: Duration) -> (Vec<HistoryWor
 
 /// The time for which readings are collected for one transaction.
 const GATHER: Duration = Duration::from_millis(500);
-/// The approximate maximum of pieces of work in one transaction.
+/// The approximate number of pieces of work in one transaction, at most.
 const MOST_AT_ONCE: usize = 100_000;
-/// The time between two removals of old readings, and between two reports of a failure.
+/// The time between two removals of old readings, and between two reports of failures.
 const TRIM: Duration = Duration::from_secs(60);
 /// The most readings that may wait for the disk.
 const MOST_WAITING: usize = 1_000_000;

@@ -1,7 +1,7 @@
 //! The sockets of Channel Access and MQTT: one for searches, and a connection to each server.
 //!
-//! All decisions are made in the pool. Connections are opened without blocking, and one whose
-//! server doesn't read ends.
+//! All decisions are made in the pool. Connections are opened without blocking, and a connection
+//! whose server doesn't read is ended.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -19,17 +19,17 @@ use crate::link::{Came, Goes, LinkNumber, LinkTrust};
 /// The sockets of one protocol.
 #[derive(Debug)]
 pub(super) struct LinkSockets {
-    /// The key of the first connection; those of the others follow.
+    /// The key of the first connection; the other connections have the keys that follow.
     base: u64,
-    /// The name of such a connection in the log.
+    /// The name for such connections in the log.
     what: &'static str,
     /// The socket for searches, opened with the first one.
     search: Option<UdpSocket>,
     lines: Vec<Option<LinkLine>>,
     /// Connections that broke, or could not be made.
     broken: Vec<LinkNumber>,
-    /// The time of the last log line about a connection, in milliseconds, and the number of ends
-    /// since.
+    /// The time of the last log line about an ended connection, in milliseconds, and the number of
+    /// connections that have ended since.
     told: Option<u64>,
     ended: u64,
 }
@@ -39,7 +39,7 @@ pub(super) struct LinkSockets {
 struct LinkLine {
     stream: LinkStream,
     server: SocketAddr,
-    /// True if the connection is open, though the other side may still have to prove its identity.
+    /// True if the connection is open, though the server may still have to prove its identity.
     is_made: bool,
     is_up: bool,
     /// Bytes that the socket did not take.
@@ -57,7 +57,8 @@ impl LinkSockets {
         match goes {
             Goes::Datagram(to, bytes) => {
                 if let Ok(socket) = self.search(set) {
-                    // A datagram that cannot be sent is lost, as others are; searches are repeated.
+                    // A datagram that can't be sent counts as lost on the way; searches are
+                    // repeated.
                     let _ = socket.send_to(&bytes, to);
                 }
             }
@@ -126,7 +127,7 @@ impl LinkSockets {
         Ok(())
     }
 
-    /// Takes answers to searches, each by `take`.
+    /// Passes each answer to a search to `take`.
     pub(super) fn answers(&mut self, buffer: &mut [u8], mut take: impl FnMut(Came<'_>)) -> io::Result<()> {
         let Some(socket) = &self.search else { return Ok(()) };
         for _ in 0..super::datagram::DATAGRAMS {
@@ -136,7 +137,7 @@ impl LinkSockets {
         Ok(())
     }
 
-    /// Handles a ready connection: its input goes to `take`.
+    /// Handles a ready connection, whose input goes to `take`.
     pub(super) fn ready(
         &mut self,
         event: Ready,
@@ -179,7 +180,7 @@ impl LinkSockets {
                 Err(error) => return self.end(link, server, &error.to_string(), now),
             }
             if !line.stream.is_secure() {
-                // The rest is reported again.
+                // The socket is reported as ready again.
                 return;
             }
         }
@@ -216,7 +217,7 @@ impl LinkSockets {
         }
     }
 
-    /// Ends a connection. The first in a minute is logged.
+    /// Ends a connection. The first end within a minute is logged.
     fn end(&mut self, link: LinkNumber, server: SocketAddr, why: &str, now: u64) {
         if let Some(line) = self.lines.get_mut(link) {
             *line = None;
@@ -232,19 +233,21 @@ impl LinkSockets {
     }
 }
 
-/// Returns whether an error only means that nothing can be done now.
+/// Returns whether an error only means that the socket isn't ready.
 fn is_for_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// The reason for an end by the other side.
 const ENDED: &str = "its server ended it";
-/// The key of the first connection to a broker of MQTT; the others follow.
+/// The key of the first connection to a broker of MQTT; the other connections have the keys that
+/// follow.
 pub(super) const BROKERS: u64 = 1 << 61;
-/// The key of the socket for searches, and that of the first connection; the others follow.
+/// The key of the socket for searches, and that of the first circuit; the other circuits have the
+/// keys that follow.
 pub(super) const SEARCH: u64 = 1 << 62;
 pub(super) const LINKS: u64 = SEARCH + 1;
-/// The most bytes that wait for a server.
+/// The most bytes that may wait for a server.
 pub(crate) const MOST_UNSENT: usize = 4 << 20;
 /// The memory that is kept for later output, in bytes.
 const KEPT: usize = 64 << 10;

@@ -2,8 +2,8 @@
 //! descriptors left.
 //!
 //! A listener that can't accept stays ready, so a thread that waits for it would spin. Hence one
-//! descriptor is held in reserve: with it, waiting connections are accepted and closed at once,
-//! which tells their clients, and the listener rests for a moment. That is logged once a minute.
+//! descriptor is held in reserve: with it, waiting connections are accepted and closed at once, so
+//! that their clients notice, and the listener rests for a moment. This is logged once a minute.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,7 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub fn raise_descriptors() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        // If this is refused the soft limit stays.
+        // If this is refused, the soft limit stays.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
     descriptors()
@@ -34,20 +34,20 @@ pub(super) fn descriptors() -> u64 {
 /// Opens a listener that doesn't block and lets thousands of connections wait.
 ///
 /// # Errors
-/// The system's: an address that is in use, or not this machine's.
+/// The system's, such as for an address that is in use, or not this machine's.
 pub(super) fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    // The standard library lets 128 wait. A lower maximum of the system applies.
+    // The standard library would let only 128 wait. The system may set a lower maximum.
     rustix::net::listen(&listener, BACKLOG)?;
     Ok(listener)
 }
 
-/// Prepares an accepted connection: it doesn't block or delay, and a silently vanished peer is
-/// noticed.
+/// Prepares an accepted connection: it neither blocks nor delays output, and a silently vanished
+/// peer is noticed.
 ///
 /// # Errors
-/// The system's, for connections that have gone already.
+/// The system's, for connections that have already ended.
 pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
@@ -81,14 +81,14 @@ impl Reserve {
     /// Reserves a descriptor.
     ///
     /// # Errors
-    /// The system's: there are none left.
+    /// The system's, if there are no descriptors left.
     pub(super) fn new(what: &'static str) -> io::Result<Self> {
         Ok(Self { held: Some(spare()?), what, closed: 0, told: None })
     }
 
-    /// Accepts connections that wait and closes them, after `accept` failed. Returns whether the
-    /// listener must rest for [`REST`]: a single connection that ended before it was accepted is no
-    /// reason for that.
+    /// Accepts and closes waiting connections after `accept` failed. Returns whether the listener
+    /// must rest for [`REST`], for which a single connection that ended before it was accepted is
+    /// no reason.
     pub(super) fn shed(&mut self, listener: impl AsFd, error: &io::Error) -> bool {
         let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
         if !exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {
@@ -122,11 +122,11 @@ fn spare() -> io::Result<OwnedFd> {
 
 /// The most connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// The time that a listener rests when it could not accept.
+/// The time for which a listener rests after it could not accept.
 pub(super) const REST: Duration = Duration::from_millis(250);
-/// The number of connections that are closed before it rests.
+/// The number of connections that are closed before the listener rests.
 const SHED: usize = 256;
-/// The interval between log lines about it.
+/// The interval between log lines about closed connections.
 const TELL: Duration = Duration::from_secs(60);
 /// The time of silence after which the system probes a peer.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);

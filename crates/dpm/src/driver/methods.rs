@@ -1,8 +1,8 @@
 //! Methods that `tonic` calls: settings, information on devices, health, and the description of all
-//! of that.
+//! services.
 //!
-//! Connections, deadlines and bounds are those of [`grpc`](super::grpc), which hands a request in
-//! and sends what comes back.
+//! [`grpc`](super::grpc) has the connections, deadlines and bounds; it hands requests in and sends
+//! the replies.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -41,9 +41,9 @@ use crate::service::network;
 #[derive(Debug, Clone)]
 pub(super) struct MethodCaller {
     pub(super) address: SocketAddr,
-    /// True if the connection can't be read or changed on the way.
+    /// True if the connection can't be read or changed by others on the network.
     pub(super) is_safe: bool,
-    /// The number of its connection's settings without a proof.
+    /// The number of its connection's calls that try to set without a proof.
     pub(super) unproved: Arc<AtomicUsize>,
 }
 
@@ -211,24 +211,24 @@ trait HealthStream:
 {
 }
 
-/// A health that is reported once and stays.
+/// A health that is reported once and never changes.
 struct HealthOnce(Option<tonic_health::pb::HealthCheckResponse>);
 
 impl tonic::codegen::tokio_stream::Stream for HealthOnce {
     type Item = Result<tonic_health::pb::HealthCheckResponse, tonic::Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // It changes when the connection ends, which the client sees by itself.
+        // The health only changes when the connection ends, which the client sees by itself.
         self.0.take().map_or(Poll::Pending, |told| Poll::Ready(Some(Ok(told))))
     }
 }
 
 impl HealthStream for HealthOnce {}
 
-/// The input of a client, as it comes.
+/// The body of a request, as its bytes arrive.
 pub(super) struct ClientInput<T> {
     pub(super) stream: h2::RecvStream,
-    /// Reserves this many more bytes. Returns false if there is no room.
+    /// Reserves room for this many more bytes. Returns false if there is none.
     pub(super) makes_room: T,
 }
 
@@ -254,10 +254,10 @@ impl<T: FnMut(usize) -> bool + Unpin> http_body::Body for ClientInput<T> {
 }
 
 const SET: &str = "/services.daq.DAQ/Set";
-/// Services whose health is reported; the first stands for all of them.
+/// The services whose health is reported; the first name stands for all of them.
 const SERVICES: [&str; 3] = ["", "services.daq.DAQ", "services.devdb.DevDB"];
-/// The largest message of a client of these methods, in bytes: settings take many times that while
-/// they are parsed.
+/// The largest message of a client of these methods, in bytes: settings take many times their size
+/// while they are parsed.
 pub(crate) const LARGEST_SETTINGS: usize = 512 << 10;
 /// The most calls of a connection that try to set without a proof.
 pub(crate) const UNPROVED_CALLS: usize = 16;

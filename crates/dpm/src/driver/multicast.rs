@@ -1,4 +1,4 @@
-//! The group on which requests to all nodes of ACNET come.
+//! The multicast group that receives requests to all nodes of ACNET.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -17,8 +17,8 @@ impl MulticastGroup {
     /// The group of ACNET, on the network that the system chooses.
     pub const USUAL: Self = Self { group: Ipv4Addr::new(239, 128, 4, 1), interface: Ipv4Addr::UNSPECIFIED };
 
-    /// Joins it. The socket must not be bound to a specific address: the system delivers to a
-    /// socket only datagrams for its address.
+    /// Joins the group. The socket must not be bound to a specific address, since the system would
+    /// then deliver no datagrams for the group to it.
     pub(super) fn join(self, socket: &UdpSocket) -> io::Result<()> {
         if !socket.local_addr()?.ip().is_unspecified() {
             let words = "requests to all nodes come only if datagrams of front-ends are taken on 0.0.0.0";

@@ -41,5 +41,5 @@ impl OverviewFeed {
     }
 }
 
-/// The number of bytes that are read at a time.
+/// The most bytes that are read at a time.
 const CHUNK: usize = 16 << 10;

@@ -22,24 +22,24 @@ use crate::grpc::generated::services::daq::{Setting, SettingList, SettingReply};
 use crate::grpc::protocol::framed;
 use crate::status::Status;
 
-/// A service, and the proof for it.
+/// A service, and the proof that it demands.
 #[derive(Debug, Clone)]
 pub struct PutService {
     /// The address of its gRPC port.
     pub address: SocketAddr,
-    /// The authority of its certificate, PEM, and the name in that; without it the port speaks no
-    /// TLS, and must be one of this machine, as a token is a secret.
+    /// The authority of its certificate (PEM) and the name in the certificate; without them the
+    /// port speaks no TLS, and must be on this machine, since a token is a secret.
     pub authority: Option<(PathBuf, String)>,
     /// The token (JWT).
     pub token: String,
 }
 
-/// Sets devices, each written as `REQUEST=VALUE`, and returns a status for each: the value is a
-/// number, numbers with commas between them, or a text; all are texts with `is_text`.
+/// Sets devices, each given as `REQUEST=VALUE`, and returns a status for each. A value is a number,
+/// numbers with commas between them, or a text; with `is_text`, all values are texts.
 ///
 /// # Errors
-/// `InvalidInput` for a setting that can't be read, or a token that would go over the network in
-/// the clear; `TimedOut`; what gRPC and the system say.
+/// `InvalidInput` for a setting that can't be read, or a token that would cross the network
+/// unencrypted; `TimedOut`; errors of gRPC and of the system.
 pub fn put(service: &PutService, settings: &[String], is_text: bool) -> io::Result<Vec<(String, Status)>> {
     let settings = settings.iter().map(|text| setting(text, is_text)).collect::<io::Result<Vec<_>>>()?;
     if service.authority.is_none() && !service.address.ip().is_loopback() {
@@ -130,7 +130,7 @@ async fn call(
     statuses.collect::<Option<_>>().ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Fails with gRPC's status if that is not success.
+/// Fails with gRPC's status unless that is success.
 fn is_well(headers: &HeaderMap) -> io::Result<()> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     match text("grpc-status") {
@@ -146,13 +146,13 @@ fn wrong(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, words)
 }
 
-/// The authority before the path is only for HTTP; it isn't used.
+/// The authority before the path is only there for HTTP; it isn't used.
 const SET: &str = "http://dpm/services.daq.DAQ/Set";
-/// The time for everything: a front-end has five seconds for each exchange.
+/// The time limit for the whole call: a front-end has five seconds for each exchange.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most bytes of an answer.
+/// The most bytes of a reply.
 const LARGEST: usize = 4 << 20;
-/// The bytes of gRPC's frame before a message.
+/// The bytes of gRPC's frame in front of a message.
 const FRAME: usize = 5;
 
 #[cfg(test)]

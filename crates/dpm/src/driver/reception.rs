@@ -1,5 +1,5 @@
-//! The reception at which other threads hand clients over to the serving thread: each has a socket
-//! of its own, and an errand.
+//! The reception at which other threads hand clients over to the serving thread, each with a socket
+//! and a purpose.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -15,7 +15,8 @@ use rustix::event::{EventfdFlags, eventfd};
 /// A client that is handed over.
 #[derive(Debug)]
 pub(super) struct Visitor {
-    /// Bytes written to it are read by the thread that handed it over; closing it ends the client.
+    /// One end of a pair, of which the thread that handed the client over has the other. Closing
+    /// either ends the client.
     pub(super) stream: UnixStream,
     pub(super) errand: VisitorErrand,
     /// The address against whose limits it counts.

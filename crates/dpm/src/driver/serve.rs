@@ -90,7 +90,7 @@ pub struct DpmServer {
 struct Listener {
     socket: TcpListener,
     reserve: Reserve,
-    /// The time until which it rests because it can't accept, in milliseconds.
+    /// The end of the rest of a listener that couldn't accept, in milliseconds.
     rests_until: Option<u64>,
 }
 
@@ -162,7 +162,7 @@ impl DpmServer {
         Ok(self)
     }
 
-    /// Serves gRPC, too, on a port and thread of its own.
+    /// Serves gRPC as well, on a port and thread of its own.
     pub fn with_grpc(mut self, listen: SocketAddr) -> io::Result<Self> {
         self.grpc = Some({
             let devices = DeviceDatabase::new(Arc::clone(self.dpm.database()));
@@ -171,14 +171,14 @@ impl DpmServer {
         Ok(self)
     }
 
-    /// Serves Channel Access to clients of EPICS, too, by TCP and UDP, on a thread of its own.
+    /// Serves Channel Access to clients of EPICS as well, by TCP and UDP, on a thread of its own.
     pub fn with_channel_access(mut self, listen: SocketAddr) -> io::Result<Self> {
         let devices = DeviceDatabase::new(Arc::clone(self.dpm.database()));
         self.gateway = Some(Gateway::start(listen, self.visitors.reception(), devices)?);
         Ok(self)
     }
 
-    /// Takes requests also to all nodes of ACNET, such as searches for a DPM.
+    /// Accepts requests to all nodes of ACNET as well, such as searches for a DPM.
     ///
     /// # Errors
     /// The system's; `InvalidInput` if the socket for front-ends is bound to a specific address.
@@ -187,7 +187,7 @@ impl DpmServer {
         Ok(self)
     }
 
-    /// Returns the address that clients of EPICS connect to, if it is served.
+    /// Returns the address that clients of EPICS connect to, if Channel Access is served.
     pub fn channel_access_address(&self) -> Option<SocketAddr> {
         self.gateway.as_ref().map(Gateway::address)
     }
@@ -229,7 +229,7 @@ impl DpmServer {
         self.wake.clone()
     }
 
-    /// Serves until an error, or until `each` ends it, which is called after a turn's input and
+    /// Serves until an error occurs or `each` returns false; it is called after a turn's input and
     /// before its output, at least every 200 ms.
     pub fn run(mut self, mut each: impl FnMut(&mut Dpm, Moment) -> bool) -> io::Result<()> {
         let mut ready = Vec::new();
@@ -263,7 +263,7 @@ impl DpmServer {
                 }
             }
             for (to, datagram) in self.dpm.datagrams(now) {
-                // A datagram that cannot be sent is lost, as others are; its request is repeated.
+                // A datagram that can't be sent counts as lost on the way; its request is repeated.
                 let _ = self.front_ends.send_to(&datagram, to);
             }
             for goes in self.dpm.links(now) {
@@ -286,7 +286,7 @@ impl DpmServer {
                 self.close(client);
             }
             if let Some(history) = &mut self.history {
-                // After the writes, which may have caused more work.
+                // Done after the writes, which may have caused more work.
                 history.give(self.dpm.take_work());
                 self.dpm.lost_for_history(history.lost());
             }
@@ -296,7 +296,7 @@ impl DpmServer {
         }
     }
 
-    /// Sets the authority for settings. Before that no one may set anything.
+    /// Sets the authority for settings. Before this, all settings are refused.
     pub fn set_authority(&mut self, authority: SettingAuthority) {
         self.dpm.set_authority(authority);
     }
@@ -331,7 +331,7 @@ impl DpmServer {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // A client that has gone already doesn't affect the others.
+                    // A connection that has already ended doesn't affect the others.
                     if listener.reserve.shed(&listener.socket, &error) {
                         listener.rests_until = Some(now.millis + listen::REST.as_millis() as u64);
                         let _ = self.set.change(&listener.socket, LISTENERS + place as u64, false, false);
@@ -415,7 +415,7 @@ impl DpmServer {
         Ok(())
     }
 
-    /// Takes answers to searches for process variables.
+    /// Handles answers to searches for process variables.
     fn take_found(&mut self, now: Moment) -> io::Result<()> {
         let dpm = &mut self.dpm;
         self.links.answers(&mut self.buffer, |came| dpm.link(came, now))
@@ -454,7 +454,7 @@ impl DpmServer {
             Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
         };
         if is_over {
-            // The client may be owed the reason.
+            // The client may still have to get the reason.
             self.write(client);
             self.close(client);
         }
@@ -473,7 +473,7 @@ impl DpmServer {
         let mut is_unfinished = false;
         for round in 1.. {
             self.rendered.clear();
-            // The buffer is given back once it is written: most connections are never behind.
+            // The buffer is freed once it is written: most connections are never behind.
             self.rendered.append(&mut std::mem::take(&mut connection.unsent));
             let more = self.dpm.render(client, &mut self.rendered, WRITE);
             if self.rendered.is_empty() {
@@ -482,7 +482,7 @@ impl DpmServer {
             match connection.stream.write(&self.rendered) {
                 Ok(sent) if sent == self.rendered.len() && more => {
                     connection.stuck = None;
-                    // A fast reader must not keep the others from their turn.
+                    // A fast reader must not keep the others waiting.
                     is_unfinished = round == ROUNDS;
                     if is_unfinished { break } else { continue }
                 }
@@ -528,9 +528,9 @@ const FRONT_ENDS: u64 = u64::MAX - 1;
 const HISTORY: u64 = u64::MAX - 2;
 const VISITORS: u64 = u64::MAX - 3;
 const WAKE: u64 = u64::MAX - 4;
-/// The key of the first listener; the others follow.
+/// The key of the first listener; the other listeners have the keys that follow.
 const LISTENERS: u64 = WAKE - MOST_LISTENERS as u64;
-/// The most addresses that are listened on.
+/// The most addresses to listen on.
 const MOST_LISTENERS: usize = 64;
 /// The interval between checks of connections, in milliseconds.
 const REVIEW: u64 = 1000;

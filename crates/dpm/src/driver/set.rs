@@ -24,12 +24,12 @@ impl SocketSet {
         Ok(Self { set: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
-    /// Waits for input of a socket.
+    /// Adds a socket, and waits for its input from now on.
     pub(super) fn add(&self, socket: impl AsFd, key: u64) -> io::Result<()> {
         Ok(epoll::add(&self.set, socket, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?)
     }
 
-    /// Changes the events of a socket.
+    /// Changes the events that a socket is watched for.
     pub(super) fn change(&self, socket: impl AsFd, key: u64, read: bool, write: bool) -> io::Result<()> {
         let mut flags = epoll::EventFlags::empty();
         flags.set(epoll::EventFlags::IN, read);
@@ -37,7 +37,7 @@ impl SocketSet {
         Ok(epoll::modify(&self.set, socket, epoll::EventData::new_u64(key), flags)?)
     }
 
-    /// Waits for sockets, for this many milliseconds at most. A signal ends it, too.
+    /// Waits for sockets, for this many milliseconds at most. A signal also ends the wait.
     pub(super) fn wait(&self, millis: Option<u64>, ready: &mut Vec<Ready>) -> io::Result<()> {
         ready.clear();
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);

@@ -28,7 +28,7 @@ impl SimulatorFront {
         self.socket.local_addr()
     }
 
-    /// Answers until an error, or until `stop` returns true.
+    /// Answers until an error occurs or `stop` returns true.
     pub fn run(mut self, stop: impl Fn() -> bool) -> io::Result<()> {
         let (set, clock) = (SocketSet::new()?, MachineClock::new());
         set.add(&self.socket, 0)?;
@@ -45,7 +45,7 @@ impl SimulatorFront {
             }
             self.simulator.tick(now);
             for (to, datagram) in self.simulator.flush() {
-                // A datagram that cannot be sent is lost, as others are.
+                // A datagram that can't be sent counts as lost on the way.
                 let _ = self.socket.send_to(&datagram, to);
             }
         }

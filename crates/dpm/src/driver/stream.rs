@@ -20,7 +20,7 @@ pub(super) struct LinkStream {
 }
 
 impl LinkStream {
-    /// Returns a connection whose other side has to give the proof in `trust`, if any.
+    /// Returns a connection; with `trust`, the other side has to prove its identity.
     ///
     /// # Errors
     /// `InvalidInput` for an invalid name or invalid authorities.
@@ -29,7 +29,7 @@ impl LinkStream {
         Ok(Self { tcp, tls })
     }
 
-    /// Returns the error with which the connection could not be made, if there is one.
+    /// Returns the error that kept the connection from being made, if there is one.
     pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.tcp.take_error()
     }
@@ -52,15 +52,15 @@ impl LinkStream {
     /// Reads from the socket once. [`read`](Self::read) then returns the bytes.
     ///
     /// # Errors
-    /// The system's or, as `InvalidData`, those of TLS; `UnexpectedEof` if the other side has
-    /// ended.
+    /// The system's or, as `InvalidData`, those of TLS; `UnexpectedEof` if the other side has ended
+    /// the connection.
     pub(super) fn fill(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         if tls.read_tls(&mut self.tcp)? == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         let done = tls.process_new_packets().map(drop).map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
-        // The other side may be owed an alert.
+        // The other side may still have to get an alert.
         let _ = self.flush();
         done
     }

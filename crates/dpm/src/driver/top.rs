@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::service::PAGE_END;
 
-/// Shows page after page, `pages` of them, or until the DPM ends.
+/// Shows page after page, `pages` of them or until the DPM ends.
 ///
 /// # Errors
 /// The error of the system; `InvalidData` if the server is no DPM.
@@ -56,7 +56,7 @@ fn head(stream: &mut TcpStream, text: &mut Vec<u8>) -> io::Result<()> {
 
 const END: &[u8] = b"\r\n\r\n";
 const LONGEST: usize = 4096;
-/// Pages come every second.
+/// The time limit for a page, which comes every second.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Clears the screen for the next page.
 const CLEAR: &str = "\x1b[H\x1b[2J";

@@ -15,9 +15,9 @@ impl Wake {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
-    /// Ends the current wait, or else the next one.
+    /// Ends the current wait or, if there is none, the next one.
     pub fn wake(&self) {
-        // It fails only if the counter is full: then a wake is pending.
+        // This fails only if the counter is full, and then a wake is already pending.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 

@@ -16,7 +16,7 @@ use crate::status::Status;
 ///
 /// The error is for an invalid message; `Ok(None)` means that there are more than `limit`.
 pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>, DecodeError> {
-    // An empty request takes two bytes there and twelve times as many here, so they are counted
+    // An empty request takes two bytes there and twelve times as many here, so requests are counted
     // first.
     let (mut rest, mut count) = (message, 0);
     while !rest.is_empty() {
@@ -30,12 +30,12 @@ pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>,
     Ok(Some(daq::ReadingList::decode(message)?.drf))
 }
 
-/// A setting in the form for the service: the requests that it sets, each with its value. It is
-/// empty if there is no value.
+/// A setting in the service's form: the requests that it sets, each with its value. It is empty if
+/// it has no value.
 pub type SettingParts = Vec<(String, WantedValue)>;
 
-/// Returns the settings of a `SettingList`, in its order. An alarm's block is set by its parts;
-/// the fields that belong to the front-end are left out.
+/// Returns the settings of a `SettingList`, in their order. An alarm block is set by its parts; the
+/// fields that belong to the front-end are left out.
 pub fn settings(list: daq::SettingList) -> Vec<SettingParts> {
     list.setting.into_iter().map(parts).collect()
 }
@@ -65,8 +65,8 @@ fn parts(setting: daq::Setting) -> SettingParts {
     vec![(setting.device, value)]
 }
 
-/// Returns the parts of an alarm's block. An invalid device name stays unchanged, and is refused by
-/// that name.
+/// Returns the parts of an alarm block. An invalid device name stays unchanged, and is refused
+/// under that name.
 fn block(
     device: &str,
     property: Property,
@@ -104,11 +104,11 @@ pub fn put_reading_reply(out: &mut Vec<u8>, index: u32, outcome: &[u8]) {
     out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Returns the part of a `ReadingReply` that is the same for all readers of a device. `None` if a
+/// Returns the part of a `ReadingReply` that is the same for all readers of a device; `None` if a
 /// reply has no meaning in this protocol.
 ///
-/// A final status (`is_last`) is sent in place of readings; others are sent as readings without a
-/// value, because a status in place of readings means that no more will come.
+/// A final status (`is_last`) is sent in place of readings; other statuses are sent as readings
+/// without a value, because a status in place of readings means that no more will come.
 pub fn outcome(reply: &Reply, is_last: bool) -> Option<Vec<u8>> {
     use device::value::{AnalogAlarm, BasicStatus, DigitalAlarm, ScalarArray, TextArray, Value};
     let one = |timestamp: i64, status: i16, value: Value| {
@@ -166,8 +166,8 @@ pub fn outcome(reply: &Reply, is_last: bool) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the outcome with an array and a time in microseconds; an empty outcome, which ends a
-/// history, if the array is empty.
+/// Returns the outcome with an array and a time in microseconds; if the array is empty, an empty
+/// outcome, which ends a history.
 pub fn recorded_array(micros: i64, data: &[f64]) -> Vec<u8> {
     use device::value::{ScalarArray, Value};
     let value = Value::ScalarArr(ScalarArray { value: data.to_vec() });

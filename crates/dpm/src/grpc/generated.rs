@@ -1,7 +1,7 @@
-//! Messages and services as `proto/generate` makes them of the interface's files in `proto`.
+//! Messages and services that `proto/generate` makes from the interface's files in `proto`.
 //!
-//! They are kept in the repository, so that the compiler of protocol buffers is built by those who
-//! change the interface only.
+//! They are kept in the repository, so that only those who change the interface need the compiler
+//! of protocol buffers.
 
 #![allow(missing_docs, clippy::all, rustdoc::all)]
 
@@ -25,5 +25,5 @@ pub mod services {
     }
 }
 
-/// The description of all of it, for reflection.
+/// The description of all interfaces, for reflection.
 pub const DESCRIPTION: &[u8] = include_bytes!("generated/description.bin");

@@ -38,7 +38,7 @@ pub fn timeout(value: &str) -> Option<Duration> {
     })
 }
 
-/// Returns the one message of a call's body. `Ok(None)` if it is incomplete; an error is the one
+/// Returns the one message of a call's body; `Ok(None)` if it is incomplete. The error is the one
 /// with which the call ends.
 pub fn message(body: &[u8], is_over: bool) -> Result<Option<&[u8]>, (Code, &'static str)> {
     let Some((head, rest)) = body.split_first_chunk::<HEAD>() else {

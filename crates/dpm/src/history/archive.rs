@@ -72,9 +72,9 @@ impl HistoryArchive {
         (answers.collect(), written)
     }
 
-    /// Removes readings that are too old, and some if there are too many. `now` is in microseconds
-    /// since 1970. Returns whether there are still too many; a caller with other work does that
-    /// first.
+    /// Removes readings that are too old, and some of the oldest if there are too many. `now` is in
+    /// microseconds since 1970. Returns whether there are still too many; a caller with other work
+    /// does that work first.
     pub fn trim(&mut self, now: i64) -> Result<bool> {
         let age = i64::try_from(self.bounds.age).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         self.forget_before(now.saturating_sub(age))?;
@@ -239,7 +239,8 @@ const SCHEMA: &str = "
     PRAGMA user_version = 1;";
 /// The most readings of one answer, as many as other loggers return at a time.
 const MOST_POINTS: usize = 487;
-/// The number of values, those of arrays counted singly, after which an answer has no more points.
+/// The number of values after which an answer has no more points; each value of an array counts.
 const MOST_VALUES: usize = 8192;
-/// The divisor of the time span whose oldest part is removed at once when there is too much.
+/// The fraction of the time span, from its oldest reading on, that is removed at once when the
+/// archive is too large: one in this many.
 const SHARE: i64 = 10;

@@ -32,7 +32,7 @@ pub enum HistorySource {
         logger: String,
         /// The time, in seconds since 1970.
         at: i64,
-        /// The largest distance from it, in seconds.
+        /// The largest distance from that time, in seconds.
         within: i64,
     },
 }

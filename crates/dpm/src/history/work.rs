@@ -44,14 +44,14 @@ pub struct HistoryTicket {
     pub number: u64,
 }
 
-/// A question for recorded readings.
+/// A question about recorded readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryQuestion {
     /// The name, as in [`Series`].
     pub name: String,
     /// The event, as in [`Series`]; the most frequent one if there is none.
     pub event: Option<String>,
-    /// The readings that are asked for.
+    /// The selected readings.
     pub wanted: WantedReadings,
 }
 

@@ -11,8 +11,8 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Returns the times when points were taken, in microseconds since 1970. They are in the order
-    /// of time, the last of them taken just now or a little earlier.
+    /// Returns the times at which points were taken, in microseconds since 1970, in rising order;
+    /// the last one was just now or a little earlier.
     pub(super) fn place(&mut self, points: &[Point], now: Moment) -> Vec<i64> {
         let Some(newest) = points.last() else { return Vec::new() };
         let now = now.unix_millis.saturating_mul(1000);
@@ -26,7 +26,7 @@ impl Times {
         }
         let first = points.first().map_or(0, |point| point.ticks);
         let continued = self.last.map(|(ticks, at)| at + between(ticks, first) + span);
-        // A gap of more than five seconds, and drifting clocks, are corrected here.
+        // This corrects for gaps of more than five seconds, and for drifting clocks.
         let end = continued.filter(|end| (end - now).abs() <= MOST_DRIFT).unwrap_or(now);
         self.last = Some((newest.ticks, end));
         offsets.into_iter().map(|offset| end - span + offset).collect()
@@ -55,12 +55,12 @@ mod tests {
         let at = |unix_millis| Moment { millis: 0, unix_millis };
         let mut times = Times::default();
         assert_eq!(times.place(&points(&[49_800, 49_900, 0]), at(1000)), [980_000, 990_000, 1_000_000]);
-        // It arrives late, and its distance counts all the same.
+        // It arrives late, but the distance in ticks counts.
         assert_eq!(times.place(&points(&[100, 200]), at(1100)), [1_010_000, 1_020_000]);
         assert_eq!(times.place(&[], at(1200)), [] as [i64; 0]);
-        // After seconds without points, the arrival counts.
+        // After seconds without points, the time of arrival counts.
         assert_eq!(times.place(&points(&[300, 400]), at(9000)), [8_990_000, 9_000_000]);
-        // Ticks beyond the wrap count like those within it.
+        // Ticks beyond the wrap count like ticks within it.
         assert_eq!(times.place(&points(&[50_500, 65_535]), at(9010)).len(), 2);
     }
 }

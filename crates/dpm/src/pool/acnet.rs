@@ -1,15 +1,15 @@
 //! Front-ends of ACNET, asked by datagrams.
 //!
-//! Entries of one node and event make a *poll*; a poll asks in *groups*, each one ACNET request as
-//! large as a datagram allows. A reply is split among the entries.
+//! Entries of one node and event make a *poll*. A poll is requested in *groups*, each of which is
+//! one ACNET request as large as a datagram allows. A reply is split among the entries.
 //!
 //! Invariants:
 //! - A group without entries is cancelled at once.
-//! - New entries get a group of their own at the end of the turn, and running groups run on. When
-//!   the groups of a poll are more than twice as many as necessary, the answered ones are merged
-//!   and asked again.
+//! - New entries get a group of their own at the end of the turn, and running groups continue. When
+//!   a poll has more than twice as many groups as it needs, the answered ones are merged and
+//!   requested again.
 //! - A reply counts only if its id is outstanding and it comes from the node that was asked. So no
-//!   reading is ever given to another device's readers.
+//!   reading ever goes to another device's readers.
 //! - A group whose front-end is silent or refuses is asked again, after growing pauses, until the
 //!   last reader leaves. Its readers get the status each time. If its node answers other requests,
 //!   it is asked in halves (`search`) until the silent device is found, which is then asked
@@ -43,7 +43,8 @@ pub(super) use state::Acnet;
 use state::{AcnetEntry, Front, NumberedEntries, Poll};
 
 impl Acnet {
-    /// Asks these nodes, from the node `address`. A single request may take `once` milliseconds.
+    /// Returns the state for these nodes, which are asked from the node `address`. A single request
+    /// may take `once` milliseconds.
     pub(super) fn new(nodes: &[DeviceNode], address: u16, once: u64) -> Self {
         Self {
             nodes: nodes.iter().map(DeviceNode::acnet).collect(),
@@ -97,8 +98,8 @@ impl FrontEnd for Acnet {
         self.asked.get(entry).map(|asked| asked.poll)
     }
 
-    /// Returns how many more requests may be outstanding. Each event without a sent request needs
-    /// one.
+    /// Returns how many more requests may be outstanding. Each event whose request hasn't been sent
+    /// needs one.
     fn events_left(&self) -> Option<usize> {
         Some(self.requests.capacity().saturating_sub(self.requests.len().max(self.polls.len())))
     }

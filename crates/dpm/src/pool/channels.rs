@@ -1,19 +1,20 @@
 //! Front-ends of Channel Access: servers of EPICS, on circuits.
 //!
-//! A variable is one *channel*, whatever the number and events of the entries that read it: it is
-//! monitored once, and each update goes to the entries that want every change, and waits for those
-//! with a period. For single readings it is read, since a server may withhold small changes from
-//! monitors.
+//! Each variable has one *channel*, whatever the number and events of the entries that read it: it
+//! is monitored once, and each update goes to the entries that want every change, while entries
+//! with a period get the newest value at their times. For single readings the channel is read,
+//! since a server may withhold small changes from monitors.
 //!
 //! Invariants:
-//! - A channel belongs to one circuit at most, and an answer counts only if it arrives there.
-//! - Readers of a channel that is not open are told so after the time for a single reading, and
+//! - A channel belongs to one circuit at most, and an answer counts only if it arrives on that
+//!   circuit.
+//! - Readers of a channel that is not open get a status after the time for a single reading, and
 //!   repeatedly from then on.
-//! - A setting is sent once. One that was not answered, or whose circuit was lost meanwhile, may
-//!   have been made and has the status [`UTIME`](Status::UTIME); one that was never sent has
+//! - A setting is sent once. A setting that was not answered, or whose circuit was lost in between,
+//!   may have been made and has the status [`UTIME`](Status::UTIME); one that was never sent has
 //!   [`NODE_DOWN`](Status::NODE_DOWN).
-//! - Whatever a server sends, only the newest value of each requested variable is kept, and one
-//!   unfinished message per circuit.
+//! - Only the newest value of each requested variable is kept, and one unfinished message per
+//!   circuit, however much a server sends.
 //!
 //! # Layout
 //!
@@ -47,7 +48,7 @@ pub(super) use state::Channels;
 use state::{ChannelEntry, ChannelState, ChannelTimer, Cid, PoolChannel};
 
 impl Channels {
-    /// Asks these nodes. A single request may take `once` milliseconds.
+    /// Returns the state for these nodes. A single request may take `once` milliseconds.
     pub(super) fn new(nodes: &[DeviceNode], once: u64) -> Self {
         Self {
             nodes: nodes.iter().map(|node| node.search().cloned()).collect(),
@@ -121,7 +122,7 @@ impl Channels {
             return;
         }
         if let Some(put) = channel.puts.iter_mut().find(|put| put.until.is_none()) {
-            // Later ones of the queue came in the same turn.
+            // Later ones in the queue came in the same turn.
             let until = now.millis + crate::setting::PATIENCE;
             put.until = Some(until);
             channel.puts.iter_mut().for_each(|put| put.until = put.until.or(Some(until)));

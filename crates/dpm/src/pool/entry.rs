@@ -14,23 +14,23 @@ use crate::status::Status;
 use crate::time::Moment;
 use crate::when::When;
 
-/// Readers, each with the time from which it wants readings, in milliseconds. A reader comes and
-/// leaves in constant time, however many there are.
+/// Readers, each with the time from which it wants readings, in milliseconds. Readers come and
+/// leave in constant time, however many there are.
 type EntryReaders = IndexMap<PoolReader, u64, ahash::RandomState>;
 
 /// One value that is read from a node at some event.
 #[derive(Debug)]
 pub(super) struct PoolEntry {
     pub(super) wanted: FrontRequest,
-    /// The event in the form for the front-end.
+    /// The event as the front-end encodes it.
     pub(super) when: When,
-    /// Distinguishes it from a later one with the same number.
+    /// Distinguishes it from later entries with the same number.
     pub(super) serial: u64,
     channels: SmallVec<[EntryChannel; 1]>,
     /// The number of readings, and the status of the last.
     readings: u64,
     status: Status,
-    /// The time when it was last read, and the time for which that counts as current.
+    /// The time of the last reading, and the time for which that counts as current.
     read_at: Option<u64>,
     fresh_for: u64,
 }
@@ -38,7 +38,7 @@ pub(super) struct PoolEntry {
 /// An entry in an overview.
 #[derive(Debug, Clone)]
 pub struct EntryGlance {
-    /// The thing that is read.
+    /// The requested value.
     pub wanted: FrontRequest,
     /// The event on which it is read.
     pub when: When,
@@ -46,9 +46,9 @@ pub struct EntryGlance {
     pub readers: usize,
     /// The number of readings.
     pub readings: u64,
-    /// The milliseconds since the last reading; `None` if that failed, or there was none.
+    /// The milliseconds since the last reading; `None` if that failed, or if there was none.
     pub age: Option<u64>,
-    /// The status of the last one.
+    /// The status of the last reading.
     pub status: Status,
 }
 
@@ -86,9 +86,9 @@ impl PoolEntry {
         Self { wanted, when, serial, channels, readings, status, read_at: None, fresh_for: 0 }
     }
 
-    /// Adds a reader to its channel, which is created for the first one. The channel's current
-    /// message is returned. The reader gets readings from a time on, in milliseconds: an immediate
-    /// reading isn't for every reader.
+    /// Adds a reader to its channel, which is created for the first reader, and returns the
+    /// channel's current message. The reader gets readings from a time on, in milliseconds: an
+    /// immediate reading isn't meant for every reader.
     pub(super) fn join(&mut self, channel: EntryChannel, reader: PoolReader, from: u64) -> Option<Arc<SharedReply>> {
         let is_same = |other: &EntryChannel| {
             // After a reload the same device may be scaled differently.

@@ -8,11 +8,12 @@ use crate::status::Status;
 use crate::time::Moment;
 use crate::when::{ReaderWish, When};
 
-/// Asks the front-ends of one kind for the pool's entries, once for all readers.
+/// Reads from the front-ends of one kind for the pool's entries, once for all readers.
 ///
 /// The pool begins and ends entries; the front-end passes readings to [`PoolReaders::take`].
-/// Front-ends know no clients, and the pool knows no protocol: it passes network input and output
-/// on without examining it. A front-end that has answered a single request removes its entry.
+/// Front-ends don't know clients, and the pool doesn't know protocols: it passes network input and
+/// output on without examining it. A front-end that has answered a single request removes its
+/// entry.
 pub(super) trait FrontEnd {
     /// Input from the network.
     type Came<'a>;
@@ -22,7 +23,7 @@ pub(super) trait FrontEnd {
     /// Returns an event as front-ends encode it; entries with the same encoding are merged.
     ///
     /// # Errors
-    /// The status that clients get for events that it doesn't know.
+    /// The status that clients get for events that the front-end doesn't support.
     fn told(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status>;
 
     /// Returns the number of an event, if anything is read from a node on that event. It is `None`
@@ -47,7 +48,8 @@ pub(super) trait FrontEnd {
     /// Ends an entry, which has no readers any more.
     fn end(&mut self, entry: EntryKey);
 
-    /// Returns true if the outstanding request for an entry is not older than now.
+    /// Returns true if a new reader can share an entry's outstanding request: one that is answered
+    /// repeatedly, or has not left yet.
     fn can_join(&self, entry: EntryKey) -> bool;
 
     /// Handles network input. `begun` is the start of the look-up.
@@ -56,12 +58,12 @@ pub(super) trait FrontEnd {
     /// Does all due work.
     fn tick(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>);
 
-    /// Returns when [`tick`](Self::tick) has something to do next, in milliseconds.
+    /// Returns the time at which [`tick`](Self::tick) must be called next, in milliseconds.
     fn deadline(&self) -> Option<u64>;
 
-    /// Takes the output. To be called after a turn's input.
+    /// Takes the output. Must be called after a turn's input.
     fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, Self::Goes>;
 
-    /// Takes over the nodes of another database, whose existing nodes keep their numbers.
+    /// Replaces the nodes by those of another database, in which existing nodes keep their numbers.
     fn replace_nodes(&mut self, nodes: &[DeviceNode]);
 }

@@ -14,7 +14,7 @@ pub(super) struct Fronts {
     pub(super) acnet: Acnet,
     pub(super) channels: Channels,
     pub(super) topics: Topics,
-    /// By the number of the node.
+    /// The kind of each node, by its number.
     kinds: Vec<FrontKind>,
 }
 
@@ -29,8 +29,8 @@ pub(super) enum FrontKind {
     Topics,
 }
 
-/// Evaluates an expression for the front-end that a node belongs to. It is chosen by a match, so
-/// that no virtual call is needed for passing readings to readers.
+/// Evaluates an expression for the front-end that a node belongs to. A match chooses it, so that
+/// passing readings to readers needs no virtual call.
 macro_rules! of_node {
     (&mut $fronts:expr, $node:expr, $front:ident => $what:expr) => {
         match $fronts.kind($node) {
@@ -69,8 +69,8 @@ macro_rules! of_node {
 pub(super) use of_node;
 
 impl Fronts {
-    /// Asks these nodes, from the node `address` of ACNET. What is asked once may take `once`
-    /// milliseconds.
+    /// Returns the front-ends of these nodes, which are asked from the node `address` of ACNET. A
+    /// single request may take `once` milliseconds.
     pub(super) fn new(nodes: &[DeviceNode], address: u16, once: u64) -> Self {
         Self {
             acnet: Acnet::new(nodes, address, once),
@@ -80,7 +80,7 @@ impl Fronts {
         }
     }
 
-    /// Returns the kind of a node. One that isn't known is refused by each kind.
+    /// Returns the kind of a node. For an unknown node it returns any kind, all of which refuse it.
     pub(super) fn kind(&self, node: usize) -> FrontKind {
         self.kinds.get(node).copied().unwrap_or(FrontKind::Acnet)
     }
@@ -102,13 +102,13 @@ impl Fronts {
         self.topics.tick(now, readers);
     }
 
-    /// Returns when [`tick`](Self::tick) has something to do next, in milliseconds.
+    /// Returns the time at which [`tick`](Self::tick) must be called next, in milliseconds.
     pub(super) fn deadline(&self) -> Option<u64> {
         let others = self.channels.deadline().into_iter().chain(self.topics.deadline());
         self.acnet.deadline().into_iter().chain(others).min()
     }
 
-    /// Takes over the nodes of another database.
+    /// Replaces the nodes by those of another database.
     pub(super) fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.acnet.replace_nodes(nodes);
         self.channels.replace_nodes(nodes);

@@ -14,7 +14,7 @@ use crate::stages::{Begun, ReadingStage, ReadingStages};
 use crate::time::Moment;
 use crate::when::When;
 
-/// Takes the pool's messages: once for each reader of a reading.
+/// Receives the pool's messages, once for each reader of a reading.
 pub trait Deliver {
     /// Delivers a reading to a reader. With `last`, no more will come.
     fn deliver(&mut self, reader: PoolReader, message: &Arc<SharedReply>, last: bool);
@@ -25,7 +25,7 @@ pub trait Deliver {
 pub struct PoolCounters {
     /// Readers that were added.
     pub asked: u64,
-    /// Readers that found their entry running.
+    /// Readers whose entry was already being read.
     pub shared: u64,
     /// Devices that front-ends were asked for.
     pub devices_requested: u64,
@@ -37,13 +37,13 @@ pub struct PoolCounters {
     pub readings: u64,
     /// Readings that were scaled and encoded: once for each form.
     pub encoded: u64,
-    /// Readings that were given to readers.
+    /// Readings that were delivered to readers.
     pub delivered: u64,
     /// Requests that went unanswered.
     pub timeouts: u64,
     /// Divisions of an unanswered request, to find the silent device in it.
     pub divided: u64,
-    /// Requests to silent nodes for single devices, besides that.
+    /// Requests for single devices to silent nodes, not counted among the divisions.
     pub probes: u64,
     /// Replies that were not requested, or came from another node.
     pub strays: u64,
@@ -82,8 +82,8 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Makes an entry without readers. Returns its number, and the serial that tells it from others
-    /// that had the number before.
+    /// Adds an entry without readers. Returns its number, and the serial that distinguishes it from
+    /// earlier entries with that number.
     pub(super) fn add(&mut self, wanted: FrontRequest, when: When) -> (EntryKey, u64) {
         let serial = self.serial;
         self.serial += 1;
@@ -92,7 +92,7 @@ impl Entries {
         (key, serial)
     }
 
-    /// Forgets an entry.
+    /// Removes an entry.
     pub(super) fn forget(&mut self, key: EntryKey) {
         let Some(entry) = self.entries.try_remove(key) else { return };
         let full = (entry.wanted, entry.when);
@@ -105,14 +105,14 @@ impl Entries {
 /// The facts about all samples of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
-    /// The milliseconds for which they count as current.
+    /// The milliseconds for which the samples count as current.
     pub(super) fresh_for: u64,
     /// True if no more will come.
     pub(super) is_last: bool,
     pub(super) now: Moment,
 }
 
-/// All readers, for a front-end that has something for some of them.
+/// All readers, for a front-end that has samples for some of them.
 pub(super) struct PoolReaders<'a, D> {
     pub(super) entries: &'a mut Entries,
     pub(super) deliver: &'a mut D,
@@ -120,8 +120,8 @@ pub(super) struct PoolReaders<'a, D> {
 
 impl<D: Deliver> PoolReaders<'_, D> {
     /// Takes a sample for the entry of a number and serial: scales and encodes it once for each
-    /// form in which it is wanted, and gives that to all of its readers. Returns when that was
-    /// done.
+    /// requested form, and delivers that to all readers of the form. Returns the time at which that
+    /// was done.
     pub(super) fn take(&mut self, (key, serial): (EntryKey, u64), sample: &Sample, turn: Turn, begun: Begun) -> Begun {
         let Entries { entries, counters, stages, .. } = &mut *self.entries;
         let Some(entry) = entries.get_mut(key).filter(|entry| entry.serial == serial) else { return begun };

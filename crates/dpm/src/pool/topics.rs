@@ -1,19 +1,19 @@
-//! Front-ends of MQTT: brokers, and topics of theirs.
+//! Front-ends of MQTT: brokers and their topics.
 //!
 //! A topic is subscribed to once, whatever the number and events of the entries that read it. Each
-//! message goes to the entries that want every change, and waits for those with a period. A single
-//! reading gets the newest message: a broker can't be asked for one, but sends its retained message
-//! to each subscriber.
+//! message goes to the entries that want every change, while entries with a period get the newest
+//! one at their times. A single reading gets the newest message: a broker can't be asked for one,
+//! but sends its retained message to each subscriber.
 //!
 //! Invariants:
 //! - There is one connection to each broker, while any of its topics is needed.
-//! - Readers of a topic of which nothing has come are told so after the time that something to be
-//!   read once may take, and from then on again and again.
-//! - A setting is sent once. One that the broker has not acknowledged, or whose connection was lost
-//!   meanwhile, may have been made and has the status [`UTIME`](Status::UTIME); one that was never
-//!   sent has [`NODE_DOWN`](Status::NODE_DOWN).
-//! - Whatever a broker sends, only the newest value of each requested topic is kept, and one
-//!   unfinished packet.
+//! - Readers of a topic without a message get a status after the time for a single reading, and
+//!   repeatedly from then on.
+//! - A setting is sent once. A setting that the broker has not acknowledged, or whose connection
+//!   was lost in between, may have been made and has the status [`UTIME`](Status::UTIME); one that
+//!   was never sent has [`NODE_DOWN`](Status::NODE_DOWN).
+//! - Only the newest value of each requested topic is kept, and one unfinished packet, however much
+//!   a broker sends.
 //!
 //! # Layout
 //!
@@ -46,7 +46,7 @@ pub(super) use state::Topics;
 use state::{PoolTopic, TopicEntry, TopicKey, TopicTimer, TopicView};
 
 impl Topics {
-    /// Asks these nodes. A single request may take `once` milliseconds.
+    /// Returns the state for these nodes. A single request may take `once` milliseconds.
     pub(super) fn new(nodes: &[DeviceNode], once: u64) -> Self {
         Self {
             nodes: nodes.iter().map(|node| node.broker().cloned()).collect(),
@@ -65,15 +65,15 @@ impl Topics {
         }
     }
 
-    /// Returns the number of topics that are read, of those of which something has come, and of
-    /// brokers that are connected.
+    /// Returns the number of topics that are read, of those with a message, and of connected
+    /// brokers.
     pub(super) fn size(&self) -> (usize, usize, usize) {
         let known = self.topics.iter().filter(|(_, topic)| topic.is_known()).count();
         let brokers = self.sessions.values().filter(|session| session.is_open()).count();
         (self.topics.len(), known, brokers)
     }
 
-    /// Returns the topic of a place, which is made if there is none.
+    /// Returns the topic of a place, which is created if there is none.
     fn topic(&mut self, node: usize, place: &TopicPlace) -> TopicKey {
         let name = (node, place.name.clone());
         let key = match self.by_name.get(&name) {
@@ -145,8 +145,7 @@ impl FrontEnd for Topics {
         None
     }
 
-    /// Returns `None`: there are as many topics as the device file names at most, and entries as
-    /// requests.
+    /// Returns `None`: the device file bounds the topics, and requests bound the entries.
     fn events_left(&self) -> Option<usize> {
         None
     }
@@ -187,7 +186,8 @@ impl FrontEnd for Topics {
         self.unsettle(key);
     }
 
-    /// Returns true: a message is never older than its topic's last.
+    /// Returns true for each entry, since its value is the topic's newest message, however old the
+    /// request is.
     fn can_join(&self, entry: EntryKey) -> bool {
         self.asked.contains_key(&entry)
     }

@@ -1,5 +1,5 @@
-//! Entries of sources that send values by themselves: variables of EPICS, topics of MQTT. Each
-//! entry gets the newest value at its own events.
+//! Entries whose sources send values by themselves: variables of EPICS, topics of MQTT. Each entry
+//! gets the newest value at its own events.
 
 use super::keys::EntryKey;
 use super::readers::{Deliver, PoolReaders, Turn};
@@ -10,18 +10,18 @@ use crate::status::Status;
 use crate::time::Moment;
 use crate::when::{ReaderWish, When};
 
-/// An entry as it is asked for, of a source `S`.
+/// An entry in the form of a request to a source `S`.
 #[derive(Debug)]
 pub(super) struct ValueEntry<S> {
     /// The source of its values.
     pub(super) source: S,
-    /// Tells it from others that had its number before.
+    /// Distinguishes it from earlier entries with its number.
     pub(super) serial: u64,
     pub(super) when: When,
     pub(super) wanted: FrontRequest,
-    /// The time when it got something, in milliseconds.
+    /// The time at which it last got a value, in milliseconds.
     pub(super) given_at: Option<u64>,
-    /// The time at which a timer gives it something, in milliseconds, if one is set.
+    /// The time at which a timer gives it a value, in milliseconds, if one is set.
     pub(super) timed_at: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ impl<S> ValueEntry<S> {
         }
     }
 
-    /// Returns whether it gets a new value at once: it got none within its pause.
+    /// Returns whether it gets a new value at once: its last one came before its pause.
     pub(super) fn is_due(&self, now: Moment) -> bool {
         match self.when {
             When::Changed(pause) => self.given_at.is_none_or(|at| at + pause <= now.millis),
@@ -51,8 +51,8 @@ impl<S> ValueEntry<S> {
         }
     }
 
-    /// Sets the timer of an entry that has none and needs one, and returns its time. `is_given`:
-    /// the newest value was given to it.
+    /// Sets the timer of an entry that needs one and has none, and returns its time. `is_given` is
+    /// true if the entry got the newest value.
     pub(super) fn time(&mut self, now: Moment, is_given: bool) -> Option<u64> {
         if self.timed_at.is_some() {
             return None;
@@ -61,8 +61,8 @@ impl<S> ValueEntry<S> {
         self.timed_at
     }
 
-    /// Returns the time at which it gets the newest value without being told of a change, if there
-    /// is such a time: the next of its period, or the end of its pause if something came within it.
+    /// Returns the time at which it gets the newest value without a further change, if there is
+    /// such a time: the next of its period, or the end of its pause if a value came within that.
     fn next(&self, now: Moment, is_given: bool) -> Option<u64> {
         let given = self.given_at.unwrap_or(now.millis);
         match self.when {
@@ -72,7 +72,7 @@ impl<S> ValueEntry<S> {
         }
     }
 
-    /// Gives its readers its part of a sample. Returns whether that was the last.
+    /// Gives its readers its part of a sample. Returns whether that was the entry's last reading.
     pub(super) fn give(
         &mut self,
         entry: EntryKey,
@@ -94,7 +94,7 @@ impl<S> ValueEntry<S> {
     }
 }
 
-/// Returns the event at which values that come by themselves are given, if there is such a node.
+/// Returns the event for values that their source sends by itself, if there is such a node.
 ///
 /// # Errors
 /// The status for events that only a front-end of ACNET has.

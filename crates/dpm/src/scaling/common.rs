@@ -1,4 +1,4 @@
-//! Common transforms: primary units to engineering units by an index and up to ten constants.
+//! Common transforms: primary units to engineering units, by an index and up to ten constants.
 
 use crate::status::Status;
 
@@ -18,7 +18,7 @@ pub struct CommonTransform {
 /// A piece of transform 90.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Piece {
-    /// The limit below which it counts for primary values.
+    /// The primary value below which this piece is used.
     pub below: f64,
     /// The transform of that piece, which has no pieces itself (90).
     pub common: CommonTransform,
@@ -112,7 +112,7 @@ impl CommonTransform {
         })
     }
 
-    /// Returns the first seven constants, those that are missing as 0.
+    /// Returns the first seven constants; missing ones are 0.
     pub(super) fn padded(&self) -> [f64; 7] {
         let mut padded = [0.0; 7];
         for (place, constant) in padded[1..].iter_mut().zip(&self.constants) {
@@ -121,8 +121,8 @@ impl CommonTransform {
         padded
     }
 
-    /// Checks that there are as many constants and points as the transform needs. `Err` says what
-    /// is wrong.
+    /// Checks that there are as many constants and points as the transform needs. The error is a
+    /// description of the fault.
     pub fn check(&self) -> Result<(), String> {
         match self.index {
             60 | 84 => return Ok(()),
@@ -177,7 +177,7 @@ fn constants(index: u16) -> Option<usize> {
     })
 }
 
-/// Looks `x` up in a table. Beyond its ends the outermost lines are continued.
+/// Looks `x` up in a table. Beyond its ends, the outermost lines are continued.
 fn interpolate(table: &[(f64, f64)], x: f64, exponential: bool) -> Result<f64, Status> {
     if table.len() < 2 {
         return Err(Status::SCALEFAIL);
@@ -191,8 +191,8 @@ fn between(low: (f64, f64), high: (f64, f64), x: f64, exponential: bool) -> f64 
     if exponential { low.1 * (high.1 / low.1).powf(share) } else { low.1 + (high.1 - low.1) * share }
 }
 
-/// Scales vapour pressure thermometers: nitrogen if `gas` is 0, helium otherwise. Returns kelvin by
-/// primary units.
+/// Scales vapour pressure thermometers: nitrogen if `gas` is 0, helium otherwise. Returns kelvin
+/// from primary units.
 fn vapour_pressure(gas: f64, x: f64) -> f64 {
     // Coefficients by rising power.
     let coefficients: [f64; 6] = match (gas == 0.0, x) {
@@ -204,7 +204,7 @@ fn vapour_pressure(gas: f64, x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
 }
 
-/// Millitorr: a gauge that is out of its range reads this.
+/// The reading of a gauge that is out of its range, in millitorr.
 const ATMOSPHERE: f64 = 760_000.0;
 /// The most constants that a transform takes.
 const MOST: usize = 8;

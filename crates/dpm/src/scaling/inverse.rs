@@ -1,11 +1,11 @@
-//! Inverses of common transforms: in closed form where there is one, else by bisection.
+//! Inverses of common transforms: in closed form where there is one, otherwise by bisection.
 
 use super::common::CommonTransform;
 use crate::status::Status;
 
 impl CommonTransform {
-    /// Returns a number of primary units that scales to `y`, between two limits if it has to be
-    /// searched for.
+    /// Returns a number of primary units that scales to `y`; if it has to be searched for, between
+    /// two limits.
     pub fn unscale(&self, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
         unscale(self, y, limits)
     }
@@ -72,7 +72,7 @@ fn roots(a: f64, b: f64, c: f64) -> Vec<f64> {
     if root.is_nan() { Vec::new() } else { vec![(-b + root) / (2.0 * a), (-b - root) / (2.0 * a)] }
 }
 
-/// Looks for the lowest place between the limits where the transform passes through `y`, first
+/// Finds the lowest place between the limits at which the transform passes through `y`, first
 /// roughly, then by halves.
 fn bisect(common: &CommonTransform, y: f64, (lowest, highest): (f64, f64)) -> Result<f64, Status> {
     let distance = |x: f64| common.scale(x).map(|scaled| scaled - y);
@@ -103,7 +103,7 @@ fn halve(
         let middle = (x, distance(x)?);
         if low.1 * middle.1 <= 0.0 { high = middle } else { low = middle }
     }
-    // At a jump the sign changes, too, but nothing there scales to `y`.
+    // The sign also changes at a jump, but no value there scales to `y`.
     let nearest = if low.1.abs() < high.1.abs() { low } else { high };
     if nearest.1.abs() <= CLOSE * (1.0 + y.abs()) { Ok(nearest.0) } else { Err(Status::SCALEFAIL) }
 }

@@ -1,7 +1,7 @@
-//! Primary transforms: a raw integer to a number, and back.
+//! Primary transforms: from a raw integer to a number, and back.
 //!
-//! The index is even. The inverse rounds towards zero, and refuses values that the raw value cannot
-//! hold: numbers beyond its range, among them those that a float of 32 bits would make infinite,
+//! The index is even. The inverse rounds towards zero, and refuses numbers that the raw value
+//! cannot hold: those beyond its range, including any that would become infinite as a 32-bit float,
 //! infinities, and NaN.
 
 use crate::status::Status;
@@ -9,10 +9,10 @@ use crate::status::Status;
 /// The transform that makes strings; see [`TextKind`](super::TextKind).
 pub const STRING: u16 = 68;
 
-/// The index of no transform: the value is a number already.
+/// The index for no transform: the value is already a number.
 pub const NONE: u16 = u16::MAX;
 
-/// Scales a raw value of `length` bytes that was extended with its sign.
+/// Scales a raw value of `length` bytes that was sign-extended.
 pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
     let x = f64::from(raw);
     let low = raw as u8;
@@ -88,8 +88,8 @@ pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
     })
 }
 
-/// Returns the raw value of a number of primary units. [`Scaling`](super::Scaling) checks that
-/// `length` bytes can hold it.
+/// Returns the raw value of a number of primary units. [`Scaling`](super::Scaling) checks that it
+/// fits `length` bytes.
 pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
     if !value.is_finite() {
         return Err(Status::SCALEFAIL);
@@ -117,7 +117,7 @@ pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
         10 => whole(value)?,
         14 => decade(value)?,
         16 => float(value)?,
-        // The control system unscales with a factor of its own, which is not quite the reciprocal.
+        // The control system unscales with a separate factor, which is not quite the reciprocal.
         18 => whole(value / 0.001040625)?,
         20 if length == 4 => return Err(Status::SCALEFAIL),
         20 => within(value, 0, 0xffff)?,
@@ -162,7 +162,7 @@ pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
     })
 }
 
-/// Returns the distance at which a raw value may scale from the number that it was made of: less
+/// Returns the distance at which a raw value may scale from the number that it was made from: less
 /// than one raw step is cut off.
 pub(super) fn step(index: u16, length: usize, value: f64) -> f64 {
     let size = value.abs();
@@ -184,7 +184,7 @@ pub(super) fn step(index: u16, length: usize, value: f64) -> f64 {
     }
 }
 
-/// Returns the primary values between which an inverse of the common transform is looked for.
+/// Returns the primary values between which an inverse of the common transform is searched for.
 pub fn limits(index: u16, length: usize) -> (f64, f64) {
     let (lowest, highest) = match length {
         1 => (-0x80, 0x7f),
@@ -219,7 +219,7 @@ pub fn limits(index: u16, length: usize) -> (f64, f64) {
     }
 }
 
-/// Returns the divisor of a raw value, if dividing is all.
+/// Returns the divisor of a raw value, for transforms that only divide.
 fn divisor(index: u16) -> Option<f64> {
     Some(match index {
         0 => 3200.0,
@@ -234,8 +234,8 @@ fn divisor(index: u16) -> Option<f64> {
     })
 }
 
-/// Returns ten bits and a power of ten, the least that will do. The two highest bits are set, as
-/// front-ends expect them.
+/// Returns ten bits and the lowest power of ten that suffices. The two highest bits are set, as
+/// front-ends expect.
 fn decade(value: f64) -> Result<i32, Status> {
     let fits = |power: &i32| value / 10f64.powi(*power) < 1024.0;
     let power = (0..8).find(fits).filter(|_| value >= 0.0).ok_or(Status::SCALEFAIL)?;
@@ -243,11 +243,11 @@ fn decade(value: f64) -> Result<i32, Status> {
 }
 
 fn limited(float: f32, low: f64, high: f64) -> f64 {
-    // `clamp` keeps what is not a number.
+    // `clamp` leaves NaN as it is.
     f64::from(float).clamp(low, high)
 }
 
-/// Undoes what a division left off a whole number, where the factor is no power of two and the
+/// Undoes the error of a division in a whole number, where the factor is no power of two and the
 /// number is small.
 fn nearly(number: f64) -> f64 {
     if (number - number.round()).abs() < 1e-6 { number.round() } else { number }
@@ -267,7 +267,7 @@ fn fraction(length: usize) -> f64 {
 
 const THERMOCOUPLE: f64 = 82.1865;
 const THERMOCOUPLE_ZERO: f64 = 0.310269935;
-/// Milliamperes a bit of a 4–20 mA loop.
+/// Milliamperes per bit of a 4–20 mA loop.
 const CURRENT_LOOP: f64 = 0.0004882961516;
-/// Inverses over floating raw values are looked for among numbers of this size at most.
+/// The bound of the numbers among which an inverse for floating raw values is searched for.
 pub(super) const FLOATS: f64 = 1e6;

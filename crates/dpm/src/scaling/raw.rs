@@ -1,7 +1,7 @@
 //! Numbers as front-ends send them.
 
-/// Returns the number in bytes as they came, extended with its sign. `None` if they are not 1, 2 or
-/// 4.
+/// Returns the number in a front-end's bytes, sign-extended; `None` if there are not 1, 2 or 4 of
+/// them.
 pub fn raw(bytes: &[u8]) -> Option<i32> {
     Some(match *bytes {
         [byte] => i32::from(byte as i8),

@@ -13,7 +13,7 @@ pub enum TextKind {
     Hexadecimal32,
     /// All bytes are characters, up to the first zero.
     Characters,
-    /// A number has a name in the database.
+    /// The name of a number in the database.
     Enumerated,
 }
 
@@ -21,8 +21,8 @@ pub enum TextKind {
 pub type Enumeration = Vec<(i32, String)>;
 
 impl TextKind {
-    /// Returns the kind that the first constant chooses. Time of day (472) is known by number only
-    /// and not served.
+    /// Returns the kind that the first constant selects. Only the number (472) of the time of day
+    /// is known, so it isn't supported.
     pub(super) fn of(common: &CommonTransform) -> Option<Self> {
         if !matches!(common.index, 60 | 84) {
             return None;
@@ -79,7 +79,7 @@ impl TextKind {
                 let named = names.iter().find(|name| name.1.eq_ignore_ascii_case(text.trim()));
                 let value = named.ok_or(Status::SCALEFAIL)?.0;
                 let bytes = value.to_le_bytes().get(..size).ok_or(Status::SCALEFAIL)?.to_vec();
-                // A number that is too large for so many bytes would be another one.
+                // A number that is too large for the bytes would be read back as a different one.
                 if raw(&bytes) == Some(value) { Ok(bytes) } else { Err(Status::SCALEFAIL) }
             }
         }

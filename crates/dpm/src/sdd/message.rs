@@ -1,8 +1,7 @@
-//! Messages: how they are read and written, as the rows of the tables [`request`] and [`reply`]
-//! say.
+//! Messages, which are read and written by the rows of the tables [`request`] and [`reply`].
 //!
 //! A message is the magic `SDD` with version 2, and an array of three: the protocol's id, the
-//! message's id, and a struct, that is an array of field ids and values. Fields are written in the
+//! message's id, and a struct, which is an array of field ids and values. Fields are written in the
 //! order of the table and read in any order. A field that is an `Option` may be absent.
 
 #[macro_use]

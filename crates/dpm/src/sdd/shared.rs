@@ -7,9 +7,9 @@ use super::value;
 
 /// A reply that begins with a reference number, encoded without it.
 ///
-/// Replies to readers of one device differ only in the reader's number. It is the first field and
-/// everything before it has the same length in every such reply, so a reply for a reader is made by
-/// copying two pieces with the number between them.
+/// Replies to readers of one device differ only in the reader's number. That is the first field,
+/// and everything before it has the same length in every such reply, so a reply for a reader is
+/// made by copying two pieces with the number between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedReply {
     head: [u8; HEAD],
@@ -18,7 +18,7 @@ pub struct SharedReply {
 }
 
 impl SharedReply {
-    /// Encodes a reply whose `ref_id` is 0. `None` if replies of this kind have none.
+    /// Encodes a reply whose `ref_id` is 0; `None` if this kind of reply has no such field.
     pub fn new(reply: &Reply) -> Option<Self> {
         let mut bytes = Vec::with_capacity(96);
         reply.encode(&mut bytes);
@@ -35,8 +35,8 @@ impl SharedReply {
         out.extend_from_slice(&self.tail);
     }
 
-    /// Returns the reply in another encoding, for readers of another protocol: made for the first
-    /// of them, and the same for all.
+    /// Returns the reply in another encoding, for readers of another protocol; it is made for the
+    /// first of them, and is the same for all.
     pub fn other(&self, make: impl FnOnce(&Reply) -> Vec<u8>) -> &[u8] {
         self.other.get_or_init(|| {
             let mut bytes = Vec::with_capacity(self.size());
@@ -51,7 +51,7 @@ impl SharedReply {
     }
 }
 
-/// Magic, array head, protocol, message id, struct head, and the id of the field.
+/// The length of magic, array head, protocol, message id, struct head, and the id of the field.
 const HEAD: usize = 4 + 2 + 5 + 3 + 2 + REF_ID.len();
 const REF_ID: [u8; 3] = [0x12, 0x1e, 0xab];
 const ZERO: [u8; 2] = [0x11, 0x00];

@@ -1,17 +1,17 @@
 //! The values that messages are made of.
 //!
-//! A value starts with a tag: its kind in the high half, in the low half how many bytes the number
-//! that follows takes. Numbers are signed and big endian. Writers use the fewest bytes; readers
-//! take any number of them up to eight.
+//! A value starts with a tag: its high half is the kind, its low half the length of the number that
+//! follows. Numbers are signed and big endian. Writers use the fewest bytes; readers accept any
+//! number of them up to eight.
 
 /// The reason why bytes are no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SddError {
-    /// They end in the middle of something.
+    /// They end within a value.
     Truncated,
     /// They do not begin with `SDD` and version 2, or belong to another protocol.
     NotSdd,
-    /// A tag that means something else than what belongs here.
+    /// A tag of another kind than the value that is expected here.
     Tag(u8),
     /// A length or count that is negative, or larger than what follows.
     Length,
@@ -21,9 +21,9 @@ pub enum SddError {
     Message(u16),
     /// The message has no field of this id, or had it already.
     Field(u16),
-    /// A field without which the message means nothing is not there.
+    /// A mandatory field is absent.
     Missing(&'static str),
-    /// Bytes follow the message, more than the one zero that pads it to an even length.
+    /// Bytes follow the message, besides the one zero that pads it to an even length.
     Trailing,
 }
 
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends an integer in as few bytes as hold it.
+/// Appends an integer in the fewest bytes that hold it.
 pub(super) fn put_integer(out: &mut Vec<u8>, number: i64) {
     put_number(out, INTEGER, number);
 }
@@ -165,7 +165,7 @@ pub(super) fn put_array(out: &mut Vec<u8>, count: usize) {
 }
 
 fn put_number(out: &mut Vec<u8>, kind: u8, number: i64) {
-    // A byte is needed for every eight bits, the sign's included.
+    // One byte per eight bits, including the sign.
     let significant = 65 - if number < 0 { (!number).leading_zeros() } else { number.leading_zeros() };
     let size = significant.div_ceil(8).clamp(1, 8) as usize;
     out.push(kind | size as u8);

@@ -18,9 +18,9 @@ pub(super) struct DpmClient {
     pub(super) lists: BTreeSet<usize>,
     /// The client's address and port; `None` for a client without a socket in this process.
     pub(super) from: Option<SocketAddr>,
-    /// The address of a client that another thread brought, for the log.
+    /// The address of a client on behalf of which another thread connects, for the log.
     pub(super) calls_from: Option<SocketAddr>,
-    /// The address that it counts for.
+    /// The address whose bounds apply to it.
     pub(super) address: ClientAddress,
     /// Its share of the common resources.
     pub(super) held: Holdings,
@@ -28,7 +28,7 @@ pub(super) struct DpmClient {
     pub(super) steps: usize,
     /// True if no room was left when it needed a step.
     pub(super) is_full: bool,
-    /// The time until which it has to name its protocol, or end the frame that it began, in
+    /// The time by which it has to name its protocol, or to complete the frame that it began, in
     /// milliseconds.
     pub(super) speaks_by: Option<u64>,
     /// True if it has an entry among the clients with deadlines.
@@ -40,7 +40,7 @@ pub(super) struct DpmClient {
     pub(super) is_dirty: bool,
 }
 
-/// The language that a client speaks.
+/// The protocol of a client.
 #[derive(Debug, Default)]
 pub(super) enum Speaks {
     /// Not yet known.
@@ -50,11 +50,11 @@ pub(super) enum Speaks {
     Dpm,
     /// acnetd's client protocol.
     Raw(RawState),
-    /// gRPC: no further input comes from it.
+    /// gRPC: the client sends no further input.
     Daq,
-    /// It watches, and sends nothing.
+    /// None: the client watches, and sends nothing.
     Top,
-    /// Packets, as a task of another node.
+    /// Packets of a task of another node.
     Node(RemoteTask),
 }
 

@@ -1,7 +1,7 @@
 //! Clients by gRPC: each `Read` is a client with one list, which starts at once and ends when no
 //! more messages can come.
 //!
-//! The number of a request is its index in the call. Such a client gets messages of its stream,
+//! The number of a request is its index in the call. Such a client gets the messages of its stream,
 //! without the framing of HTTP/2.
 
 use std::net::SocketAddr;
@@ -18,8 +18,8 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
-    /// Reads for a connected client by gRPC. Requests beyond those that a list may have get a
-    /// status, as do those that cannot be read.
+    /// Starts reading for a connected client by gRPC. Requests that can't be read, or that exceed
+    /// the bound of a list, get a status.
     pub fn read(&mut self, client: ClientKey, requests: &[String], now: Moment) -> Result<(), CloseClient> {
         self.outlets.now = now;
         let state = self.outlets.clients.get_mut(client).ok_or(CloseClient)?;
@@ -27,7 +27,7 @@ impl Dpm {
         let list = self.open_list(client, ListRoute::Daq).map_err(|_| CloseClient)?;
         for (index, request) in (0..).zip(requests) {
             if request.starts_with('#') && !request.starts_with("#:") {
-                // Properties of a list are for other protocols.
+                // Properties of a list belong to other protocols.
                 self.outlets.push_status(list, index, Status::BAD_REQUEST);
             } else {
                 self.add(list, index, request);
@@ -37,8 +37,8 @@ impl Dpm {
         Ok(())
     }
 
-    /// Sets devices by gRPC for a connected client, which calls from an address and shows a proof.
-    /// It gets one message, when all settings have a status.
+    /// Sets devices for a client by gRPC, with the address that it calls from and its proof. The
+    /// client gets one message, when all settings have a status.
     pub fn set(
         &mut self,
         client: ClientKey,

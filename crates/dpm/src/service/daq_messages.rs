@@ -15,8 +15,8 @@ pub(super) fn write(ref_id: i64, message: &SharedReply, out: &mut Vec<u8>) {
     daq::put_reading_reply(out, u32::try_from(ref_id).unwrap_or_default(), outcome);
 }
 
-/// Returns the reply to settings, each of which is made of a given number of requests: the first of
-/// their statuses that isn't a success.
+/// Returns the reply to settings, each made of a given number of requests, with the first status of
+/// each that isn't a success.
 pub(super) fn setting_reply(parts: &[usize], statuses: &[SettingStatus]) -> Vec<u8> {
     let mut all: Vec<Status> = vec![Status::BAD_REQUEST; parts.iter().sum()];
     for told in statuses {

@@ -1,4 +1,4 @@
-//! Devices whose newest readings are in `/metrics`: readers of their own in the pool.
+//! Devices whose newest readings are in `/metrics`, which have their own readers in the pool.
 
 use std::fmt::Write;
 
@@ -9,9 +9,9 @@ use crate::sdd::{SddMessage, SharedReply};
 /// The devices in `/metrics`.
 #[derive(Debug, Default)]
 pub(super) struct Gauges {
-    /// By the number of the reader; entries of removed devices are deleted.
+    /// By the number of the reader; `None` for devices that were removed.
     pub(super) gauges: Vec<Option<Gauge>>,
-    /// True once they match the database.
+    /// True once the gauges match the database.
     pub(super) is_begun: bool,
 }
 
@@ -20,19 +20,19 @@ pub(super) struct Gauges {
 pub(super) struct Gauge {
     pub(super) name: String,
     pub(super) units: String,
-    /// `None` if it can't be read on that event.
+    /// The entry that is read; `None` if the device can't be read on that event.
     pub(super) entry: Option<EntryKey>,
     /// The newest values; empty if the last reading wasn't a number.
     pub(super) values: Vec<f64>,
 }
 
 impl Gauges {
-    /// Lets them be updated from the current database at the next tick.
+    /// Makes the next tick update the gauges from the current database.
     pub(super) fn begin_anew(&mut self) {
         self.is_begun = false;
     }
 
-    /// Takes a message for one of these readers.
+    /// Handles a message for one of these readers.
     pub(super) fn take(&mut self, number: i64, message: &SharedReply) {
         let place = usize::try_from(number).ok().and_then(|number| self.gauges.get_mut(number));
         let Some(Some(gauge)) = place else { return };
@@ -68,10 +68,10 @@ impl Gauges {
     }
 }
 
-/// The list of these readers: no client's list has this number.
+/// The number of the list of these readers, which no client's list has.
 pub(super) const LIST: usize = usize::MAX - 1;
 
-/// Returns true for a reader of these.
+/// Returns true for a reader of the gauges.
 pub(super) fn is_gauge(reader: PoolReader) -> bool {
     reader.list == LIST
 }

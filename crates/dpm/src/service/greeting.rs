@@ -2,7 +2,7 @@
 
 use super::keys::CloseClient;
 
-/// The language that a client wants to speak.
+/// The protocol that a client wants.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
     /// DPM over TCP.
@@ -19,8 +19,8 @@ pub(super) enum Greeting {
     Refused(&'static str),
 }
 
-/// Reads the first lines, and returns the number of their bytes; `None` if they are incomplete.
-/// `may_watch` is true for clients of this machine.
+/// Reads the first lines, and returns the protocol and the number of their bytes; `None` if they
+/// are incomplete. `may_watch` is true for clients on this machine.
 pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, usize)>, CloseClient> {
     let end = input.windows(END.len()).position(|window| window == END).map(|end| end + END.len());
     let Some(end) = end else {
@@ -52,7 +52,7 @@ pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, us
 }
 
 const END: &[u8] = b"\r\n\r\n";
-/// In bytes.
+/// The largest length of the first lines, in bytes.
 const LONGEST: usize = 4096;
 const BAD: &str = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";

@@ -8,7 +8,7 @@ use super::{Dpm, greeting};
 use crate::time::Moment;
 
 impl Dpm {
-    /// Processes all whole frames, and returns the number of their bytes. Input of a client that
+    /// Processes all complete frames, and returns the number of their bytes. Input of a client that
     /// doesn't read its output is left for later.
     pub(super) fn take_input(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, CloseClient> {
         let mut taken = 0;
@@ -82,8 +82,8 @@ impl Dpm {
     }
 }
 
-/// Returns the frame that bytes begin with, if it is whole. Both protocols begin frames with a
-/// length.
+/// Returns the frame at the beginning of some bytes, if it is complete. In both protocols a frame
+/// begins with its length.
 pub(super) fn frame(input: &[u8]) -> Result<Option<&[u8]>, CloseClient> {
     let Some((prefix, rest)) = input.split_first_chunk::<PREFIX>() else { return Ok(None) };
     match u32::from_be_bytes(*prefix) as usize {
@@ -92,7 +92,7 @@ pub(super) fn frame(input: &[u8]) -> Result<Option<&[u8]>, CloseClient> {
     }
 }
 
-/// The length in front of a frame, in bytes.
+/// The bytes of the length in front of a frame.
 pub(super) const PREFIX: usize = 4;
 
 /// The largest frame that a client may send, in bytes.

@@ -1,4 +1,4 @@
-//! A list: requests that a client makes together.
+//! Lists: requests that a client makes together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::status::Status;
 /// A client's list.
 #[derive(Debug)]
 pub(super) struct ClientList {
-    /// Its number for the client.
+    /// The client's number of it.
     pub(super) id: i32,
     pub(super) client: ClientKey,
     pub(super) route: ListRoute,
@@ -22,11 +22,11 @@ pub(super) struct ClientList {
     /// The data model of requests that name none.
     pub(super) model: Option<String>,
     pub(super) is_started: bool,
-    /// There is an entry for it among the heartbeats.
+    /// True if it has an entry among the heartbeats.
     pub(super) is_beating: bool,
-    /// The epoch at which it was opened; `epoch` is that at which it was stopped last. Of what
-    /// waits for its client, messages of the list count only if they were queued since the first,
-    /// readings of its requests only since the second.
+    /// The epoch at which it was opened; `epoch` is that of its last stop. Queued messages of the
+    /// list count only if they are at least as new as the first, and readings of its requests only
+    /// if they are at least as new as the second.
     pub(super) opened: u32,
     pub(super) epoch: u32,
     /// The time when something was last sent, in milliseconds.
@@ -35,7 +35,7 @@ pub(super) struct ClientList {
     pub(super) overflowed: BTreeSet<i64>,
     /// Requests that are answered from the archive.
     pub(super) playlist: Playlist,
-    /// All requests before this number were over at the last look since the last start.
+    /// The number before which all requests were over, at the last look since the last start.
     pub(super) over_before: i64,
     /// The proof of its client, if it wants to set.
     pub(super) session: Option<Box<ProvenSession>>,
@@ -43,7 +43,7 @@ pub(super) struct ClientList {
     pub(super) batches: usize,
 }
 
-/// The way by which a list's messages go to its client.
+/// The route by which a list's messages reach its client.
 #[derive(Debug)]
 pub(super) enum ListRoute {
     /// In frames.
@@ -52,12 +52,12 @@ pub(super) enum ListRoute {
     Acnet(AcnetHeader),
     /// As messages of gRPC.
     Daq,
-    /// As one message of gRPC, when all settings have a status; contains the number of requests of
-    /// each.
+    /// As one message of gRPC when all settings have a status; contains the number of requests of
+    /// each setting.
     Settings(Vec<usize>),
 }
 
-/// The source that a request is joined to.
+/// The source that a request reads from.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum JoinedSource {
     /// An entry of the pool, and the event on which it is read if that counts towards a bound.
@@ -70,19 +70,19 @@ pub(super) enum JoinedSource {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) request: Result<Box<drf::Request>, Status>,
-    /// The source that it reads from, if it does.
+    /// The source that it reads from, if there is one.
     pub(super) joined: Option<JoinedSource>,
-    /// True if it was put on the list after the last start.
+    /// True if it was added after the last start.
     pub(super) is_new: bool,
-    /// True if its error was sent since then.
+    /// True if its error was sent after the last start.
     pub(super) is_told: bool,
     /// True if it has its final answer: a one-shot reading isn't repeated.
     pub(super) is_done: bool,
 }
 
 impl ClientList {
-    /// Returns true if it was started and nothing more can come. Of a list whose requests only come
-    /// to an end each is looked at once.
+    /// Returns true if the list was started and no more messages can come. Requests that were found
+    /// to be over are not looked at again, so all calls together cost one look at each.
     pub(super) fn is_over(&mut self) -> bool {
         if let ListRoute::Settings(_) = self.route {
             return self.batches == 0;

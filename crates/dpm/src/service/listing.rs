@@ -21,20 +21,20 @@ use crate::status::Status;
 use crate::time::Moment;
 use crate::when::{ReaderWish, When};
 
-/// The treatment of a request.
+/// The way in which a request is served.
 pub(super) enum RequestPlan {
-    /// None: it only exists to be set.
+    /// Not at all: it only exists to be set.
     Nothing,
-    /// It is read.
+    /// By reading.
     Read(ReaderWish),
-    /// It is plotted, with so many tens of microseconds between points.
+    /// By a plot, with this many tens of microseconds between points.
     Plot(FrontRequest, u16),
-    /// It is answered from the archive.
+    /// From the archive.
     Play(HistoryQuestion),
 }
 
 impl Dpm {
-    /// Makes a list and sends its number.
+    /// Opens a list and sends its number.
     pub(super) fn open_list(&mut self, client: ClientKey, route: ListRoute) -> Result<usize, Status> {
         self.check_share(client, Good::Lists, 1)?;
         if self.outlets.lists.len() >= self.options.all_lists {
@@ -84,7 +84,7 @@ impl Dpm {
         }
     }
 
-    /// Puts a request on a list. An error in it is reported at once; a text that begins with `#` is
+    /// Adds a request to a list. An error in it is reported at once; a text that begins with `#` is
     /// a property of the list.
     pub(super) fn add(&mut self, list: usize, ref_id: i64, text: &str) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
@@ -113,7 +113,7 @@ impl Dpm {
         }
     }
 
-    /// Takes a request from a list and stops its data.
+    /// Removes a request from a list and stops its data.
     pub(super) fn remove(&mut self, list: usize, ref_id: i64) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         state.overflowed.remove(&ref_id);
@@ -124,7 +124,7 @@ impl Dpm {
         if let Some(joined) = asked.joined {
             self.leave(joined, PoolReader { list, ref_id });
         }
-        // It may have been the one that was being played back.
+        // The removed request may have been the one that was being played back.
         self.outlets.play_on(list);
     }
 
@@ -136,7 +136,7 @@ impl Dpm {
             state.is_started = false;
             state.overflowed.clear();
             state.playlist.clear();
-            // No queued messages for its requests are sent any more.
+            // Queued messages for its requests are not sent any more.
             state.epoch = epoch;
         }
     }
@@ -258,7 +258,7 @@ impl Dpm {
         Ok((target, plan))
     }
 
-    /// Lets readers that cannot have a plot be polled, at the highest possible rate.
+    /// Makes readers that can't have a plot poll instead, at the highest possible rate.
     pub(super) fn poll_instead(&mut self, now: Moment) {
         for reader in self.plots.take_handed_back() {
             self.uncount_plot(reader);
@@ -286,7 +286,7 @@ impl Dpm {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         let joined: Vec<(i64, JoinedSource)> =
             state.requests.iter_mut().filter_map(|(ref_id, asked)| Some((*ref_id, asked.joined.take()?))).collect();
-        // The latest first: they are found fastest.
+        // The latest first: those are found fastest.
         for (ref_id, joined) in joined.into_iter().rev() {
             self.leave(joined, PoolReader { list, ref_id });
         }
@@ -307,7 +307,7 @@ impl Dpm {
         }
     }
 
-    /// Attaches a reader to an entry of the pool. The current value is returned, too, if there is
+    /// Attaches a reader to an entry of the pool. The current value is also returned, if there is
     /// one and the reader wants it.
     pub(super) fn join_entry(
         &mut self,
@@ -378,7 +378,7 @@ impl Dpm {
         }
     }
 
-    /// Sends heartbeats to clients of started lists that got no message for long.
+    /// Sends heartbeats to clients of started lists that got no message for a while.
     pub(super) fn beat(&mut self, now: Moment) {
         while let Some(Reverse((due, id))) = self.heartbeats.peek().copied() {
             if due > now.millis {
@@ -394,7 +394,7 @@ impl Dpm {
             let mut next = list.sent_at + SILENCE;
             if next <= now.millis {
                 let is_waiting = self.outlets.clients.get(list.client).is_some_and(|client| !client.outbox.is_empty());
-                // A client that doesn't read would only get more to read.
+                // A client that isn't reading needs no heartbeat on top.
                 if !is_waiting {
                     self.outlets.push_of_list(key, reply::ListStatus { list_id: id, status: 0 });
                 }
@@ -405,5 +405,5 @@ impl Dpm {
     }
 }
 
-/// A list's client gets a heartbeat after as many milliseconds without a message.
+/// The silence after which a list's client gets a heartbeat, in milliseconds.
 pub(super) const SILENCE: u64 = 2000;

@@ -1,9 +1,9 @@
 //! Our node as others on the network see it: it replies to pings and to requests for its version,
-//! its tasks and its counters, has clients among their tasks ([`remote`](super::remote)), and
-//! refuses requests to unknown tasks.
+//! its tasks and its counters, has clients among the tasks of others ([`remote`](super::remote)),
+//! and refuses requests to unknown tasks.
 //!
-//! Answers go to nodes of the database only, at their addresses in the database: this node can't be
-//! made to write to other machines.
+//! Replies go only to nodes of the database, at the addresses that it gives, so that this node
+//! can't be made to write to other machines.
 
 use super::Dpm;
 use super::keys::TASK;
@@ -44,9 +44,9 @@ impl Dpm {
 
     /// Returns the reply of the task `ACNET`: a status, and the body.
     ///
-    /// Types are those of the public daemon: 0 ping, 1 and 18 tasks by name and number, 2 the same
-    /// in one word, 3 versions, 4 all tasks, 5 what tasks take, 6 statistics, 9 packets in all, 20
-    /// our address.
+    /// The request types are those of the public daemon: 0 ping, 1 and 18 tasks by name and number,
+    /// 2 the same in one word, 3 versions, 4 all tasks, 5 the resources of tasks, 6 statistics, 9
+    /// the number of packets, 20 our address.
     pub(super) fn level_two(&self, body: &[u8]) -> (Status, Vec<u8>) {
         let words: Vec<u16> = match *body {
             [0, ..] => vec![0],
@@ -75,8 +75,8 @@ impl Dpm {
                 let Traffic { messages_in, requests_in, replies_in, messages_out, requests_out, replies_out } =
                     self.traffic;
                 let counts = [messages_out, requests_out, replies_out, messages_in, requests_in, replies_in];
-                // The lower halves, as there is no more room. The four before them were another
-                // network's.
+                // Only the lower halves fit. The four zeros before them were the counts of another
+                // network.
                 self.since_start().into_iter().chain([0; 4]).chain(counts.map(|count| count as u16)).collect()
             }
             [9, ..] => {
@@ -106,6 +106,6 @@ fn task_name(number: u16) -> (Status, Vec<u8>) {
 
 /// Our tasks by number.
 const TASKS: [Rad50; 2] = [ACNET, TASK];
-/// Of the protocol, the daemon's inside and its interface: those of the daemon whose behaviour this
-/// is.
+/// The versions of the protocol, of the daemon and of its interface, as reported by the daemon
+/// whose behaviour this is.
 const VERSIONS: [u16; 3] = [0x0915, 0x0103, 0x0900];

@@ -42,8 +42,8 @@ pub struct ServiceOptions {
     pub settings_of_client: usize,
     /// Bytes of settings of an address that may wait for front-ends.
     pub settings_of_address: usize,
-    /// Requests for history of an address that may wait for the archive; further ones are made when
-    /// they are answered.
+    /// Requests for history from an address that may wait for the archive; further ones are made
+    /// when those are answered.
     pub questions_of_address: usize,
     /// The time that a one-shot request may take before its reader gets a timeout, in milliseconds.
     pub once: u64,
@@ -51,12 +51,12 @@ pub struct ServiceOptions {
     pub clients: usize,
     /// Connections from one address.
     pub clients_of_address: usize,
-    /// Bytes of all clients of an address that may wait for the end of a frame, or for their client
-    /// to read.
+    /// Bytes of all clients of an address that may wait for the end of a frame, or for the client
+    /// to read its output.
     pub input_of_address: usize,
     /// The time that a connection may take to name its protocol, in milliseconds.
     pub greeting: u64,
-    /// The time from the beginning of a frame to its end, at most, in milliseconds.
+    /// The longest time from the beginning of a frame to its end, in milliseconds.
     pub frame: u64,
     /// Requests of a client that may be passed on to other nodes at a time, of the 1024 that all
     /// share.
@@ -73,9 +73,9 @@ pub struct ServiceOptions {
     pub grpc_calls: usize,
     /// Calls from one address that may read by gRPC at a time.
     pub grpc_calls_of_address: usize,
-    /// Bytes of messages by gRPC that may be on their way to us.
+    /// Bytes of incomplete messages by gRPC.
     pub grpc_bytes: usize,
-    /// Bytes of messages by gRPC from one address that may be on their way to us.
+    /// Bytes of incomplete messages by gRPC from one address.
     pub grpc_bytes_of_address: usize,
     /// The time for which a connection by gRPC may be without a call, in milliseconds.
     pub grpc_idle: u64,
@@ -111,7 +111,7 @@ impl ServiceOptions {
         settings_of_client: 1 << 20,
         settings_of_address: 4 << 20,
         questions_of_address: 32,
-        // Clients give up after five seconds: they get the answer well before.
+        // Clients give up after five seconds, so they get the answer well before that.
         once: 3000,
         clients: 10_000,
         clients_of_address: 2000,
@@ -131,9 +131,10 @@ impl ServiceOptions {
         process: 0,
     };
 
-    /// Returns the same with bounds for connections and calls that leave an eighth of the process's
-    /// descriptors for other purposes: half are for clients, an eighth for connections by gRPC and
-    /// a quarter for their calls, which take two each. No address gets more than half of the total.
+    /// Returns the same options with bounds on connections and calls that leave an eighth of the
+    /// process's descriptors for other purposes: half are for clients, an eighth for connections by
+    /// gRPC and a quarter for their calls, which take two each. No address gets more than half of
+    /// the total.
     pub fn within(self, descriptors: u64) -> Self {
         let share = |wanted: usize, part: u64| wanted.min(usize::try_from(descriptors / part).unwrap_or(usize::MAX));
         let of_address = |wanted: usize, all: usize| wanted.min(all.div_ceil(2));

@@ -20,7 +20,7 @@ pub(super) struct Outbox {
 /// A message.
 #[derive(Debug)]
 pub(super) enum OutboxMessage {
-    /// About a request of a list.
+    /// A reply about a request of a list.
     Shared {
         /// The list.
         list: u32,
@@ -31,16 +31,16 @@ pub(super) enum OutboxMessage {
         /// The message without the number.
         message: Arc<SharedReply>,
     },
-    /// Of a list as a whole, encoded.
+    /// An encoded message of a list as a whole.
     OfList {
         /// The list.
         list: u32,
-        /// The time when the list was opened.
+        /// The list's epoch when it was opened.
         opened: u32,
         /// The message.
         message: Box<[u8]>,
     },
-    /// Bytes as they are sent.
+    /// Bytes that are sent as they are.
     Framed(Box<[u8]>),
 }
 
@@ -54,7 +54,7 @@ impl Outbox {
         let item = self.queue.pop_front()?;
         self.bytes -= item.size();
         if self.queue.is_empty() {
-            // An idle client keeps no memory from an earlier, longer queue.
+            // An idle client doesn't keep the memory of an earlier, longer queue.
             self.queue.shrink_to(IDLE);
         }
         Some(item)
@@ -70,7 +70,7 @@ impl Outbox {
 }
 
 impl OutboxMessage {
-    /// Returns its list; `None` if it is framed already.
+    /// Returns its list; `None` if the message is already framed.
     pub(super) fn list(&self) -> Option<usize> {
         match self {
             OutboxMessage::Shared { list, .. } | OutboxMessage::OfList { list, .. } => Some(*list as usize),
@@ -78,7 +78,7 @@ impl OutboxMessage {
         }
     }
 
-    /// Returns false if its list was closed or stopped since.
+    /// Returns false if its list was closed or stopped since it was queued.
     pub(super) fn counts(&self, list: &ClientList) -> bool {
         match self {
             OutboxMessage::Shared { epoch, .. } => *epoch == list.epoch,
@@ -87,7 +87,7 @@ impl OutboxMessage {
         }
     }
 
-    /// Appends its bytes.
+    /// Appends the message as it is sent.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
             OutboxMessage::Shared { ref_id, message, .. } => message.write(*ref_id, out),
@@ -95,7 +95,7 @@ impl OutboxMessage {
         }
     }
 
-    /// Appends its bytes for a client by gRPC, for which lists as such don't exist.
+    /// Appends the message for a client by gRPC, whose protocol has no lists.
     pub(super) fn write_daq(&self, out: &mut Vec<u8>) {
         if let OutboxMessage::Shared { ref_id, message, .. } = self {
             daq_messages::write(*ref_id, message, out);
@@ -110,5 +110,5 @@ impl OutboxMessage {
     }
 }
 
-/// The capacity that is kept.
+/// The capacity that an idle queue keeps.
 const IDLE: usize = 16;

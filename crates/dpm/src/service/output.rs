@@ -1,4 +1,4 @@
-//! Output for clients: queued once for each, written when its turn comes.
+//! Output for clients: queued for each, written when the socket is ready.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::show;
 use crate::status::Status;
 
 impl Outlets {
-    /// Queues a message for a reader, unless too much is waiting. `is_last` tells that no more will
+    /// Queues a message for a reader, unless too much is waiting. `is_last` means that no more will
     /// come for this request.
     pub(super) fn push(&mut self, reader: PoolReader, message: &Arc<SharedReply>, is_last: bool) {
         if self.is_daq(reader.list) && !daq_messages::prepare(message, is_last) {
@@ -22,7 +22,7 @@ impl Outlets {
         }
         let Some(list) = self.lists.get_mut(reader.list) else { return };
         if let ListRoute::Settings(_) = list.route {
-            // What is wrong with a setting stands in its status.
+            // A fault in a setting is reported in its status.
             return;
         }
         let key = list.client;
@@ -51,7 +51,7 @@ impl Outlets {
         self.push_reply(list, ref_id, &show::status(status, self.now.unix_millis, 0));
     }
 
-    /// Queues a reply for a request of a list; its own number does not count.
+    /// Queues a reply for a request of a list; the reply's own number is ignored.
     pub(super) fn push_reply(&mut self, list: usize, ref_id: i64, reply: &Reply) {
         if let Some(shared) = SharedReply::new(reply) {
             self.push(PoolReader { list, ref_id }, &Arc::new(shared), true);
@@ -80,7 +80,7 @@ impl Outlets {
         }
     }
 
-    /// Queues bytes as they are.
+    /// Queues bytes that are sent as they are.
     pub(super) fn frame(&mut self, client: ClientKey, bytes: Vec<u8>) {
         if let Some(state) = self.clients.get_mut(client) {
             state.outbox.push(OutboxMessage::Framed(bytes.into()));
@@ -121,7 +121,7 @@ impl Outlets {
         }
     }
 
-    /// Returns a number that no list has had lately.
+    /// Returns a number that no list has had recently.
     pub(super) fn next_epoch(&mut self) -> u32 {
         self.epoch = self.epoch.wrapping_add(1);
         self.epoch
@@ -137,7 +137,7 @@ impl Outlets {
     }
 }
 
-/// Requests of a list whose loss of readings is remembered.
+/// The most requests of a list whose loss of readings is remembered.
 pub(super) const OVERFLOWED: usize = 100_000;
 
 impl Outlets {
@@ -147,14 +147,15 @@ impl Outlets {
         clients.get_mut(client).is_some_and(|client| room.makes(client, *queue))
     }
 
-    /// Returns true if a client has room for what it asks.
+    /// Returns true if a client has room for replies to further requests.
     pub(super) fn has_room(&self, client: ClientKey) -> bool {
         let Some(client) = self.clients.get(client) else { return false };
-        // What waits changes only when something is sent or queued, and this is asked again then.
+        // The number of waiting bytes only changes when bytes are sent or queued, after which this
+        // is called again.
         client.outbox.bytes() < self.queue.min((client.steps + 1) * STEP)
     }
 
-    /// Gives back what a client has read.
+    /// Frees the room of output that a client has read.
     pub(super) fn give_room(&mut self, client: ClientKey) {
         let Some(client) = self.clients.get_mut(client) else { return };
         let needed = client.outbox.bytes() / STEP;
@@ -167,7 +168,7 @@ impl Outlets {
         }
     }
 
-    /// Gives back all that a client had.
+    /// Frees all room of a client.
     pub(super) fn leave_room(&mut self, client: ClientKey) {
         let Some(client) = self.clients.get_mut(client) else { return };
         self.room.give(client.address, std::mem::take(&mut client.steps));

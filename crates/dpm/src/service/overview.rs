@@ -1,7 +1,8 @@
-//! The overview: what is read, by whom and how late, at a moment, for people who look at it.
+//! The overview at a moment for people to look at: devices that are read, their readers, and
+//! delays.
 //!
-//! Looking costs the same however many look: an overview is made once a second at most, and names
-//! so many devices and clients, those that matter most.
+//! The cost doesn't depend on the number of viewers: an overview is made once a second at most, and
+//! has a bounded number of devices and clients, the most significant ones.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
@@ -24,9 +25,9 @@ use crate::when::When;
 pub struct Overview {
     /// The front-ends from which something is read.
     pub front_ends: Vec<FrontEndLine>,
-    /// The devices with most readers, and those that are latest.
+    /// The devices with the most readers, and those that are most overdue.
     pub devices: Vec<DeviceLine>,
-    /// The clients with most requests.
+    /// The clients with the most requests.
     pub clients: Vec<ClientLine>,
 }
 
@@ -37,20 +38,19 @@ pub struct FrontEndLine {
     pub name: String,
     /// The protocol by which it is asked.
     pub protocol: &'static str,
-    /// The things that are read from it, those of which no good reading has come, and those that
-    /// are late by more than a period.
+    /// The number of values that are read from it.
     pub things: usize,
-    /// The silent ones among them.
+    /// The number of values without a good reading.
     pub silent: usize,
-    /// The late ones among them.
+    /// The number of values that are overdue by more than a period.
     pub late: usize,
-    /// The readers of them.
+    /// The number of their readers.
     pub readers: usize,
-    /// The milliseconds since a good reading came; `None` if none has.
+    /// The milliseconds since a good reading came; `None` if there was none.
     pub heard: Option<u64>,
 }
 
-/// A device as it is read.
+/// A device that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceLine {
     /// A request that reads the same.
@@ -59,11 +59,11 @@ pub struct DeviceLine {
     pub node: String,
     /// The number of its readers.
     pub readers: usize,
-    /// The readings that have come of it.
+    /// The number of its readings.
     pub readings: u64,
-    /// The milliseconds since a good reading came; `None` if the last one was none.
+    /// The milliseconds since the last good reading; `None` if the last reading failed.
     pub age: Option<u64>,
-    /// By how many milliseconds that is more than its period.
+    /// The milliseconds by which that exceeds its period.
     pub late: u64,
     /// The status of the last reading.
     pub status: Status,
@@ -72,15 +72,15 @@ pub struct DeviceLine {
 /// A client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLine {
-    /// The address that it comes from.
+    /// Its address.
     pub from: String,
     /// The protocol that it speaks.
     pub speaks: &'static str,
-    /// Its lists.
+    /// The number of its lists.
     pub lists: usize,
-    /// The requests on them.
+    /// The number of requests on its lists.
     pub requests: usize,
-    /// The bytes that wait for it to read.
+    /// The bytes of output that wait for it to read.
     pub waiting: usize,
 }
 
@@ -108,7 +108,7 @@ impl Dpm {
         self.outlets.frame(client, format!("{head}{length}{text}").into_bytes());
     }
 
-    /// Sends a client of another thread the overview as JSON; its connection ends behind it.
+    /// Sends a client of another thread the overview as JSON, and then ends its connection.
     pub fn show_overview(&mut self, client: ClientKey, now: Moment) {
         if let Some(state) = self.outlets.clients.get_mut(client) {
             state.speaks = Speaks::Daq;
@@ -120,7 +120,7 @@ impl Dpm {
 /// The head of the answer to `GET /overview`.
 pub(super) const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
 
-/// Returns the first lines by a figure, the largest first.
+/// Returns the first lines in the order of a figure, the largest first.
 fn first<T, K: Ord>(mut lines: Vec<T>, figure: impl Fn(&T) -> K) -> Vec<T> {
     lines.sort_by_key(|line| std::cmp::Reverse(figure(line)));
     lines.truncate(MOST_LINES);
@@ -180,7 +180,7 @@ fn period(when: &When) -> u64 {
     if let When::Every(period) = when { *period } else { 0 }
 }
 
-/// Returns by how many milliseconds a thing is late that comes again and again.
+/// Returns the milliseconds by which a periodic reading is overdue.
 fn late(glance: &EntryGlance) -> u64 {
     match (&glance.when, glance.age) {
         (When::Every(period), Some(age)) => age.saturating_sub(*period),
@@ -248,7 +248,7 @@ impl ClientLine {
 }
 
 impl Overview {
-    /// Returns it as JSON, with some figures of all.
+    /// Returns the overview as JSON, with some totals.
     pub fn json(&self, statistics: &Statistics) -> Value {
         let front_ends: Vec<Value> = self
             .front_ends
@@ -316,11 +316,11 @@ impl fmt::Display for Overview {
     }
 }
 
-/// An overview counts as new for so many milliseconds.
+/// The milliseconds for which an overview is reused.
 const FRESH: u64 = 1000;
-/// The most devices by one figure, and clients.
+/// The most devices by each figure, and the most clients.
 const MOST_LINES: usize = 100;
 /// The most front-ends.
 const MOST_FRONT_ENDS: usize = 100;
-/// The lines of each kind on a terminal.
+/// The number of lines of each kind on a terminal.
 const SHOWN: usize = 10;

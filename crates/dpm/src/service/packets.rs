@@ -14,18 +14,18 @@ pub(super) fn data(header: &AcnetHeader, more: bool, out: &mut Vec<u8>, write: i
         if !(out.len() - body).is_multiple_of(2) {
             out.push(0);
         }
-        // Nothing longer than `LARGEST` comes here.
+        // No caller writes more than `LARGEST`.
         let length = u16::try_from(out.len() - start).unwrap_or(u16::MAX);
         out[start + packet::SIZE - 2..start + packet::SIZE].copy_from_slice(&length.to_le_bytes());
     });
 }
 
-/// The largest message that a packet holds, as it says its length in 16 bits.
+/// The largest message in a packet, whose length has 16 bits.
 pub(super) const LARGEST: usize = 65_500;
 
 pub(super) const DATA: u16 = 3;
 
-/// The bytes of a frame that say which kind it is.
+/// The length of a frame's kind, in bytes.
 pub(super) const KIND: usize = 2;
 
 /// Appends a frame around what `write` appends.

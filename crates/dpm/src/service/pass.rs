@@ -1,16 +1,17 @@
-//! Passing on: requests of clients of acnetd's protocol to tasks of other nodes go there, and the
+//! Passing on: requests of acnetd's clients to tasks of other nodes go to those nodes, and the
 //! replies come back.
 //!
-//! Only tasks that read are passed on to: what is set goes through DPM, which asks who may. Such
-//! requests are not pooled, so they are few: bounds for a client, an address and all together, and
-//! each has an end.
+//! Requests are only passed on to tasks that read: settings go through DPM, which checks
+//! permissions. Such requests are not pooled, so their number is bounded for each client, each
+//! address and in total, and each of them ends.
 //!
 //! Invariants:
 //! - A reply counts only if its id is outstanding and it comes from the node that was asked; any
 //!   other is answered with a cancel.
-//! - A single request ends with the first reply that is none of "pending", or with `[1 -6]` when
-//!   its time is up. One for many replies goes on: its client is told each time that it is pending.
-//! - A request whose client cancels it or is gone is cancelled on its node.
+//! - A single request ends with the first reply other than "pending", or with `[1 -6]` when its
+//!   time is up. A request for many replies goes on, and its client gets a status whenever it is
+//!   pending.
+//! - A request is cancelled on its node if its client cancels it or disconnects.
 
 use super::Dpm;
 use super::caller::Caller;
@@ -27,7 +28,7 @@ use crate::time::Moment;
 /// Reads the name of a task that requests may be passed on to.
 ///
 /// # Errors
-/// A text that says why it can't be: it is no name, or a task that sets.
+/// A text with the reason: the name is invalid, or the task sets.
 pub fn passable(name: &str) -> Result<Rad50, &'static str> {
     match Rad50::parse(name) {
         Ok(retdat::SETTING_TASK | sets32::TASK) => {
@@ -43,7 +44,7 @@ pub(super) struct PassedErrand<'a> {
     pub(super) node: u16,
     pub(super) task: Rad50,
     pub(super) is_multiple: bool,
-    /// The time for which the node may be silent, in milliseconds, if the client said.
+    /// The time for which the node may be silent, in milliseconds, if the client set one.
     pub(super) patience: Option<u32>,
     pub(super) body: &'a [u8],
 }
@@ -54,12 +55,12 @@ impl Dpm {
         self.passing.tasks = tasks;
     }
 
-    /// Passes a request on to another node. Errors are those with which the client's command is
-    /// acknowledged.
+    /// Passes a request on to another node. Errors are the statuses with which the client's command
+    /// is acknowledged.
     pub(super) fn pass_on(&mut self, caller: Caller, errand: &PassedErrand<'_>, now: Moment) -> Result<(), Status> {
         let PassedErrand { node, task, is_multiple, patience, body } = *errand;
         let place = self.database.at_address(node).ok_or(Status::NO_NODE)?;
-        // The sixth byte says whether values are set, which this task is not meant for.
+        // The sixth byte says whether values are set, for which this task isn't meant.
         let sets = task == gets32::TASK && body.get(5).is_some_and(|setting| *setting != 0);
         if sets || !self.passing.tasks.contains(&task) {
             return Err(Status::REQREJ);
@@ -83,7 +84,7 @@ impl Dpm {
         Ok(())
     }
 
-    /// Takes a reply to a request that was passed on.
+    /// Handles a reply to a request that was passed on.
     pub(super) fn take_passed(&mut self, node: usize, packet: AcnetPacket<'_>, now: Moment) {
         let header = packet.header;
         let is_its = |passed: &&Passed| passed.node == node && header.client == self.options.address;
@@ -109,7 +110,7 @@ impl Dpm {
         self.tell(caller, AcnetHeader { status, ..header }, !is_last, packet.body);
     }
 
-    /// Ends requests whose time is up, or tells their clients that they are still pending.
+    /// Ends requests whose time is up, or informs their clients that they are still pending.
     pub(super) fn tick_passed(&mut self, now: Moment) {
         while let Some((_, id)) = self.passing.due.first().copied().filter(|(due, _)| *due <= now.millis) {
             let Some(passed) = self.passing.requests.get(id) else { return };
@@ -127,7 +128,7 @@ impl Dpm {
         }
     }
 
-    /// Ends a request of a client that wants no more replies to it. Tells whether it was passed on.
+    /// Cancels a request that was passed on for a client. Returns whether there was one.
     pub(super) fn cancel_passed(&mut self, client: ClientKey, message: u16) -> bool {
         let Some(id) = self.raw(client).and_then(|state| state.passed.get(&message).copied()) else { return false };
         let Some(passed) = self.end_passed(id) else { return false };
@@ -137,7 +138,7 @@ impl Dpm {
         true
     }
 
-    /// Cancels all that was passed on for a client.
+    /// Cancels all requests that were passed on for a client.
     pub(super) fn cancel_all_passed(&mut self, client: ClientKey) {
         let messages: Vec<u16> =
             self.raw(client).map(|state| state.passed.keys().copied().collect()).unwrap_or_default();
@@ -160,7 +161,7 @@ impl Dpm {
         AcnetHeader { kind, status, server: node, client, task, task_id: TASK_ID, message }
     }
 
-    /// Sends a client what came for it, as a reply to its own request.
+    /// Sends a client a reply from another node, as a reply to its own request.
     fn tell(&mut self, caller: Caller, header: AcnetHeader, more: bool, body: &[u8]) {
         let Caller { client, message, task_id } = caller;
         let mut bytes = Vec::new();
@@ -176,12 +177,12 @@ pub(super) fn is_called(node: &DeviceNode, name: Rad50) -> bool {
     node.name == name || node.aliases.contains(&name)
 }
 
-/// Our task's number on our node, for these requests: their ids are others than those of the pool,
-/// the plots and what sets devices.
+/// Our task's number on our node for these requests, whose ids differ from those of the pool, the
+/// plots and settings.
 pub(super) const TASK_ID: u16 = 4;
-/// The largest request, in bytes: what a packet of the network holds.
+/// The largest request, in bytes, which is what a packet of the network holds.
 const LARGEST: usize = 65_484;
-/// The shortest time that a node gets, in milliseconds, as clients of acnetd know it.
+/// The shortest time limit for a node, in milliseconds, as clients of acnetd know it.
 const SHORTEST: u32 = 400;
-/// The longest, in milliseconds.
+/// The longest time limit, in milliseconds.
 const LONGEST: u32 = 390_000;

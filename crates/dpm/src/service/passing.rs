@@ -8,7 +8,7 @@ use crate::rad50::Rad50;
 use crate::status::Status;
 use crate::time::Moment;
 
-/// Tasks of other nodes that clients may ask unless operators name others.
+/// The tasks of other nodes that clients may ask unless the operator names others.
 pub const PASSED_ON: [Rad50; 4] = [ACNET, retdat::TASK, gets32::TASK, ftpman::TASK];
 
 /// All requests that are passed on.
@@ -16,7 +16,7 @@ pub const PASSED_ON: [Rad50; 4] = [ACNET, retdat::TASK, gets32::TASK, ftpman::TA
 pub(super) struct Passing {
     pub(super) tasks: Vec<Rad50>,
     pub(super) requests: RequestsById<Passed>,
-    /// The times when each is up, with its id.
+    /// The end of each request's time, with its id.
     pub(super) due: BTreeSet<(u64, u16)>,
     pub(super) out: Vec<(usize, Vec<u8>)>,
 }
@@ -57,7 +57,7 @@ impl Passing {
         self.out.drain(..)
     }
 
-    /// Gives a request another end.
+    /// Extends a request's time.
     pub(super) fn wait(&mut self, id: u16, now: Moment) {
         if let Some(passed) = self.requests.get_mut(id) {
             self.due.remove(&(passed.due, id));
@@ -66,7 +66,7 @@ impl Passing {
         }
     }
 
-    /// Forgets a request.
+    /// Removes a request.
     pub(super) fn close(&mut self, id: u16) -> Option<Passed> {
         let passed = self.requests.close(id)?;
         self.due.remove(&(passed.due, id));

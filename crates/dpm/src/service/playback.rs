@@ -1,13 +1,13 @@
-//! Playback: requests that are answered from the recording, in pieces.
+//! Playback: answers to requests from the recording, in pieces.
 //!
 //! A list asks the archive one question at a time, and asks for the next piece when its client has
-//! taken most of what waits for it. So neither the archive's queue nor a client's outbox grows with
-//! what a client asks for. A list that is stopped leaves its question behind: the questions of an
-//! address that were not answered are counted, too, and its lists wait for each other.
+//! read most of its waiting output. So neither the archive's queue nor a client's outbox grows with
+//! the size of a request. A list that is stopped leaves its question behind; therefore the
+//! unanswered questions of an address are counted, too, and its lists wait for each other.
 //!
-//! A number's readings go in `TimedScalarArray`s, an array's in one `ScalarArray` each, whose time
-//! is in microseconds; an empty message of that kind ends them. A single reading is an ordinary
-//! reply.
+//! The readings of a number are sent in `TimedScalarArray`s, each reading of an array in a
+//! `ScalarArray`, whose time is in microseconds; an empty message of the same kind ends them. A
+//! single reading is an ordinary reply.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
-    /// Returns the question to the recording that a request comes down to.
+    /// Returns the question to the archive that a request amounts to.
     pub(super) fn question(
         &self,
         request: &Request,
@@ -41,14 +41,14 @@ impl Dpm {
         Ok(HistoryQuestion { name: recorder::name(request), event: recorder::event(&request.event), wanted })
     }
 
-    /// Returns whether a name, in upper case, stands for what is recorded here.
+    /// Returns whether a name, in upper case, is the name of our recording.
     fn is_logger(&self, name: &str) -> bool {
         let names = self.database.names_of_this();
         let of_node = || names.aliases.iter().chain([&self.options.name]).any(|known| known.to_string() == name);
         names.loggers.iter().any(|known| known == name) || of_node()
     }
 
-    /// Takes an answer of the archive.
+    /// Handles an answer of the archive.
     pub fn take_answer(&mut self, ticket: HistoryTicket, answer: HistoryAnswer, now: Moment) {
         self.outlets.now = now;
         let next = self.outlets.questions.answered(ticket.number);
@@ -63,7 +63,7 @@ impl Dpm {
 }
 
 impl Outlets {
-    /// Begins to play a request.
+    /// Begins the playback of a request.
     pub(super) fn play_request(&mut self, list: usize, ref_id: i64, question: HistoryQuestion) {
         let timestamp = match question.wanted {
             WantedReadings::Span { from, .. } => from / 1000,
@@ -74,8 +74,8 @@ impl Outlets {
         }
     }
 
-    /// Asks the archive for a list's next piece, unless it was asked or too much waits for the
-    /// client.
+    /// Asks the archive for a list's next piece, unless a question is outstanding or too much waits
+    /// for the client.
     pub(super) fn play_on(&mut self, list: usize) {
         let Some(has_room) = self.lists.get(list).map(|list| self.has_room(list.client)) else { return };
         let Some(state) = self.lists.get_mut(list) else { return };
@@ -94,7 +94,7 @@ impl Outlets {
         }
     }
 
-    /// Plays what the archive answered, if it is still wanted.
+    /// Plays the archive's answer, if it is still wanted.
     fn take_played(&mut self, ticket: HistoryTicket, answer: HistoryAnswer) {
         let Some(list) = self.lists.get_mut(ticket.list) else { return };
         if list.playlist.asked.take_if(|asked| *asked == ticket.number).is_none() {
@@ -112,7 +112,7 @@ impl Outlets {
         self.play_on(ticket.list);
     }
 
-    /// Goes on playing for a client that has read.
+    /// Continues the playback for a client that has read some of its output.
     pub(super) fn play_on_for(&mut self, client: ClientKey) {
         let Some(state) = self.clients.get(client) else { return };
         let plays = |list: &usize| self.lists.get(*list).is_some_and(|list| !list.playlist.is_empty());
@@ -122,7 +122,7 @@ impl Outlets {
         }
     }
 
-    /// Sends what was answered. Returns whether there is more to ask.
+    /// Sends an answer's readings. Returns whether there are more to ask for.
     fn play(&mut self, list: usize, playback: &mut Playback, answer: HistoryAnswer) -> bool {
         let ref_id = playback.ref_id;
         let (points, more) = match answer {
@@ -164,8 +164,8 @@ impl Outlets {
         false
     }
 
-    /// Sends one of an array's readings, or the end of them. Its time is in microseconds, which
-    /// other messages of that kind have not.
+    /// Sends one reading of an array, or the end of the readings. Its time is in microseconds,
+    /// unlike in other messages of that kind.
     fn push_record(&mut self, list: usize, ref_id: i64, micros: i64, data: Vec<f64>) {
         let other = self.is_daq(list).then(|| daq::recorded_array(micros, &data));
         let reply = reply::ScalarArray { timestamp: micros, data, ..Default::default() };
@@ -177,7 +177,7 @@ impl Outlets {
     }
 }
 
-/// Returns some of a number's readings, or the end of them.
+/// Returns some readings of a number, or the end of the readings.
 fn piece(timestamp: i64, points: &[RecordedPoint]) -> Reply {
     let data = points.iter().filter_map(|point| point.values.first().copied()).collect();
     let micros = points.iter().map(|point| point.micros).collect();

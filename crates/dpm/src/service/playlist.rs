@@ -1,34 +1,33 @@
-//! Requests of a list that are still to be played, and the questions that the archive has not
-//! answered yet.
+//! Requests of a list that are still to be played back, and the archive's unanswered questions.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::share::ClientAddress;
 use crate::history::HistoryQuestion;
 
-/// Requests of a list that are still to be played.
+/// The requests of a list that are still to be played back.
 #[derive(Debug, Default)]
 pub(super) struct Playlist {
-    /// In their order.
+    /// The requests in their order.
     pub(super) waiting: BTreeMap<u64, Playback>,
-    /// The place of each, by its number for the client.
+    /// The place of each, by the client's number.
     pub(super) places: HashMap<i64, u64, ahash::RandomState>,
     pub(super) last: u64,
-    /// The question that the archive has not answered yet.
+    /// The list's unanswered question.
     pub(super) asked: Option<u64>,
     /// True if it is among the lists that wait until their address may ask again.
     pub(super) is_waiting: bool,
 }
 
-/// Questions that the archive has not answered yet.
+/// The unanswered questions to the archive.
 #[derive(Debug)]
 pub(super) struct Questions {
-    /// The number that an address may have.
+    /// The most questions of an address.
     pub(super) most: usize,
-    /// The number that there were so far.
+    /// The number of questions so far.
     pub(super) count: u64,
     pub(super) asked: HashMap<u64, ClientAddress, ahash::RandomState>,
-    /// The number that an address has, and its lists that wait until one is answered.
+    /// The number of unanswered questions of each address, and its lists that wait.
     pub(super) addresses: HashMap<ClientAddress, (usize, VecDeque<usize>), ahash::RandomState>,
 }
 
@@ -37,8 +36,8 @@ impl Questions {
         Self { most, count: 0, asked: HashMap::default(), addresses: HashMap::default() }
     }
 
-    /// Returns the number of one more question of an address. `None` if it has too many: then the
-    /// list waits.
+    /// Returns the number for another question of an address; `None` if it has too many, and then
+    /// the list waits.
     pub(super) fn ask(&mut self, address: ClientAddress, list: usize) -> Option<u64> {
         let (count, waiting) = self.addresses.entry(address).or_default();
         if *count >= self.most {
@@ -64,14 +63,14 @@ impl Questions {
     }
 }
 
-/// A request that is being answered.
+/// A request that is being played back.
 #[derive(Debug)]
 pub(super) struct Playback {
     pub(super) ref_id: i64,
     pub(super) question: HistoryQuestion,
     /// The time that its messages carry, in milliseconds since 1970.
     pub(super) timestamp: i64,
-    /// True if an array came.
+    /// True if the answer was an array.
     pub(super) is_array: bool,
 }
 
@@ -80,12 +79,12 @@ impl Playlist {
         self.waiting.is_empty()
     }
 
-    /// Forgets everything. An answer that is on its way is nobody's then.
+    /// Removes everything. An outstanding answer is then ignored.
     pub(super) fn clear(&mut self) {
         *self = Self { last: self.last, is_waiting: self.is_waiting, ..Self::default() };
     }
 
-    /// Forgets a request.
+    /// Removes a request.
     pub(super) fn remove(&mut self, ref_id: i64) {
         let Some(place) = self.places.remove(&ref_id) else { return };
         if self.waiting.first_key_value().is_some_and(|(first, _)| *first == place) {

@@ -18,7 +18,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
-    /// Takes a frame.
+    /// Handles a frame.
     pub(super) fn take_frame(&mut self, client: ClientKey, frame: &[u8], now: Moment) -> Result<(), CloseClient> {
         let Some((kind, body)) = frame.split_first_chunk::<2>() else { return Err(CloseClient) };
         if u16::from_be_bytes(*kind) != COMMAND {
@@ -73,7 +73,8 @@ impl Dpm {
                 let bytes: Vec<u8> = told.iter().flat_map(|count| count.to_be_bytes()).collect();
                 self.acknowledge(client, 7, Status::SUCCESS, &bytes);
             }
-            // Keep-alive; messages that nobody answers; requests of others, which never come.
+            // Keep-alive, messages without an answer, and requests of others, which are never
+            // accepted.
             0 | 4 | 6 | 20 => self.acknowledge(client, 0, Status::SUCCESS, &[]),
             _ => self.acknowledge(client, 0, Status::LEVEL2, &[]),
         }
@@ -81,8 +82,7 @@ impl Dpm {
     }
 
     fn connected(&mut self, client: ClientKey, command: &RawCommand<'_>) {
-        // A client that gives no name gets one that looks like those of acnetd: % and a port
-        // number.
+        // A client without a name gets one like those of acnetd: % and a port number.
         let given = Rad50::parse(&format!("%{:05}", client % 100_000)).unwrap_or_default();
         let name = if command.handle == Rad50::default() { given } else { command.handle };
         let Some(state) = self.raw(client) else { return };
@@ -101,7 +101,7 @@ impl Dpm {
         }
     }
 
-    /// Returns the number of the process of a task: ours, or that of the client that asks.
+    /// Returns the number of a task's process: ours, or that of the client that asks.
     fn process_of(&mut self, client: ClientKey, task: Rad50) -> Option<u32> {
         match task {
             ACNET | TASK => Some(self.options.process),
@@ -169,8 +169,8 @@ impl Dpm {
         }
     }
 
-    /// Returns an id for a request of a client, other than those of its open lists and of what is
-    /// passed on for it.
+    /// Returns an id for a request of a client that neither its open lists nor its passed-on
+    /// requests use.
     fn next_request(&mut self, client: ClientKey) -> u16 {
         let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
         loop {
@@ -184,7 +184,7 @@ impl Dpm {
         }
     }
 
-    /// Returns the request whose replies a list's messages are.
+    /// Returns the request to which a list's messages are replies.
     pub(super) fn streams_on(&self, list: usize) -> Option<u16> {
         match self.outlets.lists.get(list)?.route {
             ListRoute::Acnet(header) => Some(header.message),
@@ -224,7 +224,7 @@ impl Dpm {
         let status = |status: Status| reply::Status { ref_id: 0, timestamp: unix_millis, cycle: 0, status: status.0 };
         match request {
             Request::AddToList(add) => {
-                // The answer comes first: clients wait for it before they read on.
+                // The reply comes first: clients wait for it before they read on.
                 self.reply(client, &header, reply::AddToList { list_id, ref_id: add.ref_id, status: known.0 });
                 self.add(list, add.ref_id, &add.drf_request);
             }
@@ -253,7 +253,8 @@ impl Dpm {
                 self.reply(client, &header, status(enabled));
             }
             Request::ApplySettings(settings) => {
-                // That they were taken; what became of them follows on the stream of the list.
+                // This only says that they were accepted; their outcome follows on the stream of
+                // the list.
                 self.reply(client, &header, status(known));
                 self.apply(list, settings, now);
             }
@@ -261,7 +262,7 @@ impl Dpm {
         }
     }
 
-    /// Takes in that a client wants no more replies to a request.
+    /// Handles a client's cancellation of a request.
     fn cancelled(&mut self, client: ClientKey, rest: &[u8]) {
         let Some(message) = rest.first_chunk().map(|id| u16::from_be_bytes(*id)) else {
             return self.acknowledge(client, 0, Status::ARG, &[]);
@@ -334,7 +335,7 @@ struct RawCommand<'a> {
 }
 
 impl<'a> RawCommand<'a> {
-    /// Reads code, handle and virtual node, with which every command begins.
+    /// Reads the code, handle and virtual node with which every command begins.
     fn read(body: &'a [u8]) -> Option<Self> {
         let ([c0, c1, h0, h1, h2, h3, _, _, _, _], rest) = body.split_first_chunk::<10>()?;
         Some(Self {
@@ -351,8 +352,8 @@ fn task_id(client: ClientKey) -> u16 {
     FIRST_TASK_ID + (client % others) as u16
 }
 
-/// Returns the same in eight bits, for commands that have no more: above 0 and the node's own,
-/// though not always another than all others.
+/// Returns the number in eight bits, for commands with no more room: above 0 and the node's own,
+/// but not always unique.
 fn short(task_id: u16) -> u8 {
     let others = u16::from(u8::MAX) - FIRST_TASK_ID;
     (FIRST_TASK_ID + (task_id - FIRST_TASK_ID) % others) as u8
@@ -364,5 +365,5 @@ fn handle(rest: &[u8]) -> Option<Rad50> {
 
 const COMMAND: u16 = 1;
 const ACK: u16 = 2;
-/// The number of the first client's task. Those before it are this node's own: `ACNET` and `DPMD`.
+/// The number of the first client's task. Lower numbers are this node's own: `ACNET` and `DPMD`.
 const FIRST_TASK_ID: u16 = 2;

@@ -1,4 +1,4 @@
-//! The recorder: a reader of its own in the pool, whose readings go to the archive.
+//! The recorder: a reader in the pool whose readings go to the archive.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::time::Moment;
 use crate::when::ReaderWish;
 
 impl Dpm {
-    /// Begins to record, since there is an archive: the requests of the database are recorded from
-    /// now on, and requests for history go to the archive.
+    /// Begins to record to an archive: from now on the requests of the database are recorded, and
+    /// requests for history go to the archive.
     pub fn record(&mut self, now: Moment) {
         self.outlets.recorder.is_on = true;
         self.outlets.recorder.failed.clear();
@@ -30,8 +30,8 @@ impl Dpm {
                 Err(status) => self.outlets.recorder.failed.push((request, status)),
             }
         }
-        // Readings that continue aren't interrupted: the old readers leave after the new ones have
-        // come.
+        // Continuing readings aren't interrupted, because the old readers leave after the new ones
+        // have joined.
         for (number, entry) in old {
             self.pool.leave(entry, PoolReader { list: LIST, ref_id: number as i64 });
             self.outlets.recorder.recorded[number] = None;
@@ -45,12 +45,12 @@ impl Dpm {
         &self.outlets.recorder.failed
     }
 
-    /// Notes how many readings were not recorded because the archive was too slow.
+    /// Stores the number of readings that were not recorded because the archive was too slow.
     pub fn lost_for_history(&mut self, lost: u64) {
         self.outlets.recorder.lost = lost;
     }
 
-    /// Takes the work for the archive. To be called after each turn's input.
+    /// Takes the work for the archive. Must be called after each turn's input.
     pub fn take_work(&mut self) -> Vec<HistoryWork> {
         std::mem::take(&mut self.outlets.recorder.work)
     }

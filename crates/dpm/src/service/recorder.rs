@@ -14,12 +14,12 @@ use crate::status::Status;
 pub(super) struct Recorder {
     /// True if there is an archive.
     pub(super) is_on: bool,
-    /// By the number of the reader; entries of requests that are no longer recorded are deleted.
+    /// By the number of the reader; `None` for requests that are no longer recorded.
     pub(super) recorded: Vec<Option<Recorded>>,
     pub(super) work: Vec<HistoryWork>,
     /// The requests that cannot be recorded.
     pub(super) failed: Vec<(Request, Status)>,
-    /// Readings that the archive did not take.
+    /// The number of readings that the archive did not take.
     pub(super) lost: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Recorded {
 }
 
 impl Recorder {
-    /// Takes a message for one of the recorder's readers. Only numbers are recorded.
+    /// Handles a message for one of the recorder's readers. Only numbers are recorded.
     pub(super) fn take(&mut self, number: i64, message: &SharedReply) {
         let place = usize::try_from(number).ok().and_then(|number| self.recorded.get(number));
         let Some(Some(recorded)) = place else { return };
@@ -45,7 +45,7 @@ impl Recorder {
         self.work.push(HistoryWork::Write(HistoryRow { series: Arc::clone(&recorded.series), micros, values }));
     }
 
-    /// Asks the archive.
+    /// Adds a question to the archive's work.
     pub(super) fn ask(&mut self, ticket: HistoryTicket, question: HistoryQuestion) {
         self.work.push(HistoryWork::Ask(ticket, question));
     }
@@ -61,12 +61,12 @@ pub(super) fn name(request: &Request) -> String {
     Request { event: DrfEvent::Default, model: None, ..request.clone() }.to_string()
 }
 
-/// Returns the event at which it is recorded; `None` if the request leaves it open.
+/// Returns the event at which a request is recorded; `None` if the request leaves it open.
 pub(super) fn event(event: &DrfEvent) -> Option<String> {
     let at_once = true;
     let event = match event {
         DrfEvent::Default | DrfEvent::Immediate => return None,
-        // The archive doesn't care whether a client wants its first reading at once.
+        // The recorded event is the same whether or not a client wants its first reading at once.
         DrfEvent::Periodic { period, .. } => DrfEvent::Periodic { period: *period, at_once },
         DrfEvent::OnChange { period, .. } => DrfEvent::OnChange { period: *period, at_once },
         other => other.clone(),
@@ -74,7 +74,7 @@ pub(super) fn event(event: &DrfEvent) -> Option<String> {
     Some(event.to_string().trim_start_matches('@').to_owned())
 }
 
-/// The list of the recorder's readers: no client's list has this number.
+/// The number of the list of the recorder's readers, which no client's list has.
 pub(super) const LIST: usize = usize::MAX;
 
 /// Returns true for a reader of the recorder.

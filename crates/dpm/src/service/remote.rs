@@ -1,15 +1,15 @@
-//! Clients on other nodes: their requests to the task `DPMD` come over the network of ACNET, and
-//! their replies go there.
+//! Clients on other nodes, whose requests to the task `DPMD` arrive over the network of ACNET, as
+//! their replies leave.
 //!
 //! Such a client is a task of a node of the database. It has an outbox as clients over TCP have,
 //! whose messages leave as packets. A search for a DPM that is sent to everyone is answered after
-//! as many milliseconds as there are lists, so that of several the one with the least work is the
-//! first, as searchers take the first answer.
+//! as many milliseconds as there are lists, so that of several DPMs the least busy answers first,
+//! and searchers take the first answer.
 //!
 //! Invariants:
-//! - Nothing is kept for a task without lists whose replies have left.
-//! - A node that is silent loses its lists, for nobody tells that a node is gone. A node whose task
-//!   has gone cancels what still comes for it.
+//! - A task without lists is removed once its replies have left.
+//! - A silent node loses its lists, since nothing else shows that a node is gone. A node whose task
+//!   is gone cancels the replies that still arrive for it.
 
 use super::client::{DpmClient, Speaks};
 use super::keys::ClientKey;
@@ -24,7 +24,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
-    /// Takes a packet for our task from the node with a given number.
+    /// Handles a packet for our task from the node with a given number.
     pub(super) fn take_remote(&mut self, node: usize, packet: AcnetPacket<'_>, now: Moment) {
         let header = packet.header;
         let is_for_all = header.server == MULTICAST_NODE;
@@ -49,13 +49,13 @@ impl Dpm {
         }
     }
 
-    /// Returns the load of this DPM: the number of its lists, up to the milliseconds that a
+    /// Returns the load of this DPM: the number of its lists, at most the milliseconds for which a
     /// searcher waits.
     pub(super) fn load(&self) -> i16 {
         self.outlets.lists.len().min(LARGEST_LOAD) as i16
     }
 
-    /// Answers a search for a DPM; not at all if there is no room for one more list.
+    /// Answers a search for a DPM, unless there is no room for one more list.
     fn answer_search(&mut self, node: usize, header: AcnetHeader, is_for_all: bool, now: Moment) {
         if self.outlets.lists.len() >= self.options.all_lists {
             return;
@@ -73,7 +73,7 @@ impl Dpm {
         }
     }
 
-    /// Returns the client for a task of a node, and makes it if there is none.
+    /// Returns the client for a task of a node, which is created if there is none.
     fn remote_client(&mut self, node: usize, task_id: u16, now: Moment) -> Result<ClientKey, Status> {
         if let Some(client) = self.remotes.by_task.get(&(node, task_id)) {
             return Ok(*client);
@@ -94,7 +94,7 @@ impl Dpm {
         Ok(client)
     }
 
-    /// Handles that a node wants no more replies to a request.
+    /// Handles a node's cancellation of a request.
     fn cancel_remote(&mut self, node: usize, message: u16) {
         let clients = self.remotes.by_task.range((node, 0)..=(node, u16::MAX));
         for client in clients.map(|(_, client)| *client).collect::<Vec<_>>() {
@@ -200,21 +200,21 @@ fn datagrams(mut frames: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Our task's number on our node, for pings: other ids than those of all other requests.
+/// Our task's number on our node for pings, whose ids differ from those of all other requests.
 pub(super) const TASK_ID: u16 = 5;
-/// The id of each ping: it doesn't matter which of them is answered.
+/// The id of each ping: it doesn't matter which ping is answered.
 const PING: u16 = 1;
-/// The tasks of a node that may be clients at a time.
+/// The most tasks of a node that may be clients at a time.
 pub(crate) const MOST_TASKS: usize = 256;
-/// The answers to searches that may wait.
+/// The most answers to searches that may wait.
 const MOST_DELAYED: usize = 1024;
-/// The longest time that an answer to a search waits, in milliseconds: searchers wait for 150.
+/// The longest wait of an answer to a search, in milliseconds: searchers wait for 150.
 const LARGEST_LOAD: usize = 100;
-/// The bytes of a datagram with several packets: what an Ethernet carries in one piece.
+/// The most bytes of a datagram with several packets, which an Ethernet carries in one piece.
 const DATAGRAM: usize = 1472;
 /// The approximate number of bytes that a client gets in a turn.
 const AT_ONCE: usize = 64 << 10;
-/// A node is pinged after so much silence, in milliseconds, and then at this interval.
+/// The silence after which a node is pinged, and the interval of pings, in milliseconds.
 const REVIEW: u64 = 15_000;
-/// The lists of a node are closed after so much silence, in milliseconds.
+/// The silence after which the lists of a node are closed, in milliseconds.
 pub(crate) const GONE: u64 = 60_000;

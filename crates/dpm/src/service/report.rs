@@ -1,7 +1,7 @@
-//! Reports of settings to the control system's own log, if the database names its node.
+//! Reports of settings to the control system's log, if the database names its node.
 //!
-//! Such a message has no answer, and a lost one is not sent again: only our own log of attempts is
-//! complete.
+//! Such a message has no answer, and a lost one isn't sent again, so only our own log of attempts
+//! is complete.
 
 use super::Dpm;
 use super::session::SettingBatch;
@@ -11,12 +11,12 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
-    /// Tells the node `SETSDB` which settings of a batch front-ends took.
+    /// Reports to the node `SETSDB` which settings of a batch front-ends accepted.
     pub(super) fn report(&mut self, batch: &SettingBatch, now: Moment) {
         let mut nodes = self.database.nodes().iter().enumerate();
         let keeper = nodes.find(|(_, node)| node.name == setsdb::TASK);
         let Some((number, keeper)) = keeper.and_then(|(number, node)| Some((number, node.acnet()?))) else { return };
-        // All settings of a batch are by one client.
+        // All settings of a batch are from one client.
         let Some((_, attempt)) = batch.settings.first() else { return };
         let principal = attempt.principal.as_deref().unwrap_or_default();
         let node = self.options.name.to_string();

@@ -1,9 +1,9 @@
-//! Room for queued output: the bounds for the clients of an address, and for all together.
+//! Room for queued output: the bounds for the clients of an address, and for all clients together.
 //!
 //! The queue of each client is bounded, but thousands of clients that do not read could each fill
-//! theirs. A client has a first step of room for itself; further ones are taken from the shares of
-//! its address and of all clients, and given back when it reads. So nothing is counted for clients
-//! that keep up.
+//! theirs. A client has its first step of room for itself; further steps are taken from the shares
+//! of its address and of all clients, and are freed when it reads. So nothing is counted for
+//! clients that keep up.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ impl RoomSteps {
         Self { of_address, of_all, all: 0, addresses: HashMap::default() }
     }
 
-    /// Takes a step for a client of an address. Returns false if there is none.
+    /// Takes a step for a client of an address. Returns false if none is left.
     fn take(&mut self, address: ClientAddress) -> bool {
         let taken = self.addresses.get(&address).copied().unwrap_or_default();
         if taken >= self.of_address || self.all >= self.of_all {
@@ -38,7 +38,7 @@ impl RoomSteps {
     }
 
     /// Returns true if more may be queued for a client, `queue` bytes in all, and takes room for
-    /// it. A client that was refused room gets none before it has read.
+    /// it. A client that was refused room gets none until it has read.
     pub(super) fn makes(&mut self, client: &mut DpmClient, queue: usize) -> bool {
         let bytes = client.outbox.bytes();
         if bytes >= queue || client.is_full {
@@ -70,5 +70,5 @@ impl RoomSteps {
     }
 }
 
-/// In bytes.
+/// The size of a step, in bytes.
 pub(super) const STEP: usize = 64 << 10;

@@ -9,12 +9,12 @@ use crate::authority::{Attempt, ProofConversation, ProvenPeer};
 pub(super) struct ProvenSession {
     pub(super) conversation: Option<Box<dyn ProofConversation>>,
     pub(super) peer: Option<ProvenPeer>,
-    /// The time when the proof ends, in milliseconds.
+    /// The time at which the proof expires, in milliseconds.
     pub(super) expires: Option<u64>,
     pub(super) is_enabled: bool,
-    /// All roles that name its client count.
+    /// True if all roles that name its client count.
     pub(super) in_any_role: bool,
-    /// As the client states it; the roles decide its rights.
+    /// The role that the client states; the configured roles decide its rights.
     pub(super) role: Option<String>,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct ProvenSession {
 pub(super) struct SettingBatch {
     pub(super) list_id: i32,
     pub(super) settings: Vec<(i64, Attempt)>,
-    /// The number of the first of them that are written to the log.
+    /// The number of its settings that are logged, from the first on.
     pub(super) logged: usize,
-    /// The number of them that have no status yet.
+    /// The number of its settings without a status.
     pub(super) open: usize,
-    /// The bytes that count meanwhile for its client and the client's address.
+    /// The bytes that count towards the bounds of its client and address in the meantime.
     pub(super) bytes: usize,
     pub(super) address: ClientAddress,
-    /// The entries that front-ends have accepted.
+    /// The values that front-ends have accepted.
     pub(super) written: Vec<setsdb::SettingEntry>,
 }

@@ -1,4 +1,4 @@
-//! Settings of a client: it proves its identity, gets permission to set, and sets.
+//! Settings of a client, which proves its identity, gets permission to set, and sets.
 //!
 //! The clients define the order: `Authenticate` without a token asks for the service's name,
 //! `Authenticate` with a token proves the client's identity, `EnableSettings` proves that the same
@@ -32,7 +32,7 @@ struct SettingOrder {
 }
 
 impl Dpm {
-    /// Takes a client's token; an empty one asks for the service's name.
+    /// Handles a client's token; an empty one asks for the service's name.
     pub(super) fn authenticate(
         &mut self,
         list: usize,
@@ -68,7 +68,7 @@ impl Dpm {
         }
     }
 
-    /// Allows settings to a client that signed a message.
+    /// Enables settings for a client that signed a message.
     pub(super) fn enable(&mut self, list: usize, mic: &[u8], message: &[u8], now: Moment) -> Status {
         let Some(state) = self.outlets.lists.get_mut(list) else { return Status::NO_SUCH_LIST };
         let client = state.client;
@@ -89,7 +89,7 @@ impl Dpm {
         }
     }
 
-    /// Sets devices. The list's client is answered when all of them have a status.
+    /// Sets devices. The list's client gets a reply when all settings have a status.
     pub(super) fn apply(&mut self, list: usize, settings: request::ApplySettings, now: Moment) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         let (client, list_id) = (state.client, state.id);
@@ -131,7 +131,7 @@ impl Dpm {
         }
     }
 
-    /// Passes an order to its front-end.
+    /// Passes an order on to its front-end.
     fn hand_over(&mut self, order: SettingOrder, ticket: SettingTicket) {
         let SettingOrder { device, node, item, change } = order;
         let is_acnet = self.database.nodes().get(node).is_some_and(|node| node.acnet().is_some());
@@ -143,8 +143,8 @@ impl Dpm {
         }
     }
 
-    /// Returns the number of attempts that are logged: all of a client that proved its identity,
-    /// and only a bounded number of others, so that a connection can't fill the disk.
+    /// Returns the number of attempts that are logged: all of a client that has proved its
+    /// identity, and a bounded number of any other, so that a connection can't fill the disk.
     fn logged(&mut self, list: usize, settings: &[(i64, Attempt)]) -> usize {
         if settings.first().is_none_or(|(_, attempt)| attempt.principal.is_some()) {
             return settings.len();
@@ -156,7 +156,7 @@ impl Dpm {
         logged
     }
 
-    /// Takes the outcomes of settings, and replies to batches that are over.
+    /// Handles the outcomes of settings, and replies to finished batches.
     pub(super) fn finish_settings(&mut self, now: Moment) {
         let done = self.setter.take_done().into_iter().chain(self.pool.take_done());
         for SettingOutcome { ticket: (key, place), status, written } in done {
@@ -254,14 +254,14 @@ impl SettingOrder {
 }
 
 impl ProvenSession {
-    /// Returns whether its client may set anything now.
+    /// Returns whether the proof allows its client to set now.
     fn is_good(&self, now: Moment) -> bool {
         self.is_enabled && self.expires.is_none_or(|expires| now.millis < expires)
     }
 }
 
 impl ClientList {
-    /// Applies a property of the list, `#NAME:VALUE`. Only a role has a meaning.
+    /// Applies a property of the list, `#NAME:VALUE`. Only roles have an effect.
     pub(super) fn take_property(&mut self, text: &str) {
         let Some((name, role)) = text.strip_prefix('#').and_then(|text| text.split_once(':')) else { return };
         if name.eq_ignore_ascii_case("ROLE") {
@@ -271,7 +271,7 @@ impl ClientList {
     }
 }
 
-/// Returns all settings, in the order in which they are answered.
+/// Returns all settings, in the order of the statuses in the reply.
 fn values(settings: request::ApplySettings) -> impl Iterator<Item = (i64, WantedValue)> {
     let raw = settings.raw_array.into_iter().flatten();
     let scaled = settings.scaled_array.into_iter().flatten();
@@ -281,7 +281,7 @@ fn values(settings: request::ApplySettings) -> impl Iterator<Item = (i64, Wanted
         .chain(texts.map(|setting| (setting.ref_id, WantedValue::Text(setting.data))))
 }
 
-/// Returns about how many bytes settings take while they wait.
+/// Returns the approximate bytes that settings take while they wait.
 fn size(settings: &request::ApplySettings) -> usize {
     let raw = settings.raw_array.iter().flatten().map(|setting| setting.data.0.len());
     let scaled = settings.scaled_array.iter().flatten().map(|setting| 8 * setting.data.len());
@@ -291,11 +291,11 @@ fn size(settings: &request::ApplySettings) -> usize {
 
 /// The bytes that a setting takes besides its value.
 const ATTEMPT: usize = 128;
-/// Proofs of a connection that may fail; further ones are refused unchecked.
+/// The most failed proofs of a connection; further ones are refused unchecked.
 const PROOFS: u32 = 16;
-/// Settings of a connection without a proof that are logged.
+/// The most settings of a connection without a proof that are logged.
 const UNPROVED: usize = 1000;
-/// Batches of a list that may wait for front-ends.
+/// The most batches of a list that may wait for front-ends.
 const BATCHES: usize = 64;
-/// In bytes.
+/// The length of the longest role, in bytes.
 const LONGEST_ROLE: usize = 64;

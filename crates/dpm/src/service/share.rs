@@ -1,9 +1,9 @@
 //! The shares of each client and each address in the common resources, and their bounds.
 //!
-//! Ids of requests to front-ends, memory of lists and their requests, settings under way: each is
-//! limited, and a single client could take all of it. Everything that a client takes is therefore
-//! counted for the client and for its address, is given back when it ends, and a request beyond a
-//! bound is refused with a status. No address gets more ids than are left for the others.
+//! Ids of requests to front-ends, memory for lists and their requests, outstanding settings: each
+//! is limited, and a single client could take all of it. Everything that a client takes is
+//! therefore counted for the client and for its address until it is returned, and a request beyond
+//! a bound is refused with a status. No address gets more ids than are left for the others.
 //!
 //! Clients of this process, which act for the users of a chat, count as one address. The operator's
 //! recordings are not counted.
@@ -26,7 +26,7 @@ pub(super) enum Good {
     Lists,
     /// Requests on them.
     Requests,
-    /// Events of front-ends that are waited for: each is a request to its front-end, at least.
+    /// Events of front-ends that are read on: each is at least one request to its front-end.
     Events,
     /// Fast plots.
     Plots,
@@ -34,7 +34,7 @@ pub(super) enum Good {
     Settings,
     /// Requests that are passed on to other nodes.
     Passed,
-    /// Bytes from them that are unread yet.
+    /// Received bytes that are not processed yet.
     Input,
 }
 
@@ -54,9 +54,10 @@ pub(super) enum CommonThing {
 /// The amounts that all clients and addresses have.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    /// With the number of connections.
+    /// The number of connections and the amounts of each address.
     addresses: HashMap<ClientAddress, (usize, Holdings), ahash::RandomState>,
-    /// The number of readers that a client has of something, and then that of an address.
+    /// The number of readers that a client has of each shared resource; the next field has those of
+    /// addresses.
     of_clients: HashMap<(ClientKey, CommonThing), usize, ahash::RandomState>,
     of_addresses: HashMap<(ClientAddress, CommonThing), usize, ahash::RandomState>,
 }
@@ -112,7 +113,7 @@ impl Good {
         }
     }
 
-    /// Returns the status for a client that wants more.
+    /// Returns the status of a refusal.
     fn refusal(self) -> Status {
         match self {
             Self::Requests => Status::OUTOMEM,
@@ -127,7 +128,7 @@ impl Shares {
         self.addresses.get(&address).map_or(0, |address| address.0)
     }
 
-    /// Returns how many counts there are: 0 if nothing is taken.
+    /// Returns the number of counts: 0 if nothing is taken.
     pub(super) fn len(&self) -> usize {
         self.addresses.len() + self.of_clients.len() + self.of_addresses.len()
     }
@@ -162,7 +163,7 @@ impl Shares {
         }
     }
 
-    /// Counts what a client takes, or gives back.
+    /// Counts the amount that a client takes, or returns.
     pub(super) fn change(&mut self, held: Option<&mut Holdings>, address: ClientAddress, good: Good, by: isize) {
         if by == 0 {
             return;
@@ -252,7 +253,7 @@ impl Shares {
     }
 }
 
-/// Counts one less. Returns true if it was the last.
+/// Decrements a count. Returns true if it reached zero.
 fn take_one<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize, ahash::RandomState>, key: K) -> bool {
     let Some(count) = counts.get_mut(&key) else { return false };
     *count -= 1;

@@ -36,7 +36,7 @@ pub struct Dpm {
     pub(super) plots: Plots,
     pub(super) passing: Passing,
     pub(super) remotes: RemoteClients,
-    /// Answers to other nodes, and messages for them.
+    /// Replies and messages to other nodes.
     pub(super) answers: Vec<(usize, Vec<u8>)>,
     pub(super) traffic: Traffic,
     pub(super) outlets: Outlets,
@@ -50,7 +50,7 @@ pub struct Dpm {
     pub(super) requests: usize,
     /// The shares of clients and their addresses in the common resources.
     pub(super) shares: Shares,
-    /// Connections that have to complete a frame, by deadline: one entry for each.
+    /// Connections that have to complete a frame, by their deadlines, with one entry each.
     pub(super) patience: BinaryHeap<Reverse<(u64, ClientKey)>>,
     /// Connections that are over.
     pub(super) closing: Vec<ClientKey>,
@@ -58,15 +58,14 @@ pub struct Dpm {
     pub(super) last_overview: LastOverview,
 }
 
-/// The outlets of readings. They are apart from the rest so that the pool can deliver while it is
-/// borrowed.
+/// The outlets of readings, which are separate so that the pool can deliver while it is borrowed.
 #[derive(Debug)]
 pub(crate) struct Outlets {
     pub(super) clients: Slab<DpmClient>,
     pub(super) lists: Slab<ClientList>,
     /// Clients with output to be sent.
     pub(super) dirty: Vec<ClientKey>,
-    /// The same of clients on other nodes.
+    /// Clients on other nodes with output to be sent.
     pub(super) dirty_remotes: Vec<ClientKey>,
     pub(super) now: Moment,
     /// The number of bytes that a client may have waiting.
@@ -87,11 +86,11 @@ pub(crate) struct Outlets {
 /// The figures of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Of the pool.
+    /// The figures of the pool.
     pub pool: PoolCounters,
     /// Requests that are passed on to other nodes.
     pub passed: usize,
-    /// Things that are being read.
+    /// Values that are being read.
     pub entries: usize,
     /// Outstanding requests to front-ends.
     pub groups: usize,
@@ -99,23 +98,23 @@ pub struct Statistics {
     pub plots: usize,
     /// Process variables that are read or set.
     pub variables: usize,
-    /// Those of them whose server was found.
+    /// Process variables whose server was found.
     pub connected: usize,
     /// Circuits to servers of Channel Access.
     pub circuits: usize,
     /// Topics of MQTT that are read.
     pub topics: usize,
-    /// Those of them of which something has come.
+    /// Topics with a message.
     pub topics_known: usize,
     /// Brokers that are connected.
     pub brokers: usize,
     /// Connections, and tasks of other nodes.
     pub clients: usize,
-    /// Tasks of other nodes among them.
+    /// Tasks of other nodes, which are included above.
     pub remotes: usize,
     /// Lists.
     pub lists: usize,
-    /// Deadlines: of heartbeats of lists, and of clients that must complete a frame.
+    /// Deadlines: of lists' heartbeats, and of clients that must complete a frame.
     pub timers: usize,
     /// Counts of the shared resources that clients and addresses hold; 0 if there are no clients.
     pub shares: usize,

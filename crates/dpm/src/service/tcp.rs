@@ -14,7 +14,7 @@ impl Dpm {
             return;
         };
         let Ok(request) = Request::decode(message) else {
-            // It is unknown which request it would have been.
+            // The request that it would have been is unknown.
             self.outlets.push_status(list, 0, Status::IVM);
             return;
         };
@@ -41,7 +41,7 @@ impl Dpm {
                 self.outlets.push_status(list, 0, status);
             }
             Request::ApplySettings(settings) => self.apply(list, settings, now),
-            // The list of a connection is opened with it.
+            // A connection's list is opened together with it.
             Request::OpenList(_) | Request::ServiceDiscovery(_) => {
                 self.outlets.push_status(list, 0, Status::BAD_REQUEST)
             }
@@ -50,7 +50,7 @@ impl Dpm {
 }
 
 impl Request {
-    /// Returns the list that a request is about, if it is about one.
+    /// Returns the list that a request is about, if there is one.
     pub(super) fn list_id(&self) -> Option<i32> {
         Some(match self {
             Self::ServiceDiscovery(_) | Self::OpenList(_) => return None,

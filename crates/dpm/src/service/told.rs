@@ -1,4 +1,4 @@
-//! Reads the devices in `/metrics`.
+//! Reading the devices in `/metrics`.
 
 use super::Dpm;
 use super::gauges::{Gauge, LIST};
@@ -11,14 +11,14 @@ use crate::time::Moment;
 use crate::when::ReaderWish;
 
 impl Dpm {
-    /// Begins to read the devices that the database lists for `/metrics`, if that has not been
+    /// Begins to read the devices that the database lists for `/metrics`, unless that has been
     /// done.
     pub(super) fn read_gauges(&mut self, now: Moment) {
         if std::mem::replace(&mut self.outlets.gauges.is_begun, true) {
             return;
         }
         let old = std::mem::take(&mut self.outlets.gauges.gauges);
-        // Readers of the new ones have other numbers: readings that continue aren't interrupted.
+        // The new readers have other numbers, so continuing readings aren't interrupted.
         let first = old.len();
         self.outlets.gauges.gauges = old.iter().map(|_| None).collect();
         for (number, request) in (first..).zip(self.database.metrics().to_vec()) {

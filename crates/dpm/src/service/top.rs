@@ -1,7 +1,7 @@
 //! Watchers of the service at work (`rookery dpm top`): clients of this machine that get the
 //! counters and the table of stages every second.
 //!
-//! Stages are measured while somebody watches, and only then.
+//! Stages are only measured while there are watchers.
 
 use super::keys::ClientKey;
 use super::{Dpm, Statistics};
@@ -9,12 +9,12 @@ use crate::stages::ReadingStages;
 use crate::time::Moment;
 
 impl Dpm {
-    /// Returns the times of readings by stage, which are measured while somebody watches.
+    /// Returns the times of readings by stage, which are only measured while there are watchers.
     pub fn stages(&mut self) -> &mut ReadingStages {
         self.pool.stages()
     }
 
-    /// Lets a client watch from now on.
+    /// Adds a client to the watchers.
     pub(super) fn watch(&mut self, client: ClientKey, now: Moment) {
         self.outlets.frame(client, HEAD.as_bytes().to_vec());
         if self.watchers.clients.is_empty() {
@@ -25,7 +25,7 @@ impl Dpm {
         self.stages().measure(true);
     }
 
-    /// Handles the end of a client that may have watched.
+    /// Removes a client that has ended from the watchers.
     pub(super) fn unwatch(&mut self, client: ClientKey) {
         let before = self.watchers.clients.len();
         self.watchers.clients.retain(|other| *other != client);
@@ -34,7 +34,7 @@ impl Dpm {
         }
     }
 
-    /// Sends the overview to the watchers, if it is time.
+    /// Sends the overview to the watchers when it is due.
     pub(super) fn tell_watchers(&mut self, now: Moment) {
         if self.watchers.deadline().is_none_or(|due| due > now.millis) {
             return;
@@ -85,8 +85,8 @@ impl std::fmt::Display for Statistics {
     }
 }
 
-/// In milliseconds.
+/// The interval of pages, in milliseconds.
 const EVERY: u64 = 1000;
-/// The character behind each page.
+/// The character after each page.
 pub const PAGE_END: char = '\u{c}';
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n";

@@ -2,20 +2,20 @@
 
 use crate::acnet::PacketKind;
 
-/// Packets that came and went over the network, by kind.
+/// The number of packets received from and sent to the network, by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     /// Messages from others that expect no answer.
     pub messages_in: u32,
     /// Requests from others.
     pub requests_in: u32,
-    /// Replies to us.
+    /// Replies to our requests.
     pub replies_in: u32,
-    /// Messages of ours.
+    /// Messages from us.
     pub messages_out: u32,
-    /// Requests of ours.
+    /// Requests from us.
     pub requests_out: u32,
-    /// Replies of ours.
+    /// Replies from us.
     pub replies_out: u32,
 }
 
@@ -42,8 +42,8 @@ impl Traffic {
         *counter = counter.wrapping_add(1);
     }
 
-    /// Returns the counts in the order of acnetd; the last is the number of requests that were
-    /// refused because too many waited.
+    /// Returns the counts in acnetd's order; the last is the number of requests that were refused
+    /// because too many waited.
     pub(super) fn told(&self) -> [u32; 7] {
         let received = [self.messages_in, self.requests_in, self.replies_in];
         let sent = [self.messages_out, self.requests_out, self.replies_out];

@@ -34,16 +34,16 @@ pub struct AlarmPart {
     pub property: Property,
     /// The part of the block.
     pub field: PropertyField,
-    /// In the units of a reading; 1 and 0 for a flag.
+    /// The number in the units of a reading; 1 or 0 for a flag.
     pub number: f64,
 }
 
 /// Converts a setting: returns the number of the node, the item there, and its change.
 ///
-/// Errors: [`NOSET`](Status::NOSET) for what cannot be set, [`BAD_LENGTH`](Status::BAD_LENGTH) for
-/// more or fewer values than the request names, [`NOSCALE`](Status::NOSCALE) and
-/// [`SCALEFAIL`](Status::SCALEFAIL) for values that mean nothing to the device,
-/// [`RANGE`](Status::RANGE) for those that the device file does not allow.
+/// Errors: [`NOSET`](Status::NOSET) for properties that cannot be set,
+/// [`BAD_LENGTH`](Status::BAD_LENGTH) for more or fewer values than the request names,
+/// [`NOSCALE`](Status::NOSCALE) and [`SCALEFAIL`](Status::SCALEFAIL) for values without a meaning
+/// for the device, [`RANGE`](Status::RANGE) for values that the device file does not allow.
 pub fn change(target: &FoundTarget, value: &WantedValue) -> Result<(usize, DeviceItem, PropertyChange), Status> {
     let device = &*target.device;
     let (property, field) = (target.form.property, target.form.field);
@@ -117,8 +117,8 @@ fn is_part(property: Property, field: PropertyField) -> bool {
 }
 
 fn of_numbers(setting: &database::DeviceValue, field: PropertyField, numbers: &[f64]) -> Result<Vec<u8>, Status> {
-    // The contents of an element besides its number are unknown here: it can be set as raw bytes
-    // only.
+    // An element contains more than its number, in an unknown form: it can only be set as raw
+    // bytes.
     if setting.scaling.text().is_some() || setting.scaling.input != setting.place.element as usize {
         return Err(Status::NOSCALE);
     }
@@ -149,7 +149,7 @@ fn of_texts(setting: &database::DeviceValue, texts: &[String]) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// Returns the bytes of a command: as many as its place has.
+/// Returns the bytes of a command, as many as its place has.
 fn command(command: &ControlCommand, place: &PropertyPlace) -> Result<Vec<u8>, Status> {
     let bytes = command.value.to_le_bytes();
     let size = (place.element as usize).min(bytes.len());

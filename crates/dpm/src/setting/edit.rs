@@ -7,7 +7,7 @@ use crate::drf::{Property, PropertyField};
 use crate::scaling::Scaling;
 use crate::status::Status;
 
-/// Sets a part of the block that a front-end sent.
+/// Sets a part of a block as its front-end sent it.
 pub(super) fn apply(device: &DeviceRecord, part: AlarmPart, bytes: &mut [u8]) -> Result<(), Status> {
     let mut block = AlarmBlock::read(bytes).ok_or(Status::INVLEN)?;
     let number = part.number;
@@ -28,7 +28,8 @@ pub(super) fn apply(device: &DeviceRecord, part: AlarmPart, bytes: &mut [u8]) ->
         field => {
             let (minimum, maximum) = limits(device, &block, field, number)?;
             block.set_limits(minimum, maximum)?;
-            // A percentage of a nominal value is rounded: the value in the resulting block counts.
+            // A percentage of a nominal value is rounded, so the value in the resulting block
+            // counts.
             let mut changed: [u8; ALARM_SIZE] = *bytes.first_chunk().ok_or(Status::INVLEN)?;
             block.write(&mut changed);
             limit::block(device, 0, &changed)?;
@@ -61,7 +62,8 @@ fn around(nominal: f64, tolerance: f64) -> (f64, f64) {
     (nominal - tolerance, nominal + tolerance)
 }
 
-/// Returns the distance of a raw value from another that differs by so much in engineering units.
+/// Returns the raw distance from a nominal value that corresponds to a tolerance in engineering
+/// units.
 fn distance(scaling: &Scaling, nominal: f64, tolerance: f64) -> Result<f64, Status> {
     let middle = scaling.to_common(&scaling.bytes(nominal as i32)?)?;
     Ok((f64::from(scaling.from_common(middle + tolerance)?) - nominal).abs())

@@ -47,7 +47,7 @@ impl Setter {
         Some(exchange)
     }
 
-    /// Handles a request without an answer, or with an invalid one: each of its devices may be the
+    /// Handles a request without an answer, or with an invalid one: any of its devices may be the
     /// reason.
     pub(super) fn doubt(&mut self, exchange: &SettingExchange) {
         let blocks = exchange.blocks();
@@ -126,7 +126,7 @@ impl Setter {
         self.out.push((number, header.datagram(body)));
     }
 
-    /// Ends an exchange whose answer contains nothing but a status.
+    /// Ends an exchange whose answer consists of a status only.
     pub(super) fn fail(&mut self, exchange: SettingExchange, status: Status) {
         match exchange.phase {
             SettingPhase::Reading(edits) => {
@@ -172,7 +172,7 @@ impl Setter {
         }
     }
 
-    /// Handles a front-end's single answer for all devices of a request.
+    /// Handles a front-end's single status for all devices of a request.
     pub(super) fn refused(&mut self, exchange: SettingExchange, status: Status) {
         self.doubt(&exchange);
         self.fail(exchange, status);
@@ -243,7 +243,7 @@ fn by_node<T>(all: Vec<(usize, T)>) -> Vec<(usize, Vec<T>)> {
     nodes
 }
 
-/// Returns parts that fit a datagram each; an order that has to be sent alone is a part of its own.
+/// Returns parts that fit a datagram each; an order that has to be sent alone is a part by itself.
 fn packed<T>(all: Vec<T>, is_alone: impl Fn(&T) -> bool, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let mut parts: Vec<Vec<T>> = Vec::new();
     // True if the last part is full.

@@ -1,5 +1,5 @@
 //! Refuses values that the device file does not allow, and floats that aren't numbers, in the bytes
-//! before they are sent.
+//! that are about to be sent.
 
 use crate::blocks::{ALARM_SIZE, AlarmBlock};
 use crate::database::{DeviceRecord, DeviceValue, FrontRequest, PropertyLimits};
@@ -9,9 +9,8 @@ use crate::status::Status;
 /// Checks the bytes of a setting, one element after the other.
 ///
 /// Errors: [`RANGE`](Status::RANGE) for an element that is not allowed,
-/// [`SCALEFAIL`](Status::SCALEFAIL) for one that is no number although it has to be,
-/// [`BAD_FRAMING`](Status::BAD_FRAMING) for parts of elements, of which nobody can say what they
-/// come to.
+/// [`SCALEFAIL`](Status::SCALEFAIL) for one that must be a number and isn't,
+/// [`BAD_FRAMING`](Status::BAD_FRAMING) for parts of elements, whose result can't be checked.
 pub(super) fn bytes(setting: &DeviceValue, wanted: &FrontRequest, bytes: &[u8]) -> Result<(), Status> {
     let element = setting.place.element;
     let is_whole = wanted.offset.is_multiple_of(element) && wanted.length.is_multiple_of(element);
@@ -41,8 +40,8 @@ fn element(setting: &DeviceValue, bytes: &[u8]) -> Result<(), Status> {
     number(scaling, limits, bytes)
 }
 
-/// Checks one number as bytes. Bytes that a number of the device file converts to are as good as
-/// it, although they may scale to a little less or more.
+/// Checks the bytes of one number. The bytes that a limit in the device file converts to are
+/// allowed, even if they scale to a little less or more than it.
 fn number(scaling: &Scaling, limits: &PropertyLimits, bytes: &[u8]) -> Result<(), Status> {
     if limits.is_empty() {
         return Ok(());

@@ -8,13 +8,13 @@ use crate::acnet::{DeviceItem, RequestsById, setsdb};
 use crate::database::{AcnetNode, DeviceRecord};
 use crate::status::Status;
 
-/// The mark by which a setting is answered: its batch, and its place there.
+/// The mark of a setting for its outcome: its batch, and its place there.
 pub type SettingTicket = (usize, usize);
 
 /// Settings on their way.
 #[derive(Debug)]
 pub struct Setter {
-    /// By number; `None` for those with other protocols.
+    /// The nodes by number; `None` for those with other protocols.
     pub(super) nodes: Vec<Option<AcnetNode>>,
     /// Our own node: trunk and node.
     pub(super) address: u16,
@@ -24,10 +24,10 @@ pub struct Setter {
     pub(super) places: HashMap<(usize, DeviceItem), usize, ahash::RandomState>,
     /// Blocks that are being changed.
     pub(super) editing: HashSet<Block, ahash::RandomState>,
-    /// Blocks of a request that was not answered, which have not answered since.
+    /// Blocks of unanswered requests, until they answer.
     pub(super) doubtful: HashSet<Block, ahash::RandomState>,
     pub(super) exchanges: RequestsById<SettingExchange>,
-    /// One for each exchange.
+    /// One timer for each exchange.
     pub(super) timers: BTreeSet<(u64, u16)>,
     pub(super) out: Vec<(usize, Vec<u8>)>,
     pub(super) done: Vec<SettingOutcome>,
@@ -40,8 +40,8 @@ pub struct SettingOutcome {
     pub ticket: SettingTicket,
     /// The status.
     pub status: Status,
-    /// The entry that was sent to the front-end, if one was: for a part of an alarm block the whole
-    /// block.
+    /// The value that was sent to the front-end, if one was: for a part of an alarm block, the
+    /// whole block.
     pub written: Option<setsdb::SettingEntry>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Write {
     pub(super) item: DeviceItem,
     pub(super) bytes: Vec<u8>,
     pub(super) tickets: Vec<SettingTicket>,
-    /// The block that is changed by this, if it is one.
+    /// The block that is changed by this, if there is one.
     pub(super) block: Option<Block>,
 }
 
@@ -66,10 +66,11 @@ pub(super) struct BlockEdit {
 /// Node, device and property of an alarm block.
 pub(super) type Block = (usize, u32, u8);
 
-/// Our task's number on our node: the answers to settings come to it, those to readings to another.
+/// Our task's number on our node: answers to settings come to this one, answers to readings to
+/// another.
 pub const TASK_ID: u16 = 0x5e7;
 
-/// The longest time that an answer may take, in milliseconds.
+/// The longest time until an answer, in milliseconds.
 pub const PATIENCE: u64 = 5000;
 
 /// The longest time if the front-end has announced an answer, in milliseconds.
@@ -82,8 +83,8 @@ pub(super) struct SettingExchange {
     pub(super) phase: SettingPhase,
     /// The time when it was sent, in milliseconds.
     pub(super) sent: u64,
-    /// The time when it is given up, in milliseconds, and the time when its timer rings: then or
-    /// earlier.
+    /// The time at which it is given up, in milliseconds, and the time for which its timer is set:
+    /// the same or earlier.
     pub(super) deadline: u64,
     pub(super) timer: u64,
 }
@@ -91,8 +92,8 @@ pub(super) struct SettingExchange {
 /// The phase of a request.
 #[derive(Debug)]
 pub(super) enum SettingPhase {
-    /// Reads blocks that are to be changed.
+    /// Reading blocks that are to be changed.
     Reading(Vec<BlockEdit>),
-    /// Sets.
+    /// Setting values.
     Writing(Vec<Write>),
 }

@@ -13,19 +13,19 @@ pub(super) enum SimulatedTimes {
     Clock {
         /// Milliseconds between the events; `None` if the generator does not make this one.
         every: Option<u64>,
-        /// The time after it, in milliseconds.
+        /// The delay after it, in milliseconds.
         delay: u64,
     },
     /// At a state that a device reaches.
     State {
         /// The device and its state.
         state: AwaitedState,
-        /// The time after it, in milliseconds.
+        /// The delay after it, in milliseconds.
         delay: u64,
     },
 }
 
-/// A state that is waited for.
+/// A state on which a request waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AwaitedState {
     /// The device's number.
@@ -46,8 +46,8 @@ impl SimulatedTimes {
         }
     }
 
-    /// Returns the event that an event text of `GETS32` means; a text without a meaning is answered
-    /// once.
+    /// Returns the event that an event text of `GETS32` means; a request with an invalid text is
+    /// answered once.
     pub(super) fn of_text(text: &str) -> Self {
         if let ["s" | "S", device, value, delay, comparison] = text.split(',').collect::<Vec<_>>()[..]
             && let (Ok(device), Ok(value), Ok(delay), Some(comparison)) =
@@ -64,8 +64,8 @@ impl SimulatedTimes {
         }
     }
 
-    /// Returns the next time when a request is answered, or looked at, after a time; all in
-    /// milliseconds.
+    /// Returns the next time at which a request is answered or its state is checked, after a given
+    /// time; all in milliseconds.
     pub(super) fn next(&self, millis: u64) -> Option<u64> {
         match self {
             Self::Once => None,
@@ -80,7 +80,7 @@ impl SimulatedTimes {
         }
     }
 
-    /// Returns whether it is answered now, too. Events have to happen first.
+    /// Returns whether it is also answered now. Events have to occur first.
     pub(super) fn is_now(&self) -> bool {
         matches!(self, Self::Once | Self::Every(_))
     }
@@ -91,8 +91,8 @@ fn clock(number: u16) -> Option<u64> {
     EVENTS.iter().find(|event| event.0 == number).map(|event| event.1)
 }
 
-/// The generator's clock events and their periods. The periods are not those of the accelerator, so
-/// that nobody mistakes one for the other.
+/// The generator's clock events and their periods. The periods differ from the accelerator's, so
+/// that the two can't be confused.
 const EVENTS: &[(u16, u64)] = &[(0x02, 5001), (0x0f, 67), (0x1d, 2001)];
-/// The time between two looks at a state, in milliseconds.
+/// The time between two checks of a state, in milliseconds.
 const STATE_LOOK: u64 = 99;

@@ -22,7 +22,7 @@ pub(super) struct Player {
 
 impl Player {
     pub(super) fn new(database: &Database) -> Self {
-        // Of several for one device the first counts.
+        // If a device has several scripts, the first is used.
         let scripts: HashMap<&str, &Script> =
             database.scripts().iter().rev().map(|script| (script.device.as_str(), script)).collect();
         let script = |name: &str| scripts.get(name).copied().cloned();
@@ -31,7 +31,7 @@ impl Player {
         Self { devices: devices.collect(), settings: HashMap::default(), counts: HashMap::default(), random: SEED }
     }
 
-    /// Appends the answer for a device. `None` if it is silent.
+    /// Appends the answer for a device; `None` if it is silent.
     pub(super) fn play(&mut self, item: &DeviceItem, millis: u64, body: &mut Vec<u8>) -> Option<()> {
         let found = self.devices.get(&item.device).cloned();
         let property = PROPERTIES.iter().copied().find(|property| property.index() == item.property);
@@ -83,7 +83,7 @@ impl Player {
         Some(script.as_ref().map_or(0, |script| shape(script, millis, 0, 0.5)))
     }
 
-    /// Returns the number of bytes that one element of a scripted reading has.
+    /// Returns the size of one element of a scripted reading, in bytes.
     pub(super) fn scripted(&self, item: &DeviceItem) -> Option<u32> {
         let (device, script) = self.devices.get(&item.device)?;
         script.as_ref().filter(|script| script.shape != "silent")?;
@@ -91,8 +91,8 @@ impl Player {
         Some(place.element)
     }
 
-    /// Returns the raw reading of a scripted device at a time: of its first element, or of the one
-    /// at the offset.
+    /// Returns the raw reading of a scripted device at a time, for the element at the item's
+    /// offset.
     pub(super) fn point(&mut self, item: &DeviceItem, millis: u64) -> Option<i32> {
         let random = self.chance();
         let (_, script) = self.devices.get(&item.device)?;
@@ -172,7 +172,7 @@ impl Player {
     }
 }
 
-/// Returns the raw value that a script has at a time.
+/// Returns the raw value of a script at a time.
 fn shape(script: &Script, millis: u64, place: u64, random: f64) -> i32 {
     let seconds = millis as f64 / 1000.0 + place as f64 / 16.0;
     let share = (seconds / script.seconds.max(0.001)).fract();

@@ -1,8 +1,8 @@
 //! Fast plots (`FTPMAN`) of simulated devices.
 //!
 //! Every scripted number of 2 or 4 bytes can be plotted, as class 12 ("Internet Rack Monitor") up
-//! to 1000 times a second; others have no class. The clock event 02, since which times count, is
-//! that of the simulator's generator.
+//! to 1000 times a second; other devices have no class. Times count from the clock event 02 of the
+//! simulator's generator.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -94,7 +94,7 @@ impl Simulator {
         }
     }
 
-    /// Returns the number of bytes that a device has, if it can be plotted.
+    /// Returns the size of a device in bytes, if it can be plotted.
     pub(super) fn length(&self, item: &DeviceItem) -> Option<u32> {
         let place = self.player.scripted(item).filter(|_| item.property == Property::Reading.index())?;
         matches!(place, 2 | 4).then_some(place)
@@ -102,11 +102,11 @@ impl Simulator {
 }
 
 const RACK_MONITOR: u16 = 12;
-/// A thousand times a second, in tens of microseconds.
+/// The shortest period, in tens of microseconds: a thousand points a second.
 const FASTEST: u16 = 100;
-/// Between batches, in milliseconds.
+/// The time between batches, in milliseconds.
 const BATCH: u64 = RETURN_PERIOD as u64 * 1000 / 15;
 /// The most points of a batch.
 const MOST_POINTS: usize = 1000;
-/// At a time.
+/// The most plots at a time.
 const MOST_PLOTS: usize = 10_000;

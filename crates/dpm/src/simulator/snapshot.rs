@@ -2,7 +2,7 @@
 //!
 //! Every scripted number of 2 or 4 bytes has snapshots of class 12 ("1440 Hz internal"): up to 2048
 //! points at up to 1440 Hz, armed at once or by a clock event of the simulator's generator. Points
-//! are what the script shows at their times, so that nothing is kept of them.
+//! are computed from the script and their times, so that none are stored.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -17,18 +17,18 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Snapshot {
-    /// Returns the time from which on points are collected, in milliseconds.
+    /// Returns the time from which points are collected, in milliseconds.
     fn begins(&self) -> Option<u64> {
         self.armed.map(|armed| armed + u64::from(self.setup.delay).div_ceil(1000))
     }
 
-    /// Returns the time when all of them are there.
+    /// Returns the time at which all points are collected.
     fn ends(&self) -> Option<u64> {
         let takes = u64::from(self.setup.points) * 1000 / u64::from(self.setup.rate.max(1)) + 1;
         self.begins().map(|begins| begins + takes)
     }
 
-    /// Returns its state, and the time until which it stays in that.
+    /// Returns its state, and the time until which that lasts.
     fn stage(&self, millis: u64) -> (Status, Option<u64>) {
         let stages = [
             (self.armed, Status::FTP_WAIT_EVENT),
@@ -73,7 +73,7 @@ impl Simulator {
         self.snapshots.insert(key, snapshot);
     }
 
-    /// Gives points of a snapshot.
+    /// Sends points of a snapshot.
     pub(super) fn retrieve(&mut self, key: StreamKey, header: AcnetHeader, retrieval: Retrieval, now: Moment) {
         let body = self.points(key, header, retrieval, now).unwrap_or_else(|status| status.0.to_le_bytes().to_vec());
         self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
@@ -97,7 +97,7 @@ impl Simulator {
         let device = snapshot.devices.get_mut(place).ok_or(Status::FTP_NO_SUCH_DEVICE)?;
         let length = device.length.ok_or(Status::FTP_UNSDEV)?;
         let from = retrieval.from.unwrap_or(device.next);
-        // The first is no reading.
+        // The first point is no reading.
         if from > all {
             return Err(Status::FTP_ENDOFDATA);
         }
@@ -114,7 +114,7 @@ impl Simulator {
         Ok(Retrieval::reply(&points.collect::<Vec<_>>(), length == 4))
     }
 
-    /// Takes a snapshot again, or gives its points again.
+    /// Takes a snapshot again, or starts returning its points again.
     pub(super) fn control(&mut self, key: StreamKey, header: AcnetHeader, control: SnapshotControl, now: Moment) {
         let found = self.named(key.0, header, control.name);
         let status = found.as_ref().err().copied().unwrap_or_default();
@@ -175,7 +175,7 @@ impl Simulator {
         }
     }
 
-    /// Returns the snapshot with a requester's name for it.
+    /// Returns the snapshot that a requester knows by this name.
     fn named(&mut self, from: SocketAddr, header: AcnetHeader, name: Rad50) -> Result<&mut Snapshot, Status> {
         let mut of_requester = self.snapshots.iter_mut();
         let found = of_requester.find(|((address, client, _), snapshot)| {
@@ -190,13 +190,13 @@ impl Simulator {
 
 /// The class: 1440 Hz internal.
 pub(super) const CLASS: u16 = 12;
-/// Points in a second.
+/// The most points in a second.
 const FASTEST: u32 = 1440;
-/// Points of a snapshot.
+/// The most points of a snapshot.
 const MOST_POINTS: u32 = 2048;
-/// Points of a reply.
+/// The most points of a reply.
 const MOST_AT_ONCE: u32 = 512;
-/// Devices of a snapshot: as many as a reply tells of.
+/// The most devices of a snapshot: as many as fit a reply.
 const MOST_DEVICES: usize = (LARGEST - 24) / 18;
-/// At a time.
+/// The most snapshots at a time.
 const MOST_SNAPSHOTS: usize = 10_000;

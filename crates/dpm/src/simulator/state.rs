@@ -21,14 +21,14 @@ pub struct Simulator {
     pub(super) plot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
     pub(super) snapshots: HashMap<StreamKey, Snapshot, ahash::RandomState>,
     pub(super) snapshot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
-    /// Datagrams that leave at a time, in milliseconds.
+    /// Delayed datagrams, by the time at which they leave, in milliseconds.
     pub(super) delayed: BinaryHeap<Reverse<(u64, SocketAddr, Vec<u8>)>>,
     pub(super) out: Vec<(SocketAddr, Vec<u8>)>,
-    /// Requests so far, for tests and displays.
+    /// The number of requests so far, for tests and displays.
     pub(super) requests: u64,
 }
 
-/// The asker, and the request's id.
+/// The requester: its address, and the request's ids.
 pub(super) type StreamKey = (SocketAddr, u16, u16);
 
 /// A request that is answered repeatedly.
@@ -41,13 +41,13 @@ pub(super) struct SimulatedStream {
     pub(super) sequence: u32,
     /// True if the device had the awaited state at the last look.
     pub(super) was_there: bool,
-    /// The time when the answer to a reached state is due.
+    /// The time at which the answer to a reached state is due.
     pub(super) answer_at: Option<u64>,
-    /// The number of restarts of the node when it began, to see if there was one since.
+    /// The node's number of restarts when it began, by which a later restart is noticed.
     pub(super) born: u64,
 }
 
-/// The request, by the protocol.
+/// The request, in the form of its protocol.
 #[derive(Debug, Clone)]
 pub(super) struct SimulatedRequest {
     pub(super) items: Vec<DeviceItem>,
@@ -63,7 +63,7 @@ pub(super) struct SimulatedPlot {
     pub(super) due: u64,
     /// The next point, in tens of microseconds of the simulator's time.
     pub(super) next: u64,
-    /// The number of restarts of the node when it began, to see if there was one since.
+    /// The node's number of restarts when it began, by which a later restart is noticed.
     pub(super) born: u64,
 }
 
@@ -73,20 +73,20 @@ pub(super) struct Snapshot {
     pub(super) header: AcnetHeader,
     pub(super) setup: SnapshotSetup,
     pub(super) devices: Vec<SimulatedDevice>,
-    /// The time when it is armed, in milliseconds; never if its event never comes.
+    /// The time at which it is armed, in milliseconds; `None` if its event never occurs.
     pub(super) armed: Option<u64>,
-    /// The time when it is armed, in milliseconds since 1970.
+    /// The time at which it is armed, in milliseconds since 1970.
     pub(super) armed_unix: i64,
-    /// The time when its requester is told next.
+    /// The time of the next report to its requester.
     pub(super) due: Option<u64>,
-    /// The node was restarted since.
+    /// The node's number of restarts when it was set up.
     pub(super) born: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SimulatedDevice {
-    /// Bytes of a value; `None` if it has no snapshots.
+    /// The size of a value in bytes; `None` if the device has no snapshots.
     pub(super) length: Option<u32>,
-    /// The next point to be given.
+    /// The next point to return.
     pub(super) next: u32,
 }

@@ -104,7 +104,8 @@ fn gets32_is_as_recorded() {
 
 #[test]
 fn lengths_that_lie_take_no_memory() {
-    // Two devices of 4 GiB each, asked of a simulated front-end: its answer could not say that.
+    // Two devices of 4 GiB each, requested from a simulated front-end, whose answer can't have that
+    // size.
     let item = DeviceItem { device: 27235, property: 12, ssdn: [0; 8], length: u32::MAX, offset: u32::MAX };
     let request =
         gets32::Gets32Request { node: 0x0c23, repetitive: false, ftd: 0, event: "i".into(), items: vec![item, item] };
@@ -138,7 +139,7 @@ fn ids_find_their_request_and_no_other() {
     assert_eq!(requests.close(first), Some("first"));
     assert_eq!(requests.get(first), None);
     assert_eq!(requests.close(first), None);
-    // All places, then the freed one again under another id.
+    // All places, then the freed one again with another id.
     while requests.len() < 8192 {
         let id = requests.open("more").expect("an id");
         assert_ne!(id, first);

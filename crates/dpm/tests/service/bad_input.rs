@@ -1,4 +1,4 @@
-//! Clients that lie, flood, or do not read.
+//! Clients that send false data, flood the service, or do not read.
 
 use proptest::prelude::*;
 use rookery_dpm::sdd::request;

@@ -1,5 +1,5 @@
-//! Limits: connections, greetings, lists, requests, and clients that never read. And answers that
-//! come late, twice, in pieces, or are another's.
+//! Limits: connections, greetings, lists, requests, and clients that never read; also answers that
+//! arrive late, twice, in pieces, or from another node.
 
 use rookery_dpm::acnet::{AcnetHeader, packet};
 use rookery_dpm::sdd::{reply::Reply, request};
@@ -48,7 +48,7 @@ fn whoever_never_says_what_it_speaks_is_closed() {
     let mut closing = world.dpm.take_closing();
     closing.sort_unstable();
     assert_eq!(closing, [silent, slow]);
-    // A client that comes in the place of one that went is not closed for it.
+    // A client that gets the place of one that left is not closed for that one's silence.
     world.dpm.disconnect(silent);
     let later = world.moment();
     let next = world.dpm.connect_from(address, later).expect("a place");
@@ -106,8 +106,8 @@ fn where_too_much_waits_for_all_those_who_are_far_behind_get_no_more() {
     world.stuck.extend([stuck.key, slow.key]);
     world.start(&stuck);
     world.pass(60_000);
-    // About as much as all may have waits for the one; the other, who is a little behind, has
-    // everything.
+    // The client that doesn't read has about as much waiting as all may have; the other one, a
+    // little behind, gets everything.
     let dropped = world.statistics().dropped;
     assert!(dropped > 50_000, "{dropped}");
     world.stuck.clear();
@@ -143,7 +143,7 @@ fn unfinished_frames_of_an_address_have_a_bound_in_bytes() {
     assert!(world.send(clients[2], &frame).is_err(), "two are as much as an address may have");
     assert_eq!(world.send(other, &frame), Ok(()), "another address has its own");
     world.dpm.disconnect(clients[2]);
-    // What was ended, or gone with its connection, makes place again.
+    // Frames that were ended, or whose connection is gone, free their room.
     assert_eq!(world.send(clients[0], &[0; 1000]), Ok(()));
     world.dpm.disconnect(clients[1]);
     for _ in 0..2 {
@@ -213,7 +213,7 @@ fn a_million_requests_in_a_list_are_refused_by_name_and_harm_nobody() {
     world.send(client.key, &batch).expect("the connection stays");
     refused += world.replies(&client).len();
     assert_eq!(refused, 1_000_000 - limit);
-    // All of the list starts and stops at once.
+    // All requests of the list start and stop together.
     for _ in 0..3 {
         world.start(&client);
         assert_eq!(infos(&world.replies(&client)).len(), limit);
@@ -265,7 +265,7 @@ fn whoever_asks_and_never_reads_is_not_listened_to() {
     world.replies(&client);
     world.stuck.push(client.key);
     let start = framed(&request::StartList { list_id: client.list_id, model: None }.into());
-    // What comes in one piece is not done in one go.
+    // Input that arrives in one piece isn't processed all at once.
     world.send(client.key, &start.repeat(1000)).expect("the connection stays");
     assert!(!world.dpm.wants_input(client.key));
     world.read(client.key);
@@ -291,8 +291,8 @@ fn unknown_messages_and_fields_and_lengths_that_lie_are_told_and_nothing_else() 
         frame[at] = byte;
         frame
     };
-    // Magic, protocol, message id, count of fields, field id, kind of value; then a message that
-    // goes on after its end.
+    // Magic, protocol, message id, number of fields, field id, kind of value; then a message that
+    // continues after its end.
     let mut senseless = vec![
         changed(4, b'T'),
         changed(7, 3),
@@ -371,20 +371,20 @@ fn an_answer_in_pieces_is_too_short_and_several_in_a_datagram_are_read() {
     world.replies(&client);
     let header = last_asked(&world);
     world.cut = false;
-    // Two packets in one datagram, whole; then one that is cut within the second device, and its
-    // rest.
+    // Two packets in one datagram, complete; then a reply that is cut within the second device, and
+    // its rest.
     let whole = header.answer(Status::SUCCESS, true).datagram(&[0, 0, 0x10, 0x27, 0, 0, 11, 0]);
     deliver(&mut world, [whole.clone(), whole].concat());
     assert_eq!(numbers(&world.replies(&client), 1), [63.25, 63.25]);
     deliver(&mut world, header.answer(Status::SUCCESS, true).datagram(&[0, 0, 0x10, 0x27]));
     let replies = world.replies(&client);
-    // Nobody knows which of the two it was: each is asked alone, and both answer.
+    // It could be either of the two, so each is asked alone, and both answer.
     assert_eq!((statuses(&replies, 1), statuses(&replies, 2)), (vec![], vec![]));
     assert_eq!((numbers(&replies, 1).len(), world.statistics().groups), (1, 2));
     deliver(&mut world, header.answer(Status::SUCCESS, true).datagram(&[0, 0, 11, 0]));
     let replies = world.replies(&client);
     assert!(numbers(&replies, 1).is_empty(), "{replies:?}");
-    // A datagram that is cut within a packet is none.
+    // A datagram that is cut within a packet is invalid.
     let cut = header.answer(Status::SUCCESS, true).datagram(&[0, 0, 0x10, 0x27, 0, 0, 11, 0]);
     deliver(&mut world, cut[..cut.len() - 4].to_vec());
     assert!(numbers(&world.replies(&client), 1).is_empty());
@@ -394,7 +394,7 @@ fn an_answer_in_pieces_is_too_short_and_several_in_a_datagram_are_read() {
 fn anothers_answer_reaches_nobody() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
-    // Two nodes, one device each: their answers are of the same size.
+    // Two nodes with one device each, so that their answers have the same size.
     world.cut = true;
     world.add(&client, 1, "M:OUTTMP@I");
     world.start(&client);

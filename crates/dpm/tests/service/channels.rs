@@ -1,4 +1,4 @@
-//! Process variables: a server of Channel Access that is played here, well and badly.
+//! Process variables: a server of Channel Access that is simulated here, correct and faulty.
 
 use rookery_dpm::channel_access::data::{DataForm, Native, write_time};
 use rookery_dpm::channel_access::message::{ChannelHeader, messages};
@@ -47,21 +47,21 @@ primary = 68
 const HOST: &str = "10.1.0.5:5064";
 const STRANGER: &str = "10.9.9.9:5064";
 
-/// The server of a circuit that the service has made.
+/// The server of a circuit that the service has opened.
 struct CircuitServers<'w> {
     world: &'w mut ServiceWorld,
     link: LinkNumber,
 }
 
 impl CircuitServers<'_> {
-    /// Lets all that is searched for be found at the host, and makes the circuit.
+    /// Answers all searches as the host, and opens the circuit.
     fn find(world: &mut ServiceWorld) -> CircuitServers<'_> {
         answer_searches(world, HOST, u32::MAX);
         let link = connected(world, HOST).expect("a circuit");
         CircuitServers { world, link }
     }
 
-    /// Returns what was sent on the circuit since this was asked last.
+    /// Returns the messages that were sent on the circuit since the last call.
     fn sent(&mut self) -> Vec<(ChannelHeader, Vec<u8>)> {
         sent(self.world, self.link)
     }
@@ -78,7 +78,7 @@ impl CircuitServers<'_> {
         self.world.pass(0);
     }
 
-    /// Makes all channels that are asked for, each with its client's number as the server's.
+    /// Creates all requested channels, each with its client's number as the server's.
     fn create(&mut self, native: Native, count: u32) -> Vec<u32> {
         let asked = self.sent().into_iter().filter(|(header, _)| header.command == command::CREATE_CHAN);
         let asked: Vec<u32> = asked.map(|(header, _)| header.first).collect();
@@ -89,7 +89,7 @@ impl CircuitServers<'_> {
         asked
     }
 
-    /// Tells of a number of a channel that is monitored.
+    /// Sends an update of a monitored channel.
     fn update(&mut self, cid: u32, severity: u16, number: f64) {
         let payload = double(severity, &[number]);
         let data_type = Native::Double.with(DataForm::Time);
@@ -107,7 +107,7 @@ fn double(severity: u16, numbers: &[f64]) -> Vec<u8> {
     payload
 }
 
-/// Answers searches by datagram: the host that answers, and the one that it names.
+/// Answers searches by datagram, from one host and naming another.
 fn answer_searches(world: &mut ServiceWorld, from: &str, named: u32) -> usize {
     let searches: Vec<u32> = searched(world).into_iter().map(|(_, cid)| cid).collect();
     for cid in &searches {
@@ -136,7 +136,7 @@ fn searched(world: &mut ServiceWorld) -> Vec<(String, u32)> {
     found
 }
 
-/// Lets the connection to a server be made, if it was asked for.
+/// Opens the connection to a server, if the service wants one.
 fn connected(world: &mut ServiceWorld, server: &str) -> Option<LinkNumber> {
     let server = server.parse().expect("an address");
     let link = world.goes.iter().find_map(|goes| match goes {
@@ -189,11 +189,12 @@ fn a_variable_is_searched_for_and_monitored_once_for_all() {
     for client in readers.iter().chain([&periodic]) {
         assert_eq!(numbers(&world.replies(client), 1), [1.5]);
     }
-    // It doesn't change: those that want every change hear nothing, the other its period.
+    // The value doesn't change: readers of every change get nothing, the other one gets it each
+    // period.
     world.pass(2000);
     assert!(readers.iter().all(|client| numbers(&world.replies(client), 1).is_empty()));
     assert_eq!(numbers(&world.replies(&periodic), 1), [1.5; 4]);
-    // Who comes later gets what is known.
+    // A later reader gets the known value.
     let late = reader(&mut world, "E:BEAM@Q,100");
     assert_eq!(numbers(&world.replies(&late), 1), [1.5]);
     assert_eq!(world.statistics().variables, 1);
@@ -294,7 +295,7 @@ fn strangers_cannot_send_us_to_others() {
     let elsewhere = u32::from_be_bytes([192, 0, 2, 1]);
     assert_eq!(answer_searches(&mut world, STRANGER, elsewhere), 1);
     assert!(!world.goes.iter().any(|goes| matches!(goes, Goes::Connect(_, to) if to.port() != 5064 || to.ip() == std::net::Ipv4Addr::from_bits(elsewhere))));
-    // A stranger may say that it has it itself: servers are not named one by one.
+    // A stranger may name itself: servers are not listed one by one.
     world.pass(200);
     answer_searches(&mut world, STRANGER, u32::MAX);
     assert!(connected(&mut world, STRANGER).is_some());
@@ -358,7 +359,7 @@ fn nothing_that_a_hostile_server_says_harms_others() {
         servers.say(header, &payload);
         let before = servers.link;
         world.pass(1000);
-        // Whatever became of that circuit, a good server's value comes through.
+        // Regardless of how that circuit ended, a good server's value arrives.
         answer_searches(&mut world, HOST, u32::MAX);
         let link = connected(&mut world, HOST).unwrap_or(before);
         let mut servers = CircuitServers { world: &mut world, link };
@@ -377,7 +378,7 @@ fn a_server_that_sends_without_end_is_closed_and_keeps_nothing() {
     let _client = reader(&mut world, "E:BEAM@Q,100");
     let mut servers = CircuitServers::find(&mut world);
     servers.create(Native::Double, 1);
-    // The head of a message of 4 GiB, and what would belong to it.
+    // The head of a message of 4 GiB, and the beginning of its payload.
     let mut head = Vec::new();
     for word in [command::EVENT_ADD, 0xffff, 20, 0, 0, 1, 0, 1, 0xffff, 0xfff8, 0, 1] {
         head.extend_from_slice(&word.to_be_bytes());
@@ -394,7 +395,7 @@ fn strangers_that_answer_every_search_get_no_more_circuits_than_there_may_be() {
     for round in 0..2000u32 {
         let [a, b, c, d] = (0x0a02_0000 + round).to_be_bytes();
         answer_searches(&mut world, &format!("{a}.{b}.{c}.{d}:5064"), u32::MAX);
-        // It takes the connection and makes no channel.
+        // The server accepts the connection and creates no channel.
         world.pass(10_000);
         assert!(world.statistics().circuits <= 2, "the channel and the name server");
     }
@@ -424,14 +425,14 @@ fn a_setting_is_sent_once_within_what_the_server_allows() {
     set(&mut world, &client, 11.0);
     assert_eq!(settled(&mut world, &client), [Status::RANGE]);
     assert!(sent(&mut world, link).is_empty(), "what it would have set to 10 was not sent");
-    // A circuit that is lost before the answer: it may have been set.
+    // The circuit is lost before the answer, so the device may have been set.
     set(&mut world, &client, 8.0);
     assert_eq!(commands(&sent(&mut world, link)), [command::WRITE_NOTIFY]);
     let now = world.moment();
     world.dpm.link(Came::Down(link), now);
     world.pass(0);
     assert_eq!(settled(&mut world, &client), [Status::UTIME]);
-    // Nobody has it any more: it was not set.
+    // No server has the variable any more, so it was not set.
     set(&mut world, &client, 9.0);
     world.pass(6000);
     assert_eq!(settled(&mut world, &client), [Status::NODE_DOWN]);

@@ -33,7 +33,7 @@ fn the_message_of_a_reading_is_the_recorded_one() {
     let database = DEMO.replace("shape = \"sine\"\nlow = 12000", "shape = \"constant\"\nlow = 12960");
     let mut world = ServiceWorld::new(&database);
     let key = read(&mut world, &["M:OUTTMP@I"]);
-    // The recorded message, but for its time: 1 700 000 000 seconds, and none of a second more.
+    // The recorded message, except for its time: 1 700 000 000 seconds, without a fraction.
     let hex: String = world.bytes(key).iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, "0000000019121712150a060880e2cfaa0612090900000000002052401a00");
 }
@@ -64,7 +64,7 @@ fn a_failure_that_may_pass_does_not_end_the_stream() {
     world.cut = true;
     world.pass(10_000);
     let told = messages(&world.bytes(key));
-    // "Status" would promise that nothing follows.
+    // "Status" would mean that no readings follow.
     assert!(told.iter().any(|message| message.1 == DaqOutcome::Failed(Status::UTIME)), "{told:?}");
     assert!(!told.iter().any(|message| matches!(message.1, DaqOutcome::Status(_))));
     world.cut = false;
@@ -121,7 +121,7 @@ enum DaqOutcome {
     /// A reading without a value.
     Failed(Status),
     Many(usize),
-    /// In place of readings.
+    /// A status in place of readings.
     Status(Status),
 }
 

@@ -1,4 +1,4 @@
-//! The times when requests are answered: by front-ends, their clock and the states of devices.
+//! The times at which requests are answered: by front-ends, their clock and the states of devices.
 
 use rookery_dpm::sdd::reply::Reply;
 
@@ -18,7 +18,7 @@ fn who_wants_nothing_at_once_waits_for_the_first_period() {
     world.pass(1100);
     let replies = world.replies(&client);
     assert_eq!((numbers(&replies, 1), numbers(&replies, 2)), (vec![2.0, 3.0], vec![2.0, 3.0]));
-    // Leaving while waiting leaves nothing behind.
+    // A request that ends while it waits leaves nothing behind.
     world.stop(&client);
     world.add(&client, 3, "Z:CUBE_X@Q,9000,FALSE");
     world.start(&client);
@@ -79,7 +79,7 @@ fn an_event_that_never_comes_is_never_answered_and_no_failure() {
 fn a_delay_counts_from_the_state() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
-    // The ramp of Z:CUBE_X passes 5000 at five seconds, and every ten seconds after.
+    // The ramp of Z:CUBE_X passes 5000 at five seconds, and every ten seconds after that.
     world.add(&client, 1, "G:COUNTR@S,Z:CUBE_X,5000,0,>");
     world.add(&client, 2, "B:ARRAY@S,Z:CUBE_X,5000,2000,>");
     world.start(&client);

@@ -1,4 +1,4 @@
-//! Front-ends that are silent, late, lossy, restarted, or answer what nobody asked.
+//! Front-ends that are silent, late, lossy or restarted, or that send answers nobody requested.
 
 use rookery_dpm::acnet::{AcnetHeader, PacketKind, packet};
 use rookery_dpm::rad50::Rad50;
@@ -34,7 +34,7 @@ fn events_are_asked_for_again_when_none_came_for_long() {
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@E,02");
     world.start(&client);
-    // The front-end restarts after 20 seconds and knows nothing of the request; silence alone is no
+    // The front-end restarts after 20 seconds and has forgotten the request; silence alone is no
     // failure.
     world.pass(170_000);
     let replies = world.replies(&client);
@@ -49,7 +49,7 @@ fn what_is_asked_once_of_a_silent_device_ends_with_a_status() {
     let client = world.client();
     world.add(&client, 1, "G:SILENT@I");
     world.start(&client);
-    // Clients give up after five seconds: they hear of it well before.
+    // Clients give up after five seconds, so they get the status well before that.
     world.pass(2999);
     assert_eq!(statuses(&world.replies(&client), 1), []);
     world.pass(1);
@@ -75,7 +75,7 @@ fn replies_that_nobody_asked_for_are_cancelled_and_harm_nobody() {
         world.dpm.datagram(front_end_address(), &mut datagram, now);
         world.pass(0);
     };
-    // Another id, another use of the same id, another node's answer, another task of ours.
+    // Another id, another use of the same id, another node's answer, another of our tasks.
     deliver(&mut world, answer(AcnetHeader { message: header.message ^ 1, ..header }));
     deliver(&mut world, answer(AcnetHeader { message: header.message ^ 0x4000, ..header }));
     deliver(&mut world, answer(AcnetHeader { server: 0x0c24, ..header }));
@@ -88,7 +88,7 @@ fn replies_that_nobody_asked_for_are_cancelled_and_harm_nobody() {
     }
     deliver(&mut world, answer(header));
     assert_eq!(numbers(&world.replies(&client), 1), [63.25]);
-    // To another client node, and from an address where no front-end lives.
+    // To another client node, and from an address without a front-end.
     deliver(&mut world, answer(AcnetHeader { client: 0x0a06, ..header }));
     let (now, mut datagram) = (world.moment(), answer(header));
     world.dpm.datagram("10.9.8.7:6801".parse().expect("an address"), &mut datagram, now);
@@ -111,7 +111,7 @@ fn wrong_sizes_refusals_and_patience() {
         world.dpm.datagram(front_end_address(), &mut datagram, now);
         world.pass(0);
     };
-    // "An answer will come" is no answer, and prolongs the time.
+    // "An answer will come" is no answer, but extends the time.
     world.pass(3000);
     deliver(&mut world, header.answer(Status::PEND, true).datagram(&[]));
     world.pass(3000);
@@ -123,7 +123,7 @@ fn wrong_sizes_refusals_and_patience() {
     packet::swap(&mut cancel);
     let cancel = packet::packets(&cancel).next().expect("a packet").header;
     assert_eq!((cancel.kind, cancel.message), (PacketKind::Cancel, header.message));
-    // The same answer again is nobody's now.
+    // The same answer again no longer belongs to a request.
     deliver(&mut world, header.answer(Status::SUCCESS, true).datagram(&[0, 0, 1, 0]));
     assert!(numbers(&world.replies(&client), 1).is_empty());
 }

@@ -1,4 +1,4 @@
-//! Devices that `/metrics` tells of.
+//! Devices whose readings are in `/metrics`.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn the_newest_readings_are_told_with_device_element_and_units() {
         "{lines:?}"
     );
     assert_eq!(starts("rookery_dpm_reading{device=\"B:ARRAY.READING[0:2]\",element=\"2\""), 1, "{lines:?}");
-    // They share with clients.
+    // The gauges share readings with clients.
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,1000");
     world.start(&client);

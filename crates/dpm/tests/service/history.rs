@@ -1,4 +1,4 @@
-//! Recording, and requests for what was recorded.
+//! Recording, and requests for recorded readings.
 
 use rookery_dpm::sdd::reply::{Reply, TimedScalarArray};
 use rookery_dpm::sdd::request::ClearList;
@@ -8,7 +8,7 @@ use rookery_dpm::status::Status;
 use crate::DEMO;
 use crate::world::{ServiceWorld, infos, numbers, statuses};
 
-/// Milliseconds since 1970 at which a world begins.
+/// The time at which a world begins, in milliseconds since 1970.
 const START: i64 = 1_700_000_000_000;
 
 #[test]
@@ -27,7 +27,7 @@ fn what_was_recorded_comes_in_pieces_and_an_empty_one_ends_them() {
     assert_eq!((micros[0], micros[1], micros[600]), (START * 1000, START * 1000 + 100_000, (START + 60_000) * 1000));
     let values: Vec<f64> = pieces.iter().flat_map(|piece| piece.data.clone()).collect();
     assert!(values.iter().zip(1..).all(|(value, count)| *value == f64::from(count)), "{values:?}");
-    // It is answered once.
+    // Each request is answered once.
     world.start(&client);
     world.pass(10_000);
     assert_eq!(self::pieces(&world.replies(&client), 1), []);
@@ -99,7 +99,7 @@ fn what_is_not_recorded_has_a_status_and_what_is_has_none() {
         (5, "M:OUTTMP<-SRFILE:300", vec![Status::INVALID_DATASOURCE]),
         (6, "M:OUTTMP@P,2000<-LOGGER:1:2", vec![Status::NO_NODE]),
         (7, "M:OUTTMP.RAW<-LOGGER:1:2", vec![Status::NO_NODE]),
-        // Recorded, but not at that time: nothing but the end comes.
+        // Recorded, but not in that period: only the end is sent.
         (8, "M:OUTTMP<-LOGGER:1:2", vec![]),
         (9, "M:OUTTMP@P,1S,FALSE<-LOGGER:1:2:dpm06", vec![]),
     ] {
@@ -110,7 +110,7 @@ fn what_is_not_recorded_has_a_status_and_what_is_has_none() {
         let ends = pieces(&replies, ref_id);
         assert_eq!(ends.len(), usize::from(expected.is_empty()), "{drf}");
     }
-    // Without an archive it is no source at all.
+    // Without an archive the source isn't supported.
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP<-LOGGER:1:2");
@@ -153,7 +153,7 @@ fn a_stopped_list_plays_no_more() {
     world.slow_archive = false;
     world.pass(1000);
     assert_eq!(pieces(&world.replies(&client), 1), []);
-    // A request that takes another's place gets the answer to its own question.
+    // A request that replaces another one gets the answer to its own question.
     world.slow_archive = true;
     world.add(&client, 1, &format!("M:OUTTMP<-LOGGER:{START}:{}", START + 5000));
     world.start(&client);

@@ -1,4 +1,4 @@
-//! The life of a list: adding, starting, stopping, changing while it runs, and what is told about
+//! The life of a list: adding, starting, stopping, changing it while it runs, and the replies to
 //! each request.
 
 use rookery_dpm::sdd::reply::Reply;
@@ -108,7 +108,7 @@ fn lists_change_while_they_run() {
     world.pass(100);
     world.add(&client, 2, "Z:CUBE_X@p,1000");
     world.pass(1000);
-    // Not before the next start.
+    // The change has no effect until the next start.
     assert!(numbers(&world.replies(&client), 2).is_empty());
     let requests = world.simulator.requests();
     world.start(&client);
@@ -119,7 +119,7 @@ fn lists_change_while_they_run() {
     world.ask(&client, request::RemoveFromList { list_id: client.list_id, ref_id: 1 });
     world.pass(3000);
     assert!(numbers(&world.replies(&client), 1).is_empty());
-    // Another request under the same number takes its place.
+    // Another request with the same number replaces it.
     world.add(&client, 2, "G:COUNTR@p,1000");
     world.start(&client);
     world.pass(10);

@@ -16,8 +16,8 @@ fn pings_and_questions_are_answered_as_recorded() {
         (&[2, 0], "c6066022"),
         (&[2, 1], "8d1b0019"),
         (&[4, 0], "0200c60660228d1b00190001"),
-        // Not recorded, but read in the daemon: tasks by their names and by numbers of 16 bits, and
-        // our own address.
+        // Not recorded, but taken from the daemon's source: tasks by their names and by numbers of
+        // 16 bits, and our own address.
         (&[1, 0, 0x8d, 0x1b, 0x00, 0x19], "0100"),
         (&[1, 0, 0xc6, 0x06, 0x60, 0x22], "0000"),
         (&[18, 0, 1, 0], "8d1b0019"),
@@ -46,20 +46,19 @@ fn what_was_counted_is_told() {
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@p,1000");
     world.start(&client);
-    // More than 16 bits of milliseconds: the time has 48.
+    // More milliseconds than 16 bits hold, since the time has 48.
     world.pass(70_000);
     let words = |world: &mut ServiceWorld, body: &[u8]| -> Vec<u16> {
         let (header, answer) = asked(world, "ACNET", 0x0ad6, body).expect("an answer");
         assert_eq!(header.status, Status::SUCCESS);
         answer.as_chunks::<2>().0.iter().map(|word| u16::from_le_bytes(*word)).collect()
     };
-    // One request went out, 71 replies came; this is the first request that came, and is not
-    // answered yet.
+    // One request was sent, 71 replies arrived; this is the first request to us, and isn't answered
+    // yet.
     assert_eq!(words(&mut world, &[6, 0]), [4464, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 71]);
-    // All packets in 32 bits, with two more requests and one more reply.
+    // All packets in 32 bits, including two more requests and one more reply.
     assert_eq!(words(&mut world, &[9, 0]), [75, 0, 4464, 1, 0]);
-    // Tasks: none that wait, two that are there, two with names; and one request that is
-    // outstanding.
+    // Tasks: none that wait, two that exist, two with names; and one outstanding request.
     assert_eq!(words(&mut world, &[5, 0]), [0, 0, 2, 2, 1]);
 }
 
@@ -77,7 +76,7 @@ fn strangers_get_no_answer() {
     let mut world = ServiceWorld::new(DEMO);
     let request = request("ACNET", 0x0ad6);
     let now = world.moment();
-    // From an address where no node lives, and from a node that is not known.
+    // From an address without a node, and from an unknown node.
     world.dpm.datagram("10.9.8.7:6801".parse().expect("an address"), &mut request.datagram(&[0, 0]), now);
     world.dpm.datagram(front_end_address(), &mut AcnetHeader { client: 0x0a06, ..request }.datagram(&[0, 0]), now);
     world.pass(0);
@@ -99,7 +98,7 @@ fn traffic_is_counted() {
     assert_eq!((traffic.requests_in, traffic.replies_out, traffic.messages_out), (1, 1, 0));
 }
 
-/// Returns what comes back for a request of the first front-end.
+/// Returns the reply to a request from the first front-end.
 fn asked(world: &mut ServiceWorld, task: &str, server: u16, body: &[u8]) -> Option<(AcnetHeader, Vec<u8>)> {
     world.datagrams.clear();
     let now = world.moment();

@@ -1,4 +1,4 @@
-//! The overview of what is read, by whom and how late.
+//! The overview of devices that are read, their readers and delays.
 
 use rookery_dpm::service::{CloseClient, Overview};
 use rookery_dpm::status::Status;
@@ -32,7 +32,7 @@ fn devices_are_told_with_their_readers_and_as_requests_that_read_the_same() {
     assert_eq!(told.len(), 3, "what is read once is over: {told:?}");
     let line = &seen.devices[0];
     assert!((3..=4).contains(&line.readings) && line.age.is_some_and(|age| age < 1000) && line.late == 0, "{line:?}");
-    // They are requests.
+    // The overview names them by requests that read the same.
     let third = world.client();
     reads(&mut world, &third, &told.iter().map(|(request, _)| *request).collect::<Vec<_>>());
     assert_eq!(world.statistics().entries, 3);

@@ -1,4 +1,4 @@
-//! Requests of clients of acnetd's protocol to tasks of other nodes.
+//! Requests of acnetd's clients to tasks of other nodes.
 
 use rookery_dpm::acnet::ftpman::{self, PlotRequest, Retrieval, SnapshotControl, SnapshotSetup};
 use rookery_dpm::acnet::{AcnetHeader, DeviceItem, PacketKind, gets32, packet, retdat};
@@ -42,7 +42,7 @@ fn many_replies_come_until_they_are_cancelled() {
     assert_eq!((raw.world.simulator.streams(), raw.world.statistics().passed), (1, 1));
     raw.world.pass(3000);
     assert!(raw.replies().iter().all(|(header, _)| header.message == other));
-    // A client that disconnects wants none of it.
+    // The replies to a client that has disconnected are cancelled.
     raw.command(3, &[]);
     assert_eq!((raw.world.simulator.streams(), raw.world.statistics().passed), (0, 0));
     raw.ask(MUONFE, "RETDAT", 1, 10_000, &read(30)).expect("it is passed on");
@@ -78,7 +78,7 @@ fn a_silent_node_has_its_time() {
     raw.world.cut = true;
     let (single, _) = raw.ask(MUONFE, "RETDAT", 0, 1000, &read(0)).expect("it is passed on");
     let (many, _) = raw.ask(MUONFE, "RETDAT", 1, 2000, &read(30)).expect("it is passed on");
-    // acnetd knows no shorter time than 400 ms.
+    // acnetd's shortest time limit is 400 ms.
     let (short, _) = raw.ask(MUONFE, "RETDAT", 0, 1, &read(0)).expect("it is passed on");
     let mut told = |millis| {
         raw.world.pass(millis);
@@ -207,8 +207,8 @@ fn a_snapshot_is_set_up_watched_and_retrieved() {
     assert_eq!(stages(&raw.replies()), [Status::FTP_COLLECTING]);
     raw.world.pass(1001);
     assert_eq!(stages(&raw.replies()), [Status::SUCCESS]);
-    // A point that is none, then a thousand a millisecond apart, the first half a second after the
-    // event.
+    // First a point that is no reading, then one each millisecond for a thousand milliseconds,
+    // beginning half a second after the event.
     let mut points = Vec::new();
     let last = loop {
         match retrieve(&mut raw, 1, 512, None) {
@@ -221,7 +221,7 @@ fn a_snapshot_is_set_up_watched_and_retrieved() {
     assert_eq!(retrieve(&mut raw, 1, 2, Some(1)), Ok(vec![5000, 5010]));
     assert_eq!(retrieve(&mut raw, 2, 512, None), Err(Status::FTP_UNSDEV));
     assert_eq!(retrieve(&mut raw, 3, 512, None), Err(Status::FTP_NO_SUCH_DEVICE));
-    // Its points again, then the whole of it again.
+    // Its points again, then the whole snapshot again.
     let control = |raw: &mut RawConnection, restarts: bool| {
         let request = PlotRequest::Control(SnapshotControl { name: name("SNP001"), restarts });
         raw.ask(MUONFE, "FTPMAN", 0, 1000, &request.encode()).expect("it is passed on").1
@@ -298,7 +298,7 @@ fn nodes_and_loggers_have_other_names() {
     assert_eq!(statuses(&replies, 4), [Status::NO_NODE]);
 }
 
-/// A packet that came.
+/// A received packet.
 type PassedPacket = (AcnetHeader, Vec<u8>);
 
 fn raw() -> RawConnection {
@@ -306,8 +306,8 @@ fn raw() -> RawConnection {
 }
 
 impl RawConnection {
-    /// Asks a task of a node with a time in milliseconds; gives the request's id and the packets
-    /// that came at once, or the status of the acknowledgement.
+    /// Sends a request to a task of a node, with a time limit in milliseconds. Returns its id and
+    /// the packets that arrived at once, or the status of the acknowledgement.
     fn ask(
         &mut self,
         node: u16,

@@ -1,4 +1,4 @@
-//! Readings that come more often than twenty times a second.
+//! Readings more often than twenty times a second.
 
 use rookery_dpm::acnet::{PacketKind, packet};
 use rookery_dpm::rad50::Rad50;
@@ -30,7 +30,7 @@ fn a_plot_is_for_all_who_read_it_and_ends_with_the_last() {
     let mut world = ServiceWorld::new(DEMO);
     let clients: Vec<_> = (0..5).map(|_| started(&mut world, "M:OUTTMP@p,100H")).collect();
     world.pass(1000);
-    // One question for the class, one for the plot.
+    // One request for the class, one for the plot.
     assert_eq!((world.simulator.requests(), world.simulator.streams()), (2, 1));
     let all: Vec<_> = clients.iter().map(|client| batches(&world.replies(client))).collect();
     assert!(all.iter().all(|batches| batches.len() == 5 && *batches == all[0]));
@@ -57,7 +57,7 @@ fn times_go_on_over_the_clock_event() {
 #[test]
 fn what_cannot_be_plotted_is_polled() {
     let mut world = ServiceWorld::new(DEMO);
-    // Arrays, raw bytes, other properties: never plotted. Slow: nobody needs a plot.
+    // Arrays, raw bytes and other properties are never plotted, and slow readings need no plot.
     for (drf, count) in [("B:ARRAY[0:3]@p,100H", 20), ("M:OUTTMP.RAW@p,100H", 15), ("M:OUTTMP@p,10H<-FTP", 10)] {
         let client = started(&mut world, drf);
         world.pass(1000);
@@ -69,7 +69,7 @@ fn what_cannot_be_plotted_is_polled() {
         assert_eq!(world.statistics().plots, 0);
         world.stop(&client);
     }
-    // The front-end has no class for a device that has no script.
+    // The front-end has no class for a device without a script.
     let database = DEMO.replace("[[script]]\ndevice = \"Z:CUBE_X\"", "[[script]]\ndevice = \"G:SILENT\"");
     let mut world = ServiceWorld::new(&database);
     let client = started(&mut world, "Z:CUBE_X@p,100H");
@@ -128,7 +128,7 @@ fn replies_of_others_are_nothing_to_a_plot() {
         world.pass(0);
         assert_eq!(world.replies(&client), []);
     }
-    // Its own, cut short.
+    // The right request's reply, cut short.
     let (now, mut datagram) = (world.moment(), reply.datagram(&[0, 0, 2, 0]));
     world.dpm.datagram(crate::world::front_end_address(), &mut datagram, now);
     world.pass(0);

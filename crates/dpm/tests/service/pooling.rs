@@ -48,14 +48,14 @@ fn requests_are_merged_into_datagrams_up_to_their_size() {
         world.add(&client, index, &format!("T:D{index}@P,1000"));
     }
     world.start(&client);
-    // 2000 devices of 16 bytes each, 8450 bytes a datagram.
+    // 2000 devices of 16 bytes each, in datagrams of 8450 bytes.
     assert_eq!(world.simulator.requests(), 4);
     assert!(world.datagrams.iter().all(|datagram| datagram.len() <= 8450));
     let replies = world.replies(&client);
     for index in 1..=2000 {
         assert_eq!(numbers(&replies, index), [index as f64], "a reading of its own device");
     }
-    // When most leave, the rest is asked for again in fewer requests.
+    // Once most readers have left, the rest is requested again in fewer requests.
     for index in 101..=2000 {
         world.ask(&client, rookery_dpm::sdd::request::RemoveFromList { list_id: client.list_id, ref_id: index });
     }
@@ -107,7 +107,7 @@ fn clock_events_of_the_generator_are_followed() {
     let replies = world.replies(&client);
     assert_eq!(numbers(&replies, 1).len(), 2);
     assert_eq!(numbers(&replies, 2).len(), 149);
-    // RETDAT cannot say a delay.
+    // RETDAT can't express a delay.
     assert_eq!(statuses(&replies, 3), [rookery_dpm::status::Status::NO_TCLK]);
 }
 
@@ -148,8 +148,8 @@ fn readers_whose_front_end_is_told_the_same_are_one_request() {
     let mut world = ServiceWorld::new(DEMO);
     let clients: Vec<_> = (1000..1010).map(|_| world.client()).collect();
     for (client, millis) in clients.iter().zip(1000..) {
-        // A front-end by RETDAT is told sixtieths of a second: of all of these sixty. One by GETS32
-        // is told milliseconds.
+        // For a front-end with RETDAT, periods are in sixtieths of a second: all of these become
+        // sixty. With GETS32 they are in milliseconds.
         world.add(client, 1, &format!("M:OUTTMP@P,{millis}"));
         world.add(client, 2, &format!("G:COUNTR@P,{millis}"));
         world.start(client);
@@ -161,7 +161,7 @@ fn readers_whose_front_end_is_told_the_same_are_one_request() {
         assert_eq!(numbers(&replies, 1).len(), 51, "as often as the word says");
         assert_eq!(numbers(&replies, 2).len(), 1 + 50_000 / millis, "as often as it was asked for");
     }
-    // So are events of one number, from whichever clock: the word has no place for it.
+    // Events with one number are one request, too: the word has no room for their clocks.
     for (client, clock) in clients.iter().zip(["H", "S", "E"]) {
         world.add(client, 3, &format!("M:OUTTMP@E,0F,{clock}"));
         world.start(client);
@@ -182,7 +182,7 @@ fn readers_leave_in_constant_time() {
         world.replies(client);
     }
     assert_eq!((world.statistics().entries, world.statistics().plots), (1, 1));
-    // In whichever order: the first come, the last come, and all of a connection.
+    // In several orders: the first first, the last first, and all of a connection.
     for ref_id in (0..10_000).chain((40_000..50_000).rev()) {
         world.ask(&clients[0], rookery_dpm::sdd::request::RemoveFromList { list_id: clients[0].list_id, ref_id });
     }

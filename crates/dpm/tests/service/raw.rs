@@ -55,7 +55,7 @@ fn a_list_lives_on_a_request_for_many_replies() {
     let [(stream, Reply::OpenList(open))] = &opened[..] else { panic!("{opened:?}") };
     assert_eq!(stream.kind, PacketKind::ReplyWithMore);
     let (stream, list_id) = (stream.message, open.list_id);
-    // A property and a device under the same number.
+    // A property of the list and a device with the same number.
     for drf in ["#USER:root", "G:COUNTR@p,500"] {
         let added = raw.request(HERE, 0, &request::AddToList { list_id, ref_id: 0, drf_request: drf.into() }.into());
         assert!(
@@ -174,7 +174,7 @@ impl RawConnection {
         raw
     }
 
-    /// Sends a command and gives the frames that come.
+    /// Sends a command and returns the frames that arrive.
     pub fn command(&mut self, code: u16, rest: &[u8]) -> Vec<Vec<u8>> {
         let body = [&[0, 1], &code.to_be_bytes()[..], &unhex("d389ba8900000000"), rest].concat();
         let frame = [&(body.len() as u32).to_be_bytes()[..], &body].concat();
@@ -182,8 +182,8 @@ impl RawConnection {
         frames(&self.world.bytes(self.key)).into_iter().map(<[u8]>::to_vec).collect()
     }
 
-    /// Asks the task DPMD of a node, and gives the packets that come. The first frame is the
-    /// acknowledgement with the request's id.
+    /// Sends a request to the task DPMD of a node, and returns the packets that arrive. The first
+    /// frame is the acknowledgement with the request's id.
     fn request(&mut self, node: u16, flags: u16, request: &Request) -> Vec<(AcnetHeader, Reply)> {
         let mut message = Vec::new();
         request.encode(&mut message);

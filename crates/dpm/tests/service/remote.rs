@@ -37,7 +37,7 @@ fn the_one_with_more_lists_answers_later() {
     assert_eq!(told(&mut world), []);
     world.pass(1);
     assert!(matches!(told(&mut world).as_slice(), [(_, Reply::ServiceDiscovery(told))] if told.load == 7));
-    // One that was asked alone need not be quicker than others.
+    // A DPM that is asked directly need not be faster than others.
     let found = ask(&mut world, HERE, PacketKind::Request, OTHER, &ServiceDiscovery {}.into());
     assert!(matches!(found.as_slice(), [(_, Reply::ServiceDiscovery(told))] if told.load == 7));
 }
@@ -68,7 +68,7 @@ fn a_task_of_another_node_reads_devices() {
     assert!(said.iter().all(|(header, _)| (header.task_id, header.client) == (7, 0x0c23)));
     assert_eq!((world.statistics().clients, world.statistics().remotes), (1, 1));
 
-    // The list is the task's own.
+    // Only the task that opened a list may use it.
     let stranger = world.client();
     world.ask(&stranger, StopList { list_id });
     assert_eq!(statuses(&world.replies(&stranger), 0), [Status::NO_SUCH_LIST]);
@@ -102,7 +102,7 @@ fn nothing_is_kept_for_tasks_without_lists() {
         let said = told(&mut world);
         assert!(matches!(said.as_slice(), [(_, Reply::Status(status))] if status.status == Status::NO_SUCH_LIST.0));
     }
-    // What is no message has a status and no body.
+    // An invalid message gets a status and no body.
     say_bytes(&mut world, &request(HERE, PacketKind::Request, OTHER), &[1, 2]);
     assert_eq!(statuses_of_packets(&world), [Status::IVM]);
     assert_eq!(world.statistics().remotes, 0);
@@ -126,7 +126,7 @@ fn a_node_that_is_silent_loses_its_lists() {
     let list_id = open(&mut world, STREAM);
     add(&mut world, list_id, 1, "M:OUTTMP@p,1000");
     ask(&mut world, HERE, PacketKind::Request, OTHER, &StartList { list_id, model: None }.into());
-    // The front-end of the same node tells that it is there, until it is dead.
+    // The front-end of the same node shows that it is alive, until it dies.
     world.pass(120_000);
     assert_eq!(world.statistics().remotes, 1);
     world.cut = true;
@@ -168,7 +168,7 @@ fn cancel(world: &mut ServiceWorld, message: u16) {
     say_bytes(world, &request(HERE, PacketKind::Cancel, message), &[]);
 }
 
-/// Returns what comes back for a request of a task of the first front-end.
+/// Returns the replies to a request from a task of the first front-end.
 fn ask(
     world: &mut ServiceWorld,
     server: u16,
@@ -178,7 +178,7 @@ fn ask(
 ) -> Vec<(AcnetHeader, Reply)> {
     world.datagrams.clear();
     say(world, &request(server, kind, message), body);
-    // The datagrams stay for those who want to count them.
+    // The datagrams are kept for tests that count them.
     read(&world.datagrams)
 }
 
@@ -194,7 +194,7 @@ fn say_bytes(world: &mut ServiceWorld, header: &AcnetHeader, body: &[u8]) {
     world.pass(0);
 }
 
-/// Returns the messages that went to tasks since this was asked last.
+/// Returns the messages to tasks since the last call.
 fn told(world: &mut ServiceWorld) -> Vec<(AcnetHeader, Reply)> {
     read(&std::mem::take(&mut world.datagrams))
 }

@@ -1,8 +1,8 @@
-//! Recorded sessions, played again: what the clients sent is sent to the service, and what it
-//! answers is compared with what was answered then.
+//! Recorded sessions, played again: the clients' messages are sent to the service, and its replies
+//! are compared with the recorded ones.
 //!
-//! Compared is the kind of each message, its reference, and whether its status is good. Values,
-//! times, ids and the order of answers to one burst are each server's own.
+//! The comparison covers the kind of each message, its reference, and whether its status is good.
+//! Values, times, ids and the order of replies to one burst differ between servers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -45,7 +45,7 @@ fn sessions_over_tcp_are_answered_alike() {
 
 #[test]
 fn a_silent_session_is_kept_alive() {
-    // The server of the recording sent a value at once, which the client had asked it not to do.
+    // The recorded server sent a value at once, although the client had asked it not to.
     let recording = include_str!("../vectors/recordings/dpm-tcp-heartbeat.tsv");
     let told: Vec<&str> = recording.lines().filter(|line| !line.ends_with("\tScalar")).collect();
     play("heartbeat", &told.join("\n"), &mut Tcp::new(OpenGate::OPEN));
@@ -53,7 +53,7 @@ fn a_silent_session_is_kept_alive() {
 
 #[test]
 fn a_session_with_two_connections_reads_sets_and_reads_back() {
-    // The rest is a server that forgot to answer: see the facts of the protocol.
+    // The recorded server then stopped answering: see the facts of the protocol.
     let recording = include_str!("../vectors/recordings/dpm-tcp-write-kerberos.tsv");
     let told: Vec<&str> = recording.lines().take(36).collect();
     play("write-kerberos", &told.join("\n"), &mut Tcp::new(OpenGate::OPEN));
@@ -73,7 +73,7 @@ fn sessions_of_acnets_clients_are_answered_alike() {
 
 /// A session that is played again.
 trait ReplaySession {
-    /// Sends what a client sent.
+    /// Sends the client's bytes.
     fn send(&mut self, bytes: &[u8]);
 
     /// Returns the service's replies since the last burst, each message in a word.
@@ -85,8 +85,8 @@ trait ReplaySession {
     fn world(&mut self) -> &mut ServiceWorld;
 }
 
-/// Plays a session: the client's messages, then what the server answered then has to be answered.
-/// Some of it may come a burst earlier than it did; nothing may come that never did.
+/// Plays a session: after each of the client's bursts, the recorded replies have to arrive. Some
+/// may arrive a burst earlier than recorded, but none may arrive that was not recorded.
 fn play(name: &str, recording: &str, session: &mut dyn ReplaySession) {
     let rows: Vec<(bool, Vec<u8>)> = recording
         .lines()
@@ -104,7 +104,7 @@ fn play(name: &str, recording: &str, session: &mut dyn ReplaySession) {
         }
         let expected = session.recorded(bytes);
         if expected.ends_with("refused") && known.contains(&expected) {
-            // The server of the recording said it again and again; once is enough.
+            // The recorded server repeated it; once is enough.
             continue;
         }
         for _ in 0..400 {
@@ -119,7 +119,7 @@ fn play(name: &str, recording: &str, session: &mut dyn ReplaySession) {
         known.insert(expected);
     }
     answered.extend(session.answered());
-    // How often something was told until the client had enough is chance.
+    // The number of repetitions before the client had enough is a matter of chance.
     answered.retain(|answer| !known.contains(answer));
     assert!(answered.is_empty(), "{name}: {answered:?} was not answered then");
 }
@@ -171,8 +171,7 @@ impl ReplaySession for Tcp {
     }
 }
 
-/// acnetd's client protocol. Ids of requests and lists are translated from those that the recorded
-/// client was given.
+/// acnetd's client protocol. Ids of requests and lists are translated from those in the recording.
 struct RawReplay {
     world: ServiceWorld,
     client: usize,
@@ -191,7 +190,7 @@ impl RawReplay {
         Self { world, client, given: Vec::new(), recorded: Vec::new(), lists: HashMap::new() }
     }
 
-    /// Returns a frame in a word; the ids that it gives are noted.
+    /// Returns a frame in a word, and notes the ids in it.
     fn word(frame: &[u8], ids: &mut Vec<u16>) -> String {
         match frame[1] {
             2 => {
@@ -199,7 +198,7 @@ impl RawReplay {
                 if code == 2 {
                     ids.push(u16::from_be_bytes([frame[6], frame[7]]));
                 }
-                // What acnetd says to a confirmation differs from version to version.
+                // The answer to a confirmation differs between versions of acnetd.
                 let is_good = frame[4..6] == [0, 0] || code == 0;
                 format!("acknowledged {code} {} {is_good}", frame.len())
             }
@@ -219,7 +218,7 @@ impl RawReplay {
 impl ReplaySession for RawReplay {
     fn send(&mut self, bytes: &[u8]) {
         let mut bytes = bytes.to_vec();
-        // Confirm and cancel name a request.
+        // Confirmations and cancellations name a request.
         if bytes.len() == 18 && matches!(bytes[7], 8 | 9) {
             let id = u16::from_be_bytes([bytes[16], bytes[17]]);
             let at = self.recorded.iter().position(|recorded| *recorded == id).expect("a known request");
@@ -240,7 +239,7 @@ impl ReplaySession for RawReplay {
 
     fn recorded(&mut self, bytes: &[u8]) -> String {
         if let Some(at) = bytes.windows(LIST.len()).position(|window| window == LIST) {
-            // One list each, and ours is the first.
+            // Both sides have one list each, and this is ours.
             self.lists.insert([bytes[at + LIST.len()], bytes[at + LIST.len() + 1]], [0x10, 0x00]);
         }
         Self::word(&bytes[4..], &mut self.recorded)
@@ -276,7 +275,7 @@ fn word(reply: &Reply) -> String {
     }
 }
 
-/// Takes every token for the operator's.
+/// Accepts every token as the operator's.
 #[derive(Debug, Clone, Copy)]
 struct OpenGate {
     is_there: bool,
@@ -306,7 +305,7 @@ struct ReplayPassage {
 
 impl ProofConversation for ReplayPassage {
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String> {
-        // Kerberos 5, as RFC 4121 §4.1 frames it.
+        // A Kerberos 5 token, in the framing of RFC 4121 §4.1.
         self.is_through = token.starts_with(&[0x60])
             && token[4..].starts_with(b"\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01\x00");
         if self.is_through { Ok(None) } else { Err("no token of Kerberos".into()) }

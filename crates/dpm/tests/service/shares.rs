@@ -1,5 +1,5 @@
-//! Bounds of one client or one address in what all share: the excess is refused to the one that
-//! asks for it, the others are served, and all is given back.
+//! Bounds for one client or one address in shared resources: the excess is refused to the client
+//! that causes it, others are served, and everything is freed again.
 
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{ClearList, RemoveFromList};
@@ -13,7 +13,7 @@ use crate::world::{BrokenDevice, ServiceWorld, TcpClient, numbers, statuses};
 fn one_client_cannot_take_all_ids() {
     let mut world = ServiceWorld::new(DEMO);
     let (greedy, other) = (world.client_from(1), world.client_from(2));
-    // Each period is an event of its own to a front-end by GETS32.
+    // For a front-end with GETS32, each period is a separate event.
     ask_for_events(&mut world, &greedy, 0..9000);
     let refused = refused(&mut world, &greedy, 0..9000);
     assert_eq!(refused.len(), 9000 - ServiceOptions::default().events_of_client);
@@ -25,14 +25,14 @@ fn one_client_cannot_take_all_ids() {
     world.pass(5000);
     let replies = world.replies(&other);
     assert!((1..=4).all(|ref_id| !numbers(&replies, ref_id).is_empty()), "nobody else notices");
-    // Further readers of what it reads, and what is asked once, need nothing of that.
+    // Further readers of running events, and single readings, take no more of them.
     world.replies(&greedy);
     world.add(&greedy, 9001, "G:WATER@P,20000");
     world.add(&greedy, 9002, "G:WATER@I");
     world.start(&greedy);
     let replies = world.replies(&greedy);
     assert_eq!((numbers(&replies, 9001).len(), numbers(&replies, 9002).len()), (1, 1));
-    // What leaves gives its place to another.
+    // Requests that end make room for others.
     for ref_id in 0..10 {
         world.ask(&greedy, RemoveFromList { list_id: greedy.list_id, ref_id });
     }
@@ -100,7 +100,7 @@ fn whatever_clients_do_is_given_back_when_they_leave() {
     world.silent.clear();
     world.pass(20_000);
     let statistics = world.statistics();
-    // The recorder reads on.
+    // The recorder continues to read.
     assert_eq!((statistics.clients, statistics.lists, statistics.shares), (0, 0, 0));
     assert_eq!((statistics.entries, statistics.groups, statistics.plots), (2, 2, 0), "{statistics:?}");
 }
@@ -115,7 +115,7 @@ fn all_connections_of_an_address_have_their_bound_together() {
     let refused = [0, 1000, 2000, 3000].into_iter().zip(&clients);
     let refused: Vec<usize> = refused.map(|(from, client)| refused_of(&mut world, client, from..from + 900)).collect();
     assert_eq!(refused, [0, 0, 700, 900]);
-    // Events that the address reads already are no more events.
+    // Events that the address already reads don't count again.
     let more = world.client_from(1);
     ask_for_events(&mut world, &more, 0..900);
     assert_eq!(refused_of(&mut world, &more, 0..900), 0);
@@ -165,7 +165,7 @@ fn out_of_ids_all_the_same_readers_are_told_and_read_when_there_are_some() {
         .sum();
     assert!(refused > 12_000 - 5120, "{refused}");
     assert!(world.statistics().groups <= 5120);
-    // What is asked once is told within its time.
+    // A single reading gets its status in time.
     let other = world.client_from(100);
     world.add(&other, 1, "M:OUTTMP@I");
     world.start(&other);
@@ -209,7 +209,7 @@ fn requests_and_lists_are_counted_by_connection_and_address() {
         world.add(&clients[0], ref_id, "M:OUTTMP@N");
     }
     assert!(world.replies(&clients[2]).is_empty() && world.replies(&clients[0]).is_empty());
-    // Another address has its own.
+    // Another address has its own share.
     let other = world.client_from(2);
     world.add(&other, 1, "M:OUTTMP@N");
     assert!(world.replies(&other).is_empty());
@@ -223,7 +223,7 @@ fn hosts_of_one_network_of_ipv6_are_one_address() {
     assert!(connect("[2001:db8:1:2::1]:1") && connect("[2001:db8:1:2:ffff::2]:1"));
     assert!(!connect("[2001:db8:1:2:3:4:5:6]:1"));
     assert!(connect("[2001:db8:1:3::1]:1"));
-    // The same host by two families is one.
+    // The same host counts as one address in IPv4 and IPv6.
     assert!(connect("10.0.0.1:1") && connect("[::ffff:10.0.0.1]:1") && !connect("10.0.0.1:2"));
 }
 
@@ -231,7 +231,7 @@ fn hosts_of_one_network_of_ipv6_are_one_address() {
 fn plots_are_counted() {
     let mut world = ServiceWorld::new(DEMO);
     let (greedy, other) = (world.client_from(1), world.client_from(2));
-    // Each period is a plot of its own.
+    // Each period is a separate plot.
     for ref_id in 1..=200 {
         world.add(&greedy, ref_id, &format!("G:WATER@P,{}U", 1000 + 10 * ref_id));
     }
@@ -301,7 +301,7 @@ fn what_waits_is_bounded_for_an_address_and_for_all() {
             bytes.len()
         })
         .collect();
-    // Framed they are a little more than what was counted; each has its first 64 KiB in any case.
+    // Framing adds a little to what was counted; each client has its first 64 KiB in any case.
     let (first, all) = (waiting[..20].iter().sum::<usize>(), waiting.iter().sum::<usize>());
     assert!((4 << 20..8 << 20).contains(&first), "{first}");
     assert!((8 << 20..12 << 20).contains(&all), "{all}");

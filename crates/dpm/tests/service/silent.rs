@@ -1,5 +1,5 @@
-//! Devices that do not answer, or make their front-end refuse, among others that do: the others are
-//! served.
+//! Devices that do not answer, or make their front-end refuse, among others that answer: the others
+//! are served.
 
 use std::fmt::Write;
 
@@ -98,7 +98,7 @@ fn a_node_that_is_down_is_not_asked_in_parts() {
     world.datagrams.clear();
     world.pass(600_000);
     let sizes: Vec<usize> = requests(&world).iter().map(|(_, devices)| devices.len()).collect();
-    // Each time the whole, and one device beside it.
+    // Each time the whole request, and one single device.
     assert!(sizes.iter().all(|size| matches!(size, 1 | 400)), "{sizes:?}");
     assert!((80..=130).contains(&sizes.len()), "{} requests in ten minutes", sizes.len());
     assert_eq!(world.statistics().pool.divided, 0);
@@ -133,8 +133,8 @@ fn who_falls_silent_again_and_again_is_asked_apart_for_longer() {
         let read = numbers(&replies, 20).len();
         assert!(read > 20, "it is read when it answers: {read}");
     }
-    // At the first time the search is felt by some; then it has not answered for long enough to be
-    // asked with the others.
+    // The first time, the search affects some; after that the device hasn't answered for long
+    // enough to be asked with the others.
     assert!(lost[1..].iter().all(|lost| *lost == 0), "{lost:?}");
 }
 
@@ -147,7 +147,8 @@ fn who_answered_for_long_is_asked_with_the_others_again() {
     world.pass(20_000);
     world.silent.clear();
     world.pass(200_000);
-    // Others join, so that requests are made again: it is in none of its own any more.
+    // Others join, so that new requests are made; the silent device is no longer in a request of
+    // its own.
     for index in 51..=60 {
         read(&mut world, index..=index, "P,500");
         world.pass(1000);
@@ -185,8 +186,7 @@ fn who_comes_back_with_a_silent_device_is_remembered() {
     assert!((11..=20).all(|index| statuses(&replies, index).is_empty()));
 }
 
-/// After as many milliseconds the readers of what is asked once have been told, whatever front-ends
-/// do.
+/// The milliseconds after which readers of single requests have a status, regardless of front-ends.
 const ONCE: u64 = 3000;
 
 #[test]
@@ -198,7 +198,7 @@ fn how_long_what_is_asked_once_may_take_is_the_operators_choice() {
         world.cut = !is_read;
         let client = read(&mut world, 1..=100, "I");
         world.pass(once - 1);
-        // Devices that are there were answered long before, by parts of the request.
+        // Live devices were answered long before, by parts of the request.
         let replies = world.replies(&client);
         let there = (1..=100).filter(|index| numbers(&replies, *index).len() == 1).count();
         assert_eq!(there, if is_read { 99 } else { 0 });
@@ -223,7 +223,7 @@ fn what_is_asked_once_is_answered_but_for_the_silent() {
             check_once(&mut world, &client, &silent);
             assert!(world.simulator.requests() < 150, "{} requests", world.simulator.requests());
             assert_eq!(world.statistics().entries, usize::from(is_read));
-            // Later nobody waits for them.
+            // Later readers don't have to wait for them.
             let client = read(&mut world, 1..=100, "I");
             world.pass(250);
             let replies = world.replies(&client);
@@ -256,7 +256,7 @@ fn what_is_asked_once_of_a_dead_node_costs_three_requests() {
     let replies = world.replies(&client);
     assert!((1..=100).all(|index| statuses(&replies, index) == [Status::UTIME]));
     assert_eq!(requests(&world).len(), 3);
-    // Probes have a time of their own.
+    // Probes have a time limit of their own.
     world.pass(1000);
     assert_eq!((world.statistics().entries, world.statistics().groups), (0, 0));
 }
@@ -330,7 +330,7 @@ fn a_silent_device_hides_no_event() {
     for index in (1..=40).filter(|index| ![7, 31].contains(index)) {
         assert_eq!((numbers(&replies, index).len(), statuses(&replies, index).len()), (10, 0), "{index}");
     }
-    // An event that never comes is waited for: nobody is silent then.
+    // Waiting for an event that never occurs is not a silence.
     let mut world = many("GETS32");
     let client = read(&mut world, 1..=40, "E,77");
     world.pass(1_000_000);

@@ -109,7 +109,7 @@ fn counters_are_told_as_prometheus_reads_them() {
     ] {
         assert!(page.lines().any(|other| other == line), "{line} is not in {page}");
     }
-    // It is for this machine only.
+    // It is only available on this machine.
     let now = world.moment();
     let elsewhere = world.dpm.connect_from("192.0.2.1:5000".parse().expect("an address"), now).expect("a place");
     assert_eq!(world.send(elsewhere, b"GET /metrics HTTP/1.1\r\n\r\n"), Err(CloseClient));

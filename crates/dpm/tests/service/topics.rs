@@ -1,4 +1,4 @@
-//! Topics of MQTT: a broker that is played here, well and badly.
+//! Topics of MQTT: a broker that is simulated here, correct and faulty.
 
 use rookery_dpm::link::{Came, Goes};
 use rookery_dpm::mqtt;
@@ -53,8 +53,8 @@ default_size = 32
 /// The number of the node, and so of the connection.
 const HALL: usize = 0;
 
-/// Returns what was sent to the broker since this was asked last: the first byte of each packet,
-/// and what is behind its length.
+/// Returns the packets to the broker since the last call: the first byte of each, and the bytes
+/// after its length.
 fn sent(world: &mut ServiceWorld) -> Vec<(u8, Vec<u8>)> {
     let mut bytes = Vec::new();
     world.to_brokers.retain(|goes| match goes {
@@ -80,7 +80,7 @@ fn came(world: &mut ServiceWorld, came: Came<'_>) {
     world.pass(0);
 }
 
-/// Makes the connection that was asked for, and lets us in.
+/// Opens the requested connection, and accepts us.
 fn let_in(world: &mut ServiceWorld) {
     let calls = std::mem::take(&mut world.to_brokers);
     assert!(calls.iter().any(|goes| matches!(goes, Goes::Connect(HALL, to) if to.to_string() == "10.1.0.9:1883")));
@@ -91,7 +91,7 @@ fn let_in(world: &mut ServiceWorld) {
     came(world, Came::Bytes(HALL, b"\x20\x02\x00\x00"));
 }
 
-/// Returns the topics that are subscribed to by a packet, and grants them.
+/// Returns the topics in a subscription packet, and grants them.
 fn grant(world: &mut ServiceWorld) -> Vec<String> {
     let mut topics = Vec::new();
     for (_, body) in sent(world).into_iter().filter(|(first, _)| *first == 0x82) {
@@ -134,7 +134,7 @@ fn a_topic_is_subscribed_to_once_for_all_readers() {
     tell(&mut world, "hall/temp", b"21.5");
     for client in &clients {
         let replies = world.replies(client);
-        // As a whole it was no number, and then the humidity was missing.
+        // As a whole the message was no number, and then the humidity was missing.
         assert_eq!(statuses(&replies, 1), [Status::INVDATA]);
         assert_eq!(numbers(&replies, 2), [40.0]);
     }
@@ -144,7 +144,7 @@ fn a_topic_is_subscribed_to_once_for_all_readers() {
     }
     assert_eq!(world.statistics().topics, 1);
     assert_eq!((world.statistics().brokers, world.statistics().topics_known), (1, 1));
-    // Each message was acknowledged, as it was sent so.
+    // Each message was acknowledged, as its quality requires.
     assert_eq!(sent(&mut world), [(0x40, vec![0, 9]), (0x40, vec![0, 9])]);
 }
 
@@ -169,7 +169,7 @@ fn what_is_read_once_is_the_newest_message() {
     assert_eq!(grant(&mut world), ["hall/temp"]);
     tell(&mut world, "hall/temp", b"20");
     assert_eq!(numbers(&world.replies(&client), 1), [20.0]);
-    // The next one gets it at once, or what has come meanwhile.
+    // The next reader gets it at once, or the value that arrived in between.
     for (temperature, expected) in [(None, 20.0), (Some("21"), 21.0)] {
         if let Some(temperature) = temperature {
             tell(&mut world, "hall/temp", temperature.as_bytes());
@@ -179,7 +179,7 @@ fn what_is_read_once_is_the_newest_message() {
         assert_eq!(numbers(&world.replies(&other), 1), [expected]);
         assert_eq!(grant(&mut world), [""; 0]);
     }
-    // What was never read of it is asked for again: the broker gives what it keeps.
+    // A part that was never read is subscribed to again, and the broker sends its retained message.
     let other = reads(&mut world, &["E:HUMID@I"]);
     assert_eq!(grant(&mut world), ["hall/temp"]);
     tell(&mut world, "hall/temp", br#"{"humidity": 40}"#);
@@ -209,7 +209,7 @@ fn a_topic_of_which_nothing_comes_is_silent_and_hides_nothing() {
     let replies = world.replies(&client);
     assert_eq!(numbers(&replies, 1), [20.0]);
     assert_eq!(statuses(&replies, 2), [Status::UTIME]);
-    // That it is no JSON is known already.
+    // It is already known not to be JSON.
     assert_eq!(statuses(&replies, 3), [Status::INVDATA]);
 }
 
@@ -238,7 +238,7 @@ fn a_broker_that_answers_nothing_is_left() {
     world.pass(5000);
     assert!(world.to_brokers.contains(&Goes::Close(HALL)));
     world.to_brokers.clear();
-    // It is called again and again, with longer pauses.
+    // The connection is tried again and again, after growing pauses.
     world.pass(120_000);
     let calls = world.to_brokers.iter().filter(|goes| matches!(goes, Goes::Connect(..))).count();
     assert!((6..=20).contains(&calls), "{calls} calls");
@@ -247,7 +247,7 @@ fn a_broker_that_answers_nothing_is_left() {
     world.pass(15_000);
     let_in(&mut world);
     grant(&mut world);
-    // One that answers no ping is left, too.
+    // A broker that doesn't answer pings is also disconnected.
     world.pass(20_000);
     assert!(sent(&mut world).contains(&(0xc0, vec![])));
     world.pass(20_000);
@@ -284,7 +284,7 @@ fn what_a_broker_refuses_is_told() {
     assert_eq!(statuses(&replies, 1), [Status::PRIV]);
     assert!(format!("{replies:?}").contains("shut"));
 
-    // It may refuse us as a whole.
+    // The broker may refuse the connection as a whole.
     let mut world = ServiceWorld::new(DEVICES);
     let client = reads(&mut world, &["E:TEMP@q,100"]);
     came(&mut world, Came::Up(HALL));
@@ -311,7 +311,7 @@ fn senseless_and_huge_packets_harm_nobody_else() {
     let replies = world.replies(&client);
     assert_eq!(statuses(&replies, 2), [Status::TRUNC_REPLY]);
     assert_eq!(numbers(&replies, 1), [20.0]);
-    // Messages of topics that nobody asked for are let go.
+    // Messages of topics without a subscription are ignored.
     tell(&mut world, "hall/other", b"1");
     assert!(!world.to_brokers.contains(&Goes::Close(HALL)));
     came(&mut world, Came::Bytes(HALL, b"\x00\x00"));
@@ -352,7 +352,7 @@ fn a_setting_is_published_once_and_has_the_brokers_word() {
     came(&mut world, Came::Bytes(HALL, &[0x40, 2, body[15], body[16]]));
     assert_eq!(settled(&mut world, &client), [Status::SUCCESS]);
 
-    // One that was sent and not acknowledged may have been made, one that was not sent is not.
+    // The setting that was sent and not acknowledged may have been made, the unsent one wasn't.
     set(&mut world, &client, 20.0);
     assert_eq!(sent(&mut world).len(), 1);
     came(&mut world, Came::Down(HALL));
@@ -402,7 +402,7 @@ mod any_bytes {
                 came(&mut world, Came::Bytes(HALL, piece));
                 world.pass(700);
             }
-            // However it ended, a broker that says what it should is heard again.
+            // However the connection ended, a correct broker is accepted again.
             came(&mut world, Came::Down(HALL));
             world.to_brokers.clear();
             while !world.to_brokers.iter().any(|goes| matches!(goes, Goes::Connect(..))) {

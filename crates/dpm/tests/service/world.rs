@@ -1,4 +1,4 @@
-//! A service, simulated front-ends and clients, with a clock that is turned by hand.
+//! A service, simulated front-ends and clients, with a clock that the test advances.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -20,11 +20,11 @@ pub struct ServiceWorld {
     pub dpm: Dpm,
     pub simulator: Simulator,
     now: u64,
-    /// Datagrams to front-ends are lost while this is set.
+    /// True while datagrams to front-ends are lost.
     pub cut: bool,
     /// Devices that make every request silent in which they are.
     pub silent: BTreeSet<u32>,
-    /// Devices that make a front-end answer what is no reading, whatever else it is asked for.
+    /// Devices that make a front-end send an answer without readings, whatever else was requested.
     pub broken: BTreeMap<u32, BrokenDevice>,
     /// The devices of requests, by their ids.
     asked: HashMap<u16, Vec<u32>>,
@@ -33,16 +33,16 @@ pub struct ServiceWorld {
     /// Clients that do not read.
     pub stuck: Vec<ClientKey>,
     pub datagrams: Vec<Vec<u8>>,
-    /// Things to be done on networks of Channel Access.
+    /// Orders for networks of Channel Access.
     pub goes: Vec<Goes>,
-    /// Things to be done with brokers of MQTT.
+    /// Orders for brokers of MQTT.
     pub to_brokers: Vec<Goes>,
     archive: Option<HistoryArchive>,
     /// Work that the archive has not done yet.
     work: Vec<HistoryWork>,
-    /// The archive does nothing while this is set.
+    /// True while the archive does nothing.
     pub slow_archive: bool,
-    /// Questions that the archive answered.
+    /// The number of questions that the archive answered.
     pub questions: usize,
 }
 
@@ -131,7 +131,7 @@ impl ServiceWorld {
         self.ask(client, request::StopList { list_id: client.list_id });
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn pass(&mut self, millis: u64) {
         let end = self.now + millis;
         loop {
@@ -193,7 +193,8 @@ impl ServiceWorld {
         }
     }
 
-    /// Returns the answer of a front-end as its silent and broken devices let it through.
+    /// Returns the answer of a front-end as its silent and broken devices change it; `None` if
+    /// there is none.
     fn spoil(&self, answer: Vec<u8>) -> Option<Vec<u8>> {
         let mut bytes = answer.clone();
         packet::swap(&mut bytes);
@@ -211,7 +212,7 @@ impl ServiceWorld {
         }
     }
 
-    /// Lets the archive work. Returns whether it answered.
+    /// Makes the archive work. Returns whether it answered.
     fn consult(&mut self) -> bool {
         let now = self.moment();
         self.work.extend(self.dpm.take_work());
@@ -226,13 +227,13 @@ impl ServiceWorld {
         is_answered
     }
 
-    /// Reads all that waits for a client.
+    /// Reads a client's waiting output.
     pub fn read(&mut self, key: ClientKey) {
         let written = self.written.entry(key).or_default();
         while self.dpm.render(key, written, usize::MAX) {}
     }
 
-    /// Returns the replies that a client got since it was last asked.
+    /// Returns the replies to a client since the last call.
     pub fn replies(&mut self, client: &TcpClient) -> Vec<Reply> {
         let bytes = self.bytes(client.key);
         frames(&bytes).into_iter().map(|frame| Reply::decode(frame).expect("a reply")).collect()
@@ -252,11 +253,11 @@ impl ServiceWorld {
 pub enum BrokenDevice {
     /// A status and no readings.
     Refused(Status),
-    /// Fewer bytes than were asked for.
+    /// Fewer bytes than were requested.
     Short,
 }
 
-/// Returns the header of a datagram, and the devices that it asks for.
+/// Returns the header of a datagram, and the devices that it requests.
 pub fn asked(datagram: &[u8]) -> (AcnetHeader, Vec<u32>) {
     let mut bytes = datagram.to_vec();
     packet::swap(&mut bytes);
@@ -312,7 +313,7 @@ pub fn statuses(replies: &[Reply], ref_id: i64) -> Vec<Status> {
     replies.iter().filter_map(status).collect()
 }
 
-/// Returns the names that were told for requests.
+/// Returns the device names in the replies, with the numbers of their requests.
 pub fn infos(replies: &[Reply]) -> Vec<(i64, &str)> {
     replies
         .iter()

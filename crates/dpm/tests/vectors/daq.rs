@@ -1,5 +1,5 @@
-//! Messages of `services.daq.DAQ` as they were recorded with pacsys: what clients ask is read, and
-//! what they are told is written, byte for byte.
+//! Messages of `services.daq.DAQ` as they were recorded with pacsys: clients' requests are read,
+//! and replies are written, byte for byte.
 
 use prost::Message;
 use rookery_dpm::grpc::daq;
@@ -32,7 +32,7 @@ fn requests_are_read() {
 
 #[test]
 fn replies_are_written() {
-    // The recorded bytes, but for the microseconds: times of readings are milliseconds here.
+    // The recorded bytes, except for the microseconds: times of readings are milliseconds here.
     let scalar = Scalar { timestamp: 1_795_253_448_463, data: 72.5, ..Default::default() };
     let array = ScalarArray { timestamp: 1_795_253_448_465, data: vec![1.0, 2.5, -3.0, 4.0], ..Default::default() };
     for (index, reply, expected) in [
@@ -52,7 +52,8 @@ fn replies_are_written() {
     let status = StatusReply { status: Status::named("DPM_NO_SUCH_DEVICE").expect("a name").0, ..Default::default() };
     let mut frame = Vec::new();
     daq::put_reading_reply(&mut frame, 2, &daq::outcome(&status.into(), true).expect("it is something to clients"));
-    // As recorded but for the words, which are free: "no such device" there, the status' name here.
+    // As recorded except for the text, which is free: "no such device" there, the status' name
+    // here.
     let recorded = unhex("08021a1d081110e6ffffffffffffffff011a0e6e6f207375636820646576696365");
     let parts = |bytes: &[u8]| match ReadingReply::decode(bytes).expect("a message").value {
         Some(Value::Status(status)) => (status.facility_code, status.status_code),

@@ -9,15 +9,15 @@ use crate::rows;
 fn requests_print_as_the_java_dpm_prints_them() {
     for row in rows(include_str!("drf.tsv")) {
         let (typed, java, pacsys) = (row[0], row[1], row[2]);
-        // What only pacsys takes (three qualifiers, the property BIT_STATUS) has its canonical
-        // form.
+        // Forms that only pacsys accepts (three qualifiers, the property BIT_STATUS) have a
+        // canonical form, too.
         let newer =
             ["^", "#", "!"].iter().any(|qualifier| typed[1..].starts_with(qualifier)) || typed.contains("BIT_STATUS");
         let expected = if newer { pacsys } else { java };
         match Request::parse(typed) {
             Err(_) => assert!(expected.starts_with('!'), "{typed} was refused"),
             Ok(request) => {
-                // Java leaves the model out, and prints the default event when it is typed.
+                // Java leaves the model out, and prints the default event if it was typed.
                 let printed = request.to_string();
                 let printed = printed.split("<-").next().unwrap_or_default();
                 assert_eq!(printed, expected.trim_end_matches("@U"), "{typed}");
@@ -54,7 +54,7 @@ fn models_stay() {
     let request = Request::parse("m:outtmp<-LOGGER:1:2").expect("a request");
     assert_eq!(request.to_string(), "M:OUTTMP.READING<-LOGGER:1:2");
     assert_eq!(Request::parse("M:OUTTMP<-livedata").expect("a request").model, None);
-    // What is read can be read again, however long its canonical form is.
+    // The canonical form of a valid request can always be read again, however long it is.
     let longest = format!("Z_A.VOLTS<-{}", "x".repeat(512));
     let request = Request::parse(&longest).expect("a request");
     assert_eq!(Request::parse(&request.to_string()), Ok(request));

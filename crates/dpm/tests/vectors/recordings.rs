@@ -39,7 +39,7 @@ fn sessions_of_acnets_clients() {
             }
             let frame = framed(&bytes);
             match (frame[1], name) {
-                // A request with its time-out: task, node, flags and time stand before the message.
+                // A request with its time-out: task, node, flags and time precede the message.
                 (1, name) if !name.is_empty() => check::<Request>(name, &frame[24..]),
                 (3, name) => {
                     let body = repacked(&frame[2..]);
@@ -64,7 +64,7 @@ fn a_session_of_a_task_on_its_node() {
             continue;
         }
         match row[0] {
-            // A reply: code, handle, node, id, flags and status stand before the message.
+            // A reply: code, handle, node, id, flags and status precede the message.
             "client" => check::<Reply>(name, &bytes[16..]),
             _ => check::<Request>(name, &repacked(&bytes)),
         }
@@ -148,8 +148,8 @@ fn framed(bytes: &[u8]) -> &[u8] {
     frame
 }
 
-/// Reads a packet, writes it again, and gives its body. Throw-away servers of the recordings did
-/// not pad odd bodies.
+/// Reads a packet, writes it again, and returns its body. Some servers in the recordings did not
+/// pad odd bodies.
 fn repacked(bytes: &[u8]) -> Vec<u8> {
     let even = [bytes, &[0][..bytes.len() % 2]].concat();
     let mut fixed = even.clone();

@@ -1,4 +1,4 @@
-//! Scaling, compared with what the Java DPM computes.
+//! Scaling, compared with the results of the Java DPM.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -18,13 +18,14 @@ fn primary_transforms_scale_and_unscale() {
             assert_eq!(scaled, Err(Status::SCALEFAIL), "{row:?}");
             continue;
         }
-        // What the table of transforms calls unsigned is unsigned here; Java takes the sign along.
+        // Values that the table of transforms calls unsigned are unsigned here; Java keeps the
+        // sign.
         let is_unsigned = index == 58 && length == 4 && raw < 0;
         let (scaled, expected) = (scaled.unwrap_or_else(|_| panic!("{row:?} is refused")), parsed::<f64>(row[3]));
         assert!(is_unsigned || same(scaled, expected, 1e-12), "{row:?}: {scaled}");
         let back = primary::unscale(index, length, scaled);
         match (index, row[4]) {
-            // Java takes what is no number back; here nothing is set to it.
+            // Java converts NaN and infinities back; here they are refused.
             _ if !scaled.is_finite() => assert_eq!(back, Err(Status::SCALEFAIL), "{row:?}"),
             (46 | 58, _) if raw < 0 && length == 4 => assert_eq!(back, Ok(raw), "{row:?}"),
             (46, _) if raw < 0 => assert_eq!(back, Ok(raw), "{row:?}"),
@@ -34,7 +35,8 @@ fn primary_transforms_scale_and_unscale() {
     }
 }
 
-/// A number that was set is read again, but for what one raw step cuts off, or it is refused.
+/// A number that was set is read again, except for the part that one raw step cuts off, or it is
+/// refused.
 #[test]
 fn no_primary_transform_sets_another_number() {
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
@@ -102,8 +104,8 @@ fn common_transforms_scale() {
     }
 }
 
-/// A transform may take a value at several places, of which Java and we choose different ones. What
-/// counts is that it scales to the value.
+/// A transform may reach a value at several places, of which Java and our code choose different
+/// ones. It is enough that the result scales to the value.
 #[test]
 fn common_transforms_unscale() {
     for row in rows(include_str!("scaling-common.tsv")) {
@@ -114,7 +116,7 @@ fn common_transforms_unscale() {
         }
         let limits = primary::limits(0, 2);
         let Ok(back) = common.unscale(y, limits) else {
-            // Java found none within these limits either, or one that does not scale to the value.
+            // Java also found none within these limits, or one that does not scale to the value.
             let javas = common.scale(java).unwrap_or(f64::NAN);
             assert!(!limits_hold(limits, java) || !same(javas, y, 1e-9), "{row:?}: no inverse");
             continue;
@@ -129,12 +131,12 @@ fn every_documented_transform_is_tried() {
     let tried = |table| rows(table).map(|row| parsed(row[0])).collect::<BTreeSet<u16>>();
     let primary: BTreeSet<u16> = (0..=84).step_by(2).collect();
     assert_eq!(tried(include_str!("scaling-primary.tsv")), primary);
-    // Those that need a table are tried below, those that make texts in tests/show.rs.
+    // Transforms with a table are tested below, those that make texts in tests/show.rs.
     let (tables, texts) = ([56, 58, 90], [60, 84]);
     let numbers = (0..=90).step_by(2).filter(|index| !tables.contains(index) && !texts.contains(index));
     let common: BTreeSet<u16> = numbers.chain([201]).collect();
     assert_eq!(tried(include_str!("scaling-common.tsv")), common);
-    // Each of them has an inverse that was tried, too.
+    // Each of them has an inverse that was tested, too.
     let mut inverted = BTreeSet::new();
     for row in rows(include_str!("scaling-common.tsv")) {
         let (common, y) = (self::common(&row), parsed::<f64>(row[3]));

@@ -36,7 +36,7 @@ fn check<M: SddMessage + std::fmt::Debug + PartialEq>(name: &str, fields: &str, 
             .map_or_else(|| format!("{:?}", value.as_f64().expect("a number")), |value| value.to_string());
         assert!(shown.contains(&value), "{name} has no {value}: {shown}");
     }
-    // A zero that ACNET pads with is no part of the message; anything else is an error.
+    // A zero that ACNET pads with doesn't belong to the message; any other byte is an error.
     let padded = |byte| M::decode(&[bytes, &[byte]].concat());
     assert_eq!(padded(0).as_ref(), Ok(&message), "{name}");
     assert_eq!(padded(1), Err(SddError::Trailing), "{name}");

@@ -1,4 +1,5 @@
-//! One value of the file's text, read in the type of its key, and mistakes with their places.
+//! Reads one value of the file's text in the type of its key, and reports mistakes with their
+//! places.
 
 use toml::Spanned;
 use toml::de::DeValue;

@@ -1,15 +1,15 @@
 //! Databases from tables of values separated by commas (RFC 4180), as spreadsheets and `psql --csv`
 //! write them.
 //!
-//! A table's first row names keys of this file, those of a property with its name in front:
-//! `index`, `name`, `reading.node`, `reading.ssdn`. The table of keys says how a value is written,
-//! so a table can express everything that a file can.
+//! A table's first row has the names of the file's keys, with the property in front for those of a
+//! property: `index`, `name`, `reading.node`, `reading.ssdn`. The table of keys defines how a value
+//! is written, so a table can express everything that a file can.
 
 use super::keys;
 use super::mistake::Mistake;
 use super::table::{KeyShape, Shape};
 
-/// A table as text of a database file.
+/// A table in the form of a database file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
     /// The text.
@@ -41,7 +41,7 @@ pub fn import(kind: &str, table: &str) -> Result<Imported, Mistake> {
         imported.put(line, of_file.heading());
         let mut heading = String::new();
         let mut filled: Vec<_> = columns.iter().zip(&cells).filter(|(_, cell)| !cell.is_empty()).collect();
-        // Tables below the row come after all of its own keys, each in one piece.
+        // A row's own keys come first, then its inner tables, each in one piece.
         filled.sort_by_key(|(column, _)| column.table.unwrap_or_default());
         for (column, cell) in filled {
             if let Some(table) = column.table.filter(|table| *table != heading) {
@@ -62,7 +62,7 @@ impl Imported {
     }
 }
 
-/// A column: a key, and the heading of the table that has it if that is below the row.
+/// A column: a key, and the heading of the inner table that has the key, if there is one.
 struct Column {
     table: Option<&'static str>,
     key: KeyShape,
@@ -90,8 +90,8 @@ fn shape(keys: Vec<KeyShape>, name: &str, line: usize) -> Result<&'static dyn Sh
     found.ok_or_else(|| Mistake { line, field: name.to_owned(), what: "there is no such table".to_owned() })
 }
 
-/// Returns a cell as TOML, in the way of the key's example. A list of numbers or texts may be
-/// written with semicolons.
+/// Returns a cell as TOML, in the way of the key's example. In a list, numbers or texts may be
+/// separated by semicolons.
 fn written(cell: &str, example: &str) -> String {
     let is_list = example.starts_with('[') && !example.starts_with("[[") && !example.starts_with("[{");
     match example.trim_start_matches('[').chars().next() {

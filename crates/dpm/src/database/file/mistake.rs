@@ -14,7 +14,7 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    /// A placeholder for an unknown mistake; no text leads to it.
+    /// A placeholder for an unknown mistake, which no text causes.
     pub(crate) const UNKNOWN: Self = Self { line: 1, field: String::new(), what: String::new() };
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Wrong {
 }
 
 impl Wrong {
-    /// Returns a mistake in a key, without a place of its own: that of its table counts.
+    /// Returns a mistake in a key without a place of its own; its table's place is used.
     pub(super) fn new(field: &str, what: impl Into<String>) -> Self {
         Self { span: None, field: field.to_owned(), what: what.into() }
     }
@@ -74,7 +74,7 @@ impl Wrong {
         Self { field, ..self }
     }
 
-    /// Returns the same mistake at a place, if it has none of its own.
+    /// Returns the same mistake with a place, unless it already has one.
     pub(super) fn or_at(self, span: &Range<usize>) -> Self {
         Self { span: self.span.or(Some(span.clone())), ..self }
     }

@@ -149,17 +149,17 @@ pub(super) fn rad50(name: &At<String>, field: &str) -> Result<Rad50, Wrong> {
     packed.ok_or_else(|| name.wrong(field, "a name of up to six of A-Z, 0-9, $, . and %"))
 }
 
-/// Returns the address of a text, with its port.
+/// Reads a socket address with its port.
 fn socket(text: &At<String>, field: &str) -> Result<SocketAddr, Wrong> {
     text.value.parse().map_err(|_| text.wrong(field, "an address with its port, such as 10.0.0.5:6801"))
 }
 
-/// Returns an address that Channel Access can use: its answers have four bytes for one.
+/// Checks that Channel Access can use an address: its answers have four bytes for one.
 fn of_ipv4(text: &At<String>, field: &str, socket: SocketAddr) -> Result<SocketAddr, Wrong> {
     if socket.is_ipv4() { Ok(socket) } else { Err(text.wrong(field, "an address of IPv4")) }
 }
 
-/// Addresses of a node at which variables are searched for.
+/// The most addresses of a node at which variables are searched for.
 const PLACES: usize = 16;
 /// The longest name of a user, host or file, in bytes.
 const LONGEST_WORD: usize = 1024;

@@ -32,7 +32,7 @@ pub(super) struct NamedPlace {
 }
 
 impl PlaceRow {
-    /// Returns the place of a property within a node that is reached this way. `usual` is the
+    /// Returns the place of a property within a node that is reached in this way. `usual` is the
     /// default size of an element.
     pub(super) fn within(&self, reached: Option<&Reached>, usual: u32) -> Result<NamedPlace, Wrong> {
         let (own, others) = match reached {
@@ -102,7 +102,8 @@ impl PlaceRow {
         Ok(NamedPlace { ssdn: hash(name, pointer.unwrap_or_default(), element), variable: None, topic: Some(topic) })
     }
 
-    /// Returns the bytes of an element: those of a number, or of a text as long as the file says.
+    /// Returns the size of an element in bytes: that of a number, or of a text as long as the file
+    /// says.
     fn element_of(&self, usual: u32) -> Result<u32, Wrong> {
         let element = self.element.as_ref().map_or(usual, |element| element.value);
         match &self.element {
@@ -134,8 +135,8 @@ fn missing(key: &str) -> &'static str {
     }
 }
 
-/// Returns eight bytes that stand for the name of a variable or topic (FNV-1a): a different name is
-/// a different place after a reload.
+/// Returns eight bytes that stand for the name of a variable or topic (FNV-1a), so that another
+/// name is another place after a reload.
 fn hash(name: &str, pointer: &str, element: u32) -> [u8; 8] {
     let bytes = name.bytes().chain(pointer.bytes()).chain(element.to_le_bytes());
     bytes

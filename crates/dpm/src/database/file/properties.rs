@@ -1,5 +1,5 @@
-//! The keys of a device's properties: where each lives, how it is scaled, and to what it may be
-//! set.
+//! The keys of a device's properties: the place of each, its scaling, and the limits of its
+//! settings.
 
 use super::given::Given;
 use super::mistake::{At, Wrong};
@@ -397,7 +397,7 @@ pub(super) const DIGITAL: FileTable<AlarmRow> = FileTable {
     keys: &[place(), &[ALARM_TEXT]],
 };
 
-/// Returns a key that limits what may be set.
+/// Returns a key that limits settings.
 const fn limit<T: Limited>(
     name: &'static str,
     doc: &'static str,

@@ -1,4 +1,4 @@
-//! The reference of database files, and an example with every key: both need no file.
+//! The reference of database files, and an example with every key, neither of which needs a file.
 
 use std::fmt::Write;
 
@@ -140,7 +140,7 @@ mod tests {
     use super::super::table::{FileTable, Shape};
     use super::super::{keys, properties};
 
-    /// Checks that a table reads each of its examples, and those of the tables within.
+    /// Checks that a table and its inner tables read each of their examples.
     fn reads_its_examples<T: Default>(table: &FileTable<T>) {
         for key in table.keys.iter().flat_map(|group| group.iter()).filter(|key| !key.example.is_empty()) {
             let text = format!("{} = {}", key.name, key.example);

@@ -47,7 +47,7 @@ pub(super) struct DeviceRow {
     pub(super) digital: Option<At<AlarmRow>>,
 }
 
-/// A row with a place.
+/// A row that has a place.
 pub(super) trait Placed: Default {
     fn place(&mut self) -> &mut PlaceRow;
 }
@@ -262,7 +262,7 @@ impl PlaceRow {
 
 impl ValueRow {
     /// Returns the index of the primary transform, the bytes of an element and of its number, and
-    /// whether it is a process variable.
+    /// whether the property is a process variable.
     fn kind(&self) -> Result<(u16, u32, bool), Wrong> {
         match (&self.primary, self.place.variable.as_ref().or(self.place.topic.as_ref())) {
             // The place reports the missing key.
@@ -436,7 +436,7 @@ impl AlarmRow {
     }
 }
 
-/// The low 24 bits of a front-end request.
+/// The largest index, which has 24 bits in a front-end request.
 const LARGEST_INDEX: u32 = 0xff_ffff;
 /// The largest size in bytes, which fits one datagram in both directions.
 const LARGEST_SIZE: u32 = 8192;

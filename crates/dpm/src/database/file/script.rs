@@ -26,15 +26,15 @@ impl Default for Script {
 /// The faults that a simulated node plays.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NodeFaults {
-    /// The node.
+    /// The name of the node.
     pub node: String,
     /// The delay of its answers, in milliseconds.
     pub delay_millis: u64,
     /// The share of its answers that is lost, from 0 to 1.
     pub loss: f64,
-    /// The time that it works before it dies, in seconds; 0 if it never does.
+    /// The time for which it works before it dies, in seconds; 0 if it never dies.
     pub up_seconds: u64,
-    /// The time that it then stays dead, in seconds.
+    /// The time for which it is then dead, in seconds.
     pub down_seconds: u64,
 }
 

@@ -6,8 +6,8 @@ use super::mistake::{At, Wrong};
 
 /// A table of the file whose keys are put into a row of type `T`.
 pub(super) struct FileTable<T: 'static> {
-    /// The heading as it stands in a file, such as `[[device]]` or `[device.reading]`; empty for
-    /// tables that are written in a line.
+    /// The heading as it is written in a file, such as `[[device]]` or `[device.reading]`; empty
+    /// for inline tables.
     pub(super) heading: &'static str,
     /// A description of its purpose.
     pub(super) about: &'static str,
@@ -21,9 +21,9 @@ pub(super) struct TableKey<T: 'static> {
     /// Its meaning, and the valid values.
     pub(super) doc: &'static str,
     pub(super) need: Need,
-    /// A valid value, as it is written.
+    /// A valid value in the form of a file.
     pub(super) example: &'static str,
-    /// The tables that the value consists of, if it does.
+    /// The table that the value consists of, if it is one.
     pub(super) inner: Option<&'static dyn Shape>,
     /// Puts the value into the row.
     pub(super) set: fn(&mut T, Given<'_>) -> Result<(), Wrong>,
@@ -41,14 +41,14 @@ pub(super) enum Need {
     Usual(&'static str),
 }
 
-/// A table without its row: the part for documentation.
+/// A table without the type of its row: the part that documentation needs.
 pub(super) trait Shape: Sync {
     fn heading(&self) -> &'static str;
     fn about(&self) -> &'static str;
     fn rows(&self) -> Vec<KeyShape>;
 }
 
-/// A key without its row.
+/// A key without the type of its row.
 #[derive(Clone, Copy)]
 pub(super) struct KeyShape {
     pub(super) name: &'static str,

@@ -1,4 +1,4 @@
-//! The transforms that a device file chooses by their indices, as the reference shows them.
+//! The transforms that a device file selects by their indices, as the reference shows them.
 
 /// The primary transforms: from the raw number x of the input length to primary units.
 pub(super) const PRIMARY: &[(u16, &str)] = &[

@@ -22,12 +22,12 @@ pub(super) struct RequestGroup {
     pub(super) rank: Rank,
     /// The deadline for the next action, in milliseconds.
     pub(super) deadline: u64,
-    /// The time of its timer: that time or earlier.
+    /// The time for which its timer is set: the deadline or earlier.
     pub(super) timer: u64,
     /// The number of times that it was sent without an answer.
     pub(super) attempts: u32,
-    /// The number of replies with readings that its node had given when it was sent or answered
-    /// last. For a part of a request that is asked once, the number when that request was sent.
+    /// The number of replies with readings that its node had sent when this group was last sent or
+    /// answered; for a part of a single request, the number when that request was sent.
     pub(super) pulse: u64,
     /// The time when it was last sent or answered, in milliseconds.
     pub(super) answered_at: u64,
@@ -39,17 +39,17 @@ pub(super) struct RequestGroup {
     pub(super) is_counted: bool,
     /// True if its event occurred without an answer.
     pub(super) has_missed: bool,
-    /// A group that only waits for the same event, to notice that it occurred.
+    /// A group that only waits for the same event, to show that it occurred.
     pub(super) canary: Option<GroupKey>,
     pub(super) once: OnceState,
 }
 
-/// The state that only a request to be asked once has.
+/// The state that only a single request has.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OnceState {
     /// The number of times that it was divided.
     pub(super) round: u8,
-    /// The time when its readers are told that there is no answer, in milliseconds.
+    /// The time at which its readers get the status that there is no answer, in milliseconds.
     pub(super) end: u64,
     pub(super) is_probed: bool,
     /// The status that the front-end returned instead of readings.
@@ -61,7 +61,7 @@ pub(super) struct OnceState {
 pub(super) enum RequestState {
     /// It waits to be sent.
     Queued,
-    /// It was sent with that id.
+    /// It was sent with this id.
     Asked(u16),
     /// It was not answered, or is over, and waits to be sent again.
     Failed,

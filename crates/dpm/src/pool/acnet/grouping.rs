@@ -1,4 +1,5 @@
-//! The grouping of entries into requests, the times when these are sent, and the life of their ids.
+//! The grouping of entries into requests, the times at which these are sent, and the life of their
+//! ids.
 
 use super::group::GroupKey;
 use super::group::{RequestGroup, RequestSlot, RequestState};
@@ -11,8 +12,8 @@ use crate::time::Moment;
 use crate::when::When;
 
 impl Acnet {
-    /// Makes groups of a poll's waiting entries. Running ones are left alone, unless there are too
-    /// many, which are merged.
+    /// Makes groups of a poll's waiting entries. Running groups are left alone unless there are too
+    /// many, and are merged then.
     pub(super) fn settle(&mut self, poll_key: usize, now: Moment) {
         let Some(poll) = self.polls.get_mut(poll_key) else { return };
         poll.is_unsettled = false;
@@ -38,8 +39,8 @@ impl Acnet {
         self.drop_if_empty(poll_key);
     }
 
-    /// Merges groups: those that were answered, those that wait for an answer, and those whose node
-    /// is silent. Entries without an answer are never merged with answered ones.
+    /// Merges groups within each kind: the answered ones, those that wait for an answer, and those
+    /// whose node is silent. Entries without an answer are never merged with answered ones.
     pub(super) fn merge(&mut self, poll_key: usize, now: Moment) {
         let Some(poll) = self.polls.get(poll_key) else { return };
         let beats = self.fronts.get(poll.node).map_or(0, |front| front.beats);
@@ -66,14 +67,14 @@ impl Acnet {
         }
         for (kind, (keys, live, slots)) in kinds.into_iter().enumerate() {
             let needed = live.div_ceil(USUAL_GROUP);
-            // Waiting ones will most likely be answered soon.
+            // Waiting groups will most likely be answered soon.
             let spare = if kind == WAITING { 16 } else { 2 };
             if keys.len() <= 2 * needed + spare && slots <= 2 * live + USUAL_GROUP {
                 continue;
             }
             let closed: Vec<RequestGroup> = keys.into_iter().filter_map(|key| self.close(key, true)).collect();
             let attempts = closed.iter().map(|group| group.attempts).max().unwrap_or_default();
-            // None of them may fail later than it would have.
+            // No merged group may fail later than it would have by itself.
             let deadline = closed.iter().map(|group| group.deadline).min().unwrap_or(now.millis);
             let rank = closed.iter().map(|group| group.rank).max().unwrap_or(Rank::Plain);
             let pulse = closed.iter().map(|group| group.pulse).max().unwrap_or_default();
@@ -126,7 +127,7 @@ impl Acnet {
         made
     }
 
-    /// Makes a silent device be asked alone, when its node may be asked for the next such device.
+    /// Makes a silent device be asked alone, once its node may be asked for another such device.
     pub(super) fn ask_apart(&mut self, poll_key: usize, key: EntryKey, now: Moment) {
         let (Some(poll), Some(slot)) = (self.polls.get(poll_key), self.slot(key)) else { return };
         let (node, end) = (poll.node, now.millis + poll.when.patience(self.once));
@@ -241,7 +242,7 @@ impl Acnet {
         }
     }
 
-    /// Notes that a group was answered: it is no search any more.
+    /// Notes that a group was answered, which ends its search.
     pub(super) fn found_answering(&mut self, key: GroupKey, now: Moment) {
         let Some(group) = self.groups.get_mut(key) else { return };
         group.has_answered = true;
@@ -285,7 +286,7 @@ impl Acnet {
     }
 }
 
-/// Returns the pause after so many attempts, in milliseconds.
+/// Returns the pause after this many attempts, in milliseconds.
 pub(super) fn rest_after(attempts: u32) -> u64 {
     (FIRST_REST << attempts.min(10)).min(LONGEST_REST)
 }
@@ -301,6 +302,6 @@ pub(super) const USUAL_GROUP: usize = 400;
 /// The first pause in milliseconds; doubled with each attempt.
 pub(super) const FIRST_REST: u64 = 250;
 
-/// The longest pause in milliseconds, and so the longest time until devices are read again after a
-/// front-end comes back.
+/// The longest pause in milliseconds, and so the longest time until devices are read again after
+/// their front-end is back.
 pub(super) const LONGEST_REST: u64 = 8000;

@@ -16,7 +16,7 @@ use crate::when::When;
 
 impl Acnet {
     /// Handles a packet from the node of a number. Only replies are for the pool. `begun` is the
-    /// start of the look-up.
+    /// time when its look-up began.
     pub(super) fn reply(
         &mut self,
         node: usize,

@@ -1,19 +1,19 @@
 //! The search for silent devices, in requests that get no answer or one without readings.
 //!
 //! A front-end answers a request as a whole. One device in it that is silent, or that makes the
-//! front-end refuse, therefore hides all others. While the node answers something else, such a
-//! request is asked again in halves, until the device is alone; from then on it is asked separately
-//! ([`Silence`]). A node that answers nothing is asked as before after growing pauses and, at each
-//! pause, for a single device: if that one answers, the node is alive.
+//! front-end refuse, therefore hides all others. While the node answers other requests, such a
+//! request is sent again in halves, until the device is alone; from then on it is asked separately
+//! ([`Silence`]). A node that answers nothing gets the same requests after growing pauses and, at
+//! each pause, a request for a single device: if that one is answered, the node is alive.
 //!
 //! Invariants:
 //! - Finding one silent device among *n* takes about 2 log₂ *n* requests. At most [`SEARCHES`] of
-//!   them wait for a node's answer at a time, the others follow one every [`PACE`], as do all
-//!   requests for silent devices of the node, of which at most [`ALONE`] wait.
+//!   them wait for a node's answer at a time, and the others follow at intervals of [`PACE`], as do
+//!   all requests for silent devices of the node, of which at most [`ALONE`] wait.
 //! - A node that answers nothing is never asked in parts.
 //! - A single request has its answer or status within [`patience`](When::patience): it is divided
-//!   twice only, by the root of the number of its devices and then to single ones, while the first
-//!   request stays outstanding.
+//!   only twice, first into about as many parts as the root of the number of its devices, then into
+//!   single ones, while the first request stays outstanding.
 //!
 //! [`Silence`]: super::silence::Silence
 
@@ -34,7 +34,7 @@ impl Acnet {
     pub(super) fn ring(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         while let Some((due, key)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
             match self.groups.get(key).map(|group| group.deadline) {
-                // It was answered meanwhile.
+                // It was answered in the meantime.
                 Some(deadline) if deadline > now.millis => self.wait_until(key, deadline),
                 Some(_) => self.due(key, now, readers),
                 None => {
@@ -91,8 +91,8 @@ impl Acnet {
         let is_divisible = self.is_divisible(key, now) && status != Status::NODE_DOWN;
         self.release(key, cancel);
         if !is_divisible || was_divided && status == Status::UTIME {
-            // At the first division of a request, most of its readers get their readings
-            // soon, and likewise if the front-end refuses at once.
+            // Readers aren't told at the first division of a request, since most of them soon get
+            // their readings, nor if the front-end refuses at once.
             self.tell(key, status, false, now, readers);
         }
         if is_divisible {
@@ -146,8 +146,8 @@ impl Acnet {
         }
     }
 
-    /// Sends requests for one device each of a group whose node seems silent, a different one each
-    /// time.
+    /// Sends requests for one device each, of a group whose node seems silent; each time for
+    /// different devices.
     fn probe(&mut self, key: GroupKey, count: usize, now: Moment) {
         let Some(group) = self.groups.get(key).filter(|group| group.live > 1) else { return };
         let node = group.node;
@@ -156,15 +156,15 @@ impl Acnet {
             if self.fronts.get(node).is_none_or(|front| front.probes >= PROBES) {
                 return;
             }
-            // Avoids two of a pattern.
+            // The offset keeps two probes from hitting the same regular pattern.
             let place = (self.counters.probes as usize + number * (live.len() / 2 + 1)) % live.len();
             self.open_probe(node, NO_POLL, live[place], &When::Once, now.millis + PROBE);
         }
         self.counters.probes += 1;
     }
 
-    /// Makes one device of a group wait separately for the group's event. If it is answered and the
-    /// group is not, the event has occurred.
+    /// Makes one device of a group wait separately for the group's event. If this device is
+    /// answered and the group is not, the event has occurred.
     pub(super) fn send_canary(&mut self, key: GroupKey, slots: &[RequestSlot], now: Moment) -> Option<GroupKey> {
         let group = self.groups.get(key)?;
         let (node, poll, attempts) = (group.node, group.poll, group.attempts as usize);
@@ -211,7 +211,7 @@ impl Acnet {
         }
     }
 
-    /// Returns true if so many silent devices of a node are being asked that a group with another
+    /// Returns true if so many silent devices of a node are outstanding that a group with another
     /// one has to wait.
     pub(super) fn is_one_silent_too_many(&self, key: GroupKey) -> bool {
         let Some(group) = self.groups.get(key).filter(|group| group.rank == Rank::Silent) else { return false };
@@ -222,7 +222,7 @@ impl Acnet {
     /// later, in milliseconds.
     pub(super) fn pace(&mut self, node: usize, earliest: u64, now: Moment) -> u64 {
         let Some(front) = self.fronts.get_mut(node) else { return earliest };
-        // Requests that have ended meanwhile need no time.
+        // Requests that have ended in the meantime need no time.
         let waiting = (front.silent + front.searching) as u64 + 1;
         let at = earliest.max(front.next.min(now.millis + waiting * PACE));
         front.next = at + PACE;
@@ -237,8 +237,8 @@ impl Acnet {
         }
     }
 
-    /// Shortens the wait of a poll's other groups when one has an answer on its event: a group that
-    /// wasn't answered since the previous event gets its answer soon, or has missed the event.
+    /// Shortens the wait of a poll's other groups when one group is answered on its event: a group
+    /// without an answer since the previous event gets it soon, or has missed the event.
     pub(super) fn hurry(&mut self, poll: usize, now: Moment) {
         let Some(poll) = self.polls.get_mut(poll).filter(|poll| poll.when.is_event()) else { return };
         if poll.event_at.is_some_and(|at| now.millis < at + GRACE) {
@@ -257,11 +257,12 @@ impl Acnet {
         }
     }
 
-    /// Returns true if its node answered others when a group should have been answered.
+    /// Returns true if a group's node answered other requests when it should have answered this
+    /// one.
     fn is_alive(&self, key: GroupKey) -> bool {
         let Some(group) = self.groups.get(key) else { return false };
         match self.polls.get(group.poll) {
-            // Groups that are read at another time say nothing about an event.
+            // The answers to groups without this event say nothing about it.
             Some(poll) if poll.when.is_event() => group.has_missed,
             _ => self.fronts.get(group.node).is_some_and(|front| front.beats != group.pulse),
         }
@@ -273,7 +274,7 @@ impl Acnet {
         let Some(group) = self.groups.get(key).filter(|group| group.live > 1) else { return false };
         let is_event = self.polls.get(group.poll).is_some_and(|poll| poll.when.is_event());
         let beat_at = self.fronts.get(group.node).and_then(|front| front.beat_at).filter(|_| !is_event);
-        // A refusal is immediate: others need not have been answered in between.
+        // A refusal is immediate: other groups need not have been answered since.
         self.is_alive(key) || beat_at.is_some_and(|at| now.millis - at < LATELY)
     }
 
@@ -393,15 +394,15 @@ impl Acnet {
     }
 }
 
-/// The most parts of unanswered requests that wait for a node's answer.
+/// The most parts of unanswered requests that wait for a node's answer at a time.
 const SEARCHES: usize = 128;
-/// The number of no poll, for single requests.
+/// The poll of single requests, which have none.
 const NO_POLL: usize = usize::MAX;
-/// The most requests for single silent devices that wait for a node's answer.
+/// The most requests for single silent devices that wait for a node's answer at a time.
 const ALONE: usize = 64;
 /// Milliseconds between requests for silent devices of a node.
 const PACE: u64 = 50;
-/// The most probes that wait for a node's answer.
+/// The most probes that wait for a node's answer at a time.
 const PROBES: usize = 2;
 /// The time for which a probe may go unanswered, in milliseconds.
 const PROBE: u64 = 2000;
@@ -409,5 +410,5 @@ const PROBE: u64 = 2000;
 const LATELY: u64 = 1000;
 /// The time that devices have for an answer after an event was seen, in milliseconds.
 const GRACE: u64 = 2000;
-/// The number of times that a request to be asked once is divided.
+/// The last round in which a single request is divided again.
 const MOST_ROUNDS: u8 = 1;

@@ -1,13 +1,13 @@
 //! Devices that did not answer although others of their node did. One such device leaves a whole
-//! request unanswered, so they are asked separately, at every event, until they have answered for a
-//! while, which grows each time that they fall silent again.
+//! request unanswered, so each is asked separately, at every event, until it has answered for a
+//! while, which becomes longer each time that it falls silent again.
 
 use std::collections::HashMap;
 
 use crate::database::FrontRequest;
 use crate::time::Moment;
 
-/// A memory of silent devices. The properties of the database bound it.
+/// A record of silent devices, bounded by the number of properties in the database.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     known: HashMap<SilenceKey, SilenceRecord, ahash::RandomState>,
@@ -68,7 +68,7 @@ fn key(wanted: &FrontRequest) -> SilenceKey {
     (wanted.node, wanted.device, wanted.property)
 }
 
-/// The time that a device has to answer before it is asked with all others, in milliseconds;
+/// The time for which a device has to answer before it is asked with all others, in milliseconds;
 /// doubled each time that it fell silent, up to about an hour.
 const PROOF: u64 = 60_000;
 /// The number of such periods after which its silence is forgotten.

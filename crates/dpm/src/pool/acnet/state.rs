@@ -16,7 +16,7 @@ use crate::when::When;
 /// All current readings from front-ends of ACNET.
 #[derive(Debug)]
 pub(crate) struct Acnet {
-    /// The nodes by number; `None` for those that are reached otherwise.
+    /// The nodes by number; `None` for those with other protocols.
     pub(super) nodes: Vec<Option<AcnetNode>>,
     /// Our own node: trunk and node.
     pub(super) address: u16,
@@ -51,7 +51,7 @@ impl Acnet {
 pub(super) struct AcnetEntry {
     pub(super) wanted: FrontRequest,
     pub(super) poll: usize,
-    /// Distinguishes it from a later one with the same number.
+    /// Distinguishes it from later entries with the same number.
     pub(super) serial: u64,
     /// Its request, and its place there.
     pub(super) group: Option<(GroupKey, usize)>,

@@ -19,7 +19,7 @@ impl Acnet {
         self.out.push((node, datagram));
     }
 
-    /// Tells a node that answers to a request aren't needed any more.
+    /// Tells a node that a request needs no more replies.
     pub(super) fn cancel(&mut self, node: usize, id: u16) {
         if let Some(to) = self.node(node) {
             self.out.push((node, header(to, self.address, PacketKind::Cancel, id).datagram(&[])));

@@ -12,8 +12,8 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Channels {
-    /// Takes bytes of a circuit. One that sends what is no message, or a longer one than was asked
-    /// for, is ended.
+    /// Handles bytes of a circuit. A circuit is ended if it sends an invalid message, or a longer
+    /// one than was requested.
     pub(super) fn received(
         &mut self,
         link: LinkNumber,
@@ -50,7 +50,7 @@ impl Channels {
         circuit.input.extend_from_slice(rest);
     }
 
-    /// Takes a message.
+    /// Handles a message.
     fn answer(
         &mut self,
         link: LinkNumber,
@@ -93,7 +93,7 @@ impl Channels {
                 self.off(link, header.first);
                 self.fall(header.first, Status::NODE_DOWN, now, readers);
             }
-            // Among them is the answer to an echo, which was heard.
+            // This includes the answer to an echo: any input counts as a sign of life.
             _ => {}
         }
         begun
@@ -143,7 +143,7 @@ impl Channels {
         self.unsettle(header.first);
     }
 
-    /// Takes an update of a channel that is monitored. Its number is the channel's.
+    /// Handles an update of a monitored channel. The number of the monitor is the channel's.
     fn update(
         &mut self,
         link: LinkNumber,
@@ -166,7 +166,7 @@ impl Channels {
         }
     }
 
-    /// Returns the sample that an answer comes to.
+    /// Returns the sample in an answer.
     pub(super) fn sample(&self, cid: Cid, message: ChannelMessage<'_>, now: Moment) -> Option<Sample> {
         let ChannelMessage { header, payload } = message;
         let failed = |status| Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
@@ -194,7 +194,7 @@ impl Channels {
         Some(Sample { status: Status::SUCCESS, bytes: bytes.into(), timestamp, cycle: 0 })
     }
 
-    /// Takes out a question, if it was asked on this circuit.
+    /// Takes a question out if it was asked on this circuit.
     pub(super) fn close_exchange(&mut self, link: LinkNumber, number: u32) -> Option<ChannelExchange> {
         let is_it = self.exchanges.get(&number).is_some_and(|exchange| exchange.link == link);
         if !is_it {
@@ -209,7 +209,7 @@ impl Channels {
         Some(exchange)
     }
 
-    /// Takes the answer to a question.
+    /// Handles the answer to a question.
     fn answered(
         &mut self,
         exchange: ChannelExchange,
@@ -250,7 +250,7 @@ impl Channels {
         }
     }
 
-    /// Handles an error. The payload has the message that it is about.
+    /// Handles an error. Its payload has the message that it is about.
     fn failed(
         &mut self,
         link: LinkNumber,
@@ -280,7 +280,7 @@ impl Channels {
     }
 }
 
-/// Returns the head of the message that an error is about, as one without a payload.
+/// Returns the head of the message that an error is about, with a size of zero.
 fn without_size(payload: &[u8]) -> Vec<u8> {
     let mut head: Vec<u8> = payload.iter().copied().take(16).collect();
     if let Some(size) = head.get_mut(2..4) {
@@ -296,8 +296,8 @@ fn filled(text: &[u8], element: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the status that clients get for one of Channel Access: its number is above three bits of
-/// severity.
+/// Returns the status that clients get for a status of Channel Access, whose number is above three
+/// bits of severity.
 fn status(code: u32) -> Status {
     match code >> 3 {
         10 => Status::UTIME,

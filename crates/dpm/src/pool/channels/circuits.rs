@@ -43,7 +43,7 @@ impl Channels {
         Some(link)
     }
 
-    /// Handles an open connection: identifies us, and requests the channels.
+    /// Handles a connection that has opened: identifies us, and requests the channels.
     pub(super) fn up(&mut self, link: LinkNumber, now: Moment) {
         let Some(circuit) = self.circuits.get_mut(link) else { return };
         (circuit.is_up, circuit.heard_at) = (true, now.millis);
@@ -80,7 +80,7 @@ impl Channels {
         header.write(&message::text(&channel.variable.1), &mut circuit.output);
     }
 
-    /// Removes a channel from its circuit, and tells the server. The circuit ends with its last
+    /// Removes a channel from its circuit, and informs the server. The circuit ends with its last
     /// channel.
     pub(super) fn leave_circuit(&mut self, cid: Cid) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
@@ -111,7 +111,7 @@ impl Channels {
     }
 
     /// Handles the end of a connection, or ends it: its channels are searched for again, and their
-    /// readers are told.
+    /// readers get a status.
     pub(super) fn lost(&mut self, link: LinkNumber, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(circuit) = self.drop_circuit(link) else { return };
         self.forgo_all(|exchange| exchange.link == link);
@@ -143,8 +143,8 @@ impl Channels {
         }
     }
 
-    /// Handles a circuit's timer: a connection that isn't opened in time is given up, and so is one
-    /// whose server doesn't answer an echo.
+    /// Handles a circuit's timer: gives up a connection that isn't opened in time, or whose server
+    /// doesn't answer an echo.
     pub(super) fn look_after(
         &mut self,
         link: LinkNumber,
@@ -183,13 +183,14 @@ impl Channels {
     }
 }
 
-/// The name of our user and host, for servers that let some set more than others.
+/// The name of our user and host, for servers that let only some users or hosts set.
 const OUR_NAME: &str = "rookery";
-/// The most circuits; a server that would need one more is not found.
+/// The most circuits; a server that would need one more counts as not found.
 pub(crate) const MOST_CIRCUITS: usize = 512;
-/// The time for opening a connection, and for a server to open a channel, in milliseconds.
+/// The time limit for opening a connection, and for a server to open a channel, in milliseconds.
 const CONNECT: u64 = 5000;
 const CREATE: u64 = 10_000;
-/// The silence after which a server gets an echo, and the time for its answer, in milliseconds.
+/// The silence after which a server gets an echo, and the time limit for its answer, in
+/// milliseconds.
 const SILENCE: u64 = 15_000;
 const ANSWER: u64 = 5000;

@@ -27,7 +27,8 @@ impl Channels {
         self.time(entry, now);
     }
 
-    /// Handles a new value: entries that want every change get it now, or as soon as they may.
+    /// Handles a new value: entries that want every change get it now, or as soon as their pause
+    /// allows.
     pub(super) fn updated(
         &mut self,
         cid: Cid,
@@ -52,7 +53,7 @@ impl Channels {
         begun
     }
 
-    /// Passes the newest value to an entry whose time has come.
+    /// Passes the newest value to an entry when its timer rings.
     pub(super) fn give_timed(
         &mut self,
         (entry, serial): Serial,
@@ -64,7 +65,7 @@ impl Channels {
         if let Some(latest) = self.channels.get(&asked.source).and_then(|channel| channel.latest.as_ref()) {
             let begun = readers.entries.stages.begin();
             let _ = asked.give(entry, latest, now, begun, readers);
-            // Periods don't grow by their delays.
+            // A delay doesn't lengthen the period.
             asked.given_at = was_due.or(asked.given_at);
         }
         self.time(entry, now);
@@ -78,7 +79,7 @@ impl Channels {
         }
     }
 
-    /// Passes a value to single readings, and removes them.
+    /// Passes a value to single readings, and removes their entries.
     pub(super) fn give_last(
         &mut self,
         entries: Vec<Serial>,
@@ -125,7 +126,7 @@ impl Channels {
         self.unsettle(cid);
     }
 
-    /// Tells the readers of a channel that is not open, or has no value, that it is silent.
+    /// Sends the status of a silent channel to readers of one that is not open, or has no value.
     pub(super) fn tell_late(&mut self, cid: Cid, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         channel.is_late = false;
@@ -162,5 +163,5 @@ impl Channels {
     }
 }
 
-/// The milliseconds after which readers of a channel that isn't found are told so again.
+/// The milliseconds after which readers of a channel that isn't found get the status again.
 const AGAIN: u64 = 8000;

@@ -24,7 +24,7 @@ impl Channels {
     ) {
         let put = Put { ticket, item, bytes, until: None };
         if item.offset != 0 {
-            // A server sets elements from the first on.
+            // A server always sets elements from the first on.
             return self.finish(put, Status::NOSET);
         }
         let cid = self.channel(node, place);
@@ -83,8 +83,8 @@ impl Channels {
         self.ask(cid, open, ChannelQuestion::Read(entries), header, &[], now.millis + self.once);
     }
 
-    /// Sends the settings of a channel, once the server's limits are known: a server silently sets
-    /// the nearest permitted value, and reports success.
+    /// Sends the settings of a channel, once the server's limits are known: a server would silently
+    /// set the nearest permitted value, and report success.
     pub(super) fn put(&mut self, cid: Cid, now: Moment) {
         let Some(channel) = self.channels.get_mut(&cid).filter(|channel| !channel.puts.is_empty()) else { return };
         let (element, may_write) = (channel.element, channel.may_write);
@@ -170,15 +170,15 @@ impl Channels {
     }
 }
 
-/// Returns the text of an element as Channel Access has it, with a zero behind it.
+/// Returns the text of an element in Channel Access's form, with a zero behind it.
 fn text(element: &[u8]) -> Vec<u8> {
     let mut bytes: Vec<u8> = element.iter().copied().take(Native::Text.size() - 1).collect();
     bytes.resize(Native::Text.size(), 0);
     bytes
 }
 
-/// Returns the number of elements to request: all, or the most that any entry wants. A server that
-/// is asked for 0 sends the current number each time.
+/// Returns the number of elements to request: the most that any entry wants or, if that covers all,
+/// 0 for the current number each time.
 fn count(channel: &PoolChannel, open: OpenChannel, minor: u16) -> u32 {
     let most = if open.native == Native::Char { channel.element as u32 } else { channel.elements };
     match open.count {

@@ -1,8 +1,8 @@
 //! Finding the servers of variables.
 //!
-//! All variables that are searched for share datagrams, and each is searched for less and less
-//! often. A host that answers is believed about itself: a datagram may name another host only if it
-//! comes from an address in the device file, so that a stranger can't direct us to third parties.
+//! All searched variables share datagrams, and the searches for each become less and less frequent.
+//! A host may speak for itself: only a datagram from an address in the device file may name another
+//! host, so that a stranger can't direct us to third parties.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -73,7 +73,7 @@ impl Channels {
         }
     }
 
-    /// Repeats the search for a channel, since its time has come.
+    /// Repeats the search for a channel when its time has come.
     pub(super) fn search_again(&mut self, cid: Cid, now: Moment) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         match channel.state {
@@ -81,7 +81,7 @@ impl Channels {
                 self.timers.insert((until, ChannelTimer::Search(cid)));
                 return;
             }
-            // The server has accepted the connection, and doesn't open the channel.
+            // The server has accepted the connection, but doesn't open the channel.
             ChannelState::Creating { .. } => {
                 self.leave_circuit(cid);
                 self.counters.timeouts += 1;
@@ -95,7 +95,7 @@ impl Channels {
         self.searching.push_back(cid);
     }
 
-    /// Takes answers to searches.
+    /// Handles answers to searches.
     pub(super) fn found_by_datagram(&mut self, from: SocketAddr, bytes: &[u8], now: Moment) {
         for message in message::messages(bytes) {
             if message.header.command == command::SEARCH {
@@ -104,12 +104,12 @@ impl Channels {
         }
     }
 
-    /// Takes the answer to a search: the port, the host, and the channel that was searched for.
+    /// Handles the answer to a search: the port, the host, and the channel.
     pub(super) fn found(&mut self, from: SocketAddr, message: ChannelMessage<'_>, now: Moment) {
         let ChannelHeader { data_type: port, first: host, second: cid, .. } = message.header;
         let channel = self.channels.get(&cid).filter(|channel| channel.state == ChannelState::Searching);
         let (Some(channel), true) = (channel, port != 0) else {
-            // Others may have the same variable; the first that answers is taken.
+            // Several servers may have the same variable; the first that answers is taken.
             return;
         };
         let node = channel.node();
@@ -151,7 +151,7 @@ pub(super) fn pause(searches: u32) -> u64 {
 const NO_REPLY: u16 = 5;
 /// The most bytes of searches in a datagram.
 const DATAGRAM: usize = 1024;
-/// Searches that are sent in a turn, and the pause after it, in milliseconds.
+/// The searches that are sent in a turn, and the pause after it, in milliseconds.
 const SEARCHES: usize = 1000;
 const PAUSE: u64 = 10;
 /// The time between the first search and the second, which is doubled each time, and the longest,

@@ -17,7 +17,7 @@ use crate::pool::values::ValueEntry;
 use crate::setting::{SettingOutcome, SettingTicket};
 use crate::show::Sample;
 
-/// The client's number of a channel; none is given twice while the other is in use.
+/// The client's number of a channel, which no other channel has at the same time.
 pub(super) type Cid = u32;
 
 /// An entry, and the serial that distinguishes it from earlier ones with its number.
@@ -26,7 +26,7 @@ pub(super) type Serial = (EntryKey, u64);
 /// All current readings by Channel Access.
 #[derive(Debug)]
 pub(crate) struct Channels {
-    /// By number; `None` for nodes that are reached otherwise.
+    /// The nodes by number; `None` for those with other protocols.
     pub(super) nodes: Vec<Option<ChannelSearch>>,
     /// The time for a single reading, in milliseconds.
     pub(super) once: u64,
@@ -45,9 +45,9 @@ pub(crate) struct Channels {
     pub(super) timers: BTreeSet<(u64, ChannelTimer)>,
     /// Entries that are to get the known value.
     pub(super) fresh: Vec<Serial>,
-    /// Channels that need a step.
+    /// Channels that need their next step.
     pub(super) unsettled: Vec<Cid>,
-    /// Channels that are to be searched for, and when the next ones may be, in milliseconds.
+    /// Channels to search for, and the time of the next searches, in milliseconds.
     pub(super) searching: VecDeque<Cid>,
     pub(super) next_search: u64,
     pub(super) out: Vec<Goes>,
@@ -58,27 +58,27 @@ pub(crate) struct Channels {
 /// A variable as it is read: its node, its name, and whether it is read as a text.
 pub(super) type Variable = (usize, Arc<str>, bool);
 
-/// An entry as it is asked for.
+/// An entry in the form of a request to a channel.
 pub(super) type ChannelEntry = ValueEntry<Cid>;
 
 /// A variable that is read or set.
 #[derive(Debug)]
 pub(super) struct PoolChannel {
     pub(super) variable: Variable,
-    /// The most elements that any entry may want of it, and the bytes of each here.
+    /// The most elements that any entry may want, and the bytes of each element in our form.
     pub(super) elements: u32,
     pub(super) element: usize,
     pub(super) state: ChannelState,
     /// The newest value, of all elements.
     pub(super) latest: Option<Sample>,
-    /// Entries that get it repeatedly.
+    /// Entries that get its values repeatedly.
     pub(super) entries: IndexSet<EntryKey, ahash::RandomState>,
-    /// Single readings that were not requested yet.
+    /// Single readings that are not requested yet.
     pub(super) reads: Vec<Serial>,
-    /// Settings that were not sent yet.
+    /// Settings that are not sent yet.
     pub(super) puts: VecDeque<Put>,
-    /// True unless its server has denied us the right to set it, which it says before the channel
-    /// is open.
+    /// False if its server has denied us the right to set it, which it does before the channel is
+    /// open.
     pub(super) may_write: bool,
     /// Questions that are outstanding.
     pub(super) outstanding: u32,
@@ -107,7 +107,7 @@ pub(super) enum ChannelState {
     Open(OpenChannel),
 }
 
-/// A channel as its server has it.
+/// The server's side of a channel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct OpenChannel {
     pub(super) link: LinkNumber,
@@ -115,20 +115,20 @@ pub(super) struct OpenChannel {
     pub(super) sid: u32,
     /// The most elements that it can have.
     pub(super) count: u32,
-    /// The type as which it is read and set.
+    /// The type in which it is read and set.
     pub(super) native: Native,
     pub(super) is_monitored: bool,
     pub(super) bounds: ChannelBounds,
 }
 
-/// The values to which the server lets a channel be set.
+/// The values that a server permits for a channel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ChannelBounds {
     /// They were not requested.
     Unknown,
     /// They were requested.
     Asked,
-    /// They are these, or there are none.
+    /// They are these; `None` if there are no limits.
     Known(Option<(f64, f64)>),
 }
 
@@ -138,7 +138,7 @@ pub(super) struct Put {
     pub(super) ticket: SettingTicket,
     pub(super) item: DeviceItem,
     pub(super) bytes: Vec<u8>,
-    /// The time at which it is given up, in milliseconds, once it is known.
+    /// The time at which it is given up, in milliseconds, once that is set.
     pub(super) until: Option<u64>,
 }
 
@@ -157,7 +157,7 @@ pub(super) enum ChannelQuestion {
     Read(Vec<Serial>),
     /// The limits for setting it.
     Bounds,
-    /// To be set.
+    /// A setting.
     Put(Put),
 }
 
@@ -175,7 +175,7 @@ pub(super) struct Circuit {
     pub(super) input: Vec<u8>,
     pub(super) output: Vec<u8>,
     pub(super) channels: IndexSet<Cid, ahash::RandomState>,
-    /// True if names are asked for here.
+    /// True if it is the circuit to a name server, on which names are searched for.
     pub(super) has_names: bool,
     /// The time of the last input, in milliseconds, and of the unanswered echo.
     pub(super) heard_at: u64,
@@ -187,9 +187,9 @@ pub(super) struct Circuit {
 pub(super) enum ChannelTimer {
     /// An entry gets the known value.
     Entry(EntryKey, u64),
-    /// A channel is searched for, or given up by the server that doesn't make it.
+    /// A channel is searched for, or its server is given up because it doesn't open the channel.
     Search(Cid),
-    /// Readers of a channel that isn't open are told.
+    /// Readers of a channel that isn't open get a status.
     Late(Cid),
     /// An unused channel is closed.
     Idle(Cid),
@@ -237,7 +237,7 @@ impl PoolChannel {
         self.entries.is_empty() && self.reads.is_empty() && self.puts.is_empty() && self.outstanding == 0
     }
 
-    /// Returns it as its server has it, if it is open.
+    /// Returns the server's side of it, if it is open.
     pub(super) fn open(&self) -> Option<OpenChannel> {
         match self.state {
             ChannelState::Open(open) => Some(open),
@@ -245,7 +245,7 @@ impl PoolChannel {
         }
     }
 
-    /// Returns it as its server has it, to be changed.
+    /// Returns the server's side of it for changes.
     pub(super) fn open_mut(&mut self) -> Option<&mut OpenChannel> {
         match &mut self.state {
             ChannelState::Open(open) => Some(open),

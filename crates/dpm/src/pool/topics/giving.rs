@@ -19,7 +19,8 @@ impl Topics {
         self.time(fresh.0, now);
     }
 
-    /// Handles a message: entries that want every change get it now, or as soon as they may.
+    /// Handles a message: entries that want every change get it now, or as soon as their pause
+    /// allows.
     pub(super) fn told_of(
         &mut self,
         key: TopicKey,
@@ -49,7 +50,7 @@ impl Topics {
         begun
     }
 
-    /// Passes the newest value to an entry whose time has come.
+    /// Passes the newest value to an entry when its timer rings.
     pub(super) fn give_timed(
         &mut self,
         (entry, serial): TopicSerial,
@@ -62,7 +63,7 @@ impl Topics {
             let begun = readers.entries.stages.begin();
             let _ = self.give(entry, &latest, now, begun, readers);
             if let Some(asked) = self.asked.get_mut(&entry) {
-                // Periods don't grow by their delays.
+                // A delay doesn't lengthen the period.
                 asked.given_at = was_due.or(asked.given_at);
             }
         }
@@ -86,7 +87,7 @@ impl Topics {
         }
     }
 
-    /// Passes its part of a sample to an entry. A single reading is then removed.
+    /// Passes an entry its part of a sample. The entry is then removed if it is a single reading.
     fn give(
         &mut self,
         entry: usize,
@@ -109,8 +110,8 @@ impl Topics {
         begun
     }
 
-    /// Tells readers of a topic that it has no value: all of them, or those without a reading so
-    /// far.
+    /// Sends readers of a topic the status that it has no value: all of them, or those without a
+    /// reading so far.
     pub(super) fn tell(
         &mut self,
         (key, is_late): (TopicKey, bool),
@@ -130,7 +131,7 @@ impl Topics {
         }
     }
 
-    /// Tells the readers of a topic without messages.
+    /// Sends that status to the readers of a topic without messages.
     pub(super) fn tell_late(
         &mut self,
         key: TopicKey,
@@ -150,5 +151,5 @@ impl Topics {
     }
 }
 
-/// The milliseconds after which readers of a topic without messages are told so again.
+/// The milliseconds after which readers of a topic without messages get the status again.
 const AGAIN: u64 = 8000;

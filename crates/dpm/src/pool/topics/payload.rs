@@ -8,8 +8,8 @@ use crate::show::Sample;
 use crate::status::Status;
 use crate::time::Moment;
 
-/// Returns the sample that a message comes to. One that is not what the device file says has the
-/// status [`INVDATA`](Status::INVDATA).
+/// Returns the sample in a message. A message that doesn't match the device file has the status
+/// [`INVDATA`](Status::INVDATA).
 pub(super) fn sample(view: &TopicView, message: &[u8], now: Moment) -> Sample {
     let bytes = bytes(view, message);
     let status = if bytes.is_some() { Status::SUCCESS } else { Status::INVDATA };
@@ -39,7 +39,7 @@ fn bytes(view: &TopicView, message: &[u8]) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// Returns the number that a value of JSON is, or is the text of.
+/// Returns the number in a JSON value, which is a number or the text of one.
 fn number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
@@ -83,7 +83,7 @@ pub(super) fn message(place: &TopicPlace, bytes: &[u8], element: usize) -> Vec<u
     }
 }
 
-/// Returns a number as JSON writes it, without a fraction if it has none.
+/// Returns a JSON number, without a fraction if it is whole.
 fn whole(number: f64) -> Value {
     match number {
         number if number.fract() == 0.0 && number.abs() < LARGEST_WHOLE => Value::from(number as i64),
@@ -91,7 +91,7 @@ fn whole(number: f64) -> Value {
     }
 }
 
-/// Returns a value at the place in an object of JSON that a pointer names (RFC 6901 §4).
+/// Returns a value within JSON objects, at the place that a pointer names (RFC 6901 §4).
 fn within(pointer: &str, value: Value) -> Value {
     pointer.split('/').skip(1).collect::<Vec<_>>().into_iter().rev().fold(value, |value, key| {
         let key = key.replace("~1", "/").replace("~0", "~");
@@ -99,9 +99,9 @@ fn within(pointer: &str, value: Value) -> Value {
     })
 }
 
-/// Texts that switches send.
+/// The texts of switches, with their numbers.
 const NAMES: [(&str, f64); 4] = [("ON", 1.0), ("OFF", 0.0), ("TRUE", 1.0), ("FALSE", 0.0)];
-/// Whole numbers below this are exact.
+/// The number below which whole numbers are exact.
 const LARGEST_WHOLE: f64 = (1u64 << 53) as f64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Settings, which are published.
+//! Settings, which are published to their topics.
 
 use super::payload;
 use super::state::{TopicPut, TopicTimer, Topics};
@@ -10,7 +10,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Topics {
-    /// Takes on a setting of a topic.
+    /// Adds a setting of a topic.
     pub(in crate::pool) fn set(
         &mut self,
         node: usize,
@@ -28,7 +28,7 @@ impl Topics {
         };
         let put = TopicPut { ticket, item, bytes, topic, payload, is_retained, until: None };
         if item.offset != 0 || item.length != place.size && place.size > place.element {
-            // A message has all elements.
+            // A message always has all elements.
             return self.finish(put, Status::NOSET);
         }
         if put.topic.is_empty() || self.nodes.get(node).is_none_or(Option::is_none) {
@@ -37,7 +37,7 @@ impl Topics {
         self.session(node).waiting.push_back(put);
     }
 
-    /// Takes the settings that came to an end.
+    /// Takes the finished settings.
     pub(in crate::pool) fn take_done(&mut self) -> Vec<SettingOutcome> {
         std::mem::take(&mut self.done)
     }
@@ -48,7 +48,8 @@ impl Topics {
         self.done.push(SettingOutcome { ticket: put.ticket, status, written });
     }
 
-    /// Sends the settings of a broker that wait, or gives them a time.
+    /// Sends the waiting settings of a broker if it is connected, and sets the time limit of new
+    /// ones.
     pub(super) fn put(&mut self, node: usize, now: Moment) {
         let Some(session) = self.sessions.get_mut(&node) else { return };
         let until = now.millis + PATIENCE;
@@ -67,7 +68,7 @@ impl Topics {
         }
     }
 
-    /// Takes in that a broker has taken a setting.
+    /// Handles a broker's acknowledgement of a setting.
     pub(super) fn published(&mut self, node: usize, id: u16) {
         match self.sessions.get_mut(&node).and_then(|session| session.puts.remove(&id)) {
             Some(put) => self.finish(put, Status::SUCCESS),
@@ -75,7 +76,7 @@ impl Topics {
         }
     }
 
-    /// Gives up settings whose time is over.
+    /// Gives up settings that were not sent in time.
     pub(super) fn give_up_puts(&mut self, node: usize, now: Moment) {
         let Some(session) = self.sessions.get_mut(&node) else { return };
         let is_over = |put: &TopicPut| put.until.is_some_and(|until| until <= now.millis);
@@ -91,5 +92,5 @@ impl Topics {
     }
 }
 
-/// Settings that a broker may have to acknowledge at a time; further ones wait.
+/// The most settings without an acknowledgement from a broker; further ones wait.
 const MOST_PUTS: usize = 1000;

@@ -9,7 +9,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Topics {
-    /// Returns the session of a broker, which is made if there is none.
+    /// Returns the session of a broker, which is created if there is none.
     pub(super) fn session(&mut self, node: usize) -> &mut BrokerSession {
         let serial = &mut self.serial;
         self.sessions.entry(node).or_insert_with(|| {
@@ -18,7 +18,7 @@ impl Topics {
         })
     }
 
-    /// Calls a broker, unless it was called already or rests.
+    /// Connects to a broker, unless a connection is already under way or has to wait.
     pub(super) fn call(&mut self, node: usize, now: Moment) {
         let Some(Some(broker)) = self.nodes.get(node).cloned() else { return };
         let session = self.session(node);
@@ -35,7 +35,7 @@ impl Topics {
         });
     }
 
-    /// Handles an open connection: identifies us.
+    /// Handles a connection that has opened: identifies us.
     pub(super) fn greet(&mut self, node: usize, now: Moment) {
         let Some(Some(broker)) = self.nodes.get(node) else { return };
         let Some(session) = self.sessions.get_mut(&node).filter(|session| session.state == SessionState::Calling)
@@ -67,7 +67,7 @@ impl Topics {
         mut begun: Begun,
         readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
-        // What comes when nobody was greeted is of a connection that is over.
+        // Bytes in any other state belong to a connection that is over.
         let is_up = |session: &&mut BrokerSession| matches!(session.state, SessionState::Greeting | SessionState::Open);
         let Some(session) = self.sessions.get_mut(&node).filter(is_up) else { return };
         let serial = session.serial;
@@ -121,7 +121,7 @@ impl Topics {
         let Some(session) = self.sessions.get_mut(&node) else { return Ok(begun) };
         match (session.state, packet) {
             (SessionState::Greeting, BrokerPacket::Connected(0)) => self.opened(node),
-            // Who we are is not known there, or may not come in (§3.2.2.3).
+            // The broker doesn't know us, or doesn't admit us (§3.2.2.3).
             (SessionState::Greeting, BrokerPacket::Connected(4 | 5)) => return Err(Status::PRIV),
             (SessionState::Open, BrokerPacket::Publish { topic, id, payload }) => {
                 if let Some(id) = id {
@@ -151,7 +151,7 @@ impl Topics {
         Ok(begun)
     }
 
-    /// Subscribes to all needed topics, since a broker has accepted us.
+    /// Subscribes to all needed topics after a broker has accepted us.
     fn opened(&mut self, node: usize) {
         let Some(session) = self.sessions.get_mut(&node) else { return };
         (session.state, session.attempts) = (SessionState::Open, 0);
@@ -173,8 +173,8 @@ impl Topics {
         self.fall(node, Status::NODE_DOWN, now, readers);
     }
 
-    /// Takes a session back to where there is no connection: readers are told, and it is tried
-    /// again after a pause.
+    /// Returns a session to the state without a connection: readers get a status, and the next
+    /// attempt follows after a pause.
     fn fall(&mut self, node: usize, status: Status, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(old) = self.sessions.remove(&node) else { return };
         if matches!(old.state, SessionState::New | SessionState::Resting) {
@@ -201,8 +201,8 @@ impl Topics {
         }
     }
 
-    /// Looks after a connection whose timer rang: one that isn't made in time is given up, and so
-    /// is one whose broker says nothing when it is asked; one that rests is tried again.
+    /// Handles a connection's timer: gives up a connection that isn't made in time, or whose broker
+    /// doesn't answer a ping, and connects again after a pause.
     pub(super) fn look_after(
         &mut self,
         node: usize,
@@ -235,7 +235,7 @@ impl Topics {
                 if session.is_pinged {
                     return self.leave(node, Status::NODE_DOWN, now, readers);
                 }
-                // A broker leaves a client that is silent, however much it has to tell it.
+                // A broker drops a client that sends nothing, even while it has much to send to it.
                 session.is_pinged = true;
                 mqtt::ping(&mut session.output);
                 self.timers.insert((now.millis + PING, TopicTimer::Session(node, serial)));
@@ -261,7 +261,7 @@ impl Topics {
         self.by_name.remove(&(topic.node, topic.name));
     }
 
-    /// Sends what waits for brokers.
+    /// Sends the waiting output of sessions.
     pub(super) fn write_sessions(&mut self, now: Moment) {
         for node in self.sessions.keys().copied().collect::<Vec<_>>() {
             self.put(node, now);
@@ -288,13 +288,13 @@ impl Topics {
 
 /// The largest packet that is handled, in bytes.
 pub(crate) const LARGEST: usize = 64 << 10;
-/// The time that a connection may take, with the broker's answer, in milliseconds.
+/// The time limit for a connection, with the broker's acceptance, in milliseconds.
 const CONNECT: u64 = 5000;
-/// The interval of pings, in milliseconds, and the time for an answer.
+/// The interval of pings, and the time limit for an answer, in milliseconds.
 const PING: u64 = 15_000;
-/// The silence after which a broker may leave us.
+/// The silence after which a broker may drop us.
 const KEEP_ALIVE_SECONDS: u16 = 40;
-/// The first pause after a connection was lost, in milliseconds, and the longest.
+/// The first pause after a lost connection, and the longest, in milliseconds.
 const PAUSE: u64 = 125;
 const LONGEST_PAUSE: u64 = 10_000;
 /// The most topics in one subscription packet.

@@ -18,35 +18,35 @@ use crate::show::Sample;
 /// The number of a topic.
 pub(super) type TopicKey = usize;
 
-/// An entry, and the serial that tells it from others that had its number before.
+/// An entry, and the serial that distinguishes it from earlier ones with its number.
 pub(super) type TopicSerial = (EntryKey, u64);
 
 /// All current readings by MQTT. A broker's connection has the number of its node.
 #[derive(Debug)]
 pub(crate) struct Topics {
-    /// By number; `None` for nodes that are reached otherwise.
+    /// The brokers by the numbers of their nodes; `None` for nodes with other protocols.
     pub(super) nodes: Vec<Option<Broker>>,
     /// The time for a single reading, in milliseconds.
     pub(super) once: u64,
     pub(super) asked: HashMap<EntryKey, TopicEntry, ahash::RandomState>,
     pub(super) topics: Slab<PoolTopic>,
-    /// By node and name.
+    /// The topics by node and name.
     pub(super) by_name: HashMap<(usize, Arc<str>), TopicKey, ahash::RandomState>,
     /// The serial of the next topic or connection.
     pub(super) serial: u64,
-    /// By the number of the node.
+    /// The sessions by the numbers of their nodes.
     pub(super) sessions: BTreeMap<usize, BrokerSession>,
     pub(super) timers: BTreeSet<(u64, TopicTimer)>,
-    /// Entries that are to get what is known already.
+    /// Entries that are to get the known value.
     pub(super) fresh: Vec<TopicSerial>,
-    /// Topics that need a step.
+    /// Topics that need their next step.
     pub(super) unsettled: Vec<TopicKey>,
     pub(super) out: Vec<Goes>,
     pub(super) counters: PoolCounters,
     pub(super) done: Vec<SettingOutcome>,
 }
 
-/// An entry as it is asked for: its topic, and the number of its view of that.
+/// An entry in the form of a request to a topic, and the number of its view of the topic.
 pub(super) type TopicEntry = ValueEntry<(TopicKey, usize)>;
 
 /// A topic that is read.
@@ -54,11 +54,11 @@ pub(super) type TopicEntry = ValueEntry<(TopicKey, usize)>;
 pub(super) struct PoolTopic {
     pub(super) node: usize,
     pub(super) name: Arc<str>,
-    /// Tells it from another one that has the same number later.
+    /// Distinguishes it from later topics with the same number.
     pub(super) serial: u64,
-    /// The ways to read its messages. A topic keeps those that it ever had.
+    /// The ways to read its messages. A topic keeps all views that it ever had.
     pub(super) views: IndexMap<TopicView, ViewState, ahash::RandomState>,
-    /// True if the broker was asked for it on the connection that is there.
+    /// True if it was subscribed to on the current connection.
     pub(super) is_subscribed: bool,
     /// True while a timer of each kind is set.
     pub(super) is_late: bool,
@@ -69,34 +69,34 @@ pub(super) struct PoolTopic {
 /// A way to read the messages of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct TopicView {
-    /// The part of a message of JSON that is meant (RFC 6901).
+    /// The part of a JSON message that is read (RFC 6901).
     pub(super) pointer: Option<Arc<str>>,
-    /// The number of elements that anybody may want of it, and the bytes that each has here.
+    /// The most elements that any entry may want, and the bytes of each element in our form.
     pub(super) elements: u32,
     pub(super) element: u32,
 }
 
-/// The newest value of a view, and who gets it.
+/// The newest value of a view, and the entries that get it.
 #[derive(Debug, Default)]
 pub(super) struct ViewState {
     pub(super) latest: Option<Sample>,
     pub(super) entries: IndexSet<EntryKey, ahash::RandomState>,
 }
 
-/// The connection to a broker, or the attempt to have one.
+/// The connection to a broker, or an attempt to connect.
 #[derive(Debug)]
 pub(super) struct BrokerSession {
-    /// Tells it from another one of the same node later.
+    /// Distinguishes it from later sessions of the same node.
     pub(super) serial: u64,
     pub(super) state: SessionState,
-    /// Bytes that make no whole packet yet.
+    /// Bytes of an unfinished packet.
     pub(super) input: Vec<u8>,
-    /// Bytes of a packet that is too long which have not come yet.
+    /// The remaining bytes of a packet that is too long and is skipped.
     pub(super) skipped: usize,
     pub(super) output: Vec<u8>,
     /// Topics that are to be subscribed to.
     pub(super) wanted: Vec<TopicKey>,
-    /// Topics that were asked for and not granted yet, by the number of the packet.
+    /// Topics whose subscription was sent and not granted yet, by the number of the packet.
     pub(super) granting: HashMap<u16, Vec<(TopicKey, u64)>, ahash::RandomState>,
     /// Settings that were not sent yet, and those that were not acknowledged, by their numbers.
     pub(super) waiting: VecDeque<TopicPut>,
@@ -113,9 +113,9 @@ pub(super) struct BrokerSession {
 pub(super) enum SessionState {
     /// There is no connection.
     New,
-    /// There is no connection; the next attempt is when its timer rings.
+    /// There is no connection; the next attempt is made when its timer rings.
     Resting,
-    /// It is being opened.
+    /// The connection is being opened.
     Calling,
     /// We have identified ourselves.
     Greeting,
@@ -132,16 +132,16 @@ pub(super) struct TopicPut {
     pub(super) topic: Arc<str>,
     pub(super) payload: Vec<u8>,
     pub(super) is_retained: bool,
-    /// The time at which it is given up, in milliseconds, once it is known.
+    /// The time at which it is given up, in milliseconds, once that is set.
     pub(super) until: Option<u64>,
 }
 
-/// Something that is due at a time.
+/// A timed action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TopicTimer {
-    /// An entry gets what is known.
+    /// An entry gets the known value.
     Entry(EntryKey, u64),
-    /// Readers of a topic of which nothing has come are told.
+    /// Readers of a topic without messages get a status.
     Late(TopicKey, u64),
     /// An unused topic is given up.
     Idle(TopicKey, u64),
@@ -170,12 +170,12 @@ impl PoolTopic {
         self.views.values().all(|view| view.entries.is_empty())
     }
 
-    /// Returns whether all its entries have got a value.
+    /// Returns whether all its views with entries have a value.
     pub(super) fn is_known(&self) -> bool {
         self.views.values().all(|view| view.entries.is_empty() || view.latest.is_some())
     }
 
-    /// Returns the number of a view, which is made if there is none.
+    /// Returns the number of a view, which is created if there is none.
     pub(super) fn view(&mut self, view: TopicView) -> usize {
         let entry = self.views.entry(view);
         let number = entry.index();
@@ -183,7 +183,7 @@ impl PoolTopic {
         number
     }
 
-    /// Returns the entries of all views, or of those of which nothing has come.
+    /// Returns the entries of all views, or only of those without a value.
     pub(super) fn entries(&self, is_late: bool) -> Vec<EntryKey> {
         let views = self.views.values().filter(|view| !is_late || view.latest.is_none());
         views.flat_map(|view| view.entries.iter().copied()).collect()
@@ -225,7 +225,7 @@ impl BrokerSession {
         self.state == SessionState::Open
     }
 
-    /// Returns a number for a packet, other than those that wait for an answer.
+    /// Returns a number for a packet that no unanswered packet has.
     pub(super) fn id(&mut self) -> u16 {
         loop {
             self.next_id = self.next_id.wrapping_add(1).max(1);

@@ -1,5 +1,4 @@
-//! Reading and writing of the fields of messages, and the macros that make types of the rows of the
-//! table.
+//! Reads and writes the fields of messages, with the macros that make types of the rows of a table.
 
 pub(super) use crate::sdd::value::{
     Reader, SddError, put_array, put_binary, put_boolean, put_double, put_integer, put_string,
@@ -8,7 +7,7 @@ pub(super) use crate::sdd::value::{
 /// The id of the DPM protocol.
 pub const PROTOCOL: i64 = -1_321_570_246;
 
-/// A request or a reply: it can be written as a message and read from one.
+/// A request or a reply, which can be written as a message and read from one.
 pub trait SddMessage: Sized {
     /// Every message of this direction: its name, id and fields.
     const TABLE: &'static [(&'static str, u16, &'static [MessageField])];
@@ -16,8 +15,8 @@ pub trait SddMessage: Sized {
     /// Appends the encoded message.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads a message. One zero may follow it: ACNET pads to an even length and nothing tells the
-    /// true one.
+    /// Reads a message. One zero may follow it: ACNET pads to an even length, and nothing gives the
+    /// true length.
     fn decode(bytes: &[u8]) -> Result<Self, SddError>;
 }
 
@@ -37,7 +36,7 @@ pub struct MessageField {
 /// The kind of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
-    /// A signed integer of as many bytes at most.
+    /// A signed integer of at most this many bytes.
     Integer(u8),
     /// An IEEE double.
     Double,
@@ -113,7 +112,7 @@ impl WireType for String {
     }
 }
 
-/// Bytes of a field. A type of its own because an array of numbers is something else.
+/// The bytes of a field, in a type of their own because an array of numbers is encoded differently.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -155,7 +154,7 @@ impl<T: WireType> WireType for Vec<T> {
         }
     }
     fn read(reader: &mut Reader<'_>) -> Result<Self, SddError> {
-        // The count is at most that of the bytes left, and no item takes less than one.
+        // The count is at most the number of bytes left, and each item takes one at least.
         (0..reader.array()?).map(|_| T::read(reader)).collect()
     }
 }
@@ -274,7 +273,7 @@ pub(super) fn read_head(reader: &mut Reader<'_>) -> Result<u16, SddError> {
     id(reader)
 }
 
-/// Ids are 16 bits that are written as if they had a sign.
+/// Reads an id: 16 bits, written as if they had a sign.
 pub(super) fn id(reader: &mut Reader<'_>) -> Result<u16, SddError> {
     let number = reader.integer()?;
     let signed = i16::try_from(number).map(|number| number as u16);

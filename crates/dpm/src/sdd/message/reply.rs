@@ -1,4 +1,4 @@
-//! The table of what DPM answers. `timestamp` is in milliseconds since 1970, `status` as
+//! The table of DPM's replies. `timestamp` is in milliseconds since 1970, `status` as
 //! [`Status`](crate::status::Status) packs it, `cycle` the cycle time of a GETS32 reply or 0.
 
 use super::record::*;
@@ -8,19 +8,19 @@ direction! {
     /// A reply of DPM.
     Reply;
 
-    /// Here I am.
+    /// A DPM is here.
     ServiceDiscovery = 0xcd7e {
         /// The load; the least busy is preferred.
         load: i16 = 0x1eb3,
         /// The place of the service.
         service_location: String = 0x11af,
     }
-    /// The list is made.
+    /// The list is open.
     OpenList = 0x349e {
         /// Its number.
         list_id: i32 = 0xe820,
     }
-    /// The request was taken.
+    /// The request was accepted, or not.
     AddToList = 0x8bac {
         /// The list.
         list_id: i32 = 0xe820,
@@ -45,25 +45,25 @@ direction! {
         /// The status: success or not.
         status: i16 = 0x4454,
     }
-    /// The status of the list; also sent after silence, to show that someone is there.
+    /// The status of the list; also sent after silence, to show that the DPM is alive.
     ListStatus = 0x7370 {
         /// The list.
         list_id: i32 = 0xe820,
         /// The status.
         status: i16 = 0x4454,
     }
-    /// A request failed for now, or an answer that is nothing but a status.
+    /// A request failed for now, or an answer consists of a status only.
     Status = 0xd6ad {
         /// The client's number for the request; 0 for the list.
         ref_id: i64 = 0x1eab,
         /// The time.
         timestamp: i64 = 0xd55b,
-        /// Cycle.
+        /// The cycle.
         cycle: i64 = 0x0740,
         /// The status that it reports.
         status: i16 = 0x4454,
     }
-    /// The database's knowledge of the device of a request.
+    /// The database's record of a requested device.
     DeviceInfo = 0x6fed {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
@@ -73,7 +73,7 @@ direction! {
         name: String = 0x931c,
         /// The description in words.
         description: String = 0xf92c,
-        /// Of readings and settings.
+        /// The units of readings and settings.
         units: Option<String> = 0x3dfb,
         /// Its meaning is unknown; never sent.
         format_hint: Option<i16> = 0x7ec2,
@@ -84,9 +84,9 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when it was read.
         timestamp: i64 = 0xd55b,
-        /// Cycle.
+        /// The cycle.
         cycle: i64 = 0x0740,
-        /// Status of the reading.
+        /// The status of the reading.
         status: i16 = 0x4454,
         /// The number.
         data: f64 = 0x7f38,
@@ -97,9 +97,9 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when they were read.
         timestamp: i64 = 0xd55b,
-        /// Cycle.
+        /// The cycle.
         cycle: i64 = 0x0740,
-        /// Status of the reading.
+        /// The status of the reading.
         status: i16 = 0x4454,
         /// The numbers.
         data: Vec<f64> = 0x7f38,
@@ -110,9 +110,9 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when they were read.
         timestamp: i64 = 0xd55b,
-        /// Cycle.
+        /// The cycle.
         cycle: i64 = 0x0740,
-        /// Status of the reading.
+        /// The status of the reading.
         status: i16 = 0x4454,
         /// The bytes, little endian.
         data: Bytes = 0x7f38,
@@ -123,9 +123,9 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when it was read.
         timestamp: i64 = 0xd55b,
-        /// Cycle.
+        /// The cycle.
         cycle: i64 = 0x0740,
-        /// Status of the reading.
+        /// The status of the reading.
         status: i16 = 0x4454,
         /// The text.
         data: String = 0x7f38,
@@ -136,9 +136,9 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when they were read.
         timestamp: i64 = 0xd55b,
-        /// Cycle.
+        /// The cycle.
         cycle: i64 = 0x0740,
-        /// Status of the reading.
+        /// The status of the reading.
         status: i16 = 0x4454,
         /// The texts.
         data: Vec<String> = 0x7f38,
@@ -149,9 +149,9 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time of the readings.
         timestamp: i64 = 0xd55b,
-        /// Cycle.
+        /// The cycle.
         cycle: i64 = 0x0740,
-        /// Status of the readings.
+        /// The status of the readings.
         status: i16 = 0x4454,
         /// The numbers.
         data: Vec<f64> = 0x7f38,
@@ -164,23 +164,23 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when it was read.
         timestamp: i64 = 0xd55b,
-        /// Cycle.
+        /// The cycle.
         cycle: i64 = 0x0740,
-        /// Readings below are bad.
+        /// The limit below which readings are bad.
         minimum: f64 = 0x234c,
-        /// Readings above are bad.
+        /// The limit above which readings are bad.
         maximum: f64 = 0xe288,
-        /// True if it is watched.
+        /// True if the device is watched.
         alarm_enable: bool = 0x8f20,
-        /// True if it is bad.
+        /// True if the reading is bad.
         alarm_status: bool = 0x6036,
-        /// True if it aborts the beam.
+        /// True if an alarm aborts the beam.
         abort: bool = 0x4a1c,
         /// True if the abort is suppressed.
         abort_inhibit: bool = 0x8172,
-        /// Bad readings in a row that make an alarm.
+        /// The number of bad readings in a row that make an alarm.
         tries_needed: i32 = 0x0132,
-        /// Bad readings in a row so far.
+        /// The number of bad readings in a row so far.
         tries_now: i32 = 0x2b3e,
     }
     /// A digital alarm block.
@@ -189,32 +189,32 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when it was read.
         timestamp: i64 = 0xd55b,
-        /// Cycle.
+        /// The cycle.
         cycle: i64 = 0x0740,
         /// The bits as they should be.
         nominal: i32 = 0x4f1d,
-        /// The bits that count.
+        /// The bits that are compared.
         mask: i32 = 0x11eb,
-        /// True if it is watched.
+        /// True if the device is watched.
         alarm_enable: bool = 0x8f20,
-        /// True if it is bad.
+        /// True if the reading is bad.
         alarm_status: bool = 0x6036,
-        /// True if it aborts the beam.
+        /// True if an alarm aborts the beam.
         abort: bool = 0x4a1c,
         /// True if the abort is suppressed.
         abort_inhibit: bool = 0x8172,
-        /// Bad readings in a row that make an alarm.
+        /// The number of bad readings in a row that make an alarm.
         tries_needed: i32 = 0x0132,
-        /// Bad readings in a row so far.
+        /// The number of bad readings in a row so far.
         tries_now: i32 = 0x2b3e,
     }
-    /// The basic status; an attribute that the device has not is absent.
+    /// The basic status; attributes that the device lacks are absent.
     BasicStatus = 0xf2f9 {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
         /// The time when it was read.
         timestamp: i64 = 0xd55b,
-        /// Cycle.
+        /// The cycle.
         cycle: i64 = 0x0740,
         /// True if it is on.
         on: Option<bool> = 0x5c01,
@@ -224,17 +224,17 @@ direction! {
         remote: Option<bool> = 0xe486,
         /// True if its polarity is positive.
         positive: Option<bool> = 0x2716,
-        /// True if it ramps.
+        /// True if it is ramping.
         ramp: Option<bool> = 0x9238,
     }
     /// The outcome of each setting.
     ApplySettings = 0x43c0 {
-        /// Each once.
+        /// One status for each setting.
         status: Vec<SettingStatus> = 0x4454,
     }
     /// The answer to a step of authentication.
     Authenticate = 0x1c76 {
-        /// The name to get a ticket for.
+        /// The name of the service to get a ticket for.
         service_name: Option<String> = 0x6338,
         /// The token of the next step.
         token: Option<Bytes> = 0x8da1,

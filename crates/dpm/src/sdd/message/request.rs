@@ -1,4 +1,4 @@
-//! The table of what clients ask.
+//! The table of clients' requests.
 
 use super::record::*;
 use super::settings::{RawSetting, ScaledSetting, TextSetting};
@@ -7,9 +7,9 @@ direction! {
     /// A request to DPM.
     Request;
 
-    /// Asks everyone who is there.
+    /// Searches for a DPM.
     ServiceDiscovery = 0xdfda {}
-    /// Makes a list.
+    /// Opens a list.
     OpenList = 0x081c {
         /// Sent by no known client.
         location: Option<String> = 0x9de0,
@@ -23,14 +23,14 @@ direction! {
         /// The request, or a property of the list if it begins with `#`.
         drf_request: String = 0x6324,
     }
-    /// Takes a request from a list.
+    /// Removes a request from a list.
     RemoveFromList = 0xf121 {
         /// The list.
         list_id: i32 = 0xe820,
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
     }
-    /// Starts data flowing, by the requests as they are now.
+    /// Starts sending data, for the requests as they are now.
     StartList = 0xddb5 {
         /// The list.
         list_id: i32 = 0xe820,
@@ -42,7 +42,7 @@ direction! {
         /// The list.
         list_id: i32 = 0xe820,
     }
-    /// Stops data and forgets the requests.
+    /// Stops data and deletes the requests.
     ClearList = 0xc309 {
         /// The list.
         list_id: i32 = 0xe820,
@@ -54,18 +54,18 @@ direction! {
         /// The token.
         token: Bytes = 0x8da1,
     }
-    /// Proves that the context stands, and allows settings.
+    /// Proves that the context is established, and enables settings.
     EnableSettings = 0x5362 {
         /// The list.
         list_id: i32 = 0xe820,
-        /// The integrity code over `message`.
+        /// The integrity code of `message`.
         mic: Bytes = 0x1fcd,
-        /// The message that the code is over.
+        /// The message that the code protects.
         message: Bytes = 0x3102,
     }
     /// Sets devices.
     ApplySettings = 0xc678 {
-        /// The user who sets; may be empty.
+        /// The name of the user; may be empty.
         user_name: String = 0x5648,
         /// The list.
         list_id: i32 = 0xe820,

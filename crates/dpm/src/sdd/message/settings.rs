@@ -5,7 +5,7 @@ use super::record::*;
 record! {
     /// Bytes to set, in the front-end's format.
     RawSetting {
-        /// The request that they are for.
+        /// The client's number for the request to set.
         ref_id: i64 = 0x1eab,
         /// The bytes.
         data: Bytes = 0x7f38,
@@ -15,7 +15,7 @@ record! {
 record! {
     /// Engineering values to set.
     ScaledSetting {
-        /// The request that they are for.
+        /// The client's number for the request to set.
         ref_id: i64 = 0x1eab,
         /// The values.
         data: Vec<f64> = 0x7f38,
@@ -23,9 +23,9 @@ record! {
 }
 
 record! {
-    /// Texts to set: a control command, an enumerated value.
+    /// Texts to set, such as a control command or an enumerated value.
     TextSetting {
-        /// The request that they are for.
+        /// The client's number for the request to set.
         ref_id: i64 = 0x1eab,
         /// The texts.
         data: Vec<String> = 0x7f38,
@@ -35,7 +35,7 @@ record! {
 record! {
     /// The outcome of one setting.
     SettingStatus {
-        /// The request that it was for.
+        /// The client's number for the request that was set.
         ref_id: i64 = 0x1eab,
         /// Its status, as [`Status`](crate::status::Status) packs it.
         status: i16 = 0x4454,

@@ -10,7 +10,7 @@ use crate::world::numbers;
 
 #[test]
 fn parts_of_an_alarm_block_are_changed_in_the_block_that_the_front_end_has() {
-    // Once by SETDAT, once by SETS32.
+    // First with SETDAT, then with SETS32.
     for database in [DEVICES.to_owned(), DEVICES.replacen("RETDAT", "GETS32", 1)] {
         let (mut world, _) = world_of(&database);
         let client = operator(&mut world, "everything");
@@ -34,7 +34,7 @@ fn parts_of_an_alarm_block_are_changed_in_the_block_that_the_front_end_has() {
         let failed: Vec<(i64, Status)> =
             answered.iter().copied().filter(|answer| answer.1 != Status::SUCCESS).collect();
         assert_eq!(failed, [(4, Status::SETTING_SUPERCEDED), (8, Status::NOSET)]);
-        // A value that the block cannot hold changes nothing, and harms no other.
+        // A value that the block cannot hold changes nothing, and doesn't affect others.
         let answered = apply(&mut world, &client, &[(1, 41.0), (9, 300.0), (2, 1e9)]);
         assert_eq!(answered, [(1, Status::SUCCESS), (9, Status::SCALEFAIL), (2, Status::SCALEFAIL)]);
         world.add(&client, 11, "M:OUTTMP.ANALOG@I");
@@ -71,7 +71,7 @@ fn changes_of_one_block_by_two_clients_are_both_there() {
     let asked = headers(&world.datagrams);
     assert_eq!(asked.len(), 1, "the second waits for the first");
     world.cut = false;
-    // The block as the front-end has it: minimum and maximum of two bytes, 12000 and 14000.
+    // The front-end's block: minimum and maximum in two bytes, 12000 and 14000.
     let block = [&[0, 0, 0x21, 0x02][..], &12000i32.to_le_bytes(), &14000i32.to_le_bytes(), &[0; 10]].concat();
     deliver(&mut world, asked[0].answer(Status::SUCCESS, false).datagram(&block));
     for client in &clients {
@@ -92,8 +92,8 @@ fn changes_of_one_block_by_two_clients_are_both_there() {
 fn what_cannot_be_set_by_itself_is_set_with_the_whole_block() {
     let (mut world, _) = world();
     let client = operator(&mut world, "everything");
-    // Clients write these with the block: the abort and the clock event are the device's own, and
-    // the flags say how the block is to be read.
+    // Clients send these fields with the block, but the abort and the clock event are the device's
+    // own, and the flags say how to read the block.
     for (ref_id, field) in (1..).zip(["ABORT", "FLAGS", "FTD", "TRIES_NOW", "ALARM_STATUS", "TEXT"]) {
         world.add(&client, ref_id, &format!("M:OUTTMP.ANALOG.{field}@N"));
         world.start(&client);

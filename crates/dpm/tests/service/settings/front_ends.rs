@@ -1,4 +1,4 @@
-//! Front-ends that are silent, late, or answer what is no answer.
+//! Front-ends that are silent or late, or send invalid answers.
 
 use rookery_dpm::acnet::{AcnetHeader, PacketKind};
 use rookery_dpm::status::Status;
@@ -17,7 +17,7 @@ fn a_silent_front_end_is_told_as_such_and_asked_once() {
     send(&mut world, &client, &[(1, 1.0), (2, 40.0)]);
     let asked = headers(&world.datagrams);
     assert_eq!(asked.iter().map(|header| header.task.to_string()).collect::<Vec<_>>(), ["SETS32", "SETDAT"]);
-    // One says in time that it will come, and comes; the other is silent.
+    // One announces an answer in time, and sends it; the other is silent.
     world.pass(4000);
     world.cut = false;
     deliver(&mut world, asked[1].answer(Status::PEND, true).datagram(&[]));
@@ -28,7 +28,7 @@ fn a_silent_front_end_is_told_as_such_and_asked_once() {
     assert_eq!(settled(&world.replies(&client)), [(1, Status::UTIME), (2, Status::SUCCESS)]);
     let set = headers(&world.datagrams).into_iter().filter(|header| header.kind == PacketKind::Request).count();
     assert_eq!(set, 2, "nothing is sent twice");
-    // What comes now is nobody's.
+    // A late answer no longer belongs to a request.
     deliver(&mut world, asked[0].answer(Status::SUCCESS, false).datagram(&[0; 36]));
     deliver(&mut world, asked[1].answer(Status::SUCCESS, false).datagram(&[0, 0]));
     assert_eq!(settled(&world.replies(&client)), []);
@@ -53,7 +53,7 @@ fn answers_that_are_none_are_not_believed() {
         send(&mut world, &client, &[(1, 40.0)]);
         let header = headers(&world.datagrams)[0];
         world.cut = false;
-        // Of another node, to another client, of another request.
+        // From another node, to another client, for another request.
         deliver(&mut world, AcnetHeader { server: 0x0c24, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]));
         deliver(&mut world, AcnetHeader { client: 0x0a06, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]));
         deliver(
@@ -78,7 +78,7 @@ fn settings_of_a_client_that_left_are_done_and_logged() {
     world.dpm.disconnect(client.key);
     let header = *headers(&world.datagrams).last().expect("a request");
     world.cut = false;
-    // Another client may have its number by now.
+    // The number may belong to another client by now.
     let other = world.client();
     deliver(&mut world, header.answer(Status::SUCCESS, false).datagram(&[0, 0]));
     assert!(world.replies(&other).is_empty());
@@ -94,7 +94,7 @@ fn a_silent_device_hides_other_settings_once_at_most() {
         world.start(client);
         world.replies(client);
     }
-    // Both in one turn, and so in one request: of neither anybody knows if it was set.
+    // Both in one turn, and so in one request: it is unknown whether either was set.
     let set_both = |world: &mut ServiceWorld, is_answered: &dyn Fn(usize) -> bool| {
         world.cut = true;
         world.datagrams.clear();
@@ -115,11 +115,11 @@ fn a_silent_device_hides_other_settings_once_at_most() {
         (asked.len(), told)
     };
     assert_eq!(set_both(&mut world, &|_| false), (1, vec![Status::UTIME; 2]));
-    // From then on they go apart: one is silent, the other is set.
+    // From then on they are sent separately: one is silent, the other is set.
     for _ in 0..3 {
         assert_eq!(set_both(&mut world, &|number| number == 1), (2, vec![Status::UTIME, Status::SUCCESS]));
     }
-    // When it has answered it goes with the others again.
+    // Once it has answered, it is sent with the others again.
     assert_eq!(set_both(&mut world, &|_| true), (2, vec![Status::SUCCESS; 2]));
     assert_eq!(set_both(&mut world, &|_| false).0, 1);
 }

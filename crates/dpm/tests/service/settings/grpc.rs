@@ -1,5 +1,5 @@
-//! Settings of clients by gRPC: each call is a client of its own, which shows who it is with what
-//! it wants.
+//! Settings of clients by gRPC: each call is a client of its own, which sends its proof along with
+//! its settings.
 
 use prost::Message;
 use rookery_dpm::authority::SetterProof;
@@ -41,7 +41,7 @@ fn what_proves_nothing_is_refused_with_its_reason_in_the_log() {
     assert!(world.datagrams.is_empty(), "no front-end hears of it");
 }
 
-/// Sets numbers in one call. Returns facility and error of each.
+/// Sets numbers in one call. Returns the facility and error of each.
 fn set(world: &mut ServiceWorld, settings: &[(&str, f64)], proof: SetterProof) -> Vec<(i32, i32)> {
     let client = world.dpm.connect();
     let one = |(device, number): &(&str, f64)| -> SettingParts {

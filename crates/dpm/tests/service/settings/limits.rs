@@ -1,5 +1,5 @@
-//! Values that cannot be held, and values that the device file does not allow: refused before
-//! anything is sent.
+//! Values that can't be represented, and values that the device file does not allow, are refused
+//! before anything is sent.
 
 use rookery_dpm::acnet::sets32;
 use rookery_dpm::database::Database;
@@ -67,7 +67,7 @@ fn limits_of_the_device_file_hold_for_numbers_primary_units_bytes_and_texts() {
     world.start(&client);
     world.replies(&client);
     world.datagrams.clear();
-    // A raw value is a hundredth: from -5 to 7.3 are -500 to 730.
+    // A raw value is a hundredth: -5 to 7.3 are -500 to 730.
     for (ref_id, number) in [(1, -5.01), (1, 7.31), (1, 1e9), (2, -501.0), (2, 731.0), (4, 2.0), (4, 1.250001)] {
         assert_eq!(apply(&mut world, &client, &[(ref_id, number)]), [(ref_id, Status::RANGE)], "{number}");
     }
@@ -82,7 +82,7 @@ fn limits_of_the_device_file_hold_for_numbers_primary_units_bytes_and_texts() {
         ..ApplySettings::default()
     };
     assert_eq!(apply_all(&mut world, &client, table(&[0.0, 10.0, 10.5])), [(8, Status::RANGE)]);
-    // Parts of two elements: nobody knows which numbers they come to.
+    // Parts of two elements, whose resulting numbers are unknown.
     assert_eq!(raw(&mut world, &client, 9, &[0, 0]), [(9, Status::BAD_FRAMING)]);
     assert_eq!(world.datagrams.len(), 0, "nothing was sent");
     for (ref_id, number) in [(1, -5.0), (1, 7.3), (2, -500.0), (2, 730.0), (4, 1.25), (4, 3.5)] {

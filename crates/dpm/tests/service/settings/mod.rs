@@ -1,4 +1,4 @@
-//! Clients that set devices: who may, what the front-ends are told, and what is answered.
+//! Clients that set devices: permissions, requests to front-ends, and replies.
 
 mod blocks;
 mod front_ends;
@@ -20,12 +20,12 @@ use rookery_dpm::time::Moment;
 
 use crate::world::{ServiceWorld, TcpClient, front_end_address, statuses};
 
-/// Returns a service that lets the operator in, and its log.
+/// Returns a service with the operator's role, and its log.
 pub fn world() -> (ServiceWorld, SettingsLog) {
     world_of(DEVICES)
 }
 
-/// Returns the same of another device file.
+/// Returns the same for another device file.
 pub fn world_of(database: &str) -> (ServiceWorld, SettingsLog) {
     let mut world = ServiceWorld::new(database);
     let log = SettingsLog::default();
@@ -100,13 +100,12 @@ fn deliver(world: &mut ServiceWorld, mut datagram: Vec<u8>) {
     world.pass(0);
 }
 
-/// Returns whether the numbers are nearer than a raw value.
+/// Returns whether the numbers are closer than one raw step.
 fn near(numbers: &[f64], expected: &[f64]) -> bool {
     numbers.len() == expected.len() && numbers.iter().zip(expected).all(|(one, other)| (one - other).abs() < 0.02)
 }
 
-/// Believes any client's name, for an hour: the token is the name, and the signature is the
-/// message.
+/// Accepts any client's name for an hour: the token is the name, and the signature is the message.
 #[derive(Debug)]
 pub struct AnyName;
 

@@ -69,7 +69,7 @@ fn who_proves_nothing_or_signs_wrong_sets_nothing() {
         enable(&mut world, &client, mic);
         assert_eq!(statuses(&world.replies(&client), 0), [Status::PRIV]);
         assert_eq!(apply(&mut world, &client, &[(1, 1.0)]), [(1, Status::PRIV)]);
-        // What was proved is gone with the wrong signature.
+        // A wrong signature revokes the proof.
         enable(&mut world, &client, b"1234");
         assert_eq!(statuses(&world.replies(&client), 0), [Status::PRIV]);
     }
@@ -127,8 +127,8 @@ fn a_proof_lasts_as_long_as_the_ticket() {
 #[test]
 fn roles_and_classes_say_which_devices() {
     let (mut world, _) = world();
-    // In the role, in no role, in one of others, in one that is not there; the last device is for a
-    // class of users.
+    // In the role, in no role, in a role with other devices, in an unknown one; the last device is
+    // for a class of users.
     for (role, expected) in [
         ("testing", [Status::SUCCESS, Status::PRIV, Status::SUCCESS]),
         ("", [Status::PRIV, Status::PRIV, Status::SUCCESS]),
@@ -161,7 +161,7 @@ fn nothing_of_a_proof_reaches_another_list() {
     world.start(&other);
     world.replies(&other);
     assert_eq!(apply(&mut world, &other, &[(1, 1.0)]), [(1, Status::PRIV)]);
-    // With the number of the other's list.
+    // With the number of the other client's list.
     world.ask(&other, ApplySettings { list_id: client.list_id, ..scaled(&[(1, 1.0)]) });
     assert_eq!(statuses(&world.replies(&other), 0), [Status::NO_SUCH_LIST]);
 }

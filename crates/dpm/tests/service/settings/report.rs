@@ -1,4 +1,4 @@
-//! The control system's own log is told what was set.
+//! Settings are reported to the control system's own log.
 
 use rookery_dpm::acnet::{PacketKind, packet, setsdb};
 use rookery_dpm::sdd::request::ApplySettings;
@@ -36,8 +36,8 @@ fn what_front_ends_took_is_told_once_for_each_batch() {
     let read = ReportParts::of(body);
     assert_eq!((read.kind, read.unix_millis, read.user), (1000, world.moment().unix_millis, 4711));
     assert_eq!(read.names, ["DPM06", "DPM06", "operator"]);
-    // Each by number and property, how many bytes from where on, and the first four of them. An
-    // array's first element that was set is its third; of the alarm block all was set.
+    // Each entry has the number and property, the length and offset, and the first four bytes. Of
+    // the array, setting began with the third element; of the alarm block, all bytes were set.
     let cube = device("Z:CUBE_X") | 13 << 24;
     let array = device("B:ARRAY") | 13 << 24;
     let block = device("M:OUTTMP") | 1 << 24;
@@ -90,7 +90,7 @@ fn a_large_batch_is_told_in_several_messages() {
     assert!(world.datagrams.iter().all(|datagram| datagram.len() <= 8450));
 }
 
-/// Returns the reports that were sent to the task that keeps the log.
+/// Returns the reports to the task that keeps the log.
 fn told(world: &ServiceWorld) -> Vec<(AcnetHeader, Vec<u8>)> {
     let read = |datagram: &Vec<u8>| {
         let mut datagram = datagram.clone();
@@ -100,7 +100,7 @@ fn told(world: &ServiceWorld) -> Vec<(AcnetHeader, Vec<u8>)> {
     world.datagrams.iter().map(read).filter(|(header, _)| header.task == setsdb::TASK).collect()
 }
 
-/// A message, taken apart.
+/// The parts of a message.
 #[derive(Debug)]
 struct ReportParts {
     kind: u16,
@@ -136,7 +136,7 @@ impl ReportParts {
             (dipi, length, offset, take(usize::from(length).min(4)))
         });
         let devices = devices.collect();
-        // What makes the packet even may follow.
+        // A byte may follow that makes the packet even.
         assert!(rest.len() <= 1, "{rest:?}");
         Self { kind, unix_millis, user, names, devices }
     }
@@ -146,7 +146,7 @@ fn device(name: &str) -> u32 {
     rookery_dpm::database::Database::read(DEVICES).expect("a good file").named(name).expect("a device").index
 }
 
-/// Returns the devices, and a node that keeps the log.
+/// Returns the device file with a node that keeps the log.
 fn with_keeper() -> String {
     format!("{DEVICES}\n[[node]]\nname = 'SETSDB'\naddress = '09cd'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n")
 }

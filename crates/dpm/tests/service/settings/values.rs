@@ -53,8 +53,8 @@ fn every_setting_is_answered_once_in_the_order_raw_scaled_text() {
             ..ApplySettings::default()
         },
     );
-    // The bytes of 3 are superseded by 1, as both are the setting of one device; so is the first
-    // command by the second.
+    // The bytes of 3 are superseded by 1, as both set the same device; so is the first command by
+    // the second.
     let expected = [
         (3, Status::SETTING_SUPERCEDED),
         (1, Status::SUCCESS),
@@ -95,8 +95,8 @@ fn many_settings_go_in_as_many_datagrams_as_they_need() {
         world.add(&client, ref_id, &format!("B:ARRAY.SETTING[{ref_id}]@N"));
     }
     for ref_id in 1000..1600 {
-        // The same element as bytes at many offsets would supersede: each has a request of its own
-        // range.
+        // Bytes of the same element at several offsets would supersede each other, so each has a
+        // request with its own range.
         world.add(&client, ref_id, &format!("B:BIG.SETTING{{{}:2}}.RAW@N", 2 * (ref_id - 1000)));
     }
     world.start(&client);
@@ -142,7 +142,7 @@ fn settings_under_way_are_counted_in_bytes() {
     world.start(&client);
     world.replies(&client);
     world.cut = true;
-    // A megabyte is under way, then no more is taken.
+    // A megabyte is under way, and then further settings are refused.
     for number in 0..60 {
         let many = (0..10).map(|_| RawSetting { ref_id: 1, data: Bytes(vec![0; 4096]) }).collect();
         let settings = ApplySettings { raw_array: Some(many), list_id: client.list_id, ..ApplySettings::default() };
