@@ -1,8 +1,8 @@
 //! Measures archives in SQLite: pages of 50 from a million messages of one owner, at any position,
 //! and writing messages in groups.
 //!
-//! Times are those of the store's thread and of the wait for it; with the file in memory or on a
-//! fast disk that is nearly all CPU.
+//! Times include the work of the store's thread and the wait for it; with the file in memory or on
+//! a fast disk that is nearly all CPU.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// Reads a page of 50 at a share of the archive, in thousandths.
+/// Reads a page of 50 at a position in the archive, in thousandths.
 #[divan::bench(args = [0, 1, 250, 500, 900, 999])]
 fn page_forward(bencher: Bencher<'_, '_>, at: u64) {
     page(bencher, ArchiveQuery { after: at * MESSAGES / 1000 * APART, ..query() });
@@ -40,7 +40,7 @@ fn page_with_count(bencher: Bencher<'_, '_>) {
     page(bencher, ArchiveQuery { count_to: 10_000, ..query() });
 }
 
-/// Writes a group of messages to as many owners.
+/// Writes a group of messages, each to another owner.
 #[divan::bench(args = [1, 10, 100, 1000], sample_size = 1, sample_count = 100)]
 fn append(bencher: Bencher<'_, '_>, group: usize) {
     let store = store();
@@ -89,7 +89,7 @@ fn message(owner: Jid, id: u64, contact_number: u64) -> ArchivedMessage {
     }
 }
 
-/// Returns messages to owners that are picked all over, each with some contacts, 8000 a second.
+/// Returns messages of randomly chosen owners, each with some contacts, 8000 a second.
 fn messages_of_many(count: usize) -> Vec<ArchivedMessage> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let next = |_| {
@@ -101,7 +101,8 @@ fn messages_of_many(count: usize) -> Vec<ArchivedMessage> {
     (0..count).map(next).collect()
 }
 
-/// Returns a store with a million messages of one owner, and accounts for others. It is made once.
+/// Returns a store with a million messages of one owner, and accounts for others. It is created
+/// once.
 fn store() -> &'static SqlStore {
     static STORE: OnceLock<(tempfile::TempDir, SqlStore)> = OnceLock::new();
     let (_, store) = STORE.get_or_init(|| {
@@ -124,8 +125,8 @@ fn store() -> &'static SqlStore {
 
 const MESSAGES: u64 = 1_000_000;
 /// The distance between the ids of two messages: half a minute, with ids that count 2⁻²¹ ms. A
-/// million messages are a year then.
+/// million messages then span a year.
 const APART: u64 = 1 << 36;
 const OWNERS: u64 = 2000;
-/// Contacts of each owner in groups.
+/// The number of each owner's contacts in groups.
 const CONTACTS: u64 = 8;

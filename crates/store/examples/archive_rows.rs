@@ -1,10 +1,10 @@
-//! Measures the CPU time that the store needs for a row of an archive, excluding a database in
-//! another process, when a busy server writes it: a second's messages of 4000 owners in groups,
-//! each with the rows of some owners side by side, as the archive's recorder hands them over.
+//! Measures the CPU time that the store needs for a row of an archive as a busy server writes it,
+//! excluding a database in another process: a second's messages of 4000 owners in groups, each with
+//! the rows of some owners side by side, as the archive's recorder hands them over.
 //!
 //! `cargo run --release -p rookery-store --example archive_rows [DIRECTORY or URL]`; the directory
-//! should be on the disk in question, the database at the URL should be empty. It is trusted to
-//! keep what it acknowledges, whatever its settings say.
+//! should be on the disk in question, the database at the URL should be empty. The database's
+//! settings for durability aren't checked.
 
 mod place;
 
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns one of the eight contacts that every owner talks with.
+/// Returns one of the eight contacts that every owner talks to.
 fn contact(owners: &[Jid], second: u64, row: u64) -> &Jid {
     &owners[((second + row) % CONTACTS) as usize]
 }
@@ -62,12 +62,12 @@ fn message(owner: &Jid, second: u64, row: u64, with: &Jid) -> ArchivedMessage {
 }
 
 const OWNERS: usize = 4000;
-/// Rows of an owner in a second.
+/// The rows of an owner in a second.
 const ROWS: u64 = 6;
-/// Contacts of each owner.
+/// The number of each owner's contacts.
 const CONTACTS: u64 = 8;
-/// Calls in a second.
+/// The calls in a second.
 const PORTIONS: usize = 32;
 const SECONDS: u64 = 40;
-/// Seconds between two lines.
+/// The seconds between two lines.
 const ROUND: u64 = 10;

@@ -1,9 +1,9 @@
-//! Measures how long importing an account with many contacts takes: its contacts one by one, as a
-//! client would add them, and in the portions of an import.
+//! Measures how long importing an account with many contacts takes, with its contacts one by one,
+//! as a client would add them, and in the portions of an import.
 //!
 //! `cargo run --release -p rookery-store --example contacts [DIRECTORY or URL]`; the directory
-//! should be on the disk in question, the database at the URL should be empty. It is trusted to
-//! keep what it acknowledges, whatever its settings say.
+//! should be on the disk in question, the database at the URL should be empty. The database's
+//! settings for durability aren't checked.
 
 mod place;
 
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes an account and writes its contacts, as many of them on their way as an import has.
+/// Creates an account and writes its contacts, with as many writes in flight as an import has.
 fn measure(
     store: &SqlStore,
     what: &str,
@@ -71,9 +71,9 @@ fn measure(
 }
 
 const CONTACTS: usize = 30_000;
-/// Contacts that are written one by one.
+/// The number of contacts that are written one by one.
 const ALONE: usize = 3000;
-/// Contacts that an import writes together.
+/// The number of contacts that an import writes together.
 const PORTION: usize = 200;
-/// Writes that an import has on their way at a time.
+/// The most writes that an import has in flight.
 const AHEAD: usize = 16;

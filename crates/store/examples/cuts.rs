@@ -1,5 +1,5 @@
-//! Cuts connections to a database at random while it is written to, and counts lost and repeated
-//! writes: there should be none.
+//! Cuts connections to a database at random during writes, and counts lost and repeated writes, of
+//! which there should be none.
 //!
 //! `cargo run --release -p rookery-store --example cuts [postgresql|mariadb] [CUTS]`; starts a
 //! database of its own.
@@ -46,7 +46,7 @@ fn open(address: &str) -> Result<Stores, Box<dyn Error>> {
     Ok(Stores::of(Arc::new(postgres::open(&postgres::PostgresOptions { trusts_durability: true, ..options })?)))
 }
 
-/// Cuts connections that go over the proxy, so many, and reports by a connection that doesn't.
+/// Cuts this many connections through the proxy, and reports over a connection that bypasses it.
 fn cut(direct: &Stores, stores: &Stores, proxy: &Proxy, cuts: u64) -> Result<(), Box<dyn Error>> {
     writers::prepare(direct)?;
     let start = Instant::now();
@@ -66,5 +66,5 @@ fn cut(direct: &Stores, stores: &Stores, proxy: &Proxy, cuts: u64) -> Result<(),
     Ok(())
 }
 
-/// The most bytes that go before a cut.
+/// The most bytes that pass before a cut.
 const MOST_BYTES: u64 = 6000;

@@ -1,5 +1,5 @@
-//! Kills the primary of a pair of PostgreSQLs again and again while it is written to, lets the
-//! standby take over, and counts lost and repeated writes: there should be none.
+//! Kills the primary of a pair of PostgreSQLs repeatedly during writes, makes the standby take
+//! over, and counts lost and repeated writes, of which there should be none.
 //!
 //! `cargo run --release -p rookery-store --example failovers [TIMES]`; starts its own PostgreSQLs,
 //! of which the standby has everything that is acknowledged.

@@ -2,9 +2,9 @@
 //! a user with a hundred contacts who are all offline.
 //!
 //! `cargo run --release -p rookery-store --example logins [postgres://… | searches [MESSAGES]]`;
-//! without an address it starts its own PostgreSQL, and SQLite beside it, and simulates round
-//! trips of 0, 1 and 2 ms. With `searches` it is SQLite with an archive of a million messages,
-//! which others search meanwhile.
+//! without an address it starts its own PostgreSQL, and SQLite beside it, and simulates round trips
+//! of 0, 1 and 2 ms. With `searches` it measures SQLite with an archive of a million messages while
+//! other users search in it.
 
 use rookery_jid::Jid;
 use rookery_needs::{Postgres, Proxy};
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Measures logins on SQLite alone, and beside those who search through a large archive.
+/// Measures logins on SQLite alone, and beside users who search a large archive.
 fn beside_searches(messages: u64) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::SqliteOptions::default())?;
@@ -81,7 +81,7 @@ fn beside_searches(messages: u64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reads an archive from its end, a portion after the other, as a search does for what isn't there.
+/// Reads an archive from its end, portion by portion, as a search without a match does.
 fn search(stores: &Stores, is_over: &AtomicBool, portions: &AtomicUsize) -> Result<(), StoreError> {
     let whole = ArchiveQuery { last: true, limit: 500, max_bytes: 1 << 20, ..ArchiveQuery::default() };
     let mut query = whole.clone();
@@ -115,7 +115,7 @@ fn fill(stores: &Stores) -> Result<(), Box<dyn Error>> {
             let edit = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Put(item.clone()));
             drop(stores.rosters.change(owner.as_ref(), contact.as_ref(), edit));
         }
-        // What is behind the contacts is done when they are.
+        // The operations after the contacts are done when those are.
         let last = under_way.pop();
         last.map(wait).transpose()?;
         wait(stores.rosters.item(owner.as_ref(), owner.as_ref()))?;
@@ -123,7 +123,8 @@ fn fill(stores: &Stores) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Asks what the server asks when somebody logs in, fetches the roster and becomes available.
+/// Runs the queries of the server for a client that logs in, fetches the roster and becomes
+/// available.
 fn login(stores: &Stores, number: usize) -> Result<(), StoreError> {
     let account = account(number);
     let owner = account.as_ref();
@@ -175,7 +176,7 @@ fn contacts(number: usize) -> Vec<Jid> {
 
 const ACCOUNTS: usize = 1000;
 const CONTACTS: usize = 100;
-/// Logins under way.
+/// The logins in progress.
 const AT_ONCE: usize = 64;
-/// The time that each row takes.
+/// The time for each row.
 const TIME: Duration = Duration::from_secs(10);

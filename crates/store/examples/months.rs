@@ -1,5 +1,5 @@
-//! Compares partitioned archives with those in one table, on PostgreSQL and MariaDB: the time for
-//! a page, and for removing messages that are too old for all owners.
+//! Compares partitioned archives with those in one table, on PostgreSQL and MariaDB: the time for a
+//! page, and for removing messages that are too old for all owners.
 //!
 //! `cargo run --release -p rookery-store --example months postgresql|mariadb [MESSAGES]`: 500
 //! accounts with a million messages of 300 bytes in a year, the older half of which is removed.
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Fills a database, reads pages, and lets half a year go.
+/// Fills a database, reads pages, and removes the messages of half a year.
 fn measure(address: &EndAddress, months: bool, messages: u64) -> Result<(), Box<dyn Error>> {
     let stores = Stores::of(Arc::new(address.open()?));
     let keeping = |days| Retention {
@@ -76,7 +76,7 @@ fn measure(address: &EndAddress, months: bool, messages: u64) -> Result<(), Box<
     Ok(())
 }
 
-/// Returns how long a page of 50 takes, in the mean over the accounts.
+/// Returns the mean time of a page of 50 over the accounts.
 fn pages(stores: &Stores, with: Option<&Jid>, before: u64) -> Result<Duration, Box<dyn Error>> {
     let query = ArchiveQuery { with: with.cloned(), before, last: true, limit: 50, ..ArchiveQuery::default() };
     let query = ArchiveQuery { max_bytes: 1 << 20, ..query };
@@ -90,7 +90,7 @@ fn pages(stores: &Stores, with: Option<&Jid>, before: u64) -> Result<Duration, B
     Ok(begun.elapsed() / ACCOUNTS as u32)
 }
 
-/// Writes messages of a year, a day after the other, each account's in turn.
+/// Writes the messages of a year, day by day, for each account in turn.
 fn fill(stores: &Stores, messages: u64) -> Result<(), Box<dyn Error>> {
     let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).map_err(|error| error.to_string())?;
     let accounts: Vec<_> = (0..ACCOUNTS).map(account).collect::<Result<_, _>>()?;
@@ -128,6 +128,6 @@ fn contact(number: u64) -> Result<Jid, Box<dyn Error>> {
 
 const DOMAIN: &str = "a.example";
 const ACCOUNTS: u64 = 500;
-/// Contacts of each account.
+/// The number of each account's contacts.
 const CONTACTS: u64 = 20;
 const YEAR: u64 = 365;

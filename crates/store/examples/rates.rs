@@ -1,9 +1,9 @@
-//! Measures roughly how many operations a second a store does: SQLite on this machine's disk, or a
-//! database at an address.
+//! Measures roughly how many operations a second a store performs: SQLite on this machine's disk,
+//! or a database at an address.
 //!
 //! `cargo run --release -p rookery-store --example rates [DIRECTORY or URL]`; the directory should
-//! be on the disk in question, the database at the URL should be empty. It is trusted to keep what
-//! it acknowledges, whatever its settings say.
+//! be on the disk in question, the database at the URL should be empty. The database's settings for
+//! durability aren't checked.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Calls an operation so often, with so many of them unanswered at a time.
+/// Calls an operation a number of times, with a number of unanswered calls at a time.
 fn measure<T>(
     what: &str,
     times: usize,

@@ -1,6 +1,6 @@
 //! Accounts: the bare JIDs that may log in here, with their SCRAM keys.
 //!
-//! A JID given for an account counts by its bare form; a resource is ignored.
+//! Accounts are identified by their bare JIDs; the resource of a JID is ignored.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
@@ -18,40 +18,42 @@ pub trait Accounts: Send + Sync {
         Box::pin(async move { Ok(found.await?.zip(Some(disabled.await?))) })
     }
 
-    /// Creates an account with an empty roster. `false`, and nothing changed, if it exists.
+    /// Creates an account with an empty roster. Returns `false`, and changes nothing, if it exists.
     fn create(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool>;
 
-    /// Creates many accounts, all or (on an error) none; per account, in order, whether it is new.
+    /// Creates many accounts: all or, on an error, none. Returns in their order whether each is
+    /// new.
     ///
-    /// One call is one step of the store: no other caller is served meanwhile (some 20 µs per
+    /// One call is one step of the store: no other caller is served in between (some 20 µs per
     /// account). An import into a running server should therefore use calls of a few thousand
     /// accounts; the store gathers them into larger transactions by itself.
     fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>>;
 
-    /// Replaces the SCRAM keys: a new password. `false` if there is no such account.
+    /// Replaces the SCRAM keys after a new password. Returns `false` if there is no such account.
     fn set_credentials(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool>;
 
-    /// Removes an account and everything that any store of this bundle keeps for it. `false` if
-    /// there was none.
+    /// Removes an account and everything that any store of this bundle keeps for it. Returns
+    /// `false` if there was none.
     ///
-    /// It stays in the rosters of others: telling them is routing (RFC 6121 §2.5), not storage.
+    /// It stays in the rosters of others: informing them is routing (RFC 6121 §2.5), not storage.
     fn remove(&self, account: JidRef<'_>) -> Pending<bool>;
 
     /// Returns whether there is such an account.
     fn exists(&self, account: JidRef<'_>) -> Pending<bool>;
 
-    /// Disables an account, or enables it again: a login with valid credentials is then refused as
-    /// disabled (RFC 6120 §6.5.2). All its data stays. Returns `false` if there is no such account.
+    /// Disables an account, or enables it again: while it is disabled, a login with valid
+    /// credentials is refused as such (RFC 6120 §6.5.2). All its data stays. Returns `false` if
+    /// there is no such account.
     fn set_disabled(&self, account: JidRef<'_>, disabled: bool) -> Pending<bool>;
 
-    /// Returns whether there is such an account, and it is disabled.
+    /// Returns whether there is such an account and it is disabled.
     fn is_disabled(&self, account: JidRef<'_>) -> Pending<bool>;
 
-    /// Returns the disabled accounts of a domain, as [`list`](Accounts::list).
+    /// Returns the disabled accounts of a domain, in the way of [`list`](Accounts::list).
     fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
 
-    /// Returns the iteration counts of PBKDF2 under which passwords were set, each with the number
-    /// of accounts. Looks at every account (a second per million): for the start of a server.
+    /// Returns the iteration counts of PBKDF2 with which passwords were set, each with the number
+    /// of accounts. Reads every account (a second per million): for the start of a server.
     fn iterations(&self) -> Pending<Vec<(u32, u64)>>;
 
     /// Returns how many accounts of a domain are disabled. For operators.
@@ -61,8 +63,8 @@ pub trait Accounts: Send + Sync {
     /// the account `after`.
     fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
 
-    /// Returns a part of the accounts of a domain that a choice is about, and the number of them
-    /// all. Looks at each account of the domain: for operators.
+    /// Returns a part of the accounts that match a choice, and the number of all that do. Reads
+    /// each account of the domain: for operators.
     fn browse(&self, domain: &str, choice: Choice) -> Pending<Browsed>;
 
     /// Returns how many accounts a domain has, or all domains together. Counts rows (tens of
@@ -70,18 +72,18 @@ pub trait Accounts: Send + Sync {
     fn count(&self, domain: Option<&str>) -> Pending<u64>;
 }
 
-/// A choice of accounts, in an order.
+/// A choice of accounts, and their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// A part that their localparts have.
+    /// A substring of their localparts.
     pub contains: String,
-    /// The kind that they are of.
+    /// The kind of accounts.
     pub only: Only,
     /// The order.
     pub order: Order,
-    /// Accounts in front of the first one to return.
+    /// The number of accounts to skip.
     pub skip: usize,
-    /// Accounts to return, at most.
+    /// The most accounts to return.
     pub limit: usize,
 }
 
@@ -97,26 +99,26 @@ pub enum Only {
     NeverSeen,
 }
 
-/// An order of accounts. Equal ones are ordered by the bytes of their localparts.
+/// An order of accounts. Ties are broken by the bytes of the localparts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// By the bytes of their localparts.
     #[default]
     Name,
-    /// The accounts seen last first, those never seen last.
+    /// By last presence, the latest first; accounts that were never seen come last.
     Newest,
-    /// The accounts never seen first, those seen last at the end.
+    /// By last presence, the earliest first; accounts that were never seen come first.
     Oldest,
-    /// The newest first.
+    /// By creation, the newest first.
     Youngest,
-    /// The accounts with the most bytes first.
+    /// By bytes, the most first.
     Largest,
 }
 
-/// A part of a choice of accounts.
+/// A part of the accounts that match a choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Browsed {
-    /// The number of accounts that the choice is about.
+    /// The number of accounts that match.
     pub total: u64,
     /// The accounts of this part.
     pub accounts: Vec<Browse>,
@@ -129,9 +131,9 @@ pub struct Browse {
     pub jid: Jid,
     /// True if it may not log in.
     pub is_disabled: bool,
-    /// The time of its last presence, milliseconds since 1970.
+    /// The time of its last presence, in milliseconds since 1970.
     pub last_seen_ms: Option<u64>,
-    /// The time when it was made, milliseconds since 1970; `None` if that wasn't noted.
+    /// The time of its creation, in milliseconds since 1970; `None` if that wasn't recorded.
     pub created_ms: Option<u64>,
     /// The bytes of its archive, its files and the messages that wait for it.
     pub bytes: u64,

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
-/// The archives of all accounts and rooms. Owners count by their bare JID.
+/// The archives of all accounts and rooms. Owners are identified by their bare JIDs.
 ///
 /// The caller chooses the id of a message that it appends: above those of the owner's older
-/// messages, and never one that was used before. What the id tells besides the order, such as the
-/// time, is the caller's.
+/// messages, and never one that was used before. The meaning of an id besides the order, such as
+/// the time, is the caller's.
 pub trait Archive: Send + Sync {
-    /// Adds messages. One whose owner doesn't exist, or whose id its owner has already, is left
-    /// out.
+    /// Adds messages, except those whose owner doesn't exist or already has a message with the id.
     ///
     /// An archive that takes more than [`ArchivedMessage::most`] then loses as many bytes of its
     /// oldest messages as were added: those of the same conversation if that has an eighth of the
@@ -21,27 +20,27 @@ pub trait Archive: Send + Sync {
     /// doesn't lose it at once.
     fn append(&self, messages: Arc<[ArchivedMessage]>) -> Pending<()>;
 
-    /// Returns a page of an archive. `None` if one of the ids that the query refers to isn't there;
-    /// an archive that doesn't exist is empty.
+    /// Returns a page of an archive; `None` if one of the ids that the query refers to isn't there.
+    /// An archive that doesn't exist is empty.
     fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>>;
 
-    /// Puts another stanza into the place of a message; whether it was there.
+    /// Replaces the stanza of a message. Returns whether the message was there.
     fn replace(&self, owner: JidRef<'_>, id: u64, stanza: Vec<u8>) -> Pending<bool>;
 
     /// Returns the ids of the oldest and the newest message.
     fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>>;
 
-    /// Empties an archive. Its messages can't be seen any more at once; [`Archive::clear`] makes
-    /// their room free.
+    /// Empties an archive. Its messages are invisible at once; [`Archive::clear`] frees their
+    /// space.
     fn purge(&self, owner: JidRef<'_>) -> Pending<()>;
 
     /// Removes up to `limit` messages of archives that were emptied, or whose accounts were
-    /// removed. `false`: there are no more.
+    /// removed. Returns `false` if there are no more.
     fn clear(&self, limit: usize) -> Pending<bool>;
 
-    /// Removes some of the messages that may go. This is a small step: it looks at a hundred
-    /// archives and takes at most `limit` messages out of a few of them. `after`: where the
-    /// previous step ended, 0 at first.
+    /// Removes some of the messages that have expired. This is a small step: it looks at a hundred
+    /// archives and takes at most `limit` messages out of a few of them. `after` is the end of the
+    /// previous step, 0 at first.
     fn sweep(&self, after: u64, retention: Retention, limit: usize) -> Pending<Swept>;
 
     /// Removes up to `limit` of an owner's messages below an id, the oldest first. Returns how many
@@ -52,7 +51,7 @@ pub trait Archive: Send + Sync {
     /// drops those that no owner's retention keeps any more. Returns the number of dropped ones. It
     /// does nothing if archives aren't divided.
     ///
-    /// The upper bits of ids are the time for this, in units of 2⁻²¹ milliseconds.
+    /// For this, the upper bits of ids are a time in units of 2⁻²¹ milliseconds.
     fn months(&self, retention: Retention) -> Pending<u64>;
 }
 
@@ -60,15 +59,15 @@ pub trait Archive: Send + Sync {
 /// for the same stanza in all versions of this server that share a database.
 pub type TermsOf = fn(&[u8]) -> Vec<u32>;
 
-/// The terms of a message that an index takes: one with more is found by all terms.
+/// The most terms of a message in an index; a message with more is found by all terms.
 pub(crate) const MOST_TERMS: usize = 4096;
 
 /// The owner of an archive: an account or a room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArchiveOf {
-    /// An account's archive: it is removed with the account, and exists only with one.
+    /// An account's archive, which exists only with the account and is removed with it.
     Account,
-    /// A room's: it is made by its first message.
+    /// A room's archive, which is created by its first message.
     Room,
 }
 
@@ -77,18 +76,18 @@ pub enum ArchiveOf {
 pub struct ArchivedMessage {
     /// The bare JID of the account or room.
     pub owner: Jid,
-    /// Says whether that is an account or a room.
+    /// The kind of the owner.
     pub of: ArchiveOf,
     /// Its place in the archive, from 1 to [`i64::MAX`].
     pub id: u64,
     /// The other party of the conversation, bare or full.
     pub with: Jid,
-    /// Leave it out unless the other party is in the account's roster.
+    /// True to leave it out unless the other party is in the account's roster.
     pub contacts_only: bool,
     /// The stanza.
     pub stanza: Vec<u8>,
-    /// The bytes that the archive may take, each message counted as its stanza and
-    /// [`BYTES_PER_MESSAGE`]; 0: there is no bound.
+    /// The bytes that the archive may take, with each message counted as its stanza and
+    /// [`BYTES_PER_MESSAGE`]; 0 for no bound.
     pub most: u64,
 }
 
@@ -107,7 +106,7 @@ pub const BYTES_PER_MESSAGE: u64 = 128;
 /// when the archive is full.
 pub(crate) const FAIR_PART: u64 = 8;
 
-/// The messages that are wanted, and how many of them.
+/// The selection of messages for a page.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ArchiveQuery {
     /// Only messages with this address; a bare JID means all of its resources.
@@ -118,18 +117,19 @@ pub struct ArchiveQuery {
     pub before: u64,
     /// Only these, in ascending order. All of them must be there.
     pub ids: Option<Vec<u64>>,
-    /// Ids that must be there.
+    /// Ids that must be there, or there is no page.
     pub known: Vec<u64>,
     /// True if the page is the end of the result rather than its beginning.
     pub last: bool,
-    /// Messages on the page at most.
+    /// The most messages on the page.
     pub limit: usize,
-    /// Bytes of stanzas on the page at most, but always one message.
+    /// The most bytes of stanzas on the page, which has one message in any case.
     pub max_bytes: usize,
     /// Only messages that have all of these terms ([`TermsOf`]), as far as the store has an index
-    /// of them: it may leave out the others, and the caller searches the rest.
+    /// of them: it may leave out other messages, and the caller searches the rest.
     pub terms: Vec<u32>,
-    /// Count the result up to this number, ignoring the limits of the page; 0: don't count.
+    /// The number up to which the result is counted, ignoring the limits of the page; 0 for no
+    /// count.
     pub count_to: usize,
 }
 
@@ -147,22 +147,21 @@ pub struct ArchivePage {
 }
 
 /// The time for which messages are kept. If a domain and a room both set one, the shorter one
-/// counts.
+/// applies.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Retention {
-    /// The owners' domains; messages of owners in other domains stay.
+    /// The owners' domains; messages of owners in other domains are kept.
     pub domains: Vec<Expiry>,
-    /// The lowest id that a message of this moment could have,
+    /// The lowest id that a message of this moment could have.
     pub now: u64,
-    /// and the number of ids that a day has, for [persistent
-    /// rooms](crate::RoomDocument::archive_days) with a setting of their own. For others there is
-    /// [`Archive::expire`].
+    /// The number of ids in a day, for [persistent rooms](crate::RoomDocument::archive_days) with a
+    /// setting of their own. For others there is [`Archive::expire`].
     pub day: u64,
 }
 
 impl Retention {
     /// Returns the id below which messages of an owner in this domain may be removed, 0 if none
-    /// may; `days`: the room's own setting.
+    /// may. `days` is the room's own setting.
     pub(crate) fn before(&self, domain: &str, days: Option<u64>) -> u64 {
         let of_domain = self.domains.iter().find(|expiry| expiry.domain == domain).map_or(0, |expiry| expiry.before);
         let of_room = |days: u64| self.now.saturating_sub(self.day.saturating_mul(days));
@@ -170,27 +169,26 @@ impl Retention {
     }
 }
 
-/// Messages that may go.
+/// The expiry of a domain's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expiry {
     /// The domain of the owners.
     pub domain: String,
-    /// Messages with an id below this one.
+    /// The id below which messages are removed.
     pub before: u64,
 }
 
-/// The work of a sweep.
+/// The result of a step of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swept {
-    /// Messages that were removed.
+    /// The number of messages that were removed.
     pub removed: u64,
-    /// The place where the next step continues; `None`: all archives have been seen.
+    /// The place where the next step continues; `None` after all archives.
     pub next: Option<u64>,
 }
 
 impl ArchiveQuery {
-    /// Returns the ids within the bounds, in the order in which the page is
-    /// filled.
+    /// Returns the ids within the bounds, in the order in which the page is filled.
     pub(crate) fn wanted(&self, ids: &[u64]) -> Vec<u64> {
         let before = if self.before == 0 { u64::MAX } else { self.before };
         let mut wanted: Vec<_> = ids.iter().copied().filter(|&id| id > self.after && id < before).collect();
@@ -213,7 +211,7 @@ impl<'q> GatheredPage<'q> {
         Self { query, room: query.max_bytes, page: ArchivePage::default() }
     }
 
-    /// Takes the next message. `false` if the page is full: then there is more.
+    /// Adds the next message. Returns `false` if the page is full, which means that there is more.
     pub(crate) fn take(&mut self, id: u64, stanza: &[u8]) -> bool {
         let messages = &mut self.page.messages;
         let fits = messages.is_empty() || stanza.len() <= self.room;
@@ -235,9 +233,9 @@ impl<'q> GatheredPage<'q> {
     }
 }
 
-/// Archives that one step of a sweep looks at.
+/// The number of archives that one step of a sweep looks at.
 pub(crate) const ARCHIVES_PER_SWEEP: usize = 100;
 
-/// Archives that one step of a sweep takes messages out of. Each takes half a dozen statements,
-/// and writes wait for them.
+/// The most archives from which one step of a sweep removes messages. Each takes half a dozen
+/// statements, and writes wait for them.
 pub(crate) const SWEPT_AT_ONCE: usize = 16;

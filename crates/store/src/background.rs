@@ -31,9 +31,9 @@ pub struct Background {
 #[derive(Clone, Debug)]
 enum WorkPlace {
     Threads(Arc<Crews>),
-    /// The thread that asks for it.
+    /// On the thread that requests it.
     Here,
-    /// The thread that calls [`BackgroundDesk::run_one`].
+    /// On the thread that calls [`BackgroundDesk::run_one`].
     Desk(Arc<Turns>),
 }
 
@@ -42,14 +42,14 @@ enum WorkPlace {
 pub struct BackgroundDesk(Arc<Turns>);
 
 impl BackgroundDesk {
-    /// Does the piece of work whose turn it is. `false` if none waits.
+    /// Does the next piece of work. Returns `false` if none waits.
     pub fn run_one(&self) -> bool {
-        // The lock is free while the work is done, since it may ask for more.
+        // The lock is free while the work is done, since the work may request more.
         let next = self.0.waiting().take();
         next.map(|work| work()).is_some()
     }
 
-    /// Forgets all waiting work, as a process does when it dies.
+    /// Drops all waiting work, as a process does when it dies.
     pub fn clear(&self) {
         while self.0.waiting().take().is_some() {}
     }
@@ -66,19 +66,19 @@ type BackgroundWork = Box<dyn FnOnce() + Send>;
 /// The outcome of work that was given to the background. Dropping it cancels nothing.
 pub type WorkOutcome<T> = Pin<Box<dyn Future<Output = Result<T, WorkError>> + Send>>;
 
-/// Says why work has no outcome.
+/// The reason why work has no outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkError {
-    /// As much work waits as may, in all or for this account or room: it was not taken.
+    /// It was refused: too much work waits in total, or for this account or room.
     Crowded,
-    /// The code of the work panicked.
+    /// It panicked.
     Panicked,
-    /// The threads were ended before its turn.
+    /// The threads ended before its turn.
     Closed,
 }
 
 impl WorkError {
-    /// Returns whether the same work may well be done later.
+    /// Returns whether the same work may succeed later.
     pub fn is_temporary(self) -> bool {
         matches!(self, Self::Crowded | Self::Closed)
     }
@@ -104,15 +104,15 @@ impl Background {
     /// everything else.
     ///
     /// # Errors
-    /// The error of the system if it provides no thread.
+    /// The error of the system if it can't start a thread.
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let logins = Crew::start("logins", threads.max(1))?;
         let others = Crew::start("background", (threads / 2).max(1))?;
         Ok(Self { place: WorkPlace::Threads(Arc::new(Crews { logins, others })) })
     }
 
-    /// Does all work at once, on the thread that asks: for tests, where nothing may happen by
-    /// chance.
+    /// Returns a background that does all work at once, on the requesting thread: for tests, which
+    /// must not depend on timing.
     pub fn in_place() -> Self {
         Self { place: WorkPlace::Here }
     }
@@ -123,15 +123,15 @@ impl Background {
         (Self { place: WorkPlace::Desk(turns.clone()) }, BackgroundDesk(turns))
     }
 
-    /// Checks something that a login of the account `whose` waits for. The outcome is as that of
+    /// Checks something that a login of the account `whose` waits for. The outcome is like that of
     /// [`Background::run`].
     pub fn verify<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> WorkOutcome<T> {
         self.give(|crews| &crews.logins, whose, work)
     }
 
-    /// Does `work` for `whose`: the account or room that the work is counted for. The outcome is
-    /// [`WorkError::Crowded`] if too much of it waits already, [`WorkError::Panicked`] if it
-    /// panics.
+    /// Does `work` for `whose`, the account or room that the work counts for. The outcome is
+    /// [`WorkError::Crowded`] if too much of its work already waits, [`WorkError::Panicked`] if the
+    /// work panics.
     pub fn run<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> WorkOutcome<T> {
         self.give(|crews| &crews.others, whose, work)
     }
@@ -186,14 +186,14 @@ impl Crew {
 }
 
 impl Drop for Crew {
-    /// Lets the threads end when they have finished the waiting work.
+    /// Lets the threads end after they have finished the waiting work.
     fn drop(&mut self) {
         self.turns.waiting().is_closed = true;
         self.turns.wake.notify_all();
     }
 }
 
-/// Keeps the waiting work of a crew.
+/// The waiting work of a crew.
 #[derive(Default)]
 struct Turns {
     waiting: Mutex<Waiting>,
@@ -202,7 +202,7 @@ struct Turns {
 
 #[derive(Default)]
 struct Waiting {
-    /// The work by the name that it is for; an entry is never empty.
+    /// The work by the name that it counts for; an entry is never empty.
     work: HashMap<Box<str>, VecDeque<BackgroundWork>>,
     /// The names that have an entry, each once, in the order of their turns.
     order: VecDeque<Box<str>>,
@@ -249,7 +249,8 @@ impl Turns {
 }
 
 impl Waiting {
-    /// Takes the first piece of the name whose turn it is, which is the last in the order then.
+    /// Takes the first piece of the name whose turn it is, and moves that name to the end of the
+    /// order.
     fn take(&mut self) -> Option<BackgroundWork> {
         let whose = self.order.pop_front()?;
         let own = self.work.get_mut(&whose)?;
@@ -270,9 +271,9 @@ impl std::fmt::Debug for Turns {
     }
 }
 
-/// Pieces of work that may wait.
+/// The most pieces of work that may wait.
 const MOST_WAITING: usize = 4000;
-/// Pieces of work that may wait for one name.
+/// The most pieces of work that may wait for one name.
 const MOST_WAITING_FOR_ONE: usize = 16;
 
 /// The bounds of background work, for the page of limits.

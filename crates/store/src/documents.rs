@@ -4,19 +4,19 @@
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
-/// The documents of all accounts. Owners count by their bare JID; the meaning of a name is up to
-/// its module.
+/// The documents of all accounts. Owners are identified by their bare JIDs; the meaning of a name
+/// is up to its module.
 pub trait Documents: Send + Sync {
-    /// Returns a document, if there is one; nothing for an owner that isn't an account.
+    /// Returns a document, if there is one; `None` also for an owner that isn't an account.
     fn get(&self, owner: JidRef<'_>, name: &str) -> Pending<Option<Vec<u8>>>;
 
-    /// Keeps a document in place of the one before; `None` removes it. Answers
+    /// Stores a document in place of the previous one; `None` removes it. Returns
     /// [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
     fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()>;
 
     /// Stores documents in place of those with the same names, all of them or none. All their names
-    /// begin with `prefix`; all documents with such names together then stay within `room` in
-    /// number and bytes, or nothing is done. Returns [`NoAccount`](crate::StoreError::NoAccount) as
+    /// begin with `prefix`; unless all documents with such names then stay within `room` in number
+    /// and bytes, nothing is changed. Returns [`NoAccount`](crate::StoreError::NoAccount) as
     /// [`Documents::put`] does.
     fn put_within(
         &self,
@@ -27,11 +27,11 @@ pub trait Documents: Send + Sync {
     ) -> Pending<DocumentsPut>;
 
     /// Returns the documents whose names begin with `prefix`, in the order of the bytes of their
-    /// names. Nothing for an owner that isn't an account.
+    /// names; none for an owner that isn't an account.
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<StoredDocument>>;
 
-    /// Returns the document of that name of each of these owners, where one exists, in the order
-    /// of `owners`.
+    /// Returns the document of a name of each of these owners, where it exists, in the order of
+    /// `owners`.
     fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 
@@ -44,10 +44,10 @@ pub struct DocumentRoom {
     pub bytes: u64,
 }
 
-/// The outcome of putting several documents.
+/// The outcome of storing several documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentsPut {
-    /// They are kept.
+    /// They are stored.
     Done,
     /// There would be too many.
     TooMany,

@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 /// The reason why an operation failed. The operation has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoreError {
-    /// The owner isn't an account. The caller's side.
+    /// The owner isn't an account, which is the caller's mistake.
     NoAccount,
     /// Too many operations wait; this one wasn't queued.
     Busy,
     /// The store was shut down.
     Closed,
-    /// The caller's code, or ours, panicked in the operation; the store continues.
+    /// The code of the caller or of the store panicked in the operation; the store continues.
     Panicked(String),
-    /// No room: the disk, a quota or the configured size limit.
+    /// There is no room: the disk, a quota or the configured size limit.
     Full(EngineWords),
     /// Another process held the database for longer than the store waits.
     Locked(EngineWords),
-    /// Other connections changed the same rows at the same time, again and again.
+    /// Other connections repeatedly changed the same rows at the same time.
     Conflict(EngineWords),
     /// The connection to the database was lost, or can't be made. If the operation was being
     /// committed at that moment, it may have taken effect.
@@ -51,9 +51,9 @@ pub enum StoreError {
         /// The version that this server needs.
         known: i64,
     },
-    /// A copy to this database was begun and not ended.
+    /// A copy to this database was begun and not finished.
     Unfinished(String),
-    /// The database is another program's.
+    /// The database belongs to another program.
     Foreign(PathBuf),
     /// The database can't keep the promises of this store because of its settings, its version or
     /// its schema.
@@ -71,7 +71,7 @@ pub enum StoreError {
     Fenced(EngineWords),
 }
 
-/// The words of the storage engine.
+/// A message of the storage engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineWords {
     /// The database: a file, or the address of a server.
@@ -86,14 +86,14 @@ impl StoreError {
         StoreError::Other(EngineWords { database: database.display().to_string(), message: error.to_string() })
     }
 
-    /// Returns whether the operation should be run again at once: nothing is wrong but that others
-    /// got in its way.
+    /// Returns whether the operation should be run again at once: it failed only because others
+    /// interfered.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, StoreError::Conflict(_))
     }
 
-    /// Returns whether the store was only away: nothing is wrong with the operation or with its
-    /// data, and the same one should be tried again later. Everything else is a refusal.
+    /// Returns whether the store was only unavailable: nothing is wrong with the operation or with
+    /// its data, and the same one should be tried again later. Every other error is a refusal.
     pub fn is_outage(&self) -> bool {
         matches!(
             self,
@@ -102,7 +102,7 @@ impl StoreError {
                 | StoreError::Conflict(_)
                 | StoreError::Lost(_)
                 | StoreError::Io(_)
-                // As while one host takes over from another.
+                // For example while one host takes over from another.
                 | StoreError::ReadOnly(_)
                 // The nodes that have taken over can do it.
                 | StoreError::Fenced(_)
@@ -110,8 +110,8 @@ impl StoreError {
     }
 
     /// Returns whether the same operation may succeed later, when the store is available again or
-    /// an operator has made room: a sender should be told to wait, not that the stanza can't be
-    /// processed (RFC 6120 §8.3.3).
+    /// an operator has made room: a sender should then be told to wait, not that the stanza can't
+    /// be processed (RFC 6120 §8.3.3).
     pub fn is_temporary(&self) -> bool {
         self.is_outage() || matches!(self, StoreError::Closed | StoreError::Full(_))
     }

@@ -1,9 +1,9 @@
 //! Keeps a process from writing once others have taken over from it.
 //!
-//! Several processes may share a database and assign each account to one of them. One that was
-//! frozen is taken for dead, and others get its accounts; when it continues, it doesn't know that.
-//! So a process that takes over makes the database refuse all further writes of the other one, and
-//! reads only after that.
+//! Several processes may share a database and assign each account to one of them. A process that
+//! was frozen is considered dead, and others get its accounts; when it continues, it doesn't know
+//! that. So a process that takes over makes the database refuse all further writes of the other
+//! one, and only reads after that.
 
 use crate::{Pending, StoreError};
 use std::fmt;
@@ -13,7 +13,7 @@ use std::fmt;
 pub struct ProcessWriter {
     /// The number of its node.
     pub node: u16,
-    /// The number of the node's processes so far.
+    /// The number of this process among all processes of the node so far.
     pub incarnation: u32,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for ProcessWriter {
 /// - Of two processes that fence each other off, at most one succeeds.
 pub trait Fencing: Send + Sync {
     /// Makes this store write everything from now on as a process, whose number is unique for ever.
-    /// To be called once, before others know of it.
+    /// Must be called once, before others know the process.
     ///
     /// # Errors
     ///
@@ -44,12 +44,12 @@ pub trait Fencing: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Fenced`] if this process was fenced off itself, otherwise those of the
+    /// [`StoreError::Fenced`] if this process was itself fenced off, otherwise those of the
     /// database.
     fn fence(&self, other: ProcessWriter) -> Pending<bool>;
 
-    /// Calls this, once, when the database refuses a write since this process was fenced off: on a
-    /// thread of the store.
+    /// Calls `tell` once, on a thread of the store, when the database refuses a write because this
+    /// process was fenced off.
     fn when_fenced(&self, tell: Box<dyn FnOnce() + Send>);
 }
 

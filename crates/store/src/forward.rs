@@ -1,7 +1,7 @@
-//! Stores that stand in front of others and pass every operation on: see [`Forward`].
+//! Stores that wrap others and pass every operation on: see [`Forward`].
 //!
-//! The owner of an operation is defined here once for every method of every trait: the owners by
-//! which the contract orders it.
+//! This file defines the owners of an operation once for every method of every trait, by which the
+//! contract orders operations.
 
 use crate::documents::{DocumentRoom, DocumentsPut};
 use crate::pubsub::{
@@ -19,7 +19,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
 use std::sync::Arc;
 
-/// Stores in front of others: a type that implements this implements all traits of the stores.
+/// Stores that wrap others: a type that implements this implements all traits of the stores.
 pub trait Forward: Send + Sync {
     /// Returns the wrapped stores.
     fn inner(&self) -> &Stores;
@@ -30,7 +30,7 @@ pub trait Forward: Send + Sync {
         self.inner().meta.logins_at_once()
     }
 
-    /// Passes an operation on, now or later; `call` calls it.
+    /// Passes an operation on, now or later, by calling `call`.
     fn forward<T: Send + 'static>(
         &self,
         owners: Owners,
@@ -44,17 +44,17 @@ pub trait Forward: Send + Sync {
 pub enum Owners {
     /// Accounts, rooms, hosts of nodes, tokens and names of settings, in order.
     These(Vec<String>),
-    /// The archives of these: only operations on archives wait for it.
+    /// The archives of these owners: only operations on archives wait for it.
     Archives(Vec<String>),
-    /// All owners: it changes data of many.
+    /// All owners, since it changes data of many.
     All,
 }
 
 impl Owners {
-    /// No owners: a list or a count, which shows the moment when it is made.
+    /// No owners: a list or a count, which shows the moment at which it is made.
     pub const NONE: Owners = Owners::These(Vec::new());
 
-    /// Returns a bare JID, or another name.
+    /// Returns the owners of an operation on one bare JID or other name.
     fn one(owner: impl Into<String>) -> Owners {
         Owners::These(vec![owner.into()])
     }
@@ -89,8 +89,8 @@ impl Owners {
     }
 }
 
-/// The type of an argument: `jid`, `text`, both perhaps `maybe_…`, or a type in brackets that is
-/// passed on as it is.
+/// Returns the type of an argument: `jid`, `text`, both optionally with `maybe_`, or a type in
+/// brackets that is passed on unchanged.
 macro_rules! borrowed {
     (jid) => { JidRef<'_> };
     (text) => { &str };
@@ -135,7 +135,7 @@ macro_rules! lent {
     };
 }
 
-/// The methods of a trait, each with its arguments, its answer and its owners.
+/// Implements the methods of a trait, each with its arguments, its answer and its owners.
 macro_rules! forward {
     ($Trait:ident in $field:ident {
         $($method:ident($($arg:ident: $kind:tt),* $(,)?) -> $answer:ty, of $owners:expr;)*

@@ -1,8 +1,8 @@
-//! A store that is slow or broken on demand: for tests of code that has to cope with one.
+//! A store that is slow or broken on demand, for tests of code that has to cope with that.
 //!
-//! [`HeldStores`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
-//! operation reaches them when it is called, as always; only its completion is held back. So a test
-//! sees the effect of a slow disk: the order is fixed, the answer is late.
+//! [`HeldStores`] wraps other stores, usually [`Memory`](crate::memory::Memory). An operation
+//! reaches them when it is called, as always; only its completion is held back. So a test sees the
+//! effect of a slow disk: the order is fixed, the answer is late.
 
 use crate::forward::{Forward, Owners};
 use crate::pending::{StoreCompleter, pending, ready};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rookery_base::lock::lock;
 
-/// Stores whose completions are released by hand.
+/// Stores whose completions the test releases.
 pub struct HeldStores {
     inner: Stores,
     state: Mutex<HeldState>,
@@ -44,14 +44,14 @@ impl HeldStores {
         self.state().waiting.len()
     }
 
-    /// Completes the oldest operation. `false` if none waits.
+    /// Completes the oldest operation. Returns `false` if none waits.
     pub fn release_one(&self) -> bool {
         // The lock must be free when the waker runs: it may call the store.
         let next = self.state().waiting.pop_front();
         next.map(|next| next.complete(Ok(()))).is_some()
     }
 
-    /// Completes all waiting operations, oldest first; returns their number.
+    /// Completes all waiting operations, oldest first, and returns their number.
     pub fn release_all(&self) -> usize {
         let waiting = std::mem::take(&mut self.state().waiting);
         let released = waiting.len();
@@ -59,14 +59,14 @@ impl HeldStores {
         released
     }
 
-    /// Returns whether later operations complete by themselves (`true`), or wait for a release as
-    /// at the start (`false`).
+    /// Sets whether later operations complete by themselves (`true`), or wait for a release as at
+    /// the start (`false`).
     pub fn set_flowing(&self, flows: bool) {
         self.state().flows = flows;
     }
 
-    /// Lets later operations change nothing and answer this error; with `None` they are carried out
-    /// again.
+    /// Makes later operations change nothing and fail with this error; with `None` they are carried
+    /// out again.
     pub fn set_fault(&self, fault: Option<StoreError>) {
         self.state().fault = fault;
     }
@@ -76,13 +76,13 @@ impl HeldStores {
         self.state().most_logins = Some(most);
     }
 
-    /// Lets one of the later operations, counted from 0, change nothing and answer this error.
-    /// [`HeldStores::has_failed`] tells of a failure.
+    /// Makes one of the later operations, counted from 0, change nothing and fail with this error.
+    /// [`HeldStores::has_failed`] returns whether it has.
     pub fn fail_one(&self, at: usize, fault: StoreError) {
         self.state().fails_at = Some((at, fault));
     }
 
-    /// Returns whether the operation that [`HeldStores::fail_one`] was about has been called.
+    /// Returns whether the operation of [`HeldStores::fail_one`] has been called.
     pub fn has_failed(&self) -> bool {
         self.state().fails_at.is_none()
     }
@@ -101,7 +101,7 @@ impl Forward for HeldStores {
         self.state().most_logins.unwrap_or(usize::MAX)
     }
 
-    /// Calls the operation, unless it is to fail, and holds its completion back, unless it is to
+    /// Calls the operation, unless it is to fail, and holds its completion back, unless operations
     /// flow.
     fn forward<T: Send + 'static>(
         &self,

@@ -6,22 +6,22 @@ use rookery_jid::{Jid, JidRef};
 
 /// The invitations of all domains.
 pub trait Invitations: Send + Sync {
-    /// Stores an invitation, unless its owner already has `limit` valid ones. Those that expired a
-    /// day ago are removed first. `now_ms` is in milliseconds since 1970. Returns
+    /// Stores an invitation, unless its owner already has `limit` valid ones. Invitations that
+    /// expired a day ago are removed first. `now_ms` is in milliseconds since 1970. Returns
     /// [`NoAccount`](crate::StoreError::NoAccount) if its owner isn't an account.
     fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool>;
 
     /// Returns the invitation with this token, unless it has expired.
     fn get(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>>;
 
-    /// Takes the invitation, so that it can't be used again.
+    /// Removes and returns an invitation, so that it can't be used again.
     fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>>;
 
     /// Returns the invitations for a domain that haven't expired, up to `limit`, ordered by their
     /// expiry. For operators.
     fn open(&self, domain: &str, now_ms: u64, limit: usize) -> Pending<Vec<Invitation>>;
 
-    /// Returns whether an invitation, which hasn't expired, is for an account of this very name.
+    /// Returns whether an unexpired invitation is for an account of exactly this name.
     fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool>;
 }
 
@@ -32,16 +32,16 @@ pub struct Invitation {
     pub token: String,
     /// The domain that it is for.
     pub domain: String,
-    /// The right that it gives.
+    /// The right that it grants.
     pub purpose: Purpose,
-    /// The inviter, a bare JID, which a new account gets as a contact. For [`Purpose::Password`],
-    /// the account itself. The invitation is removed with that account.
+    /// The bare JID of the inviter, who becomes a contact of the new account; for
+    /// [`Purpose::Password`], the account itself. The invitation is removed with that account.
     pub owner: Option<Jid>,
-    /// The time until which it is valid, in milliseconds since 1970.
+    /// The time at which it expires, in milliseconds since 1970.
     pub expires_ms: u64,
 }
 
-/// The right that an invitation gives.
+/// The right that an invitation grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Create an account, with this localpart if there is one.
@@ -50,6 +50,6 @@ pub enum Purpose {
     Password,
 }
 
-/// The milliseconds for which an expired invitation is kept: a client that showed it earlier may
-/// still use it (XEP-0445 §3).
+/// The milliseconds for which an expired invitation is kept, since a client that showed it earlier
+/// may still use it (XEP-0445 §3).
 pub(crate) const GRACE_MS: u64 = 86_400_000;

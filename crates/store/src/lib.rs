@@ -1,22 +1,22 @@
 //! Keeps accounts, rosters, offline messages, archives, documents, last presence, nodes, rooms and
 //! a few settings.
 //!
-//! One small trait per concern, so that a caller names the ones that it needs and a test replaces
-//! one of them; [`Stores`] bundles all of them. [`sqlite::open`] keeps everything in one SQLite
-//! file, [`memory::Memory`] in this process; [`held::HeldStores`] rehearses a slow or a broken
-//! store, [`shuffled::Shuffled`] one with several connections.
+//! There is one small trait per concern, so that a caller names the ones that it needs and a test
+//! replaces one of them; [`Stores`] bundles all of them. [`sqlite::open`] keeps everything in one
+//! SQLite file, [`memory::Memory`] in this process; [`held::HeldStores`] simulates a slow or a
+//! broken store, [`shuffled::Shuffled`] one with several connections.
 //!
 //! # The contract of every method
 //!
 //! 1. The operation is queued when the method is *called*. Polling the future only checks whether
 //!    it is done, and dropping the future doesn't cancel the operation.
 //! 2. Operations take effect, and complete, in the order of the calls for one owner (account, room,
-//!    host of nodes, token, name of a setting), no matter who called. Nothing is promised between
-//!    owners. A write that concerns many owners keeps its place with each of them, and removing an
-//!    account keeps its place with all owners. Nothing waits for archives: writes to them, and
-//!    pages of them, come after earlier calls for the same owners, but later calls may overtake
-//!    them, unless they concern archives too. Reads about many owners, lists and counts reflect the
-//!    moment of the call. [`forward::Owners`] defines it for every method.
+//!    host of nodes, token, name of a setting), regardless of the caller. Nothing is promised
+//!    between owners. A write that concerns many owners keeps its place with each of them, and
+//!    removing an account keeps its place with all owners. Nothing waits for archives: writes to
+//!    them, and pages of them, come after earlier calls for the same owners, but later calls may
+//!    overtake them, unless they concern archives too. Reads about many owners, lists and counts
+//!    reflect the moment of the call. [`forward::Owners`] defines it for every method.
 //! 3. A write that was acknowledged is durable: neither a crash of the process nor a power cut
 //!    takes it back.
 //! 4. A failed operation has changed nothing. The one exception is [`StoreError::Lost`]: the

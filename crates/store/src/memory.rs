@@ -1,13 +1,13 @@
-//! All stores in this process's memory: for tests, and for servers that may forget.
+//! All stores in this process's memory: for tests, and for servers whose data need not survive.
 //!
-//! Every operation is carried out, and its future is done, when the method returns. Nothing is
+//! Every operation is carried out, and its future is complete, when the method returns. Nothing is
 //! random, so a test that runs twice sees the same ids and versions.
 //!
 //! # Layout
 //!
-//! `world` is the common data, with `archives`, `nodes`, `rooms` and `roster`, its larger parts,
-//! and `key`, by which it is found. This file, `archive`, `invitations`, `pubsub` and `slots` are
-//! the operations.
+//! `world` is the common data; `archives`, `nodes`, `rooms` and `roster` are its larger parts, and
+//! `key` is the key of accounts and rooms in it. This file, `archive`, `invitations`, `pubsub` and
+//! `slots` are the operations.
 
 mod archive;
 mod archives;
@@ -53,8 +53,8 @@ impl Memory {
         Stores::of(Arc::new(Memory::new()))
     }
 
-    /// Locks the world. A panic of a caller's code is caught before anything is changed, so the
-    /// world is whole even when the lock is poisoned.
+    /// Locks the world. A panic in a caller's code is caught before anything is changed, so the
+    /// world is intact even if the lock is poisoned.
     fn world(&self) -> MutexGuard<'_, MemoryWorld> {
         lock(&self.world)
     }

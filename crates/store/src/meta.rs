@@ -1,14 +1,14 @@
 //! The server's own few settings, such as the secret behind the salts of unknown accounts, and its
 //! lists, such as that of administrators.
 //!
-//! An entry of a list is a separate row: changes of different entries at the same time don't undo
+//! Each entry of a list is a separate row, so concurrent changes of different entries don't undo
 //! each other.
 
 use crate::pending::ready;
 use crate::{Pending, StoreError};
 use std::time::Duration;
 
-/// Bytes under a name.
+/// The settings and lists.
 pub trait Meta: Send + Sync {
     /// Returns the bytes under a key.
     fn get(&self, key: &str) -> Pending<Option<Vec<u8>>>;
@@ -25,10 +25,10 @@ pub trait Meta: Send + Sync {
     /// Puts a new entry into a list that has fewer than `most`.
     fn add_entry(&self, list: &str, name: &str, bytes: Vec<u8>, most: usize) -> Pending<Added>;
 
-    /// Removes an entry from a list; `false` if there was none of that name.
+    /// Removes an entry from a list. Returns `false` if there was none of that name.
     fn remove_entry(&self, list: &str, name: &str) -> Pending<bool>;
 
-    /// Replaces an entry that has these bytes, or removes it; returns `false` and changes nothing
+    /// Replaces an entry that has these bytes, or removes it. Returns `false` and changes nothing
     /// if no entry of that name has them.
     fn replace_entry(&self, list: &str, name: &str, before: Vec<u8>, after: Option<Vec<u8>>) -> Pending<bool>;
 
@@ -41,8 +41,8 @@ pub trait Meta: Send + Sync {
         ready(Ok(()))
     }
 
-    /// Returns the reason why the store can't write at present, if writes have failed. It still
-    /// reads then, as far as it can.
+    /// Returns the reason why the store can't write at present, if writes have failed. It may still
+    /// be able to read.
     fn trouble(&self) -> Option<StoreError> {
         None
     }
@@ -53,29 +53,30 @@ pub trait Meta: Send + Sync {
     }
 
     /// Returns the number of logins that may be in progress at a time: more would only wait for
-    /// each other, and keep others waiting.
+    /// each other, and keep other operations waiting.
     fn logins_at_once(&self) -> usize {
         usize::MAX
     }
 }
 
-/// Counts of a store's operations, and the time that the oldest one waits.
+/// Counts of a store's operations, and the age of the oldest one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// The time that the oldest unfinished operation has waited.
     pub waiting: Duration,
     /// Operations that wait or run.
     pub operations: usize,
-    /// Bytes that these operations carry, such as stanzas that are to be written.
+    /// The number of bytes that these operations carry, such as stanzas to write.
     pub bytes: usize,
     /// Connections.
     pub connections: usize,
-    /// Batches and operations that were run again, since others got in their way or the connection
-    /// was lost.
+    /// The number of batches and operations that were run again because others interfered or the
+    /// connection was lost.
     pub retries: u64,
-    /// Connections that were made in place of lost ones.
+    /// The number of connections that replaced lost ones.
     pub reconnects: u64,
-    /// Operations that were refused since the database was away for too long.
+    /// The number of operations that were refused because the database was unavailable for too
+    /// long.
     pub given_up: u64,
 }
 
@@ -84,7 +85,7 @@ pub struct Activity {
 pub enum Added {
     /// The entry is stored.
     Done,
-    /// There is one of that name.
+    /// There already is an entry of that name.
     Exists,
     /// The list has reached its limit.
     Full,

@@ -4,14 +4,14 @@
 use crate::Pending;
 use rookery_jid::JidRef;
 
-/// The offline messages of all accounts, in the order in which they came. Owners count by their
-/// bare JID.
+/// The offline messages of all accounts, in the order of arrival. Owners are identified by their
+/// bare JIDs.
 pub trait Offline: Send + Sync {
     /// Stores a stanza for later, unless there is no room for it. `unix_ms` is the time of its
     /// arrival, in milliseconds since 1970.
     ///
-    /// No sender may take more room than is still free: a heavy sender leaves as much for others,
-    /// so there is always some for one more.
+    /// No sender may take more room than remains free: a heavy sender leaves as much for others, so
+    /// there is always some for one more.
     fn push(
         &self,
         to: JidRef<'_>,
@@ -21,18 +21,18 @@ pub trait Offline: Send + Sync {
         room: OfflineRoom,
     ) -> Pending<Pushed>;
 
-    /// Returns the oldest messages with an id above `after` (0: from the first), of at most
-    /// `max_bytes` of stanza bytes together and [`MOST_LOADED`], but at least one if there is any.
-    /// Nothing for an owner that isn't an account.
+    /// Returns the oldest messages with an id above `after` (0: from the first), at most
+    /// `max_bytes` of stanza bytes together and at most [`MOST_LOADED`] messages, but at least one
+    /// if there is any. Returns none for an owner that isn't an account.
     ///
-    /// They stay until they are [removed](Offline::remove): the caller loses none if it
-    /// fails halfway.
+    /// They stay until they are [removed](Offline::remove), so a caller that fails halfway loses
+    /// none.
     fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>>;
 
-    /// Removes the messages up to and with that id; how many that were.
+    /// Removes the messages up to and including that id. Returns their number.
     fn remove(&self, owner: JidRef<'_>, up_to: u64) -> Pending<u64>;
 
-    /// Returns how many messages wait.
+    /// Returns the number of waiting messages.
     fn count(&self, owner: JidRef<'_>) -> Pending<u64>;
 }
 
@@ -43,9 +43,9 @@ pub const MOST_LOADED: usize = 200;
 /// Bounds the messages that may wait for one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfflineRoom {
-    /// Messages.
+    /// The number of messages.
     pub messages: u64,
-    /// Bytes of their stanzas.
+    /// The bytes of their stanzas.
     pub bytes: u64,
 }
 
@@ -58,7 +58,7 @@ impl OfflineRoom {
         Self { messages, ..Self::UNBOUNDED }
     }
 
-    /// Returns the room with this much more in it, `None` if that exceeds it.
+    /// Returns the room with this much added, `None` if that exceeds it.
     pub(crate) fn take(self, messages: u64, bytes: u64) -> Option<Self> {
         Some(Self { messages: self.messages.checked_sub(messages)?, bytes: self.bytes.checked_sub(bytes)? })
     }
@@ -70,24 +70,24 @@ impl OfflineRoom {
     }
 }
 
-/// The fate of a message.
+/// The outcome of storing a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
     /// The stanza is stored.
     Kept,
-    /// It is not kept: too many wait already.
+    /// It is not stored: too many already wait.
     Full,
-    /// It is not kept: there is no such account.
+    /// It is not stored: there is no such account.
     NoAccount,
 }
 
-/// A message that waits.
+/// A waiting message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfflineMessage {
-    /// Above those of all older messages, never given twice, at least 1.
+    /// Its id: above those of all older messages, never used twice, at least 1.
     pub id: u64,
-    /// The time when it came, milliseconds since 1970 (for the delay stamp, XEP-0203).
+    /// The time of its arrival, in milliseconds since 1970 (for the delay stamp, XEP-0203).
     pub unix_ms: u64,
-    /// The stanza as it was pushed.
+    /// The stanza, unchanged.
     pub stanza: Vec<u8>,
 }

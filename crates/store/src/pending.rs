@@ -1,6 +1,6 @@
 //! The future that every store method returns: [`rookery_base::one_shot`] with the store's errors.
 //!
-//! Invariant: a completer that is dropped unused completes with [`StoreError::Closed`], so no
+//! Invariant: a completer that is dropped without use completes with [`StoreError::Closed`], so no
 //! future waits forever.
 
 use crate::StoreError;
@@ -14,7 +14,7 @@ use std::pin::Pin;
 /// nothing.
 pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
-/// Returns a future, and what completes it.
+/// Returns a future, and the completer for it.
 pub(crate) fn pending<T: Send + 'static>() -> (StoreCompleter<T>, Pending<T>) {
     let (completer, awaited) = one_shot::<Result<T, StoreError>>();
     (StoreCompleter(completer), Box::pin(async { awaited.await.unwrap_or_else(|Abandoned| Err(StoreError::Closed)) }))
@@ -29,7 +29,7 @@ pub(crate) fn ready<T: Send + 'static>(answer: Result<T, StoreError>) -> Pending
 pub(crate) struct StoreCompleter<T>(rookery_base::Completer<Result<T, StoreError>>);
 
 impl<T> StoreCompleter<T> {
-    /// Sets the answer and wakes the one that waits.
+    /// Sets the answer and wakes the waiting task.
     pub(crate) fn complete(self, answer: Result<T, StoreError>) {
         self.0.complete(answer);
     }

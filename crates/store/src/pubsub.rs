@@ -1,25 +1,25 @@
 //! Publish-subscribe nodes with their items (XEP-0060), of services and of accounts (XEP-0163).
 //!
-//! A node is named by its host and its id. A host with a localpart is an account: its nodes need it
-//! to exist, and are removed with it. Any other host is a service, of which the store has only the
-//! name.
+//! A node is named by its host and its id. A host with a localpart is an account: its nodes require
+//! it to exist, and are removed with it. Any other host is a service, of which the store has only
+//! the name.
 //!
-//! The account that has created a node is accountable for it: its bytes, which are those of its
-//! configuration, its items and its affiliations, count for that account.
+//! The account that created a node is accountable for it: the bytes of the node's configuration,
+//! items and affiliations count for that account.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
-/// The nodes of all hosts. Hosts and affiliated entities count by their bare JIDs.
+/// The nodes of all hosts. Hosts and affiliated entities are identified by their bare JIDs.
 pub trait Pubsub: Send + Sync {
-    /// Returns a node with all that belongs to it but its items; `None` if there is no such node.
+    /// Returns a node with everything except its items; `None` if there is no such node.
     fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<NodeRecord>>;
 
     /// Returns the nodes of a host whose id is above `after` (`""`: from the first), at most
     /// `limit`, by id; each with its configuration and the affiliation of `asker`.
     fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<NodeListed>>;
 
-    /// Makes a node with an owner, if there is room for it.
+    /// Creates a node with an owner, if there is room for it.
     fn create_node(
         &self,
         host: JidRef<'_>,
@@ -29,15 +29,15 @@ pub trait Pubsub: Send + Sync {
         room: NodeRoom,
     ) -> Pending<Created>;
 
-    /// Replaces the configuration, and removes the items that are too many or too old then; `false`
-    /// if there is no such node.
+    /// Replaces the configuration, and removes items that are then too many or too old. Returns
+    /// `false` if there is no such node.
     fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: ItemsKept) -> Pending<bool>;
 
-    /// Removes a node with all that belongs to it; `false` if there was none.
+    /// Removes a node with everything that belongs to it. Returns `false` if there was none.
     fn delete_node(&self, host: JidRef<'_>, node: &str) -> Pending<bool>;
 
-    /// Sets the affiliation of an entity, or with `None` takes it away. A new one needs room for
-    /// its bytes.
+    /// Sets the affiliation of an entity, or removes it with `None`. A new one needs room for its
+    /// bytes.
     fn set_affiliation(
         &self,
         host: JidRef<'_>,
@@ -47,9 +47,9 @@ pub trait Pubsub: Send + Sync {
         room: NodeRoom,
     ) -> Pending<SetOutcome>;
 
-    /// Sets the subscription of an address, bare or full, or with `None` takes it away. A new one
-    /// is refused if the addresses of the same account have `most` subscriptions to nodes of the
-    /// host already.
+    /// Sets the subscription of an address, bare or full, or removes it with `None`. A new one is
+    /// refused if the addresses of the same account already have `most` subscriptions to nodes of
+    /// the host.
     fn set_subscription(
         &self,
         host: JidRef<'_>,
@@ -59,7 +59,7 @@ pub trait Pubsub: Send + Sync {
         most: usize,
     ) -> Pending<SetOutcome>;
 
-    /// Keeps an item as the newest one, replacing one with the same id, and removes items that are
+    /// Stores an item as the newest one, replacing one with the same id, and removes items that are
     /// then too many or too old. An item that enlarges the node needs room for its bytes.
     fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: ItemsKept, room: NodeRoom) -> Pending<Published>;
 
@@ -67,14 +67,14 @@ pub trait Pubsub: Send + Sync {
     /// exist.
     fn items(&self, host: JidRef<'_>, node: &str, wanted: WantedItems, since_ms: u64) -> Pending<Option<Items>>;
 
-    /// Removes items by their ids. Answers with the ids that existed, in the order asked.
+    /// Removes items by their ids. Returns the ids that existed, in the order of the request.
     fn retract(&self, host: JidRef<'_>, node: &str, ids: Vec<String>) -> Pending<Vec<String>>;
 
-    /// Removes all items; how many that were.
+    /// Removes all items. Returns their number.
     fn purge(&self, host: JidRef<'_>, node: &str) -> Pending<u64>;
 
-    /// Returns the subscriptions of an entity, whatever its resource, to the nodes of a host: node,
-    /// subscriber, subscription. By node.
+    /// Returns the subscriptions of all addresses of an entity to the nodes of a host: node,
+    /// subscriber, subscription. They are ordered by node.
     fn subscriptions_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Jid, NodeSubscription)>>;
 
     /// Returns the affiliations of an entity with the nodes of a host, by node.
@@ -83,7 +83,7 @@ pub trait Pubsub: Send + Sync {
     /// Returns the latest news of accounts for an entity that becomes available: for each of these
     /// accounts, each of the named nodes that exists and has an item. They come in portions of
     /// [`PAGE_BYTES`] or one item, in the order of the request: those after `after`, an account and
-    /// one of its nodes; and whether there may be more.
+    /// one of its nodes. The flag says whether there may be more.
     fn news(
         &self,
         asker: JidRef<'_>,
@@ -97,17 +97,17 @@ pub trait Pubsub: Send + Sync {
     fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>>;
 }
 
-/// A node with all that belongs to it but its items.
+/// A node with everything except its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRecord {
     /// The configuration, as it was given.
     pub config: Vec<u8>,
-    /// The account that answers for it: the one that has made it or, once that was removed, another
-    /// owner.
+    /// The account that is accountable for it: the one that created it or, once that was removed,
+    /// another owner.
     pub creator: Option<Jid>,
-    /// Bare JIDs with their affiliation, by address.
+    /// The affiliated bare JIDs with their affiliation, by address.
     pub affiliations: Vec<(Jid, NodeAffiliation)>,
-    /// Addresses, bare or full, with their subscription, by address.
+    /// The subscribed addresses, bare or full, with their subscription, by address.
     pub subscriptions: Vec<(Jid, NodeSubscription)>,
 }
 
@@ -162,23 +162,23 @@ impl NodeAffiliation {
 /// The subscription of an address to a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSubscription {
-    /// An owner has yet to approve it (the state `pending`, XEP-0060 §4.2); else it is
+    /// True if an owner has yet to approve it (the state `pending`, XEP-0060 §4.2); otherwise it is
     /// `subscribed`.
     pub pending: bool,
     /// Its options, as they were given; empty for the defaults.
     pub options: Vec<u8>,
 }
 
-/// The fate of a node that was to be created.
+/// The outcome of creating a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
-    /// It was made.
+    /// The node is created.
     Done,
-    /// There is one of that id.
+    /// There already is a node with that id.
     Exists,
-    /// The host has as many nodes as it may.
+    /// The host has as many nodes as it may have.
     Full,
-    /// The owner has created as many nodes of the host as it may, or their bytes exceed the limit.
+    /// The creator has as many nodes of the host as it may have, or their bytes exceed the limit.
     OwnerFull,
     /// The host is an account that doesn't exist.
     NoAccount,
@@ -189,40 +189,40 @@ pub enum Created {
 pub struct Item {
     /// Its id, unique within the node.
     pub id: String,
-    /// The publisher, bare.
+    /// The bare JID of the publisher.
     pub publisher: Jid,
-    /// The time of publication, milliseconds since 1970.
+    /// The time of publication, in milliseconds since 1970.
     pub unix_ms: u64,
     /// Its payload, one element; empty if it has none.
     pub payload: Vec<u8>,
 }
 
 impl Item {
-    /// Returns the number of bytes for which it counts.
+    /// Returns the number of bytes that it counts for.
     pub fn bytes(&self) -> u64 {
         (self.id.len() + self.publisher.as_str().len() + self.payload.len()) as u64 + OVERHEAD
     }
 }
 
-/// The number of items that a node keeps, and the time that it keeps them.
+/// The number of items that a node keeps, and the time for which it keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemsKept {
-    /// This many of the newest.
+    /// The number of newest items.
     pub items: usize,
-    /// Only items published then or later, in milliseconds since 1970.
+    /// The time of publication since which items are kept, in milliseconds since 1970.
     pub since_ms: u64,
 }
 
 /// The limits of a node and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeRoom {
-    /// Nodes of the host.
+    /// The number of the host's nodes.
     pub host_nodes: usize,
-    /// Nodes of the host that were made by the same account.
+    /// The number of the host's nodes with the same creator.
     pub creator_nodes: usize,
-    /// Bytes of a node.
+    /// The bytes of a node.
     pub node_bytes: u64,
-    /// Bytes of all nodes of the host that were made by the same account.
+    /// The bytes of all nodes of the host with the same creator.
     pub creator_bytes: u64,
 }
 
@@ -235,7 +235,7 @@ impl NodeRoom {
 /// The outcome of setting an affiliation or a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOutcome {
-    /// It is as it should be.
+    /// It is set.
     Done,
     /// There is no such node.
     NoNode,
@@ -243,7 +243,7 @@ pub enum SetOutcome {
     Full,
 }
 
-/// The fate of an item.
+/// The outcome of publishing an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
     /// The item is stored.
@@ -252,7 +252,7 @@ pub enum Published {
     NoNode,
     /// The node has no room for it.
     NodeFull,
-    /// The account that has made the node has no room for it.
+    /// The account that created the node has no room for it.
     CreatorFull,
 }
 
@@ -280,7 +280,7 @@ pub struct Items {
     pub index: usize,
     /// The number of items that the node has.
     pub total: usize,
-    /// The item that a page was to begin or end at doesn't exist.
+    /// True if the item that a page was to begin or end at doesn't exist.
     pub lost: bool,
 }
 
@@ -303,10 +303,10 @@ pub struct News {
     pub item: Item,
 }
 
-/// Bytes that an item or an affiliation counts for in addition to its texts: about the space it
-/// needs.
+/// The bytes that an item or an affiliation counts for in addition to its texts: about the space
+/// that it needs.
 pub const OVERHEAD: u64 = 100;
 
-/// Bytes of items ([`Item::bytes`]) that one answer of [`Pubsub::items`] holds at most, unless a
-/// single item is larger.
+/// The most bytes of items ([`Item::bytes`]) in one answer of [`Pubsub::items`], unless a single
+/// item is larger.
 pub const PAGE_BYTES: u64 = 256 * 1024;

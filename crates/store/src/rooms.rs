@@ -3,26 +3,27 @@
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
-/// The persistent rooms of all services. A room counts by its bare JID, an affiliated user too.
+/// The persistent rooms of all services. Rooms and affiliated users are identified by their bare
+/// JIDs.
 pub trait RoomStore: Send + Sync {
     /// Returns all rooms of a service, in the order of their localparts.
     fn list(&self, host: &str) -> Pending<Vec<ListedRoom>>;
 
-    /// Returns everything about a room; `None` if there is no such.
+    /// Returns everything about a room; `None` if it doesn't exist.
     fn load(&self, room: JidRef<'_>) -> Pending<Option<StoredRoom>>;
 
-    /// Creates a room, or replaces everything about it but its affiliations.
+    /// Creates a room, or replaces all its data except its affiliations.
     fn put(&self, room: JidRef<'_>, document: RoomDocument) -> Pending<()>;
 
     /// Gives users an affiliation, or removes it with [`Affiliation::None`]: all of them or, on an
     /// error, none. Returns `false` if there is no such room.
     fn affiliate(&self, room: JidRef<'_>, changes: Vec<Affiliated>) -> Pending<bool>;
 
-    /// Removes a room and all about it; whether it was there.
+    /// Removes a room with all its data. Returns whether it was there.
     fn remove(&self, room: JidRef<'_>) -> Pending<bool>;
 
-    /// Returns the number of rooms of all services in which a user is known: by an affiliation, or
-    /// by other data about that user.
+    /// Returns the number of rooms of all services that have data about a user, such as an
+    /// affiliation.
     fn known_in(&self, user: JidRef<'_>) -> Pending<u64>;
 }
 
@@ -58,9 +59,9 @@ pub struct Affiliated {
 /// A room as lists of rooms show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedRoom {
-    /// The bare JID.
+    /// The room's bare JID.
     pub room: Jid,
-    /// Its name for people.
+    /// Its name for display.
     pub name: String,
     /// True if it is public.
     pub is_public: bool,
@@ -68,15 +69,15 @@ pub struct ListedRoom {
     pub creator: Option<Jid>,
 }
 
-/// The data of a room apart from its affiliations. The documents are the caller's; the store
-/// doesn't read them.
+/// The data of a room except its affiliations. The store doesn't read the documents, which are the
+/// caller's.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RoomDocument {
-    /// Its name for people.
+    /// Its name for display.
     pub name: String,
     /// True if it is public.
     pub is_public: bool,
-    /// The bare JID of the creator, for whom it counts; forgotten when the account is removed.
+    /// The bare JID of the creator, for whom it counts; removed together with that account.
     pub creator: Option<Jid>,
     /// The configuration.
     pub config: Vec<u8>,
@@ -87,8 +88,8 @@ pub struct RoomDocument {
     pub subject: Option<Vec<u8>>,
     /// The vCard with the avatar, if there is one.
     pub vcard: Option<Vec<u8>>,
-    /// The facts about single users, in its order, each with the bare JID: it is forgotten when the
-    /// account is removed.
+    /// The room's data about single users, in the room's order, each with the bare JID; removed
+    /// together with the account.
     pub of_users: Vec<(Jid, Vec<u8>)>,
 }
 

@@ -1,48 +1,48 @@
 //! Rosters (RFC 6121 §2) with versions (§2.6).
 //!
 //! Every change that a client can see increments the owner's version. Changes since an older
-//! version are found by the items' own versions and a bounded list of removed contacts; a version
-//! older than that list, or one never given out, gets the whole roster. Versions never repeat, not
-//! even when an account is removed and created again, so a client's cache of the old account is
-//! never taken for a part of the new one.
+//! version are found by the items' own versions and a bounded list of removed contacts; for a
+//! version that is older than that list, or was never assigned, there is only the whole roster.
+//! Versions never repeat, not even when an account is removed and created again, so a client's
+//! cache of the old account never counts as a part of the new one.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
 
-/// The rosters of all accounts. Every method answers [`NoAccount`](crate::StoreError::NoAccount) if
+/// The rosters of all accounts. Every method returns [`NoAccount`](crate::StoreError::NoAccount) if
 /// the owner isn't one.
 pub trait Rosters: Send + Sync {
     /// Returns the whole roster, ordered by the bytes of the contacts' JIDs, including the items
     /// that clients must not see.
     fn get(&self, owner: JidRef<'_>) -> Pending<Roster>;
 
-    /// Returns the changes for a client that has `version` (RFC 6121 §2.6.3). `None`: send it the
-    /// whole roster.
+    /// Returns the changes for a client that has `version` (RFC 6121 §2.6.3); `None` if it has to
+    /// get the whole roster.
     fn since(&self, owner: JidRef<'_>, version: u64) -> Pending<Option<Changes>>;
 
-    /// Returns the contacts with a subscription in either direction, without the data that only a
-    /// roster window needs: for presence.
+    /// Returns the contacts with a subscription in either direction, without the data that is only
+    /// for display: for presence.
     fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>>;
 
-    /// Returns one item, seen by clients or not. `contact` counts as given, with its resource if it
-    /// has one.
+    /// Returns one item, whether or not clients see it. `contact` is used as it is, with its
+    /// resource if it has one.
     fn item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Pending<Option<RosterItem>>;
 
-    /// Reads one item, lets `edit` decide, and writes the decision, all in one step that nothing
-    /// overtakes.
+    /// Reads one item, calls `edit` for a decision, and writes the result, all in one step that
+    /// nothing overtakes.
     ///
-    /// `contact` counts as given, with its resource if it has one. `edit` runs on the store's
+    /// `contact` is used as it is, with its resource if it has one. `edit` runs on the store's
     /// thread: it must be quick and must not use this store. If it panics, nothing changes and the
-    /// answer is [`Panicked`](crate::StoreError::Panicked).
+    /// result is [`Panicked`](crate::StoreError::Panicked).
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed>;
 
-    /// Writes many items at once, as an import has them, in one step: each replaces the item of the
-    /// same address except for a request of the contact's that waits for the owner's decision. Of
-    /// several items with one address the last one counts. Counts the version up for each item that
-    /// clients see differently.
+    /// Writes many items at once, as an import does, in one step: each replaces the item of the
+    /// same address, except for a contact's request that waits for the owner's decision. Of several
+    /// items with one address the last one counts. The version increases for each item that clients
+    /// see differently.
     ///
-    /// The caller bounds their number: all of them are one operation.
+    /// The caller bounds their number, since all of them are one operation.
     fn put_many(&self, owner: JidRef<'_>, items: Vec<RosterItem>) -> Pending<()>;
 
     /// Returns the subscription requests that wait for the owner's decision (RFC 6121 §3.1.3), with
@@ -51,11 +51,11 @@ pub trait Rosters: Send + Sync {
 }
 
 /// Decides about one roster item, given its current state (if it exists) and the size of the
-/// roster, which is computed only on demand. It may be called again, with a newer state: the last
+/// roster, which is computed only on demand. It may be called again with a newer state; the last
 /// decision counts.
 pub type EditRoster = Box<dyn FnMut(Option<&RosterItem>, SizeOf<'_>) -> Edit + Send>;
 
-/// A function that finds out the size of a roster.
+/// A function that determines the size of a roster.
 pub type SizeOf<'a> = &'a mut dyn FnMut() -> RosterSize;
 
 /// The size of a roster.
@@ -83,7 +83,7 @@ pub enum Edit {
 /// The effect of [`Rosters::change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// The roster's version now; counted up only if a client sees a difference.
+    /// The roster's version now; it only increases if a client sees a difference.
     pub version: u64,
     /// The item before.
     pub before: Option<RosterItem>,
@@ -130,20 +130,21 @@ pub struct RosterItem {
     pub groups: Vec<String>,
     /// The directions in which presence is seen.
     pub subscription: Subscription,
-    /// The owner asked to see the contact's presence and has no answer yet (`ask='subscribe'`).
+    /// True if the owner asked to see the contact's presence and has no answer yet
+    /// (`ask='subscribe'`).
     pub ask: bool,
-    /// The owner approved a request before it came (RFC 6121 §3.4).
+    /// True if the owner approved a request before it arrived (RFC 6121 §3.4).
     pub approved: bool,
     /// The contact's subscription request that the owner hasn't answered: the whole stanza (RFC
     /// 6121 §3.1.3).
     pub pending_in: Option<Vec<u8>>,
-    /// True if the owner has the contact in the roster, whatever the subscription is. It is false
-    /// only for an item that a request from the contact has created.
+    /// True if the owner has the contact in the roster, regardless of the subscription. It is false
+    /// only for an item that a request from the contact created.
     pub listed: bool,
 }
 
 impl RosterItem {
-    /// Returns an item as a roster set makes it (RFC 6121 §2.3): no name, no groups, no
+    /// Returns an item as a roster set creates it (RFC 6121 §2.3): no name, no groups, no
     /// subscription.
     pub fn new(jid: Jid) -> RosterItem {
         RosterItem {
@@ -172,7 +173,7 @@ impl RosterItem {
         self.jid.as_str().len() + name + self.groups.iter().map(group).sum::<usize>()
     }
 
-    /// Returns whether clients may see the item: not while all there is to it is the contact's
+    /// Returns whether clients may see the item: not while it consists only of the contact's
     /// request (RFC 6121 §3.1.3).
     pub fn visible(&self) -> bool {
         self.listed
@@ -183,7 +184,7 @@ impl RosterItem {
             || !self.groups.is_empty()
     }
 
-    /// Returns whether a client can tell the two apart; neither may be hidden.
+    /// Returns whether two visible items look the same to a client.
     pub(crate) fn looks_like(&self, other: &RosterItem) -> bool {
         self.name == other.name
             && self.groups == other.groups
@@ -228,12 +229,12 @@ impl Subscription {
         matches!(self, Subscription::From | Subscription::Both)
     }
 
-    /// Returns the same with the direction "owner sees contact" set so.
+    /// Returns the same with the direction "owner sees contact" set to this value.
     pub fn with_to(self, to: bool) -> Subscription {
         Subscription::new(to, self.from())
     }
 
-    /// Returns the same with the direction "contact sees owner" set so.
+    /// Returns the same with the direction "contact sees owner" set to this value.
     pub fn with_from(self, from: bool) -> Subscription {
         Subscription::new(self.to(), from)
     }
@@ -249,12 +250,12 @@ impl Subscription {
     }
 }
 
-/// The meaning of a changed item to clients.
+/// The effect of a changed item on clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// There is no change.
     None,
-    /// There is one, but clients can't tell.
+    /// There is a change, but clients can't see it.
     Unseen,
     /// Clients see a new or different item.
     Put,
@@ -263,13 +264,13 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Returns whether it makes a new version.
+    /// Returns whether the change makes a new version.
     pub(crate) fn is_seen(self) -> bool {
         matches!(self, Effect::Put | Effect::Removed)
     }
 }
 
-/// Returns the push for clients when an item changes from one state to another.
+/// Returns the effect on clients when an item changes from one state to another.
 pub(crate) fn effect(before: Option<&RosterItem>, after: Option<&RosterItem>) -> Effect {
     if before == after {
         return Effect::None;
@@ -282,15 +283,15 @@ pub(crate) fn effect(before: Option<&RosterItem>, after: Option<&RosterItem>) ->
     }
 }
 
-/// Returns the items by their addresses: the last one of each.
+/// Returns the items by their addresses, of several with one address only the last.
 pub(crate) fn last_of_each(items: Vec<RosterItem>) -> BTreeMap<String, RosterItem> {
     items.into_iter().map(|item| (item.jid.as_str().to_owned(), item)).collect()
 }
 
-/// Returns the item that replaces another one when [`Rosters::put_many`] writes over it.
+/// Returns the item that results when [`Rosters::put_many`] writes over another one.
 pub(crate) fn replacing(before: Option<&RosterItem>, item: RosterItem) -> RosterItem {
     RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item }
 }
 
-/// The number of removed contacts per roster that are remembered for [`Rosters::since`].
+/// The number of removed contacts per roster that are kept for [`Rosters::since`].
 pub const REMEMBERED_REMOVALS: usize = 1000;

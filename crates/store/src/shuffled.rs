@@ -1,9 +1,9 @@
 //! A store that keeps only the order of the calls for one owner: for tests of code that
 //! must not rely on more.
 //!
-//! [`Shuffled`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An
-//! operation reaches them only when the test lets one run, chosen by a seed among the first ones
-//! of each owner. So a test sees any order that several connections to a database may produce.
+//! [`Shuffled`] wraps other stores, usually [`Memory`](crate::memory::Memory). An operation reaches
+//! them only when the test runs one, which a seed chooses among the first ones of each owner. So a
+//! test sees any order that several connections to a database may produce.
 
 use crate::forward::{Forward, Owners};
 use crate::pending::pending;
@@ -21,8 +21,8 @@ pub struct Shuffled {
 
 type ShuffledRun = Box<dyn FnOnce(&Stores) + Send>;
 
-/// Operations that were called and not carried out, of which any may be next that has no earlier
-/// one of the same owner in front of it.
+/// Operations that were called and not carried out. Any of them may be next that has no earlier one
+/// with a common owner before it.
 #[derive(Debug)]
 pub struct ShuffledWaiting<T> {
     sequence: Sequence,
@@ -36,12 +36,12 @@ impl Shuffled {
         Arc::new(Shuffled { inner, waiting: Mutex::new(ShuffledWaiting::new(seed)) })
     }
 
-    /// Returns the stores as the code under test sees them.
+    /// Returns the stores for the code under test.
     pub fn stores(self: &Arc<Shuffled>) -> Stores {
         Stores::of(self.clone())
     }
 
-    /// Carries out one operation. `false` if none waits.
+    /// Carries out one operation. Returns `false` if none waits.
     pub fn run_one(&self) -> bool {
         // The lock must be free when the operation completes: its waker may call the store.
         let next = lock(&self.waiting).take_next();
@@ -77,7 +77,7 @@ impl<T> ShuffledWaiting<T> {
         self.operations.push((owners, operation));
     }
 
-    /// Takes one of the operations that may be next, `None` if no operation waits.
+    /// Takes one of the operations that may be next; `None` if no operation waits.
     pub fn take_next(&mut self) -> Option<T> {
         let is_next = |at: &usize| {
             let (before, rest) = self.operations.split_at(*at);

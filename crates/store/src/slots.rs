@@ -6,21 +6,22 @@ use rookery_jid::Jid;
 
 /// The slots of all accounts.
 pub trait Slots: Send + Sync {
-    /// Reserves a slot, unless its owner would have more than the quota then.
-    /// Answers [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
+    /// Reserves a slot, unless its owner would then exceed the quota. Returns
+    /// [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
     fn reserve(&self, slot: Slot, quota: SlotQuota) -> Pending<Reserved>;
 
-    /// Returns the slot with this token, unless it has expired. `now_ms`: milliseconds since 1970.
+    /// Returns the slot with this token, unless it has expired. `now_ms` is in milliseconds since
+    /// 1970.
     fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>>;
 
-    /// Goes from one stage to another, once: `false` if the slot isn't in the stage `from`, or has
-    /// expired. Who fills a slot is alone with it. `until_ms`: when it expires from now on.
+    /// Moves a slot from one stage to another. Returns `false` if it isn't in the stage `from`, or
+    /// has expired; so only one caller can fill a slot. `until_ms` is its new expiry.
     fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool>;
 
     /// Returns the tokens of slots that have expired, or whose owner is gone, at most `limit`.
     fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>>;
 
-    /// Forgets a slot, whose file the caller has removed.
+    /// Deletes a slot, whose file the caller has removed.
     fn forget(&self, token: &str) -> Pending<()>;
 }
 
@@ -29,16 +30,16 @@ pub trait Slots: Send + Sync {
 pub struct Slot {
     /// The unguessable part of its address.
     pub token: String,
-    /// Its owner, a bare JID. Expired from the moment on when that account is removed.
+    /// Its owner, a bare JID. The slot has expired once that account is removed.
     pub owner: Jid,
     /// The file's name, as its owner wrote it.
     pub name: String,
-    /// Its length in bytes: no more and no less.
+    /// Its exact length in bytes.
     pub size: u64,
-    /// Its type, if the owner has said one.
+    /// Its type, if the owner has stated one.
     pub content_type: Option<String>,
-    /// The end of its stage, milliseconds since 1970: an upload that hasn't begun by then is
-    /// refused, one that takes too long is broken off, and a file is removed.
+    /// The end of its stage, in milliseconds since 1970: an upload that hasn't begun by then is
+    /// refused, one that takes too long is aborted, and a file is removed.
     pub expires_ms: u64,
     /// The milliseconds for which its file is kept.
     pub keep_ms: u64,
@@ -46,31 +47,31 @@ pub struct Slot {
     pub stage: SlotStage,
 }
 
-/// Bounds the slots that one account has at a time.
+/// The bounds of the slots that one account has at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotQuota {
-    /// Bytes of all of them together.
+    /// The bytes of all of them together.
     pub bytes: u64,
-    /// Slots, with a file or without.
+    /// The number of slots, with or without a file.
     pub files: u64,
-    /// Slots whose upload hasn't begun.
+    /// The number of slots whose upload hasn't begun.
     pub waiting: u64,
 }
 
-/// The outcome of a wish for a slot.
+/// The outcome of reserving a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
     /// The slot is created.
     Done,
-    /// Its owner has too many, or too large ones.
+    /// Its owner has too many slots, or too large ones.
     Full {
-        /// The time when enough of them will have expired for it to fit, milliseconds since 1970;
-        /// `None` if it never fits.
+        /// The time when enough of them will have expired for it to fit, in milliseconds since
+        /// 1970; `None` if it never fits.
         again_ms: Option<u64>,
     },
 }
 
-/// A slot as far as quotas are about it.
+/// The part of a slot that matters for quotas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub size: u64,
@@ -79,8 +80,8 @@ pub(crate) struct Taken {
 }
 
 impl SlotQuota {
-    /// Returns when one more slot of some size fits beside the existing ones, ordered by their
-    /// expiry: `Some(0)` for at once.
+    /// Returns the time when one more slot of some size fits beside the existing ones, which are
+    /// ordered by their expiry: `Some(0)` for at once.
     pub(crate) fn fits_from(&self, size: u64, taken: &[Taken]) -> Option<u64> {
         let mut bytes = taken.iter().fold(size, |sum, slot| sum.saturating_add(slot.size));
         let mut files = 1 + taken.len() as u64;

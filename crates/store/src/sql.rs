@@ -1,7 +1,7 @@
 //! The stores over SQL, written once for every engine.
 //!
-//! [`SqlStore`] implements the traits by queueing; `lanes` chooses the connection, `worker` runs
-//! the queue of one on its own thread in batched transactions; `accounts`, `archive`, `documents`,
+//! [`SqlStore`] implements the traits by queueing; `lanes` chooses the connection, and `worker`
+//! runs its queue on a separate thread in batched transactions; `accounts`, `archive`, `documents`,
 //! `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the
 //! operations over the `Connection` of a driver, in the `transactions` that the worker begins and
 //! ends; `ids` has the keys of accounts; shared SQL is in `statements`, the rest beside the code

@@ -14,7 +14,7 @@ pub struct Stores {
     pub rosters: Arc<dyn Rosters>,
     /// Messages that wait for offline users.
     pub offline: Arc<dyn Offline>,
-    /// Small things with a name, by account.
+    /// Small named documents of accounts.
     pub documents: Arc<dyn Documents>,
     /// The archives.
     pub archive: Arc<dyn Archive>,
@@ -26,14 +26,14 @@ pub struct Stores {
     pub pubsub: Arc<dyn Pubsub>,
     /// The rooms that outlive their occupants.
     pub rooms: Arc<dyn RoomStore>,
-    /// Places for files.
+    /// The slots for files.
     pub slots: Arc<dyn Slots>,
     /// The server's own few settings.
     pub meta: Arc<dyn Meta>,
 }
 
 impl Stores {
-    /// Returns all of them from one thing that implements them all.
+    /// Returns the bundle of a type that implements all traits.
     pub fn of<S>(store: Arc<S>) -> Stores
     where
         S: Accounts

@@ -1,6 +1,6 @@
 //! Tests a database that becomes unreachable, freezes, is full, can't be written to, kills its
-//! clients, deadlocks or is slow: a caller that needs it waits or is refused, and continues when
-//! it is back.
+//! clients, deadlocks or is slow: a caller that needs it waits or is refused, and continues when it
+//! is back.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -57,7 +57,7 @@ fn a_database_that_stays_away_refuses_in_time_and_is_found_again<S: EngineServer
     assert_eq!(answers.map(wait), [Err(StoreError::Busy), Err(StoreError::Busy)]);
     let trouble = rig.stores.meta.trouble();
     assert!(matches!(trouble, Some(StoreError::Lost(_))), "probes hear of it: {trouble:?}");
-    // Many ask meanwhile: a bounded number waits.
+    // Of many callers in the meantime, a bounded number waits.
     let many: Vec<_> = (0..40_000).map(|n| rig.push("romeo", &format!("many {n}"))).collect();
     let refused = many.into_iter().map(wait).filter(|answer| *answer == Err(StoreError::Busy)).count();
     assert_eq!(refused, 40_000);
@@ -69,7 +69,8 @@ fn a_database_that_stays_away_refuses_in_time_and_is_found_again<S: EngineServer
     rig.expect_waiting("romeo", &["3"]);
 }
 
-/// Stanzas of a gibibyte and a half are offered, and logins beside, which find places of their own.
+/// Stanzas of one and a half gibibytes are offered, and logins beside them, which have separate
+/// places in the queue.
 fn what_waits_for_a_database_that_is_away_is_bounded<S: EngineServer>() {
     let Some(rig) = AwayRig::<S>::start(4) else { return };
     rig.proxy.refuse(true);
@@ -95,7 +96,7 @@ fn what_waits_for_a_database_that_is_away_is_bounded<S: EngineServer>() {
             assert!(grown < 512 << 20, "{grown} bytes more than before, {activity:?}");
         }
     }
-    // Each lane may have begun with one when nothing waited.
+    // Each lane may have begun one when nothing waited.
     let (operations, bytes) = (bounds.operations + CONNECTIONS, bounds.bytes + CONNECTIONS * stanza.len());
     assert!(most.0 <= operations && most.1 <= bytes, "{most:?}");
     assert!(most.1 > bounds.bytes / 4, "{most:?}: some wait");
@@ -112,7 +113,7 @@ fn what_waits_for_a_database_that_is_away_is_bounded<S: EngineServer>() {
     rig.expect_waiting("romeo", &["1"]);
 }
 
-/// Operators are told the truth on a server that has nothing to do, too.
+/// Operators learn the truth even if the server is idle.
 fn a_database_that_goes_away_is_missed_by_those_who_want_nothing_of_it<S: EngineServer>() {
     let Some(rig) = AwayRig::<S>::start(2) else { return };
     assert_eq!(rig.stores.meta.trouble(), None);
@@ -124,13 +125,13 @@ fn a_database_that_goes_away_is_missed_by_those_who_want_nothing_of_it<S: Engine
     }
     assert!(matches!(rig.stores.meta.trouble(), Some(StoreError::Lost(_))));
     rig.proxy.refuse(false);
-    // Each connection finds out by itself, and none may be in the middle of a login when all are
-    // cut again.
+    // Each connection notices by itself, and none may be in the middle of a login when all are cut
+    // again.
     let all = 2 + BESIDE;
     while rig.stores.meta.trouble().is_some() || rig.stores.meta.activity().reconnects < before + all {
         thread::sleep(Duration::from_millis(50));
     }
-    // A connection that was only ended is made again, and nobody is told of trouble.
+    // A connection that merely ended is replaced without reports of trouble.
     let reconnects = rig.stores.meta.activity().reconnects;
     rig.proxy.cut_all();
     while rig.stores.meta.activity().reconnects == reconnects {
@@ -168,14 +169,14 @@ fn a_database_that_ends_its_connections_loses_nothing<S: EngineServer>() {
     rig.expect_waiting("romeo", &names.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
-/// The server doesn't notice for a long time that nobody is at the other end.
+/// The server doesn't notice for a long time that the other end is gone.
 fn what_a_silent_connection_has_locked_is_let_go<S: EngineServer>() {
     let Some(rig) = AwayRig::<S>::start(1) else { return };
     rig.server.harm(&rig.database, Harm::Slow);
     let first = rig.push("romeo", "1");
     while !rig.server.is_slow(&rig.database) {}
     rig.proxy.silence();
-    // He and his account's row are in a transaction that nobody ends.
+    // His account's row is locked by a transaction that is never ended.
     assert_eq!(wait(first), Err(StoreError::Busy));
     assert_eq!(wait(rig.push("romeo", "2")), Ok(Pushed::Kept));
     rig.expect_waiting("romeo", &["2"]);
@@ -183,8 +184,7 @@ fn what_a_silent_connection_has_locked_is_let_go<S: EngineServer>() {
     rig.proxy.cut_all();
 }
 
-/// A minute is given to what may take a minute: anything else needs the database, or comes later,
-/// doesn't wait for that.
+/// Long reads may take a minute: other operations, or later ones, don't wait that long.
 fn long_reads_over_a_silent_network_hold_up_nobody_else<S: EngineServer>() {
     let Some(rig) = AwayRig::<S>::start(1) else { return };
     let page = || rig.stores.archive.page(jid("romeo").as_ref(), ArchiveQuery { limit: 9, ..ArchiveQuery::default() });
@@ -206,7 +206,7 @@ fn a_deadlock_is_resolved<S: EngineServer>() {
     thread::scope(|scope| {
         let other = scope.spawn(|| rig.server.lock_slowly(&rig.database));
         while !rig.server.is_locking(&rig.database) && !other.is_finished() {}
-        // One transaction: juliet is locked first, then romeo waited for.
+        // One transaction: juliet is locked first, then it waits for romeo.
         let answers = [rig.push("juliet", "1"), rig.push("romeo", "2")];
         assert_eq!(answers.map(wait), [Ok(Pushed::Kept), Ok(Pushed::Kept)]);
         other.join().expect("the other one");
@@ -221,7 +221,7 @@ fn what_is_slow_for_one_is_not_slow_for_others<S: EngineServer>() {
     let mut slow = rig.push("romeo", "1");
     let accounts: Vec<_> = (0..20).map(|n| jid(&format!("user{n}"))).collect();
     let mut reads: Vec<_> = accounts.iter().map(|account| rig.stores.accounts.for_login(account.as_ref())).collect();
-    // Those in the other lanes.
+    // The reads in the other lanes.
     while reads.iter_mut().filter_map(ready).count() == 0 {
         thread::sleep(Duration::from_millis(1));
         assert!(ready(&mut slow).is_none(), "none of twenty logins was done before the slow one");
@@ -250,7 +250,7 @@ fn a_database_that_can_only_be_read_is_read<S: EngineServer>() {
     assert!(wait(rig.stores.accounts.for_login(jid("romeo").as_ref())).expect("a read").is_some());
     assert!(rig.stores.meta.trouble().is_some(), "probes hear of it");
     rig.server.set_read_only(&rig.database, false);
-    // Nobody writes, if probes keep everybody away.
+    // The trouble also ends without writes by users, whom probes may keep away.
     while rig.stores.meta.trouble().is_some() {
         thread::sleep(Duration::from_millis(50));
     }
@@ -258,7 +258,7 @@ fn a_database_that_can_only_be_read_is_read<S: EngineServer>() {
     rig.expect_waiting("romeo", &["2"]);
 }
 
-/// Another server takes a message out of an archive while this one writes down how large that is.
+/// Another server removes a message from an archive while this one writes the archive's size.
 fn what_others_take_out_of_an_archive_counts_no_more<S: EngineServer>() {
     let Some(rig) = AwayRig::<S>::start(1) else { return };
     let append = |id| {
@@ -268,7 +268,7 @@ fn what_others_take_out_of_an_archive_counts_no_more<S: EngineServer>() {
         let message = ArchivedMessage { owner, of, id, with, contacts_only: false, stanza, most: 0 };
         rig.stores.archive.append([message].into())
     };
-    // The size is written down with the next one.
+    // The size is written with the next one.
     for id in 1..64 {
         assert_eq!(wait(append(id)), Ok(()));
     }
@@ -295,7 +295,7 @@ fn what_others_take_out_of_an_archive_counts_no_more<S: EngineServer>() {
 }
 
 struct AwayRig<S> {
-    /// By way of the proxy.
+    /// Through the proxy.
     stores: Stores,
     proxy: Proxy,
     database: String,
@@ -303,7 +303,7 @@ struct AwayRig<S> {
 }
 
 impl<S: EngineServer> AwayRig<S> {
-    /// Starts a database with some accounts; `None` if it is to be left out here.
+    /// Starts a database with some accounts; `None` if it is left out here.
     fn start(connections: usize) -> Option<AwayRig<S>> {
         let server = S::start()?;
         let database = server.database().rsplit('/').next().expect("a name").to_owned();
@@ -321,7 +321,7 @@ impl<S: EngineServer> AwayRig<S> {
         self.stores.offline.push(to.as_ref(), from.as_ref(), stanza.into(), 1, OfflineRoom::UNBOUNDED)
     }
 
-    /// Sends a message again and again until the database takes it.
+    /// Sends a message repeatedly until the database accepts it.
     fn push_until_kept(&self, to: &str, stanza: &str) -> Pushed {
         loop {
             if let Ok(pushed) = wait(self.push(to, stanza)) {
@@ -330,7 +330,7 @@ impl<S: EngineServer> AwayRig<S> {
         }
     }
 
-    /// Compares the messages that wait with those that were acknowledged.
+    /// Compares the waiting messages with the acknowledged ones.
     fn expect_waiting(&self, owner: &str, expected: &[&str]) {
         let (mut found, mut after) = (Vec::new(), 0);
         loop {
@@ -343,7 +343,7 @@ impl<S: EngineServer> AwayRig<S> {
     }
 }
 
-/// Returns the bytes of memory that this process has.
+/// Returns this process's resident memory in bytes.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").expect("the process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
@@ -365,5 +365,5 @@ fn jid(local: &str) -> Jid {
     Jid::parse(&format!("{local}@a.example")).expect("an address")
 }
 
-/// The connections besides those that are asked for: for archives, and for reads that take long.
+/// The connections besides the requested ones: for archives, and for long reads.
 const BESIDE: u64 = 2;

@@ -1,6 +1,6 @@
 //! Tests PostgreSQL and MariaDB alike: keys of any length, more values than a statement takes, the
-//! removal of an account's data, rows that nobody can have written, killed connections, servers
-//! that start at once, clocks that differ, and databases of others.
+//! removal of an account's data, invalid rows, killed connections, servers that start at once,
+//! clocks that differ, and databases of other programs.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -80,7 +80,7 @@ fn keys_of_any_length_are_told_apart<S: EngineServer>() {
     assert!(found.iter().all(|(_, subscriber, _)| *subscriber != contacts[2]) && found.len() == contacts.len() - 1);
 }
 
-/// If you add a table, decide here what becomes of it when an account is removed.
+/// If you add a table, decide here what happens to its rows when an account is removed.
 fn an_account_takes_every_row_along<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
@@ -88,7 +88,7 @@ fn an_account_takes_every_row_along<S: EngineServer>() {
     let staying = server.sql(&database, S::WITHOUT_CASCADE);
     let expected = [
         "accounts",
-        // Cleared once their archive is gone.
+        // Removed once their archive is gone.
         "archive_messages",
         "archive_shares",
         "counters",
@@ -97,9 +97,9 @@ fn an_account_takes_every_row_along<S: EngineServer>() {
         "rookery_epoch",
         "rookery_lanes",
         "rookery_schema",
-        // Rooms outlive those who made them.
+        // Rooms outlive their creators.
         "rooms",
-        // Without their owner until their files are gone.
+        // These lose their owner, until their files are gone.
         "slots",
     ];
     assert_eq!(staying.lines().collect::<Vec<_>>(), expected);
@@ -180,7 +180,7 @@ fn what_is_too_much_for_a_statement_goes_in_several<S: EngineServer>() {
     assert_eq!(wait(stores.meta.entries("list")), Ok(entries));
 }
 
-/// More than 65 535, whatever each of them has.
+/// More than 65 535, however many values each has.
 const MANY: usize = 66_000;
 
 fn rows_that_the_server_cannot_have_written_are_told<S: EngineServer>() {
@@ -196,7 +196,7 @@ fn servers_whose_clocks_differ_share_a_database<S: EngineServer>() {
     let (hour, now) = (3_600_000, 1_800_000_000_000);
     let owner = Jid::parse("romeo@a.example").expect("an address");
     create(&ahead, &owner);
-    // Ids have the time in them.
+    // The upper bits of ids are the time.
     let message = |ms: u64| ArchivedMessage {
         owner: owner.clone(),
         of: ArchiveOf::Account,
@@ -209,7 +209,7 @@ fn servers_whose_clocks_differ_share_a_database<S: EngineServer>() {
     for round in 0..50 {
         wait(ahead.append([message(now + hour + round)].into())).expect("a message");
         wait(behind.append([message(now + round)].into())).expect("a message");
-        // A server that comes back forgets connections that ended long ago, and only those.
+        // A server that returns removes connections that ended long ago, and only those.
         if round % 10 == 0 {
             S::open(&database, 1).close();
         }

@@ -1,5 +1,5 @@
-//! Tests that a copy whose connections are lost continues with others, and ends with the same on
-//! both sides: nothing is lost or duplicated.
+//! Tests that a copy whose connections are lost continues with new ones, and ends with equal sides:
+//! nothing is lost or duplicated.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -49,8 +49,8 @@ fn a_copy_survives_cuts_of_its_source<S: EngineServer>() {
     }
 }
 
-/// With each cut the source is seen as it is at another moment: accounts have gone that were
-/// copied, others have come with what refers to them, and have changed.
+/// After each cut the source is read as of another moment: copied accounts are gone, others have
+/// been created with their data, and some have changed.
 fn a_copy_of_what_changes_while_it_is_cut_is_of_one_moment<S: EngineServer>() {
     let Some(rig) = CopiesRig::<S>::start() else { return };
     let (there, by_proxy) = rig.database();
@@ -145,7 +145,7 @@ impl Cuts<'_> {
         Cuts { proxy, direction, bytes, before: proxy.cuts(), places: HashSet::new() }
     }
 
-    /// Asks for a cut unless one was asked for at this place. Returns whether it did.
+    /// Requests a cut unless one was requested at this place. Returns whether it did.
     fn at(&mut self, at: Progress) -> bool {
         let is_new = self.places.insert((at.phase, at.table));
         if is_new {
@@ -174,7 +174,7 @@ impl<S: EngineServer> CopiesRig<S> {
         Some(CopiesRig { server, proxy, folder: tempfile::tempdir().expect("a folder") })
     }
 
-    /// Makes a database. Returns it, and the same by way of the proxy.
+    /// Creates a database. Returns its address, directly and through the proxy.
     fn database(&self) -> (EndAddress, EndAddress) {
         let there = self.server.database();
         let name = there.rsplit('/').next().expect("a name");
@@ -204,7 +204,7 @@ fn fill(stores: &Stores) {
     }
 }
 
-/// Makes an account with a contact, a document and an offline message.
+/// Creates an account with a contact, a document and an offline message.
 fn come(stores: &Stores, jid: &Jid) {
     let keys = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
     assert!(wait(stores.accounts.create(jid.as_ref(), keys)).expect("made"));
@@ -221,7 +221,7 @@ fn put_contact(stores: &Stores, jid: &Jid, name: &'static str) {
     wait(stores.rosters.change(jid.as_ref(), contact.as_ref(), edit)).expect("changed");
 }
 
-/// Changes something of what others refer to, and something that they don't.
+/// Changes a row that others refer to, and one without references.
 fn change(stores: &Stores, change: u64) {
     wait(stores.accounts.remove(account(change).as_ref())).expect("removed");
     let new = account(1000 + change);
@@ -247,8 +247,8 @@ fn account(number: u64) -> Jid {
     Jid::parse(&format!("user{number}@a.example")).expect("an address")
 }
 
-/// The places where a connection is cut, behind the beginning of what is done with a table: in what
-/// is asked and answered, among rows, and in the greeting of the next connection.
+/// The places where a connection is cut, counted from the beginning of the work on a table: in
+/// requests and answers, among rows, and in the greeting of the next connection.
 const CUTS: [(Direction, u64); 5] = [
     (Direction::Asked, 1),
     (Direction::Asked, 67),

@@ -1,5 +1,5 @@
 //! Tests that a database connection that is cut after any byte loses no acknowledged write, and
-//! does nothing twice.
+//! repeats none.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -32,11 +32,11 @@ fn a_connection_to_mariadb_that_is_cut_while_it_comes_back_does_nothing_twice() 
     cut_twice::<Mariadb>();
 }
 
-/// Cuts what a few operations send and get behind each of their bytes, one after the other.
+/// Cuts the traffic of a few operations after each of its bytes, one after the other.
 fn cut_everywhere<S: EngineServer>() {
     let Some(rig) = CutsRig::<S>::start(1) else { return };
     let mut round = 0;
-    // The first time, statements are prepared.
+    // Statements are prepared the first time.
     rig.work(round);
     for direction in [Direction::Asked, Direction::Answered] {
         let mut bytes = 0;
@@ -54,8 +54,8 @@ fn cut_everywhere<S: EngineServer>() {
     rig.check(round + 1);
 }
 
-/// The same with a second cut while the first is mended: in the greeting, in the question whether
-/// it was committed, in what is run again.
+/// The same with a second cut while the first is being handled: in the greeting, in the query
+/// whether it was committed, in the repeated operations.
 fn cut_twice<S: EngineServer>() {
     let Some(rig) = CutsRig::<S>::start(1) else { return };
     let mut round = 0;
@@ -70,7 +70,7 @@ fn cut_twice<S: EngineServer>() {
             if rig.proxy.spare() {
                 break;
             }
-            // A prime, so that all places are met in the end.
+            // A prime number, so that all places are reached in the end.
             bytes += 13;
         }
     }
@@ -79,10 +79,10 @@ fn cut_twice<S: EngineServer>() {
 
 struct CutsRig<S> {
     proxy: Proxy,
-    /// By way of the proxy.
+    /// Through the proxy.
     stores: Stores,
     store: Arc<SqlStore>,
-    /// Past it.
+    /// Without the proxy.
     direct: Stores,
     _server: S,
 }
@@ -100,8 +100,8 @@ impl<S: EngineServer> CutsRig<S> {
         Some(CutsRig { proxy, stores: Stores::of(store.clone()), store, direct, _server: server })
     }
 
-    /// Writes what belongs to a round, in one batch or several, and expects all to be acknowledged:
-    /// the database can be reached again at once.
+    /// Writes the data of a round, in one batch or several, and expects all of it to be
+    /// acknowledged, since the database can be reached again at once.
     fn work(&self, round: u64) {
         let (stores, romeo) = (&self.stores, romeo());
         let stanza = |part: u64| format!("{round}/{part}").into_bytes();
@@ -126,7 +126,7 @@ impl<S: EngineServer> CutsRig<S> {
         wait(stores.archive.append([message].into())).unwrap_or_else(|error| panic!("round {round}: {error}"));
     }
 
-    /// Looks past the proxy whether all of these rounds are there once.
+    /// Checks without the proxy that the data of all of these rounds is there once.
     fn check(&self, rounds: u64) {
         assert!(self.store.statements() > 0 && self.proxy.cuts() >= rounds / 2, "{} cuts", self.proxy.cuts());
         let (mut found, mut after) = (HashMap::<Vec<u8>, u64>::new(), 0);
@@ -160,5 +160,5 @@ fn romeo() -> Jid {
     Jid::parse("romeo@a.example").expect("an address")
 }
 
-/// Messages of a round.
+/// The messages of a round.
 const PARTS: u64 = 3;

@@ -1,4 +1,4 @@
-//! Tests SQLite files that are full, locked, damaged, somebody else's or out of reach.
+//! Tests SQLite files that are full, locked, damaged, another program's or inaccessible.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
@@ -32,7 +32,7 @@ fn a_full_database_keeps_what_it_has_and_recovers() {
     assert_eq!(store.trouble(), Some(error.clone()), "probes hear of it");
     assert!(error.to_string().contains("free space") && error.to_string().contains("rookery.db"), "{error}");
 
-    // What finds room is kept, although what shares the batch doesn't.
+    // Operations that find room are kept, although others in the batch fail.
     let oldest = wait(store.load(owner().as_ref(), 0, 1)).expect("reads go on")[0].id;
     assert_eq!(wait(Offline::remove(&store, owner().as_ref(), oldest)), Ok(1));
     let mixed = [push(64_000), push(1), push(64_000)];
@@ -99,7 +99,7 @@ fn data_is_there_after_opening_again() {
     let place = FaultsFolder::new();
     let store = place.open();
     create(&store, &owner());
-    // Dropping the store carries out what is queued.
+    // Dropping the store carries out the queued operations.
     drop(store.offline_push(10));
     drop(store);
     let store = place.open();
@@ -173,7 +173,7 @@ fn damage_is_found() {
 fn a_directory_out_of_reach_is_named() {
     let place = FaultsFolder::new();
     fs::write(&place.file, "").expect("a new file");
-    // A file can't be a directory, not even for the administrator, whom no permission binds.
+    // A file can't be a directory, not even for the administrator, whom permissions don't bind.
     let below = place.file.join("rookery.db");
     let error = sqlite::open(&below, &SqliteOptions::default()).err().expect("no directory");
     assert!(matches!(&error, StoreError::Directory { path, .. } if *path == place.file), "{error:?}");
@@ -196,7 +196,7 @@ fn a_check_of_nothing_says_what_will_be() {
     place.open().close();
 }
 
-/// A directory for one test, and where its database is.
+/// A directory for one test, with the path of the database.
 struct FaultsFolder {
     directory: TempDir,
     file: PathBuf,
@@ -225,7 +225,7 @@ impl FaultsFolder {
 }
 
 trait PushBytes {
-    /// Pushes a message of so many bytes to the owner.
+    /// Pushes a message with this many bytes to the owner.
     fn offline_push(&self, bytes: usize) -> Pending<Pushed>;
 }
 

@@ -1,5 +1,5 @@
 //! Tests processes that share a database and take over from each other: one that was fenced off
-//! writes nothing more, whatever it was about to do.
+//! never writes again, whatever it was about to do.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -61,7 +61,7 @@ fn a_process_that_was_fenced_off_writes_nothing_and_is_told<S: EngineServer>() {
     assert_eq!(second.told.try_recv(), Err(TryRecvError::Empty));
 }
 
-/// As when it was stopped in the middle of a transaction, which holds locks.
+/// The process was stopped in the middle of a transaction, which holds locks.
 fn what_a_process_has_begun_is_undone_when_it_is_fenced_off<S: EngineServer>() {
     let Some(rig) = FencingRig::<S>::start() else { return };
     let proxy = Proxy::start(&rig.server.socket());
@@ -77,7 +77,7 @@ fn what_a_process_has_begun_is_undone_when_it_is_fenced_off<S: EngineServer>() {
     rig.server.harm(&rig.database, Harm::None);
     assert_eq!(wait(second.push("romeo", "meanwhile")), Ok(Pushed::Kept));
     proxy.stand(false);
-    // One that it was cut off from for too long is given up before it is found out.
+    // A write that is cut off for too long is given up before the fence is noticed.
     let refused = wait(stuck);
     assert!(matches!(refused, Err(StoreError::Fenced(_) | StoreError::Busy | StoreError::Lost(_))), "{refused:?}");
     let later = loop {
@@ -119,7 +119,7 @@ fn a_row_that_is_missing_counts_as_marked<S: EngineServer>() {
 fn a_process_is_fenced_off_once<S: EngineServer>() {
     let Some(rig) = FencingRig::<S>::start() else { return };
     let first = rig.process(FIRST);
-    // A command is none of the processes.
+    // A command isn't one of the processes.
     let command = S::open(&rig.address, 1);
     assert_eq!(wait(command.fence(ProcessWriter { incarnation: 8, ..FIRST })), Ok(false), "it has never written");
     assert_eq!(wait(command.fence(FIRST)), Ok(true));
@@ -132,7 +132,7 @@ fn a_process_is_fenced_off_once<S: EngineServer>() {
 
 fn a_write_that_is_under_way_when_a_process_is_enlisted_is_done<S: EngineServer>() {
     let Some(rig) = FencingRig::<S>::start() else { return };
-    // Its connection has no row yet, and makes one in this transaction.
+    // Its connection has no row yet, and creates one in this transaction.
     let first = rig.process_before(&rig.address);
     let pushed = thread::scope(|scope| {
         scope.spawn(|| rig.server.lock_slowly(&rig.database));
@@ -150,7 +150,7 @@ fn a_write_that_is_under_way_when_a_process_is_enlisted_is_done<S: EngineServer>
     assert!(matches!(wait(first.push("romeo", "after")), Err(StoreError::Fenced(_))));
 }
 
-/// Without its lock a session that stands still can't be found, and ended, by those who take over.
+/// Without its lock a stalled session can't be found, and ended, by the processes that take over.
 #[test]
 fn a_connection_to_mariadb_serves_under_its_lock_alone() {
     let Some(rig) = FencingRig::<Mariadb>::start() else { return };
@@ -160,14 +160,14 @@ fn a_connection_to_mariadb_serves_under_its_lock_alone() {
     for user in &users {
         assert_eq!(wait(first.push(user, "before")), Ok(Pushed::Kept));
     }
-    // Those that have written.
+    // The connections that have written.
     let lanes = sql("SELECT lane FROM rookery_lanes WHERE node = 1 AND batch > 0");
     let names: Vec<_> = lanes.lines().map(|lane| lane.parse::<i64>().expect("a number")).collect();
     let names: Vec<_> = names.iter().map(|lane| format!("rookery {:016x}", lane.cast_unsigned())).collect();
     assert!(!names.is_empty());
     let waiting = || sql("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK%'");
     thread::scope(|scope| {
-        // Sessions of an administrator are in line for them, which the process can't end.
+        // Sessions of an administrator are waiting for the locks, and the process can't end them.
         for name in &names {
             let line = format!("SELECT GET_LOCK('{name}', 60), SLEEP(5)");
             let rig = &rig;
@@ -202,7 +202,7 @@ struct FencingRig<S> {
     database: String,
 }
 
-/// A process of several.
+/// One of several processes.
 struct FencedProcess {
     store: Arc<SqlStore>,
     stores: Stores,
@@ -210,7 +210,7 @@ struct FencedProcess {
 }
 
 impl<S: EngineServer> FencingRig<S> {
-    /// Starts one; `None` if it is to be left out here.
+    /// Starts a rig; `None` if it is left out here.
     fn start() -> Option<FencingRig<S>> {
         let server = S::start()?;
         let address = server.database();

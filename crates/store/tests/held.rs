@@ -1,4 +1,4 @@
-//! The rehearsal of slow and broken stores.
+//! The simulation of slow and broken stores.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
@@ -51,6 +51,6 @@ fn whoever_waits_for_a_store_that_is_gone_hears_of_it() {
 }
 
 fn is_ready<T>(pending: &mut Pending<T>) -> bool {
-    // A ready future is done with: these tests look again only at those that weren't.
+    // A future that was ready must not be polled again: these tests only poll pending ones again.
     pending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }

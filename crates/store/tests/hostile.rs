@@ -1,5 +1,5 @@
-//! Tests a server at the database's address that speaks nonsense, or endlessly, or not at all: the
-//! result is an error that says so, in time and without using more memory.
+//! Tests a server at the database's address that sends nonsense, or endless data, or nothing at
+//! all: the result is an error that says so, in time and without using more memory.
 
 use rookery_needs::impostor::{
     END_OF_ROWS, LOGGED_IN, ONE_COLUMN, ROW, answer, answer_alike, columns, done, fall_silent, greeting, impostor,
@@ -26,7 +26,7 @@ fn bytes_without_an_end_are_an_error() {
     refused(|mut client| while client.write_all(&[0; 16 << 10]).is_ok() {});
 }
 
-/// Lets all log in, and gives rows to whatever is asked.
+/// Accepts every login, and answers any request with rows.
 #[test]
 fn rows_without_an_end_are_an_error() {
     let port = impostor(|mut client| {
@@ -39,14 +39,14 @@ fn rows_without_an_end_are_an_error() {
     let port = impostor(|mut client| {
         log_in(&mut client);
         answer(&mut client, &columns(1));
-        // As many as there are numbers of packets.
+        // As many as there are packet numbers.
         let rows: Vec<u8> = (0..=255_u8).flat_map(|at| row(at.wrapping_add(4), &["off"])).collect();
         while client.write_all(&rows).is_ok() {}
     });
     expect_unfit(&open_mysql(port), "it gives more than was asked for");
 }
 
-/// Each of them says that another one follows.
+/// Each of them announces another one.
 #[test]
 fn answers_without_an_end_are_an_error() {
     let port = impostor(|mut client| {
@@ -65,7 +65,7 @@ fn answers_without_an_end_are_an_error() {
     expect_unfit(&open_postgres(port), "it gives more than was asked for");
 }
 
-/// No matter what it has said before, nobody waits for it for ever. It may only be busy, so that
+/// The wait for a silent server is bounded, whatever it has sent before. It may only be busy, so
 /// another attempt makes sense.
 #[test]
 fn silence_in_the_middle_of_opening_is_an_error() {
@@ -105,7 +105,7 @@ fn silence_in_the_middle_of_opening_is_an_error() {
     });
 }
 
-/// Those that the server's settings are told by.
+/// The answers about the server's settings.
 #[test]
 fn answers_of_another_kind_are_an_error() {
     for texts in [&["off"][..], &["10.11.6-MariaDB", "0", "OFF", "many"], &["", "", "", ""], &["1"; 9]] {
@@ -121,7 +121,7 @@ fn answers_of_another_kind_are_an_error() {
     }
 }
 
-/// A message says that it has two gibibytes, and goes on until it has.
+/// A message announces two gibibytes, and continues until it has them.
 #[test]
 fn a_message_that_is_too_large_is_refused_at_its_head() {
     let taken = Arc::<AtomicUsize>::default();
@@ -135,7 +135,7 @@ fn a_message_that_is_too_large_is_refused_at_its_head() {
     expect_little(&taken);
 }
 
-/// Parameters are kept as long as a connection.
+/// Parameters are kept for the life of a connection.
 #[test]
 fn parameters_without_an_end_are_refused() {
     let taken = Arc::<AtomicUsize>::default();
@@ -156,7 +156,7 @@ fn parameters_without_an_end_are_refused() {
     expect_little(&taken);
 }
 
-/// No matter what that server says of the size of its packets.
+/// This doesn't depend on the packet size that the server announces.
 #[test]
 fn a_packet_that_is_too_large_is_refused() {
     let taken = Arc::<AtomicUsize>::default();
@@ -164,7 +164,7 @@ fn a_packet_that_is_too_large_is_refused() {
     let port = impostor(move |mut client| {
         log_in(&mut client);
         drop(client.read(&mut [0; 4096]));
-        // What has the greatest length goes on in the next packet.
+        // A part with the greatest length continues in the next packet.
         let part = vec![0; 0x00FF_FFFF];
         for number in 1..=100 {
             if client.write_all(&packet(number, &part)).is_err() {
@@ -179,7 +179,7 @@ fn a_packet_that_is_too_large_is_refused() {
     assert!(taken < 100 << 20, "{taken} bytes were taken");
 }
 
-/// A MariaDB may ask its clients for files, by names of its choice, in answer to anything.
+/// A MariaDB may request files from its clients, under any names, in answer to anything.
 #[test]
 fn a_server_that_asks_for_a_file_gets_none() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -197,7 +197,7 @@ fn a_server_that_asks_for_a_file_gets_none() {
     expect_untold(&told);
 }
 
-/// No server on a way that isn't encrypted gets the password itself, whatever it asks for.
+/// No server on an unencrypted connection gets the password itself, whatever it requests.
 #[test]
 fn a_password_is_not_told_in_the_clear() {
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -212,7 +212,7 @@ fn a_password_is_not_told_in_the_clear() {
     let error = postgres::open(&postgres::PostgresOptions::at(address)).err().expect("no database");
     expect_unfit(&error, "pg_hba.conf");
     expect_untold(&told);
-    // Of MariaDB's methods, the one that tells it isn't answered at all.
+    // Of MariaDB's methods, the one that reveals the password isn't answered at all.
     let heard = told.clone();
     let port = impostor(move |mut client| {
         drop(client.write_all(&greeting()));
@@ -225,7 +225,7 @@ fn a_password_is_not_told_in_the_clear() {
     expect_untold(&told);
 }
 
-/// Somebody on the way may say that the server knows no encryption.
+/// An attacker on the network may claim that the server doesn't support encryption.
 #[test]
 fn nobody_logs_in_where_no_encryption_is_offered() {
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -257,13 +257,13 @@ fn nobody_logs_in_where_no_encryption_is_offered() {
     expect_untold(&told);
 }
 
-/// Lets a client log in to what says that it is a MariaDB.
+/// Lets a client log in to a server that claims to be a MariaDB.
 fn log_in(client: &mut TcpStream) {
     drop(client.write_all(&greeting()));
     answer(client, &done(2, true));
 }
 
-/// Hears all that a client says.
+/// Records all data from a client.
 fn hear(client: &mut TcpStream, heard: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = client.read(&mut buffer) {
@@ -276,20 +276,20 @@ fn expect_untold(told: &Mutex<Vec<u8>>) {
     assert!(!told.windows(6).any(|bytes| bytes == b"secret"), "{told:?}");
 }
 
-/// Sends until nobody takes it, and counts.
+/// Sends until the client stops reading, and counts the bytes.
 fn pour(mut client: TcpStream, taken: &AtomicUsize) {
     while client.write_all(&[0; 64 << 10]).is_ok() {
         taken.fetch_add(64 << 10, Ordering::Relaxed);
     }
 }
 
-/// Expects that no more was taken than fits into the buffers of sockets.
+/// Expects that no more was read than fits into the buffers of sockets.
 fn expect_little(taken: &AtomicUsize) {
     let taken = taken.load(Ordering::Relaxed);
     assert!(taken < 32 << 20, "{taken} bytes were taken");
 }
 
-/// Both engines refuse what a server does.
+/// Checks that both engines refuse a server's behaviour.
 fn refused(speak: impl Fn(TcpStream) + Clone + Send + 'static) {
     let error = open_postgres(impostor(speak.clone()));
     assert!(matches!(error, StoreError::Lost(_) | StoreError::Other(_) | StoreError::Unfit(_)), "{error:?}");

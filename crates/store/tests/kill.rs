@@ -59,8 +59,8 @@ fn killed_child(database: &Path, round: u64) -> Option<u64> {
     reader.join().expect("the reader")
 }
 
-/// Opens what the child left and gives the number of writes in it, of which the first
-/// `acknowledged` must be whole.
+/// Opens the child's file and returns the number of writes in it, of which the first `acknowledged`
+/// must be complete.
 fn verified(database: &Path, acknowledged: u64) -> u64 {
     if !database.exists() {
         return 0;
@@ -86,7 +86,7 @@ fn verified(database: &Path, acknowledged: u64) -> u64 {
         assert_eq!(message.stanza, stanza(n as u64 + 1), "no gap, nothing torn");
     }
     let contacts = wait(stores.rosters.contacts(owner.as_ref())).expect("a whole database").len() as u64;
-    // Each number is pushed first and a contact next, so the contacts may be one behind.
+    // Each number is first pushed and then made a contact, so the contacts may be one behind.
     assert!(contacts >= acknowledged && contacts <= kept, "{contacts} contacts, {kept} messages");
     drop(stores);
     store.close();
@@ -96,14 +96,14 @@ fn verified(database: &Path, acknowledged: u64) -> u64 {
 }
 
 /// The child: writes numbered messages and contacts, several at a time, and prints the number of
-/// each that is done.
+/// each finished one.
 fn write_until_killed(database: &Path) {
     let store = sqlite::open(database, &sqlite::SqliteOptions::default()).expect("no repair is needed");
     let (stores, owner) = (Stores::of(Arc::new(store)), owner());
     let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
     wait(stores.accounts.create(owner.as_ref(), credentials)).expect("an account");
     let mut next = wait(stores.offline.count(owner.as_ref())).expect("a count") + 1;
-    // The child before may have been killed between a message and its contact.
+    // The previous child may have been killed between a message and its contact.
     for behind in wait(stores.rosters.contacts(owner.as_ref())).expect("contacts").len() as u64 + 1..next {
         wait(stores.rosters.change(owner.as_ref(), contact(behind).as_ref(), add(behind))).expect("a contact");
     }
@@ -140,7 +140,7 @@ fn stanza(n: u64) -> Vec<u8> {
     format!("<message><body>{n}</body><pad>{}</pad></message>", "x".repeat((n % 3000) as usize)).into_bytes()
 }
 
-/// Tells a child where its database is, and that it is one.
+/// The variable that makes a process a child, with the path of its database.
 const DATABASE: &str = "ROOKERY_KILLED_CHILD_DATABASE";
 
 /// The beginning of an acknowledgement; the test harness prints lines of its own.

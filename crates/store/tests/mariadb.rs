@@ -49,7 +49,7 @@ mod test {
         assert!(error.contains("innodb_flush_log_at_trx_commit is 2") && error.contains("durability"), "{error}");
         let trusting = MysqlOptions { trusts_durability: true, ..options(&database) };
         let store = mysql::open(&trusting).expect("a database that is trusted");
-        // The mode of the server is not that of our sessions.
+        // The server's SQL mode is not that of our sessions.
         assert_eq!(wait(Meta::put(&store, "key", vec![1; 100_000])), Ok(()));
         store.close();
         let warned = mysql::check(&trusting).into_iter().filter(|finding| finding.severity == Severity::Warning);
@@ -57,7 +57,7 @@ mod test {
         assert!(matches!(warned.as_slice(), [one] if one.starts_with("max_connections 12;")), "{warned:?}");
     }
 
-    /// Changes of a schema are in no transaction: what was made before a crash is there.
+    /// Schema changes aren't transactional: those that were made before a crash remain.
     pub fn a_migration_that_was_interrupted_goes_on() {
         let database = SERVER.database();
         open(&database).close();
@@ -102,7 +102,8 @@ mod test {
         server.sql("mysql", "SET GLOBAL read_only = 0").expect("a setting");
         server.disconnect();
         assert_eq!(wait(Meta::put(&store, "key", vec![3])), Ok(()));
-        // Two hosts: the first is a replica, the second takes writes, and a third isn't there.
+        // Of three hosts, the first is a replica, the second accepts writes, and the third doesn't
+        // exist.
         server.sql("mysql", "SET GLOBAL read_only = 1").expect("a setting");
         let other = Mariadb::start();
         let socket = |of: &Mariadb| of.socket().display().to_string().replace('/', "%2F");
@@ -115,7 +116,7 @@ mod test {
         assert_eq!(other.sql(name, "SELECT HEX(bytes) FROM meta").as_deref(), Ok("04"));
     }
 
-    /// By its name and by its number: certificates have both.
+    /// By its name and by its IP address: certificates have both.
     pub fn the_way_to_it_is_encrypted() {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]);
         let made = made.expect("a certificate");
@@ -160,7 +161,7 @@ mod test {
         assert!(error.contains("Access denied"), "{error}");
     }
 
-    /// Its own bound, not a fault that it was told to report.
+    /// The file has a real bound, not a fault that it was made to report.
     pub fn a_file_that_may_not_grow_is_full() {
         let bound = "--innodb-data-file-path=ibdata1:12M:autoextend:max:40M";
         let server = Mariadb::start_with(&["--innodb-file-per-table=0", bound]);
@@ -215,7 +216,7 @@ mod test {
             let accounts = tables.iter().find(|table| table.table == "accounts").expect("a table");
             assert_eq!(accounts.to.0, 299);
         }
-        // Numbers that were given once aren't given again.
+        // Numbers that were once assigned aren't assigned again.
         let store = open(&other);
         create(&store, &last);
         let push = store.push(last.as_ref(), last.as_ref(), "late".into(), 1, OfflineRoom::UNBOUNDED);

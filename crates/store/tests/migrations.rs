@@ -1,5 +1,5 @@
 //! Tests steps of the schema while servers of the previous version use the database: their writes
-//! continue, nothing is rewritten, and an interrupted step is done again.
+//! continue, nothing is rewritten, and an interrupted step is repeated.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -20,8 +20,8 @@ engines::tests! {
     no_step_writes_a_table_again,
 }
 
-/// Somebody has a transaction open that has changed the table: a lock that keeps writers out would
-/// wait for it, and all writers behind that.
+/// An open transaction has changed the table: a lock that keeps writers out would wait for it, and
+/// all writers for that lock.
 fn writes_go_on_while_an_index_is_made<S: Old>() {
     let Some(server) = S::start() else { return };
     let (database, before) = filled(&server);
@@ -69,8 +69,7 @@ fn an_index_whose_making_was_ended_is_made_again<S: Old>() {
     assert!(server.has_index(&database));
 }
 
-/// Each step by the statements that are printed for those who run them themselves, over tables with
-/// rows.
+/// Each step is run by the statements that are printed for operators, over tables with rows.
 fn no_step_writes_a_table_again<S: Old>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
@@ -93,14 +92,14 @@ fn no_step_writes_a_table_again<S: Old>() {
     assert_eq!(wait(Rosters::get(&store, jid("romeo").as_ref())).expect("a roster").items.len(), 2);
 }
 
-/// A server whose databases are given the schema of a version before, and disturbed while they get
-/// the newest.
+/// A server whose databases get the schema of an earlier version, and are disturbed during the
+/// migration.
 trait Old: EngineServer {
-    /// Takes a database back to the version before the index of rosters.
+    /// Reverts a database to the version before the index of rosters.
     const TAKEN_BACK: &'static str;
 
-    /// Returns the query of the tables with what is another one when all rows of a table are
-    /// written again, a line each.
+    /// Returns the query for all tables with a value that changes if a table is rewritten, a line
+    /// each.
     fn files(database: &str) -> String;
 
     /// Runs the statements of a step as a shell does.
@@ -115,17 +114,17 @@ trait Old: EngineServer {
 
     fn let_go(&self, database: &str);
 
-    /// Returns true if somebody makes the index.
+    /// Returns true if a session is creating the index.
     fn is_making(&self, database: &str) -> bool;
 
-    /// Ends the connection of those who make the index.
+    /// Ends the session that is creating the index.
     fn end_making(&self, database: &str);
 
-    /// Returns true if the index is there, whole.
+    /// Returns true if the index is complete.
     fn has_index(&self, database: &str) -> bool;
 }
 
-/// A transaction that is open, also if the test fails meanwhile.
+/// A transaction that is open, and is ended even if the test fails.
 struct HeldTransaction<'a, S: Old> {
     server: &'a S,
     database: &'a str,
@@ -150,7 +149,7 @@ impl Old for Postgres {
             .to_owned()
     }
 
-    /// Gives `psql` the statements one by one: what it is told in one go is one transaction.
+    /// Passes the statements to `psql` one by one, since several at once are one transaction.
     fn by_hand(&self, database: &str, statements: &str) {
         if !statements.contains("CONCURRENTLY") {
             return drop(self.sql(database, statements));
@@ -161,7 +160,7 @@ impl Old for Postgres {
     }
 
     fn hold(&self, database: &str) {
-        // Its end is no success.
+        // It ends with an error when it is let go.
         drop(self.try_sql(database, &format!("BEGIN; {CHANGE}; SELECT pg_sleep(600)")));
     }
 
@@ -173,7 +172,7 @@ impl Old for Postgres {
         self.sql(database, &format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {HOLDS}"));
     }
 
-    /// It is there for those who write, and waits for the transaction that is open.
+    /// Returns true if the index is there for writers, and waits for the open transaction.
     fn is_making(&self, database: &str) -> bool {
         let begun =
             "SELECT COUNT(*) FROM pg_index WHERE indexrelid = to_regclass('roster_items_shown') AND NOT indisvalid";
@@ -231,7 +230,7 @@ impl Old for Mariadb {
     }
 }
 
-/// An engine that tells of its connections.
+/// An engine that can list its connections.
 trait CountedConnections: EngineServer {
     fn connections(&self, database: &str, which: &str) -> Vec<String> {
         let found = format!("SELECT id FROM information_schema.processlist WHERE {which}");
@@ -248,7 +247,7 @@ trait CountedConnections: EngineServer {
 
 impl CountedConnections for Mariadb {}
 
-/// Makes a database of the version before with two accounts, of which one has a contact, and a
+/// Creates a database of the previous version with two accounts, of which one has a contact, and a
 /// server that uses it.
 fn filled<S: Old>(server: &S) -> (String, SqlStore) {
     let database = server.database();

@@ -1,5 +1,5 @@
-//! Tests partitioned archives: the same is found in them as in one table, and months that are too
-//! old for everybody are dropped as a whole.
+//! Tests partitioned archives: they have the same results as those in one table, and months that
+//! are too old for all owners are dropped as a whole.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -20,8 +20,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// An engine that can divide archives.
 trait Divides: EngineServer {
-    /// Returns the address of a database as `[store] archives = "months"` has it, with all rights
-    /// that this needs.
+    /// Returns the address of a database in the way of `[store] archives = "months"`, with all
+    /// permissions that this needs.
     fn by_months(&self, database: &str) -> EndAddress;
 
     /// Returns the number of parts.
@@ -73,8 +73,7 @@ fn mariadb_divides_archives_that_are_in_use() {
     divide_in_use::<Mariadb>();
 }
 
-/// Nothing is lost, and nobody is refused, while `rookery store migrate` divides what a server
-/// writes to and reads from.
+/// Nothing is lost or refused while `rookery store migrate` divides a database in use.
 fn divide_in_use<S: Divides>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
@@ -140,7 +139,7 @@ fn remove_months<S: Divides>() {
     let parts = server.parts(&database);
     assert!(parts >= PARTS, "{parts} parts");
     let owners = accounts(&stores, 40);
-    // Half a year, of which the server has made three months.
+    // Half a year, of which the server has created three months.
     let ids: Vec<_> = owners.iter().map(|owner| say(&stores, owner, 0..180, 2)).collect();
     let rest = EngineServer::sql(&server, &database, S::REST).parse::<usize>().expect("a number");
     assert!(rest > 0, "a message always has a place");
@@ -157,7 +156,7 @@ fn remove_months<S: Divides>() {
         assert_eq!(left, ids[gone..], "the rest is there");
     }
     assert_counts(&server, &database);
-    // What is left of the last month goes one by one, and the counts hold as others write on.
+    // The rest of the last month is removed one by one, and the counts hold while others write.
     let retention = keeping(100, &[("a.example", 90)]);
     while wait(stores.archive.sweep(0, retention.clone(), 500)).expect("swept").removed > 0 {}
     assert!(owners.iter().all(|owner| all(&stores, owner)[0] >= at(90)));
@@ -176,8 +175,8 @@ fn a_removal_from_mariadb_that_is_cut_off_goes_on() {
     cut_removals::<Mariadb>();
 }
 
-/// Cuts the connection that removes a month, each month behind other bytes. All is counted once in
-/// the end.
+/// Cuts the connection that removes a month, each month after another number of bytes. Everything
+/// is counted once in the end.
 fn cut_removals<S: Divides>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
@@ -198,8 +197,8 @@ fn cut_removals<S: Divides>() {
             let was_spared = proxy.spare();
             cuts += usize::from(outcome.is_err());
             assert!(!was_spared || outcome.is_ok(), "{outcome:?}");
-            // A server whose client is gone ends what it was told before it lets another connection
-            // look after the months.
+            // A server whose client is gone finishes its work before it lets another connection
+            // manage the months.
             let is_over = || {
                 let gone = "SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'archive_messages_gone'";
                 let is_removed = |owner: &Jid| all(&stores, owner)[0] >= at(days - 31);
@@ -237,11 +236,11 @@ fn a_division_of_postgres_that_was_interrupted_is_in_nobodys_way() {
     let stores = Stores::of(Arc::new(Postgres::open(&database, 1)));
     let owner = &accounts(&stores, 1)[0];
     say(&stores, owner, -10..0, 1);
-    // As far as the look at what is there, which was never ended; and its month is over now.
+    // It was interrupted in the check of the existing rows; and its month is over now.
     let condition = "ALTER TABLE archive_messages ADD CONSTRAINT archive_messages_first CHECK (id < 7) NOT VALID";
     EngineServer::sql(&server, &database, condition);
     assert!(wait(stores.archive.append([message(owner, at(1))].into())).is_err());
-    // A server that may change no tables says so, when it starts and as long as it runs.
+    // A server that may change no tables reports it when it starts and while it runs.
     let EndAddress::Postgres(options) = server.by_months(&database) else { unreachable!("a PostgreSQL") };
     let options = postgres::PostgresOptions { migrations: Migrations::Never, ..*options };
     let refused = postgres::open(&options).err().expect("refused");
@@ -254,7 +253,7 @@ fn a_division_of_postgres_that_was_interrupted_is_in_nobodys_way() {
     drop(running);
     assert_eq!(wait(stores.archive.months(keeping(0, &[]))), Ok(0));
     wait(stores.archive.append([message(owner, at(1))].into())).expect("written again");
-    // Those who have rights in the table keep them, and it can be divided again.
+    // Roles with permissions on the table keep them, and it can be divided again.
     EngineServer::sql(&server, &database, "CREATE ROLE reader; GRANT SELECT ON archive_messages TO reader");
     server.by_months(&database).migrate().expect("divided");
     let may =
@@ -272,8 +271,8 @@ fn a_division_of_mariadb_that_was_interrupted_goes_on() {
     let mut ids = say(&stores, owner, -10..0, 1);
     let address = server.by_months(&database);
     let statements = address.plan().expect("a plan").division.expect("statements");
-    // As far as the exchange, before the table has its name; a server that knows nothing of it goes
-    // on.
+    // It was interrupted in the exchange, before the table has its name; a server that doesn't know
+    // continues to write.
     let (exchanged, _) = statements.split_once("RENAME TABLE").expect("the exchange");
     EngineServer::sql(&server, &database, exchanged);
     ids.extend(say(&stores, owner, 0..2, 1));
@@ -301,7 +300,7 @@ fn divided_archives_are_copied() {
             let compared = copy::copy(&mut from, &mut to, &mut |_| {}).expect("copied");
             assert!(compared.iter().all(copy::Compared::is_same), "{compared:?}");
         }
-        // Each month of what was copied is a part, and goes as one.
+        // Each month of the copied messages is a part, and is dropped as one.
         let parts = server.parts(&database);
         assert!(parts >= 7, "{parts} parts");
         let stores = Stores::of(Arc::new(address.open().expect("a database")));
@@ -333,7 +332,7 @@ fn months_are_left_alone_where_nothing_may_be_migrated() {
     assert_eq!((server.parts(&database), all(&stores, owner).len()), (parts, 100));
 }
 
-/// Makes accounts.
+/// Creates accounts.
 fn accounts(stores: &Stores, count: usize) -> Vec<Jid> {
     let owners: Vec<_> = (0..count).map(|n| Jid::parse(&format!("user{n}@a.example")).expect("an address")).collect();
     let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
@@ -342,7 +341,7 @@ fn accounts(stores: &Stores, count: usize) -> Vec<Jid> {
     owners
 }
 
-/// Writes so many messages on each of these days from now, and returns their ids.
+/// Writes this many messages on each of these days from now, and returns their ids.
 fn say(stores: &Stores, owner: &Jid, days: impl Iterator<Item = i64>, each: u64) -> Vec<u64> {
     let ids: Vec<_> = days.flat_map(|day| (0..each).map(move |n| at(day) + n)).collect();
     for ids in ids.chunks(50) {
@@ -358,7 +357,7 @@ fn message(owner: &Jid, id: u64) -> ArchivedMessage {
     ArchivedMessage { owner: owner.clone(), of: ArchiveOf::Account, id, with, contacts_only: false, stanza, most: 0 }
 }
 
-/// Returns the ids of all messages of an archive, read forward, after a look whether they are the
+/// Returns the ids of all messages of an archive, read forward, after checking that they are the
 /// same backward and by conversations.
 fn all(stores: &Stores, owner: &Jid) -> Vec<u64> {
     let read = |with: Option<&Jid>, last: bool| {
@@ -400,13 +399,13 @@ fn at(day: i64) -> u64 {
     NOW.saturating_add_signed(day * 86_400_000) << 21
 }
 
-/// Says that it is some days later, and from which day on domains keep messages.
+/// Returns a retention some days later, with the day from which each domain keeps messages.
 fn keeping(now: i64, domains: &[(&str, i64)]) -> Retention {
     let expiry = |(domain, day): &(&str, i64)| Expiry { domain: (*domain).to_owned(), before: at(*day) };
     Retention { domains: domains.iter().map(expiry).collect(), now: at(now), day: at(1) - at(0) }
 }
 
-/// Fails if the database counts other bytes than archives have.
+/// Fails if the counts in the database differ from the archives' bytes.
 fn assert_counts<S: EngineServer>(server: &S, database: &str) {
     let wrong = server.sql(
         database,
@@ -424,6 +423,6 @@ fn assert_counts<S: EngineServer>(server: &S, database: &str) {
     assert_eq!(wrong, "", "conversations that have less than their share says");
 }
 
-/// The parts that there are at least once archives are divided. In the last week of a month the
-/// first one reaches to the end of the next month, and so there is one part less than otherwise.
+/// The least number of parts of divided archives. In the last week of a month the first one extends
+/// to the end of the next month, so there is one part less than otherwise.
 const PARTS: usize = 3;

@@ -1,5 +1,5 @@
 //! Tests servers of two neighbouring versions on one database: this one, and a later one that has
-//! added something to each table and says that this one can go on.
+//! added something to each table and declares that this one can continue.
 
 #[allow(dead_code, reason = "another test needs more of it")]
 mod suite {
@@ -90,7 +90,7 @@ fn the_version_before_that_is_refused<E: NeighbourEngine>() {
     let StoreError::TooNew { found, runs_from, known, .. } = &error else { panic!("{error:?}") };
     assert_eq!((*found, *runs_from, *known), (this + 2, this + 1, this));
     assert!(!error.is_temporary() && error.to_string().contains("newer server"), "{error}");
-    // One that says nothing is for those that know it.
+    // A step without a declaration is only for servers that know it.
     let database = engine.empty();
     engine.open(&database).expect("this version's schema").close();
     engine.note(&database, this + 1, None);
@@ -123,7 +123,7 @@ fn each_schema_says_who_can_use_it<E: NeighbourEngine>() {
     assert!((1..this).contains(&oldest), "{noted} of {this}: a server that lacks the last step can go on");
 }
 
-/// The operations that servers live by.
+/// The operations that servers depend on.
 const BASICS: [fn(&Stores); 14] = [
     suite::accounts::a_removed_account_leaves_nothing,
     suite::accounts::settings_are_kept,
@@ -141,15 +141,15 @@ const BASICS: [fn(&Stores); 14] = [
     suite::pubsub::bytes_are_counted,
 ];
 
-/// Databases of one kind, as somebody from outside reads and changes them.
+/// Databases of one kind, as they are read and changed without the store.
 trait NeighbourEngine: Sized {
-    /// Starts what they need; `None` if its tests are to be left out here.
+    /// Starts the database server, if there is one; `None` if its tests are left out here.
     fn start() -> Option<Self>;
 
-    /// Makes an empty database and returns its place.
+    /// Creates an empty database and returns its place.
     fn empty(&self) -> String;
 
-    /// Returns the place as copies want it.
+    /// Returns the place in the form for copies.
     fn address(&self, database: &str) -> EndAddress;
 
     fn open(&self, database: &str) -> Result<SqlStore, StoreError> {
@@ -164,7 +164,7 @@ trait NeighbourEngine: Sized {
         self.sql(database, "SELECT MAX(version) FROM rookery_schema").parse().expect("a number")
     }
 
-    /// Notes that a later server has made a version of the schema, and who can use it.
+    /// Records that a later server has made a version of the schema, and which servers can use it.
     fn note(&self, database: &str, version: i64, runs_from: Option<i64>);
 
     /// Adds a column and an index to each table, as a later server may.
@@ -174,11 +174,11 @@ trait NeighbourEngine: Sized {
         self.sql(database, &added);
     }
 
-    /// Lists the statements for that.
+    /// The statements that add them.
     const ADDED: &'static str;
 }
 
-/// Notes a version in the table of versions that engines in other processes have.
+/// Records a version in the table of versions, for engines in other processes.
 fn noted(version: i64, runs_from: Option<i64>) -> String {
     let runs_from = runs_from.map_or("NULL".to_owned(), |from| from.to_string());
     format!(

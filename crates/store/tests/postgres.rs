@@ -33,8 +33,7 @@ mod test {
         assert!(error.contains("its encoding is SQL_ASCII") && error.contains("ENCODING 'UTF8'"), "{error}");
     }
 
-    /// Its commit waits for a replica when the connection is lost, and is seen by nobody until
-    /// then.
+    /// Its commit waits for a replica when the connection is lost, and isn't visible until then.
     pub fn the_first_transaction_of_a_connection_that_waits_for_replicas_is_not_run_twice() {
         let cluster = Postgres::start();
         let database = cluster.database();
@@ -99,7 +98,7 @@ mod test {
         let database = cluster.database();
         cluster.psql(&database, "ALTER ROLE rookery PASSWORD 'secret'").expect("a password");
         let name = database.rsplit('/').next().expect("a name");
-        // A machine that passes the login on has another certificate.
+        // A machine that relays the login has another certificate.
         let address = format!("postgres://rookery@localhost:{}/{name}?channel_binding=require", cluster.port());
         let trusting = |roots: rustls::RootCertStore| {
             let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -162,8 +161,8 @@ mod test {
         assert_eq!(wait(Accounts::remove(&store, account.as_ref())), Ok(true));
     }
 
-    /// A pool whose clients keep their sessions is as good as none; one that gives every
-    /// transaction another session would lose what was set and prepared.
+    /// A pool whose clients keep their sessions has no effect; one that gives every transaction
+    /// another session would lose settings and prepared statements.
     pub fn a_pool_of_connections_may_share_no_sessions() {
         let database = CLUSTER.database();
         let behind = |pool: &rookery_needs::Pool| database.replace(":5432", &format!(":{}", pool.port()));
@@ -202,7 +201,7 @@ fn findings(options: &PostgresOptions) -> Vec<String> {
     faults.map(|finding| finding.text).collect()
 }
 
-/// Ends all connections to a database, but the one that does it.
+/// Ends all connections to a database except its own.
 fn disconnect(address: &str) {
     let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     CLUSTER.psql(address, others).expect("nobody left");

@@ -1,5 +1,5 @@
-//! Tests the removal of an account with a large archive: at once, however large it is, and the
-//! rest a few rows at a time, also by a store that was opened since.
+//! Tests the removal of an account with a large archive: at once, however large it is, and the rest
+//! a few rows at a time, also by a store that was opened later.
 
 #[expect(dead_code, reason = "nothing is done to the servers here")]
 mod engines;
@@ -82,7 +82,7 @@ fn message(owner: &Jid, id: u64) -> ArchivedMessage {
         id,
         with: jid(&format!("contact{}@b.example", id % 300)),
         contacts_only: false,
-        // So large that what each conversation takes is noted.
+        // Large enough for the size of each conversation to be recorded.
         stanza: vec![b'x'; 5000],
         most: 0,
     }
@@ -93,5 +93,5 @@ fn jid(text: &str) -> Jid {
 }
 
 const MESSAGES: u64 = 3000;
-/// Rows that go in a step.
+/// The rows that are removed in a step.
 const STEP: usize = 50;

@@ -1,5 +1,5 @@
-//! Tests the index of searches: it only leaves out messages that can't have the terms, whatever
-//! was done to the archive.
+//! Tests the index of searches: it only leaves out messages that can't have the terms, whatever was
+//! done to the archive.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// An engine that can have an index.
 trait Indexes: EngineServer {
-    /// Returns the address of a database as `[store] search` has it.
+    /// Returns the address of a database in the way of `[store] search`.
     fn address(&self, database: &str, has_index: bool, migrations: Migrations) -> EndAddress;
 }
 
@@ -60,7 +60,7 @@ fn an_index_leaves_out_what_cannot_be_meant<S: Indexes>() {
         let expected: Vec<_> = all.iter().copied().filter(|id| is_meant(*id, &query)).collect();
         assert_eq!(found, expected, "{query:?}");
     }
-    // What has more terms than an index takes may have any.
+    // A message with more terms than an index takes may have any.
     let letter =
         |number: u64| char::from(33 + ((number * number).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8 % 90);
     let long: String = (0..20_000).map(letter).collect();
@@ -68,7 +68,7 @@ fn an_index_leaves_out_what_cannot_be_meant<S: Indexes>() {
     wait(stores.archive.append([message(&juliet, 400, &long)].into())).expect("written");
     let nothing = ArchiveQuery { terms: of("quite another"), ..page() };
     assert_eq!(find(&stores, &juliet, &nothing), [400]);
-    // What goes can't be found any more, and takes no place on a page.
+    // Removed messages can't be found any more, and take no place on a page.
     let seven = ArchiveQuery { terms: of("number 77"), ..page() };
     assert_eq!(find(&stores, &juliet, &seven), [77, 177, 277, 400]);
     assert!(wait(stores.archive.replace(juliet.as_ref(), 177, b"taken back".to_vec())).expect("replaced"));
@@ -86,8 +86,8 @@ fn an_index_leaves_out_what_cannot_be_meant<S: Indexes>() {
     assert_eq!(left, "100", "terms go with their messages");
 }
 
-/// Messages that were there before are found without an index until they are put into it, also if
-/// that was interrupted.
+/// Existing messages are found without an index until they are added to it, even if that was
+/// interrupted.
 fn an_index_is_made_for_archives_that_are_there<S: Indexes>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
@@ -104,7 +104,7 @@ fn an_index_is_made_for_archives_that_are_there<S: Indexes>() {
     fill(&stores, &juliet, 1200..1300);
     let seven = ArchiveQuery { terms: of("number 77"), ..page() };
     assert_eq!(find(&stores, &juliet, &seven).len(), 1299, "an archive that isn't in the index is looked through");
-    // Somebody was interrupted in the middle of an archive.
+    // An earlier run was interrupted in the middle of an archive.
     let begun =
         "INSERT INTO archive_terms (owner, id, terms) SELECT owner, 7, terms FROM archive_terms WHERE id = 1200";
     server.sql(&database, begun);
@@ -114,7 +114,7 @@ fn an_index_is_made_for_archives_that_are_there<S: Indexes>() {
     assert_eq!(find(&stores, &juliet, &seven), expected);
     assert_eq!(find(&stores, &romeo, &seven), [77, 177, 277]);
     assert_eq!(address.migrate(), Ok(0), "once more does nothing");
-    // What is copied to another database is in no index there until that is filled.
+    // Messages that are copied to another database are in no index there until that is filled.
     let other = server.database();
     let to = server.address(&other, true, Migrations::Auto);
     let (mut from, mut end) = (CopyEnd::source(&address).expect("opened"), CopyEnd::destination(&to).expect("opened"));
@@ -124,7 +124,7 @@ fn an_index_is_made_for_archives_that_are_there<S: Indexes>() {
     assert_eq!(find(&copied, &juliet, &seven).len(), 1299);
     to.migrate().expect("filled");
     assert_eq!(find(&copied, &juliet, &seven), expected);
-    // An operator who wants none any more is rid of it.
+    // An operator can remove the index.
     assert_eq!(plain.plan().expect("a plan").index, IndexPlan::Remove);
     drop(stores);
     plain.migrate().expect("removed");
@@ -181,7 +181,7 @@ fn page() -> ArchiveQuery {
     ArchiveQuery { limit: 20, max_bytes: 1 << 20, ..ArchiveQuery::default() }
 }
 
-/// Returns whether a message may have what a query asks for.
+/// Returns whether a message may match a query.
 fn is_meant(id: u64, query: &ArchiveQuery) -> bool {
     let (said, with) = (terms(said(id).as_bytes()), with(id));
     query.terms.iter().all(|term| said.contains(term))
@@ -190,8 +190,7 @@ fn is_meant(id: u64, query: &ArchiveQuery) -> bool {
         && (query.before == 0 || id < query.before)
 }
 
-/// Returns the ids of all that is found, read forward, after a look whether they are the same
-/// backward.
+/// Returns the ids of all results, read forward, after checking that they are the same backward.
 fn find(stores: &Stores, owner: &Jid, wanted: &ArchiveQuery) -> Vec<u64> {
     let read = |last: bool| {
         let (mut ids, mut query) = (Vec::new(), ArchiveQuery { last, ..wanted.clone() });

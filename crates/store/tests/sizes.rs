@@ -1,4 +1,4 @@
-//! Holds the sizes that the database notes of archives and waiting messages against its rows.
+//! Compares the recorded sizes of archives and waiting messages with the database's rows.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
@@ -7,7 +7,7 @@ use rookery_store::sqlite::{self, SqliteOptions};
 use rookery_store::{Accounts, Archive, ArchiveOf, ArchivedMessage, Expiry, Offline, OfflineRoom, Retention, wait};
 use std::path::Path;
 
-/// Any changes of an archive, in any order, with the store opened again now and then.
+/// Changes archives randomly, in any order, and reopens the store at intervals.
 #[test]
 fn archives_are_counted_exactly() {
     let place = tempfile::tempdir().expect("a temporary directory");
@@ -37,7 +37,7 @@ fn archives_are_counted_exactly() {
             _ => {
                 let messages = (0..random.below(90)).map(|_| {
                     newest += random.below(3);
-                    // Some come late, and some twice.
+                    // Some messages come late, and some twice.
                     let id = if random.below(8) == 0 { random.below(newest) + 1 } else { newest };
                     let with = jid(&format!("contact{}@b.example", random.below(40)));
                     let stanza = vec![b'x'; random.below(1500) as usize];
@@ -60,7 +60,7 @@ fn archives_are_counted_exactly() {
         &file,
         "SELECT MAX((SELECT SUM(length(stanza) + 128) FROM archive_messages WHERE owner = archives.id)) FROM archives",
     );
-    // Only a message that was replaced by a larger one may have made it larger.
+    // Only a message that was replaced by a larger one may have enlarged it.
     assert!((250_000..=310_000).contains(&largest), "{largest}: full, and not above");
 }
 
@@ -84,7 +84,7 @@ fn waiting_messages_are_counted_exactly() {
     }
 }
 
-/// Returns the number of counts that are not those of the rows.
+/// Returns the number of counts that differ from the rows.
 fn wrong(file: &Path) -> i64 {
     query(
         file,
@@ -117,7 +117,7 @@ fn jid(text: &str) -> Jid {
     Jid::parse(text).expect("an address")
 }
 
-/// Numbers that are the same in each run.
+/// Random numbers that are the same in each run.
 struct Random(u64);
 
 impl Random {

@@ -60,7 +60,7 @@ macro_rules! over_all_stores {
     )*};
 }
 
-/// The same tests over archives that are divided into months.
+/// Defines the same tests over archives that are divided into months.
 macro_rules! over_months {
     ($($test:ident),* $(,)?) => {$(
         mod $test {
@@ -197,7 +197,7 @@ fn with_shuffled(test: impl Fn(&Stores)) {
     }
 }
 
-/// Ends the thread that runs the operations, also when the test panics.
+/// Ends the thread that runs the operations, even if the test panics.
 struct EndsThread<'a>(&'a AtomicBool);
 
 impl Drop for EndsThread<'_> {

@@ -6,8 +6,8 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
-/// Opens the store at a URL, or in a new directory within one, which goes with what is returned
-/// beside.
+/// Opens the store at a URL, or in a new directory within one, which is removed when the second
+/// result is dropped.
 pub fn open(place: &str) -> Result<(SqlStore, Option<tempfile::TempDir>), Box<dyn Error>> {
     let patience = Patience::of_commands();
     if place.starts_with("postgres") {

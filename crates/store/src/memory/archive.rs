@@ -56,7 +56,7 @@ impl Archive for Memory {
     }
 
     fn clear(&self, _: usize) -> Pending<bool> {
-        // Messages go with their archive.
+        // Messages are removed together with their archive.
         ready(Ok(false))
     }
 
@@ -89,7 +89,7 @@ fn append(archives: &mut Archives, message: ArchivedMessage) {
     }
 }
 
-/// Removes as much as was added of an archive that takes more than it may.
+/// Removes as much from an archive that exceeds its bound as was added to it.
 fn make_room(messages: &mut BTreeMap<u64, (Jid, Vec<u8>)>, with: &Jid, added: u64, most: u64) {
     let size = |stanza: &Vec<u8>| stanza.len() as u64 + BYTES_PER_MESSAGE;
     let mut left = match most {

@@ -11,7 +11,7 @@ pub(super) struct Archives {
     pub(super) kept: BTreeMap<(String, String), KeptArchive>,
 }
 
-/// One archive. Its number tells it from others that its owner may have had.
+/// One archive. Its number distinguishes it from earlier archives of its owner.
 pub(super) struct KeptArchive {
     pub(super) number: u64,
     pub(super) messages: BTreeMap<u64, (Jid, Vec<u8>)>,

@@ -2,7 +2,7 @@
 
 use rookery_jid::JidRef;
 
-/// Returns the domain and the localpart of an address, which is the order that lists have.
+/// Returns the domain and the localpart of an address, in which order lists are sorted.
 pub(super) fn key(account: JidRef<'_>) -> (String, String) {
     (account.domain().to_owned(), account.local().unwrap_or_default().to_owned())
 }

@@ -18,13 +18,13 @@ pub(super) struct MemoryNode {
     pub(super) creator: Option<Jid>,
     pub(super) affiliations: BTreeMap<Jid, NodeAffiliation>,
     pub(super) subscriptions: BTreeMap<Jid, NodeSubscription>,
-    /// Oldest first.
+    /// The items, oldest first.
     pub(super) items: Vec<Item>,
 }
 
 impl NodesByHost {
-    /// Removes an account's data: its nodes, those of services that it alone owned, and its part
-    /// in those of others.
+    /// Removes an account's data: its nodes, the nodes of services that it alone owned, and its
+    /// affiliations and subscriptions.
     pub(super) fn forget(&mut self, account: JidRef<'_>) {
         self.nodes.retain(|(host, _), row| {
             let owners = row.affiliations.iter().filter(|(_, affiliation)| **affiliation == NodeAffiliation::Owner);
@@ -52,7 +52,7 @@ impl NodesByHost {
         self.nodes.get(&(host.bare().to_jid(), node.to_owned()))
     }
 
-    /// Returns the number of nodes of a host that an account has made, and of their bytes.
+    /// Returns the number of a host's nodes that an account has created, and of their bytes.
     pub(super) fn made_by(&self, host: JidRef<'_>, creator: Option<&Jid>) -> (usize, u64) {
         let made = self.of(host).filter(|(_, row)| row.creator.as_ref() == creator);
         made.fold((0, 0), |(nodes, bytes), (_, row)| (nodes + 1, bytes + row.bytes()))

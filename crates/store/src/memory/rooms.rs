@@ -76,7 +76,7 @@ impl AllRooms {
         self.0.values().filter(knows).count() as u64
     }
 
-    /// Takes a user out of all rooms.
+    /// Removes a user from all rooms.
     pub(super) fn forget(&mut self, user: JidRef<'_>) {
         for kept in self.0.values_mut() {
             kept.affiliations.remove(user.bare_str());

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 /// A roster with the versions of its changes.
 pub(super) struct Versioned {
     version: u64,
-    /// The oldest version whose changes since are all known.
+    /// The oldest version since which all changes are known.
     oldest: u64,
     /// By address, each with the version of its latest change that clients saw.
     items: BTreeMap<String, (u64, RosterItem)>,
-    /// The contacts that clients saw vanish, by the version that this made.
+    /// The contacts that vanished for clients, by the version of that change.
     removals: BTreeMap<u64, Jid>,
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// Holds the data of all accounts, and the data without an account.
 pub(super) struct MemoryWorld {
-    /// By domain and localpart, which is the order that lists have.
+    /// By domain and localpart, in which order lists are sorted.
     pub(super) accounts: BTreeMap<(String, String), Account>,
     pub(super) archives: Archives,
     pub(super) invitations: BTreeMap<String, Invitation>,
@@ -24,7 +24,7 @@ pub(super) struct MemoryWorld {
     pub(super) lists: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     pub(super) rooms: AllRooms,
     pub(super) last_offline_id: u64,
-    /// The first version of a new account's roster: above those of all removed accounts.
+    /// The first version of a new account's roster, above those of all removed accounts.
     pub(super) next_roster_version: u64,
     pub(super) pubsub: NodesByHost,
 }
@@ -52,7 +52,7 @@ pub(super) struct Account {
     pub(super) credentials: Credentials,
     pub(super) disabled: bool,
     pub(super) roster: Versioned,
-    /// With the bare JID of their senders.
+    /// The offline messages with the bare JIDs of their senders.
     pub(super) offline: BTreeMap<u64, (Jid, OfflineMessage)>,
     pub(super) documents: BTreeMap<String, Vec<u8>>,
     pub(super) last_presence: Option<(u64, Vec<u8>)>,
@@ -79,11 +79,11 @@ impl MemoryWorld {
         let files = self.slots.values().filter(|slot| slot.owner == account.jid).map(|slot| slot.size).sum::<u64>();
         let waiting = account.offline.values().map(|(_, message)| message.stanza.len() as u64).sum::<u64>();
         let (jid, bytes) = (account.jid.clone(), archived + files + waiting);
-        // There is no clock here.
+        // The world has no clock.
         Browse { jid, is_disabled: account.disabled, last_seen_ms, created_ms: None, bytes }
     }
 
-    /// Returns a part of the accounts of a domain that a choice is about.
+    /// Returns a part of the accounts that match a choice.
     pub(super) fn browse(&self, domain: &str, choice: &Choice) -> Browsed {
         let of_domain =
             self.accounts.iter().filter(|((of, local), _)| of == domain && local.contains(&choice.contains));

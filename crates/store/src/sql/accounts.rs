@@ -52,7 +52,7 @@ pub(crate) fn create_many(c: &mut dyn SqlConnection, accounts: &[(Jid, Credentia
     for (domain, ids) in ids_of(c, accounts)? {
         known.extend(ids.into_keys().map(|local| (domain, local)));
     }
-    // A name that comes twice is new once.
+    // A name that occurs twice is new only once.
     let names = accounts.iter().map(|(account, _)| (account.domain(), localpart(account).to_owned()));
     let created: Vec<bool> = names.map(|name| known.insert(name)).collect();
     let new = || accounts.iter().zip(&created).filter(|(_, is_new)| **is_new).map(|(account, _)| account);
@@ -81,7 +81,7 @@ fn now(c: &mut dyn SqlConnection) -> Result<SqlValue<'static>, StoreError> {
     Ok(SqlValue::Integer(now.unwrap_or_default()))
 }
 
-/// Returns the keys of the existing ones among accounts, by domain and localpart.
+/// Returns the keys of those accounts that exist, by domain and localpart.
 fn ids_of<'a>(
     c: &mut dyn SqlConnection,
     accounts: &'a [(Jid, Credentials)],
@@ -117,8 +117,8 @@ pub(crate) fn remove(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Result<b
     let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
     let roster = ROSTER.on(c.dialect());
     let Some((id, version)) = one(c, roster, &account_values(account), read)? else { return Ok(false) };
-    // The next account of this name continues the count, so no cached roster of this account
-    // matches.
+    // The next account of this name continues the count, so no client's cached roster of this
+    // account matches.
     let next = SqlValue::number(version.saturating_add(1));
     c.execute(RAISE_NEXT_ROSTER_VERSION, &[next, next])?;
     rooms::forget(c, account)?;
@@ -226,7 +226,7 @@ fn read_keys(row: &dyn Row) -> Result<Keys, StoreError> {
     })
 }
 
-/// Returns the number by which rows name a hash: that in its name.
+/// Returns the number that stands for a hash in rows: that in its name.
 fn number_of(hash: Hash) -> i64 {
     match hash {
         Hash::Sha1 => 1,
@@ -271,7 +271,7 @@ const IS_DISABLED: &str = "\
     SELECT 1 FROM accounts JOIN disabled_accounts ON disabled_accounts.account = accounts.id \
     WHERE accounts.domain = ? AND accounts.localpart = ?";
 
-/// Values: domain, localpart to start behind, limit.
+/// Values: domain, localpart after which to start, limit.
 const LIST_DISABLED: &str = "\
     SELECT accounts.localpart FROM disabled_accounts JOIN accounts ON accounts.id = disabled_accounts.account \
     WHERE accounts.domain = ? AND accounts.localpart > ? ORDER BY accounts.localpart LIMIT ?";

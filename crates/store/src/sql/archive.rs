@@ -1,16 +1,15 @@
 //! The operations of [`Archive`](crate::Archive).
 //!
-//! Pages are found by key and never by counting rows: whatever their position in an archive, they
-//! cost the same. Messages don't refer to their archive by a constraint, because removing an
-//! archive with a million of them would take seconds. Instead its row loses its name, so that the
-//! messages can't be found any more, and is deleted when all of them have been removed, a few at a
-//! time.
+//! Pages are found by key and never by counting rows, so they cost the same at any position in an
+//! archive. Messages don't refer to their archive by a constraint, because removing an archive with
+//! a million of them would take seconds. Instead its row loses its name, so that the messages can't
+//! be found any more, and is deleted when all of them have been removed, a few at a time.
 //!
 //! A message is one entry of one index, since entries in indexes are the main cost: each is a page
-//! in the log. So there is no index by contacts. The entry holds the contact's address as a number,
-//! and for each conversation the stretches of ids, an hour or so, in which it has messages are
-//! noted. A query for a conversation goes through its stretches and finds its messages there by
-//! that number, without reading the others. Engines on other machines have an index by contacts
+//! in the log. So there is no index by contact. The entry holds the contact's address as a number,
+//! and for each conversation the database notes the stretches of ids, an hour or so, in which it
+//! has messages. A query for a conversation goes through its stretches and finds its messages there
+//! by that number, without reading the others. Engines on other machines have an index by contact
 //! instead: they maintain their logs themselves.
 //!
 //! This file has the writes, `owners` the archives of owners, `pages` the reads, `expiry` the
@@ -44,7 +43,7 @@ pub(crate) fn append(c: &mut dyn SqlConnection, messages: &[ArchivedMessage]) ->
         let key = contact_key(message.with.bare_str());
         let Some(place) = c.known_archives().place(message.owner.as_ref(), message.id, key) else { continue };
         let MessagePlace { archive, is_newest, is_noted } = place;
-        // Cached data about older stretches may have been removed.
+        // The newest stretches are cached, but older ones may have been removed from the cache.
         if notes_stretches && !(is_noted && is_newest) {
             notes.push([SqlValue::Integer(archive), SqlValue::Integer(key), SqlValue::number(stretch(message.id))]);
         }
@@ -80,7 +79,7 @@ pub(crate) fn replace(
     let values = [SqlValue::Integer(archive), SqlValue::number(id)];
     let Some(row) = one(c, ROW, &values, Removed::read)? else { return Ok(false) };
     sizes::uncount(c, archive, &[row])?;
-    // Its replacement has no terms: the message was retracted.
+    // The replacement has no terms: the message was retracted.
     search::forget(c, archive, id)?;
     c.execute(REPLACE, &[SqlValue::Bytes(stanza), SqlValue::Integer(archive), SqlValue::number(id)])?;
     let size = stanza.len() as u64 + BYTES_PER_MESSAGE;

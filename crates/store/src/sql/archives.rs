@@ -1,14 +1,14 @@
-//! Cached knowledge of the archives that are written to often: their ids, their newest messages,
-//! and the conversations in them.
+//! Cached data about the archives that are written to often: their ids, their newest messages, and
+//! the conversations in them.
 //!
-//! Looking these up takes a statement or two for each message; so a connection caches them. The
-//! cache is valid until the transaction is rolled back, an archive is removed or swept, or another
-//! process has written to the database: the code that does or notices that invalidates it.
+//! Looking these up would take a statement or two for each message, so a connection caches them.
+//! The cache is valid until the transaction is rolled back, an archive is removed or swept, or
+//! another process has written to the database: the code that does or notices that invalidates it.
 //!
-//! The bytes that an archive takes are counted here and written from time to time: writing them
-//! for each message would cost as much as the message. The database records up to which id it has
-//! counted, and newer messages are read when an archive is first used; so nothing is lost or
-//! counted twice, whatever happens.
+//! The bytes that an archive takes are counted here and written at intervals: writing them for each
+//! message would cost as much as the message. The database records up to which id it has counted,
+//! and newer messages are read when an archive is first used; so nothing is ever lost or counted
+//! twice.
 
 use std::collections::HashMap;
 
@@ -19,8 +19,8 @@ pub(crate) fn stretch(id: u64) -> u64 {
     id >> STRETCH_BITS
 }
 
-/// Returns a contact's address as a number, to find it by: the one that the schema tells of.
-/// Different contacts may share one.
+/// Returns a contact's address as a number to find it by, as the schema defines it. Different
+/// contacts may share one.
 pub(crate) fn contact_key(contact: &str) -> i64 {
     contact.chars().fold(0, |key, character| (key * 31 + i64::from(u32::from(character))) & 0x7FFF_FFFF)
 }
@@ -33,29 +33,29 @@ const STRETCH_BITS: u32 = 43;
 #[derive(Debug, Default)]
 pub(crate) struct KnownArchives {
     archives: HashMap<Box<str>, ArchiveNoted>,
-    /// Set if other connections' caches become invalid when the transaction is committed.
+    /// True if other connections' caches become invalid when the transaction is committed.
     has_changed: bool,
 }
 
-/// Tells where a message goes.
+/// The place of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessagePlace {
     /// The archive.
     pub(crate) archive: i64,
-    /// Set if the message is newer than all in it.
+    /// True if the message is newer than all others in it.
     pub(crate) is_newest: bool,
-    /// Set if the database has been told that the conversation has messages in this stretch.
+    /// True if the database has noted that the conversation has messages in this stretch.
     pub(crate) is_noted: bool,
 }
 
 impl KnownArchives {
-    /// Returns whether an owner's archive is known.
+    /// Returns whether an owner's archive is cached.
     pub(crate) fn knows(&self, owner: JidRef<'_>) -> bool {
         self.archives.contains_key(owner.bare_str())
     }
 
     /// Returns the place of a message with this id and contact in an owner's archive, if that is
-    /// known. The message counts as one of the archive's then, and its stretch as noted.
+    /// cached. The message then counts as one of the archive's, and its stretch as noted.
     pub(crate) fn place(&mut self, owner: JidRef<'_>, id: u64, contact_key: i64) -> Option<MessagePlace> {
         let archive = self.archives.get_mut(owner.bare_str())?;
         let is_newest = id > archive.newest;
@@ -64,7 +64,7 @@ impl KnownArchives {
         Some(MessagePlace { archive: archive.id, is_newest, is_noted: noted == stretch(id) })
     }
 
-    /// Counts a message that is added to an owner's archive, which is known. Returns the archive's
+    /// Counts a message that is added to an owner's archive, which is cached. Returns the archive's
     /// state.
     pub(crate) fn count(&mut self, owner: JidRef<'_>, contact_key: i64, bytes: u64) -> ArchiveCounts {
         self.archives.get_mut(owner.bare_str()).map_or(ArchiveCounts::default(), |archive| {
@@ -75,12 +75,13 @@ impl KnownArchives {
         })
     }
 
-    /// Returns the key of an owner's archive, if that is known.
+    /// Returns the key of an owner's archive, if that is cached.
     pub(crate) fn id(&self, owner: JidRef<'_>) -> Option<i64> {
         Some(self.archives.get(owner.bare_str())?.id)
     }
 
-    /// Returns the state to be written down of an owner's archive, as if it were written.
+    /// Returns the state of an owner's archive that has to be written, which from then on counts as
+    /// written.
     pub(crate) fn settle(&mut self, owner: JidRef<'_>) -> Option<Settlement> {
         let archive = self.archives.get_mut(owner.bare_str())?;
         let is_crowded = archive.conversations.len() > MOST_CONVERSATIONS;
@@ -103,7 +104,8 @@ impl KnownArchives {
         Some(self.archives.get(owner.bare_str())?.counted)
     }
 
-    /// Takes messages that went out of an owner's archive. Returns whether that is the first time.
+    /// Subtracts messages that were removed from an owner's archive. Returns whether these are the
+    /// first.
     pub(crate) fn shrink(&mut self, owner: JidRef<'_>, bytes: u64) -> bool {
         self.archives.get_mut(owner.bare_str()).is_some_and(|archive| {
             archive.bytes = archive.bytes.saturating_sub(bytes);
@@ -111,78 +113,77 @@ impl KnownArchives {
         })
     }
 
-    /// Makes room for the archives of a group of messages. Archives that are in use are looked up
-    /// again.
+    /// Makes room for the archives of a group of messages. Evicted archives that are in use are
+    /// looked up again.
     pub(crate) fn make_room(&mut self) {
         if self.archives.len() >= MOST_ARCHIVES {
             self.archives.clear();
         }
     }
 
-    /// Remembers an owner's archive.
+    /// Caches an owner's archive.
     pub(crate) fn learn(&mut self, owner: JidRef<'_>, archive: ArchiveNoted) {
         self.archives.insert(owner.bare_str().into(), archive);
     }
 
-    /// Forgets an owner's archive, which is removed.
+    /// Drops an owner's archive, which is removed.
     pub(crate) fn forget(&mut self, owner: JidRef<'_>) {
         self.has_changed = true;
         self.archives.remove(owner.bare_str());
     }
 
-    /// Forgets an archive whose messages have changed otherwise than by being added.
+    /// Drops an archive whose messages have changed otherwise than by additions.
     pub(crate) fn forget_archive(&mut self, id: i64) {
         self.has_changed = true;
         self.archives.retain(|_, archive| archive.id != id);
     }
 
-    /// Notes that some archives have lost messages, whichever.
+    /// Notes that unknown archives have lost messages.
     #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(dead_code, reason = "left out of this build"))]
     pub(crate) fn forget_changed(&mut self) {
         self.has_changed = true;
         self.forget_known();
     }
 
-    /// Returns whether archives have changed otherwise than by being added to since this was asked
-    /// last.
+    /// Returns whether archives have changed otherwise than by additions since the last call.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "left out of this build"))]
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.has_changed)
     }
 
-    /// Conversations may have lost their notes.
+    /// Drops the notes of conversations, which may have been removed.
     pub(crate) fn forget_conversations(&mut self) {
         let conversations = self.archives.values_mut().flat_map(|archive| &mut archive.conversations);
         conversations.for_each(|conversation| conversation.noted = NO_STRETCH);
     }
 
-    /// Forgets everything: anything may have changed, or was undone.
+    /// Drops everything, since anything may have changed or been undone.
     pub(crate) fn forget_all(&mut self) {
         self.has_changed = false;
         self.forget_known();
     }
 
-    /// Notes that others have changed something.
+    /// Drops everything because others have changed data.
     pub(crate) fn forget_known(&mut self) {
         self.archives.clear();
     }
 }
 
-/// Remembers an archive that messages are added to.
+/// A cached archive.
 #[derive(Debug, Default)]
 pub(crate) struct ArchiveNoted {
     id: i64,
-    /// No message in it has an id above this one.
+    /// The highest id of its messages, or a higher one.
     newest: u64,
     /// The bytes that all of its messages take.
     bytes: u64,
-    /// Messages up to this id are counted in the database.
+    /// The id up to which messages are counted in the database.
     counted: u64,
-    /// The number of messages that are not.
+    /// The number of messages above that id.
     uncounted: u32,
-    /// The conversations that messages were added to lately.
+    /// The conversations that messages were added to recently.
     conversations: Vec<Conversation>,
-    /// Set once it has lost messages because it was full.
+    /// True once it has lost messages because it was full.
     is_full: bool,
 }
 
@@ -190,11 +191,11 @@ pub(crate) struct ArchiveNoted {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ArchiveCounts {
     pub(crate) bytes: u64,
-    /// Set if it should be written down.
+    /// True if the counts should be written.
     pub(crate) is_due: bool,
 }
 
-/// The state that is written down of an archive.
+/// The state of an archive to be written.
 #[derive(Debug)]
 pub(crate) struct Settlement {
     pub(crate) archive: i64,
@@ -205,8 +206,8 @@ pub(crate) struct Settlement {
 }
 
 impl ArchiveNoted {
-    /// Begins with the state in the database: the archive's id, and the bytes that its messages
-    /// take up to and with the id `counted`.
+    /// Returns an archive in its state in the database: its id, and the bytes of its messages up to
+    /// and including the id `counted`.
     pub(crate) fn new(id: i64, bytes: u64, counted: u64) -> Self {
         Self { id, newest: counted, bytes, counted, ..Self::default() }
     }
@@ -236,27 +237,26 @@ impl ArchiveNoted {
     }
 }
 
-/// Remembers a conversation in an archive.
+/// A cached conversation of an archive.
 #[derive(Debug)]
 struct Conversation {
     /// The number of the contact: see [`contact_key`].
     key: i64,
-    /// The bytes by which it has grown since that was written down.
+    /// The bytes by which it has grown since its size was last written.
     grown: u64,
-    /// The stretch in which the database was last told that it has messages; [`NO_STRETCH`] if
-    /// that isn't known.
+    /// The stretch that the database last noted for it; [`NO_STRETCH`] if that isn't known.
     noted: u64,
 }
 
-/// Messages of an archive that aren't counted in the database yet: this many are read at most when
-/// an archive is loaded, and the count is written once per this many.
+/// The most messages of an archive that aren't counted in the database yet: as many are read at
+/// most when an archive is loaded, and the count is written once per this many.
 const MOST_UNCOUNTED: u32 = 64;
-/// Bytes by which a conversation has grown when that is written down.
+/// The bytes by which a conversation has grown when its size is written.
 const SHARE_BYTES: u64 = 16 << 10;
 /// A number that no stretch has.
 const NO_STRETCH: u64 = u64::MAX;
 /// The most conversations of an archive that are cached: if there are more, their growth is written
 /// with the next count, and they are dropped.
 const MOST_CONVERSATIONS: usize = 32;
-/// Archives that are remembered: about 3 MB of them, and 24 bytes for each conversation.
+/// The most archives that are cached: about 3 MB, and 24 bytes for each conversation.
 const MOST_ARCHIVES: usize = 32_768;

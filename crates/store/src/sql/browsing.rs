@@ -44,7 +44,7 @@ fn pattern(contains: &str) -> String {
     format!("%{escaped}%")
 }
 
-/// Names the accounts whose domain and localpart match, with their data. Values: domain, pattern.
+/// Joins the accounts whose domain and localpart match with their data. Values: domain, pattern.
 macro_rules! from {
     () => {
         " FROM accounts a LEFT JOIN disabled_accounts d ON d.account = a.id \
@@ -52,9 +52,9 @@ macro_rules! from {
     };
 }
 
-/// Makes the statement for a part of the accounts of which a condition holds, in an order. Values:
+/// Returns the statement for a part of the accounts that meet a condition, in an order. Values:
 /// domain, pattern, limit, accounts to skip. The engines differ in the name of their integers, to
-/// which the sum is cast: it is a decimal otherwise.
+/// which the sum is cast, since it is a decimal otherwise.
 macro_rules! part {
     ($only:literal, $order:literal) => {
         DialectText {
@@ -87,7 +87,7 @@ struct BrowsingParts {
     largest: DialectText,
 }
 
-/// Makes the parts of a query for the accounts that meet a condition.
+/// Returns the parts of a query for the accounts that meet a condition.
 macro_rules! parts {
     ($only:literal) => {
         BrowsingParts {

@@ -21,7 +21,7 @@ pub(crate) trait Checked: RemoteConnection {
     /// Returns the settings that operators want to know, each with its value.
     fn settings(&mut self) -> Result<Vec<String>, StoreError>;
 
-    /// Returns the reasons why sessions don't get the settings of this server.
+    /// Returns the reasons why sessions don't get this server's settings.
     fn ill_set(&mut self) -> Result<Option<String>, StoreError> {
         Ok(None)
     }

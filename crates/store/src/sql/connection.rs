@@ -1,4 +1,4 @@
-//! The interface that operations need from an engine's connection.
+//! The interface of an engine's connection for operations.
 
 use super::archives::KnownArchives;
 use super::dialect::Dialect;
@@ -7,28 +7,29 @@ use crate::archive::TermsOf;
 use rookery_jid::{Jid, JidRef};
 use std::ops::ControlFlow;
 
-/// A connection inside a transaction. Statements have `?` for each value, in order.
+/// A connection inside a transaction. Statements have a `?` for each value, in order.
 pub(crate) trait SqlConnection {
-    /// Returns the SQL that the engine speaks.
+    /// Returns the engine's SQL dialect.
     fn dialect(&self) -> Dialect;
 
-    /// Runs a statement without result rows; returns the number of rows that it inserted, changed
+    /// Runs a statement without result rows. Returns the number of rows that it inserted, changed
     /// or removed.
     fn execute(&mut self, sql: &'static str, values: &[SqlValue<'_>]) -> Result<u64, StoreError>;
 
-    /// Runs a query and shows its rows until `each` breaks.
+    /// Runs a query and passes its rows to `each`, until that breaks.
     fn query(&mut self, sql: &'static str, values: &[SqlValue<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError>;
 
     /// Returns the error for rows that this server can't have written.
     fn corrupt(&self, what: String) -> StoreError;
 
-    /// Checks again, in a transaction, whether others have taken something out of archives, and
-    /// empties the cache if so. An archive whose row is locked can't be changed meanwhile.
+    /// Checks again, in a transaction, whether others have removed messages from archives, and
+    /// empties the cache if so. From then on, an archive whose row is locked can't be changed by
+    /// others.
     fn renew_archives(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Returns the ids of archives that are known without a query.
+    /// Returns the cache of archives.
     fn known_archives(&mut self) -> &mut KnownArchives;
 
     /// Returns the function that extracts the terms of messages, if they are indexed.
@@ -37,7 +38,7 @@ pub(crate) trait SqlConnection {
     }
 }
 
-/// Takes a row and returns whether to continue.
+/// Handles a row and returns whether to continue.
 pub(crate) type EachRow<'a> = dyn FnMut(&dyn Row) -> Result<ControlFlow<()>, StoreError> + 'a;
 
 /// A row of a query. Columns count from 0.
@@ -57,7 +58,7 @@ pub(crate) trait Row {
     /// Returns the error for a value that this server can't have written.
     fn corrupt(&self, what: String) -> StoreError;
 
-    /// Returns a number that is never negative.
+    /// Returns a number, which is never negative.
     fn number(&self, column: usize) -> Result<u64, StoreError> {
         let value = self.integer(column)?;
         u64::try_from(value).map_err(|_| self.corrupt(format!("{value} where a negative number isn't possible")))
@@ -84,7 +85,7 @@ pub(crate) enum SqlValue<'a> {
 }
 
 impl SqlValue<'_> {
-    /// Returns a number; one that SQL's integers can't hold becomes the largest of them.
+    /// Returns a number; one that exceeds SQL's integers becomes the largest of them.
     pub(crate) fn number(number: u64) -> SqlValue<'static> {
         SqlValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }

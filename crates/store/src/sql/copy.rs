@@ -1,27 +1,26 @@
 //! Copies a whole database to another one, of the same or of another engine, and compares two.
 //!
 //! Rows are copied table by table in the order of their keys, a portion in each transaction. The
-//! source is read in one transaction, so that the copy reflects one moment, even if others write
-//! meanwhile.
+//! source is read in one transaction, so that the copy reflects one moment, even if others are
+//! writing.
 //!
 //! # Invariants
 //!
 //! - A copy goes to an empty database, or to one where the same copy was interrupted: existing
 //!   data is never mixed with it.
 //! - A database with an unfinished copy is marked, and no server starts on it. The mark is removed
-//!   when both were compared and are the same.
-//! - An interrupted copy continues after the last key of each table. If that doesn't make both the
-//!   same, because the source was written to meanwhile, the differences are repaired.
+//!   when both were compared and are equal.
+//! - An interrupted copy continues after the last key of each table. If the two are still different
+//!   then, because the source was written to, the differences are repaired.
 //! - A lost connection is replaced, and the copy continues with the new one.
 //!
 //! # Layout
 //!
 //! `catalogue` has the tables with their statements, `cells` the values of rows, `rows` reads and
-//! inserts them, `mark` identifies an unfinished copy, `copying` is each engine's own part, `end`
-//! a database that is copied from or to. `course` directs a copy through everything that happens
-//! to it: `filling` copies rows, `mending` updates those that have changed since, `comparing`
-//! compares, `reconnecting` restores a lost connection. `report` is the information from all of
-//! them.
+//! inserts them, `mark` identifies an unfinished copy, `copying` is each engine's own part, `end` a
+//! database that is copied from or to. `course` directs a copy through all interruptions: `filling`
+//! copies rows, `mending` updates those that have changed since, `comparing` compares,
+//! `reconnecting` restores a lost connection. `report` describes progress, result and failure.
 
 pub(super) mod catalogue;
 pub(super) mod cells;
@@ -49,13 +48,13 @@ pub use report::{Compared, CopyError, CopyPhase, Progress};
 use rows::{count, page, total};
 
 /// Copies everything to an empty database, or continues an interrupted copy, and then compares the
-/// two, with the source as it was when the copy began. A lost connection is re-established; if it
-/// was the source's, the copy is of a later moment.
+/// two, with the source as it was when the copy began. A lost connection is replaced; if it was the
+/// source's, the copy is of a later moment.
 ///
 /// # Errors
 ///
 /// [`CopyError::NotEmpty`] if it has other data, otherwise the error of either engine; one that is
-/// away reports that after ten minutes. Copied data stays, and the copy can be run again.
+/// unavailable is reported after ten minutes. Copied data stays, and the copy can be run again.
 pub fn copy(
     from: &mut CopyEnd,
     to: &mut CopyEnd,
@@ -64,7 +63,7 @@ pub fn copy(
     Course::begin(from.connection(), to.connection(), progress)?.run()
 }
 
-/// Removes everything from a database but its schema.
+/// Removes everything from a database except its schema.
 ///
 /// # Errors
 ///
@@ -76,7 +75,7 @@ pub fn clear(database: &mut CopyEnd) -> Result<(), StoreError> {
             database.execute(&table.texts.clear, &[])?;
         }
         database.clear_derived()?;
-        // The content of a new database.
+        // The initial content of a new database.
         database.execute(FIRST_VERSION, &[])?;
         database.commit()
     })
@@ -95,7 +94,7 @@ pub fn counts(database: &mut CopyEnd) -> Result<Vec<(&'static str, u64)>, StoreE
     counted
 }
 
-/// Shows the token of every slot that has its file.
+/// Passes the token of every slot with a file to `each`.
 ///
 /// # Errors
 ///
@@ -119,12 +118,13 @@ pub fn uploads(database: &mut CopyEnd, each: &mut dyn FnMut(&str)) -> Result<(),
     Ok(())
 }
 
-/// Compares two databases that have no writers, table by table. If a connection is lost, the
-/// comparison continues over a new one.
+/// Compares two databases without writers, table by table. If a connection is lost, the comparison
+/// continues over a new one.
 ///
 /// # Errors
 ///
-/// The errors of either engine. If one is away, the comparison waits for it up to ten minutes.
+/// The errors of either engine. If one is unavailable, the comparison waits for it up to ten
+/// minutes.
 pub fn compare(
     from: &mut CopyEnd,
     to: &mut CopyEnd,

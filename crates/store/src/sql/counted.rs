@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 pub(crate) struct CountedConnection<'a, C> {
     pub(crate) connection: &'a mut C,
     pub(crate) statements: &'a AtomicU64,
-    /// Set once anything was written.
+    /// True once anything was written.
     pub(crate) wrote: bool,
-    /// The statement that has taken longest so far.
+    /// The slowest statement so far.
     pub(crate) longest: Option<(Duration, &'static str)>,
 }
 

@@ -1,11 +1,12 @@
 //! The engines, and the differences of their SQL.
 //!
-//! There is one set of statements. Their texts keep to what all engines support; one that can't is
-//! a [`DialectText`], made by the macro that names the difference, and the operation asks for the
-//! text of its [`SqlConnection`](super::connection::SqlConnection). Nothing else in the operations
-//! depends on engines, except where one needs less than another ([`Dialect::notes_stretches`]).
+//! There is one set of statements. Their texts keep to the SQL that all engines support; where that
+//! is impossible, the statement is a [`DialectText`], made by the macro that names the difference,
+//! and the operation asks for the text of its [`SqlConnection`](super::connection::SqlConnection).
+//! Nothing else in the operations depends on engines, except where one needs less than another
+//! ([`Dialect::notes_stretches`]).
 
-/// Names an engine by its SQL.
+/// An engine, by its SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// SQLite.
@@ -21,7 +22,7 @@ pub(crate) enum Dialect {
 impl Dialect {
     /// Returns true if the archive notes the stretches of ids in which conversations have messages.
     /// An index of messages by contact costs SQLite a page of the log for each message, which the
-    /// others don't have to write.
+    /// other engines don't have to write.
     pub(crate) fn notes_stretches(self) -> bool {
         self == Dialect::Sqlite
     }
@@ -37,7 +38,7 @@ impl Dialect {
         }
     }
 
-    /// Returns true if other connections may write while a transaction that writes is open.
+    /// Returns true if other connections may write during a writing transaction.
     pub(crate) fn has_other_writers(self) -> bool {
         self != Dialect::Sqlite
     }
@@ -51,7 +52,7 @@ pub(crate) struct DialectText {
 }
 
 impl DialectText {
-    /// Makes one that is the same on all engines.
+    /// Returns a text that is the same for all engines.
     pub(crate) const fn same(text: &'static str) -> DialectText {
         DialectText { sqlite: text, postgres: text, mysql: text }
     }
@@ -71,7 +72,7 @@ impl DialectText {
     }
 }
 
-/// Returns a text with its values numbered, as PostgreSQL wants them, unless they are.
+/// Returns a text with its values numbered, as PostgreSQL expects, unless they already are.
 #[cfg(feature = "postgres")]
 pub(crate) fn numbered(sql: &str) -> String {
     let (mut text, mut number) = (String::with_capacity(sql.len() + sql.len() / 8), 0);
@@ -88,8 +89,8 @@ pub(crate) fn numbered(sql: &str) -> String {
     text
 }
 
-/// Makes a query of one row that stays locked until the transaction ends: the first statement of an
-/// operation that writes what it has read, or counts. SQLite has only one writer anyway.
+/// Returns a query of one row that stays locked until the transaction ends: the first statement of
+/// an operation that writes what it has read, or counts. SQLite has only one writer anyway.
 macro_rules! locking {
     ($sql:expr) => {
         $crate::sql::dialect::DialectText {
@@ -100,13 +101,13 @@ macro_rules! locking {
     };
 }
 
-/// Makes a statement with a condition that a column equals a value, where the column's texts can
+/// Returns a statement with a condition that a column equals a value, where the column's texts can
 /// be too long for an index of PostgreSQL or MariaDB: there a digest of the text is indexed.
 macro_rules! by_digest {
     ($before:expr, $column:literal, $after:expr) => {
         by_digest!($before, $column, $after, "")
     };
-    // With the clause for engines that have other connections: a lock.
+    // The last clause is a lock, for engines with other connections.
     ($before:expr, $column:literal, $after:expr, $lock:literal) => {
         $crate::sql::dialect::DialectText {
             sqlite: concat!($before, $column, " = ?", $after),

@@ -141,7 +141,7 @@ static DOCUMENTS_OF: Among = Among::differing(
 const DOCUMENTS: &str =
     concat!("SELECT name, bytes FROM documents WHERE owner = ", owner!(), " AND name >= ? ORDER BY name");
 
-/// Values: domain, localpart, first name, name behind the last.
+/// Values: domain, localpart, first name, name after the last.
 const DOCUMENTS_UP_TO: &str =
     concat!("SELECT name, bytes FROM documents WHERE owner = ", owner!(), " AND name >= ? AND name < ? ORDER BY name");
 
@@ -156,7 +156,7 @@ const INSERT_DOCUMENT_OF: &str = "\
 /// Values: owner, first name.
 const SIZES: &str = "SELECT name, LENGTH(bytes) FROM documents WHERE owner = ? AND name >= ?";
 
-/// Values: owner, first name, name behind the last.
+/// Values: owner, first name, name after the last.
 const SIZES_UP_TO: &str = "SELECT name, LENGTH(bytes) FROM documents WHERE owner = ? AND name >= ? AND name < ?";
 
 /// Values: bytes, owner, name.

@@ -1,15 +1,15 @@
-//! The fence of a process: its connections notice here that others have taken over.
+//! The fence of a process, by which its connections notice that others have taken over.
 //!
 //! Each connection that writes has a row in `rookery_lanes`, and a writing transaction begins with
-//! an update of that row. When the store is enlisted for a process, the rows are given its number.
+//! an update of that row. When the store is enlisted for a process, the rows get its number.
 //! Marking them fences the process off: that waits for the transactions that hold them, and every
 //! later one finds a mark instead of its row.
 //!
 //! # Invariants
 //!
 //! - An enlisted connection never recreates its row: a missing row counts as marked.
-//! - A process that fences another one off locks a row of its own meanwhile, so that two that
-//!   fence each other off conflict.
+//! - A process that fences another one off locks a row of its own while it does so; therefore two
+//!   that fence each other off conflict.
 //! - A connection that manages months has no row here: every process may drop messages that are
 //!   too old for all.
 
@@ -25,12 +25,12 @@ pub(crate) trait FencingConnection {
     fn enlist(&mut self, own: ProcessWriter, lanes: &[i64]) -> Result<(), StoreError>;
 
     /// Marks the rows of another process, in a transaction that holds a row of this one, if it has
-    /// any. Returns `false` if it finds no rows to mark. If it fails, the rest ends with the
-    /// connection.
+    /// any. Returns `false` if it finds no rows to mark. After a failure the connection, and with
+    /// it the transaction, ends.
     fn fence(&mut self, other: ProcessWriter, own: Option<i64>) -> Result<bool, StoreError>;
 }
 
-/// The state that the connections of a store have in common.
+/// The state that the connections of a store share.
 #[derive(Default)]
 pub(crate) struct Fence {
     /// The keys of the connections whose rows have the number of this process.
@@ -40,7 +40,7 @@ pub(crate) struct Fence {
 }
 
 impl Fence {
-    /// Returns whether the connection with this key writes as that of a process.
+    /// Returns whether the connection with this key writes as one of a process.
     pub(crate) fn is_enlisted(&self, lane: i64) -> bool {
         self.enlisted.get().is_some_and(|lanes| lanes.contains(&lane))
     }
@@ -51,12 +51,12 @@ impl Fence {
         drop(self.enlisted.set(lanes.to_vec()));
     }
 
-    /// Returns a row of this process, if it has any.
+    /// Returns the key of a row of this process, if it has any.
     pub(crate) fn own(&self) -> Option<i64> {
         self.enlisted.get()?.first().copied()
     }
 
-    /// Calls this, once, when others have taken over from this process.
+    /// Calls `tell` once, when others have taken over from this process.
     pub(crate) fn when_closed(&self, tell: Box<dyn FnOnce() + Send>) {
         *lock(&self.tell) = Some(tell);
         if self.is_fenced() {
@@ -79,8 +79,8 @@ impl Fence {
     }
 }
 
-/// Changes the rows of processes, each time over a connection of its own: nothing that waits in a
-/// lane holds it up.
+/// Changes the rows of processes, each time over a separate connection, so that operations in lanes
+/// don't delay it.
 pub(crate) trait FenceRows: Send + Sync {
     fn enlist(&self, own: ProcessWriter) -> Result<(), StoreError>;
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::StoreError;
 
-/// Something that a check of a database found.
+/// A finding of a check of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Its severity.
@@ -21,10 +21,10 @@ pub enum Severity {
     Note,
     /// The server starts, but something wants attention.
     Warning,
-    /// The server wouldn't start now. It will when the obstacle is gone, which may happen by
+    /// The server wouldn't start now, but will once the obstacle is gone, which may happen by
     /// itself.
     Blocked,
-    /// The server wouldn't start, however often it is tried.
+    /// The server wouldn't start, however often it was tried.
     Fault,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn failed(error: &StoreError) -> Finding {
     Finding { severity, text: error.to_string() }
 }
 
-/// Says which schema there is.
+/// Returns the finding about the version of the schema.
 pub(crate) fn schema(found: i64, known: i64) -> Finding {
     let more = match found.cmp(&known) {
         Ordering::Less => format!("; the server will update it to {known}"),
@@ -59,7 +59,7 @@ pub(crate) fn schema(found: i64, known: i64) -> Finding {
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) use remote::{clock, connections, distance, divided};
 
-/// Findings about databases that are other processes.
+/// Findings about databases in other processes.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod remote {
     use super::{Finding, Severity};
@@ -71,7 +71,7 @@ mod remote {
         Finding { severity, text }
     }
 
-    /// Tells how many partitions archives have, and how to divide them if that is wanted and
+    /// Returns the number of partitions of archives, and how to divide them if that is wanted and
     /// hasn't happened.
     pub(crate) fn divided(parts: usize, is_wanted: bool) -> Option<Finding> {
         let (severity, text) = match (parts, is_wanted) {
@@ -90,8 +90,8 @@ mod remote {
         finding(most >= wanted + RESERVED, format!("max_connections {most}; each server makes {wanted}"))
     }
 
-    /// Says how far a database's clock, in milliseconds of Unix time, is from this machine's,
-    /// unless that is next to nothing.
+    /// Returns the difference between a database's clock, in milliseconds of Unix time, and this
+    /// machine's, if it is significant.
     pub(crate) fn clock(theirs_ms: i64) -> Option<Finding> {
         let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ahead = theirs_ms.saturating_sub(i64::try_from(ours.as_millis()).unwrap_or(i64::MAX)) / 1000;
@@ -104,11 +104,11 @@ mod remote {
         (ahead.unsigned_abs() > CLOCK_S).then(|| finding(false, text))
     }
 
-    /// Measures how far away a database is.
+    /// Measures the distance of a database.
     ///
     /// # Errors
     ///
-    /// The times of a round trip.
+    /// The errors of a round trip.
     pub(crate) fn distance(
         owners: usize,
         mut trip: impl FnMut() -> Result<(), StoreError>,
@@ -123,7 +123,7 @@ mod remote {
         Ok(finding(true, told(&trips, owners)))
     }
 
-    /// Tells the times of round trips in their order, and how they affect logins.
+    /// Returns the times of round trips in their order, and their effect on logins.
     pub(super) fn told(trips: &[Duration], owners: usize) -> String {
         let at = |percent: usize| trips.get(trips.len() * percent / 100).copied().unwrap_or_default();
         let ms = |trip: Duration| trip.as_secs_f64() * 1000.0;
@@ -139,20 +139,20 @@ mod remote {
         )
     }
 
-    /// The round trips that a login takes: at most eight statements, and the beginnings of their
+    /// The number of round trips of a login: at most eight statements, and the beginnings of their
     /// transactions.
     const TRIPS_PER_LOGIN: f64 = 10.0;
 
     /// The number of round trips that are measured.
     const TRIPS: usize = 200;
 
-    /// The connections of a server other than those for owners.
+    /// The number of a server's connections other than those for owners.
     const BESIDES: usize = 2;
 
-    /// Connections that others need: the administrator and backups.
+    /// The number of connections that others need: the administrator and backups.
     const RESERVED: usize = 10;
 
-    /// Seconds by which clocks may differ.
+    /// The seconds by which clocks may differ.
     const CLOCK_S: u64 = 30;
 }
 

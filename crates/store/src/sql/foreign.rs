@@ -1,4 +1,5 @@
-//! A database of another program, which is only read: other servers store accounts in SQL, too.
+//! A database of another program, which is only read, since other servers also store accounts in
+//! SQL.
 //!
 //! Everything is read as text, in the engine's representation: types of columns differ between
 //! engines and between versions of those programs. Bytes that aren't text appear as `\x` and
@@ -21,24 +22,24 @@ use std::ops::ControlFlow;
 /// A database of another program.
 pub struct Foreign {
     connection: Box<dyn Transactions + Send>,
-    /// Statements that were run, which connections keep for good: a few dozen.
+    /// The statements that were run, a few dozen, which connections keep for ever.
     texts: HashMap<String, &'static str>,
 }
 
-/// Names rows of a table that are read.
+/// A selection of a table's rows.
 #[derive(Clone, Copy, Debug)]
 pub struct WantedRows<'a> {
     /// The table.
     pub table: &'a str,
     /// The columns that are read.
     pub columns: &'a [&'a str],
-    /// Columns and their values.
+    /// The columns with the values that they must have.
     pub equal: &'a [(&'a str, ForeignKey<'a>)],
-    /// Only rows that have more than this in the column by which they are ordered.
+    /// Only rows with a higher value than this in the column by which they are ordered.
     pub after: Option<ForeignKey<'a>>,
     /// The column by which rows are ordered.
     pub order: Option<&'a str>,
-    /// Set to have rows that are the same once.
+    /// True to return equal rows once.
     pub distinct: bool,
     /// The most rows that are read.
     pub limit: usize,
@@ -47,9 +48,9 @@ pub struct WantedRows<'a> {
 /// A value by which rows are found.
 #[derive(Clone, Copy, Debug)]
 pub enum ForeignKey<'a> {
-    /// Of a column of texts.
+    /// A value of a text column.
     Text(&'a str),
-    /// Of a column of whole numbers.
+    /// A value of a column of whole numbers.
     Number(i64),
 }
 
@@ -57,7 +58,7 @@ pub enum ForeignKey<'a> {
 pub type TextRow = Vec<Option<String>>;
 
 impl<'a> WantedRows<'a> {
-    /// Names all rows of a table that have these values.
+    /// Selects all rows of a table that have these values.
     pub fn of(table: &'a str, columns: &'a [&'a str], equal: &'a [(&'a str, ForeignKey<'a>)]) -> Self {
         WantedRows { table, columns, equal, after: None, order: None, distinct: false, limit: usize::MAX }
     }
@@ -147,8 +148,8 @@ impl<'a> ForeignKey<'a> {
         }
     }
 
-    /// Returns the place of such a value in a statement: one that is read as a number of 64 bits is
-    /// compared with columns of all sizes.
+    /// Returns the placeholder of such a value in a statement: one that is read as a number of 64
+    /// bits is compared with columns of all sizes.
     fn place(self, dialect: Dialect) -> &'static str {
         match (self, dialect) {
             (ForeignKey::Text(_), _) | (ForeignKey::Number(_), Dialect::Sqlite) => "?",
@@ -158,8 +159,8 @@ impl<'a> ForeignKey<'a> {
     }
 }
 
-/// Returns the text of a column. Bytes come as `\x` and hexadecimal digits, and are decoded if
-/// they are a text.
+/// Returns the text of a column. Bytes arrive as `\x` and hexadecimal digits, and are decoded if
+/// they are text.
 fn shown(text: &str) -> String {
     let decoded = text.strip_prefix("\\x").and_then(|digits| {
         let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
@@ -174,7 +175,7 @@ fn text(wanted: &WantedRows<'_>, dialect: Dialect) -> String {
         Dialect::Sqlite | Dialect::Postgres => ('"', "TEXT"),
         Dialect::Mysql => ('`', "CHAR"),
     };
-    // Some are words of SQL in one engine or the other.
+    // Some names are SQL keywords in one engine or the other.
     let quoted = |name: &str| format!("{quote}{name}{quote}");
     let columns = wanted.columns.iter().map(|column| match (quoted(column), dialect) {
         (column, Dialect::Sqlite) => {
@@ -194,7 +195,7 @@ fn text(wanted: &WantedRows<'_>, dialect: Dialect) -> String {
     }
     if let Some(order) = wanted.order {
         match wanted.distinct {
-            // Equal rows can only be ordered by the data that is read of them.
+            // Equal rows can only be ordered by the data that is read from them.
             true => text.push_str(" ORDER BY 1"),
             false => text.push_str(&format!(" ORDER BY {}", quoted(order))),
         }

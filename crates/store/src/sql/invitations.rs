@@ -46,7 +46,7 @@ pub(crate) fn get(c: &mut dyn SqlConnection, token: &str, now_ms: u64) -> Result
 
 pub(crate) fn take(c: &mut dyn SqlConnection, token: &str, now_ms: u64) -> Result<Option<Invitation>, StoreError> {
     let found = get(c, token, now_ms)?;
-    // Another caller may have taken it meanwhile.
+    // Another caller may have taken it in the meantime.
     let is_removed = c.execute(REMOVE, &[SqlValue::Text(token)])? > 0;
     Ok(found.filter(|_| is_removed))
 }
@@ -81,7 +81,7 @@ fn read(row: &dyn Row, token: &str) -> Result<Invitation, StoreError> {
     Ok(Invitation { token, domain, purpose, owner, expires_ms })
 }
 
-/// The name in rows of the right that an invitation gives.
+/// The numbers that stand for the purposes in rows.
 const ACCOUNT: i64 = 1;
 const PASSWORD: i64 = 2;
 

@@ -1,22 +1,23 @@
-//! Chooses the lane for an operation, and the operations that it has to follow.
+//! Chooses the lane for an operation, and the operations that it has to wait for.
 //!
 //! A lane is a thread with a connection and a queue. An owner's operations go to the lane of that
-//! owner, and are done in the order of the calls. The archives' writes have their own lane, and so
+//! owner, and are done in the order of the calls. The archives' writes have a separate lane, and so
 //! have long reads, so that neither makes a login wait:
 //!
 //! - Writes to archives come after all earlier calls for their owners, such as creating the
 //!   account. Later calls for the owners don't wait for them.
-//! - A page of an archive comes after that and after the writes to its archive, however many wait
-//!   for others; nothing waits for it, and pages that may be read overtake those that may not yet.
+//! - A page of an archive comes after those and after the writes to its archive, however many
+//!   operations wait for others; nothing waits for it, and pages that may be read overtake those
+//!   that may not yet.
 //! - Reads about many owners reflect the moment at which they run, like lists: if each waited for
 //!   all lanes, they would run one after the other.
-//! - Writes for many owners come after the queues of all their lanes and hold up what follows;
-//!   removing an account does so for all lanes.
+//! - Writes for many owners come after the queues of all their lanes and hold up later operations
+//!   there; removing an account does so in all lanes.
 //! - Lists and counts wait for nothing, and nothing waits for them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The place that an operation goes to.
+/// The route of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LaneRoute {
     /// The lane that carries it out.
@@ -25,17 +26,17 @@ pub(crate) struct LaneRoute {
     pub(crate) behind: LaneSet,
     /// Lanes whose later operations wait for it.
     pub(crate) holds: LaneSet,
-    /// Set if a login waits for it.
+    /// True if a login waits for it.
     pub(crate) is_login: bool,
     /// The owners, as hashes, for whom it counts as the last of its lane.
     pub(crate) last_of: Vec<u64>,
-    /// A lane and an owner: it waits for the last operation there of this owner.
+    /// The lane and owner whose last operation it waits for.
     pub(crate) after: Option<(usize, u64)>,
-    /// True if it may go before operations of its lane that have to wait.
+    /// True if it may overtake operations of its lane that have to wait.
     pub(crate) overtakes: bool,
 }
 
-/// Lanes, a bit for each.
+/// A set of lanes, with a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LaneSet(u64);
 
@@ -63,15 +64,15 @@ impl LaneSet {
 pub(crate) struct Lanes {
     /// The number of lanes that owners share; they come first.
     owners: usize,
-    /// The one that archives are written on.
+    /// The lane for writes to archives.
     archive: usize,
-    /// The one for reads that may take long.
+    /// The lane for reads that may take long.
     reads: usize,
 }
 
 impl Lanes {
     /// Returns this many lanes for owners, at least one, and optionally one for the archives and
-    /// one for long reads; operations without a lane of their own go to the first.
+    /// one for long reads; operations without a separate lane go to the first.
     pub(crate) fn new(owners: usize, has_archive: bool, has_reads: bool) -> Lanes {
         let owners = owners.clamp(1, MOST);
         let archive = if has_archive { owners } else { 0 };
@@ -79,23 +80,23 @@ impl Lanes {
         Lanes { owners, archive, reads }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of lanes.
     pub(crate) fn count(self) -> usize {
         self.owners.max(self.archive + 1).max(self.reads + 1)
     }
 
-    /// Returns the lane of an owner: an account, a room, a host of nodes, a token, a name of a
-    /// setting.
+    /// Returns the route of an operation of an owner: an account, a room, a host of nodes, a token,
+    /// a name of a setting.
     pub(crate) fn owner(self, owner: &str) -> LaneRoute {
         LaneRoute { on: self.of(owner), ..LaneRoute::default() }
     }
 
-    /// Returns the lane for operations of a login.
+    /// Returns the route of an operation of a login.
     pub(crate) fn login(self, account: &str) -> LaneRoute {
         LaneRoute { is_login: true, ..self.owner(account) }
     }
 
-    /// Returns for a write that many owners have a part in.
+    /// Returns the route of a write that concerns many owners.
     pub(crate) fn write_of<'o>(self, owners: impl Iterator<Item = &'o str>) -> LaneRoute {
         let all = self.all_of(owners);
         LaneRoute { on: all.iter().next().unwrap_or_default(), behind: all, holds: all, ..LaneRoute::default() }
@@ -108,7 +109,7 @@ impl Lanes {
         LaneRoute { on: self.archive, behind: all, holds: all, ..LaneRoute::default() }
     }
 
-    /// Returns the lanes for writing to archives.
+    /// Returns the route of a write to archives.
     pub(crate) fn archive<'o>(self, owners: impl Iterator<Item = &'o str> + Clone) -> LaneRoute {
         // If all share one lane, a page comes after everything that waits there.
         let is_needed = self.reads != self.archive && self.archive >= self.owners;
@@ -118,13 +119,13 @@ impl Lanes {
         LaneRoute { on: self.archive, behind: self.all_of(owners), last_of, ..LaneRoute::default() }
     }
 
-    /// Returns the lane for reading an archive.
+    /// Returns the route of a read from an archive.
     pub(crate) fn page(self, owner: &str) -> LaneRoute {
         let (behind, after) = (LaneSet::one(self.of(owner)), Some((self.archive, hash(owner))));
         LaneRoute { behind, after, ..self.list() }
     }
 
-    /// Returns the lane for a list or a count, which is of the moment when it is made.
+    /// Returns the route of a list or a count, which reflects the moment at which it is made.
     pub(crate) fn list(self) -> LaneRoute {
         LaneRoute { on: self.reads, overtakes: self.reads >= self.owners, ..LaneRoute::default() }
     }
@@ -150,7 +151,7 @@ fn hash(owner: &str) -> u64 {
     hasher.finish()
 }
 
-/// Lanes of owners at most: with two more, a set of them fits.
+/// The most lanes of owners: with two more, a set of them fits 64 bits.
 pub(crate) const MOST: usize = 62;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Lists all statements of the store, for the test that has every engine prepare each of them.
+//! Lists all statements of the store, for the test that makes every engine prepare each of them.
 //!
 //! A file with statements lists them in its function `listed`. Another test reads the sources and
 //! finds unlisted ones: SQL text in a function, or a forgotten constant.
@@ -8,7 +8,7 @@ use super::dialect::{Dialect, DialectText};
 /// A statement's name, and its texts.
 pub(crate) type ListedTexts = (&'static str, &'static dyn ListOfTexts);
 
-/// A collection of texts of SQL.
+/// A collection of SQL texts.
 pub(crate) trait ListOfTexts {
     /// Returns the statements for an engine.
     fn texts(&self, dialect: Dialect) -> Vec<String>;
@@ -165,7 +165,7 @@ mod tests {
         assert!(refused.is_empty(), "{refused:#?}");
     }
 
-    /// Returns the texts that an engine is given, with the names of their statements.
+    /// Returns an engine's texts, with the names of their statements.
     fn texts(dialect: Dialect) -> Vec<(String, String)> {
         let all = files().into_iter().flat_map(|(file, all)| all.into_iter().map(move |one| (file, one)));
         let texts = all.flat_map(|(file, (name, statement))| {
@@ -185,8 +185,8 @@ mod tests {
         texts.filter(|(name, text)| has_tables(text) && is_ours(name)).collect()
     }
 
-    /// Returns the files of the operations: engines have statements of their own, which they run at
-    /// each start.
+    /// Returns the files of the operations, without the engines' own statements, which run at each
+    /// start.
     fn sources_in(folder: &Path) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
         let of = |path: PathBuf| {
@@ -232,7 +232,7 @@ mod tests {
         name.map_or_else(|| line.to_owned(), str::to_owned)
     }
 
-    /// Returns whether a statement, or a part of it, begins in a line.
+    /// Returns whether a line begins a statement, or a part of one.
     fn has_sql(line: &str) -> bool {
         let begins = |text: &str| {
             ["SELECT ", "INSERT INTO ", "UPDATE ", "DELETE FROM "].iter().any(|word| text.starts_with(word))

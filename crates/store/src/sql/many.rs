@@ -1,7 +1,7 @@
 //! One statement for many contacts, owners or ids, instead of a loop with one statement for each.
 //!
-//! Texts of statements are static, so that a connection prepares each once: there are a few of
-//! fixed sizes.
+//! Texts of statements are static, so that a connection prepares each once; therefore there are
+//! only a few fixed sizes.
 
 use super::connection::{EachRow, SqlConnection, SqlValue};
 use super::dialect::{Dialect, DialectText};
@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 pub(crate) struct Among {
     before: DialectText,
     after: &'static str,
-    /// By engine and size.
+    /// The texts by engine and size.
     texts: [[OnceLock<String>; LISTS.len()]; 3],
 }
 
@@ -31,8 +31,8 @@ impl Among {
         Among { before, after, texts: [const { [const { OnceLock::new() }; LISTS.len()] }; 3] }
     }
 
-    /// Runs a query for a list, and shows all rows. Values: those before the list, the list, those
-    /// after it.
+    /// Runs a query for a list, and passes all rows to `each`. Values: those before the list, the
+    /// list, those after it.
     pub(crate) fn query(
         &'static self,
         c: &mut dyn SqlConnection,
@@ -73,15 +73,15 @@ impl Among {
 /// digests of texts that may be too long for an index: see
 /// [`by_digest!`](super::dialect::by_digest).
 pub(crate) struct ByTexts {
-    /// For SQLite with the texts, for MariaDB with their digests.
+    /// The query for SQLite with the texts, for MariaDB with their digests.
     listed: Among,
-    /// For PostgreSQL, which would read all rows of the owner for such a list: the digests are
-    /// joined in one value, and each is looked up separately.
+    /// The query for PostgreSQL, which would read all rows of the owner for such a list: the
+    /// digests are joined in one value, and each is looked up separately.
     joined: &'static str,
 }
 
 impl ByTexts {
-    /// Returns the values of each: owner, and the list or the digests in one.
+    /// Returns a query. Values of each text: owner, and the list or the joined digests.
     pub(crate) const fn new(by_text: &'static str, by_digest: &'static str, joined: &'static str) -> ByTexts {
         ByTexts {
             listed: Among::differing(DialectText { sqlite: by_text, postgres: joined, mysql: by_digest }, ""),
@@ -89,7 +89,7 @@ impl ByTexts {
         }
     }
 
-    /// Runs the query, and shows all rows.
+    /// Runs the query, and passes all rows to `each`.
     pub(crate) fn query<'t>(
         &'static self,
         c: &mut dyn SqlConnection,
@@ -121,8 +121,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Returns a statement that inserts rows. `into`: all in front of the rows; `row`: one row with
-    /// its values in brackets.
+    /// Returns a statement that inserts rows. `into` is the text before the rows, `row` one row
+    /// with its values in brackets.
     pub(crate) const fn new(into: &'static str, row: &'static str) -> Rows {
         Rows { into, row, texts: [const { OnceLock::new() }; ROWS.len()] }
     }
@@ -157,7 +157,7 @@ pub(crate) fn by_domain<'j>(accounts: impl IntoIterator<Item = &'j Jid>) -> BTre
 /// The sizes of lists. With the largest, 1000 contacts are two statements.
 const LISTS: [usize; 5] = [1, 8, 32, 128, 512];
 
-/// The numbers of rows, largest first. Each statement costs SQLite an undo note.
+/// The numbers of rows, largest first. Each statement costs SQLite an entry in its undo log.
 const ROWS: [usize; 8] = [200, 64, 32, 16, 8, 4, 2, 1];
 
 #[cfg(test)]

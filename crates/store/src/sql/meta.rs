@@ -77,7 +77,7 @@ pub(crate) fn set_entries(
 }
 
 /// Analyses the tables now: PostgreSQL does so by itself after a minute, and reads whole tables
-/// until then. Other engines count as they write.
+/// until then. Other engines update their statistics as they write.
 pub(crate) fn look_over(c: &mut dyn SqlConnection) -> Result<(), StoreError> {
     match c.dialect() {
         Dialect::Postgres => c.execute(LOOK_OVER.on(Dialect::Postgres), &[]).map(drop),
@@ -85,7 +85,7 @@ pub(crate) fn look_over(c: &mut dyn SqlConnection) -> Result<(), StoreError> {
     }
 }
 
-/// Only PostgreSQL's is run.
+/// Only PostgreSQL's text is run.
 const LOOK_OVER: DialectText = DialectText { sqlite: "ANALYZE", postgres: "ANALYZE", mysql: "ANALYZE TABLE accounts" };
 
 /// Values: list.

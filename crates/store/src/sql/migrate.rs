@@ -4,21 +4,21 @@
 //! version `n`. A released step is never changed: the next one corrects it.
 //!
 //! A step defines which servers can use its result, and the database stores that with its number,
-//! so that servers older than the step know it. The servers of two neighbouring releases can then
-//! use one database, as while nodes are upgraded one after the other, and an upgrade can be
-//! reverted. A step may do anything that servers of the previous version can cope with: add a
-//! table, an index, or a column that may be left out of an `INSERT` without changing the meaning of
-//! the row. Columns that aren't read any more are removed one release later.
+//! for servers older than the step. The servers of two neighbouring releases can then use one
+//! database, as during an upgrade node by node, and an upgrade can be reverted. A step may do
+//! anything that servers of the previous version can cope with: add a table, an index, or a column
+//! that may be left out of an `INSERT` without changing the meaning of the row. Columns that aren't
+//! read any more are removed one release later.
 //!
 //! # Invariants
 //!
 //! - However many processes start at once, one of them runs the steps: the others wait, check
 //!   again, and find nothing to do.
 //! - A step and the record of its number are one transaction if the engine supports schema changes
-//!   in one. If not, the statements of a step may be run again: a crash in the middle is continued
-//!   from the interrupted step.
+//!   in one. If not, the statements of a step may be run again: after a crash, the interrupted step
+//!   is repeated.
 //! - Servers that use the database continue while a step runs: no step rewrites the rows of a
-//!   table, none waits for a table so long that others wait after it, and an index is built while
+//!   table, none waits for a table so long that others wait for it, and an index is built while
 //!   others write to its table.
 
 use super::connection::{SqlValue, one};
@@ -43,8 +43,8 @@ pub(crate) struct Change {
     /// The oldest version whose servers can use the result; `None` if only servers with the step
     /// can.
     pub(crate) runs_from: Option<i64>,
-    /// The index that it makes, if it makes one and nothing else: others write to the table
-    /// meanwhile.
+    /// The index that it creates, if it creates one and does nothing else: others write to the
+    /// table in the meantime.
     #[allow(dead_code, reason = "for the engines that are other processes")]
     pub(crate) index: Option<&'static str>,
 }
@@ -60,13 +60,14 @@ impl Change {
         Change { sql, runs_from: Some(runs_from), index: None }
     }
 
-    /// Says that the step makes an index, of a table that is in no parts, and nothing else.
+    /// Declares that the step creates an index, of a table without partitions, and does nothing
+    /// else.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) const fn making(self, index: &'static str) -> Change {
         Change { index: Some(index), ..self }
     }
 
-    /// Returns the texts by which statements are known.
+    /// Returns the checksum by which its statements are recognised.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn checksum(&self) -> String {
         hex::encode(Sha256::digest(self.sql))
@@ -87,16 +88,17 @@ pub(crate) trait Migrating: Transactions {
     /// schema was changed by other means.
     fn schema_version(&mut self) -> Result<i64, StoreError>;
 
-    /// Returns where the database is, for operators.
+    /// Returns the place of the database, for operators.
     fn place(&self) -> String;
 
-    /// Waits until no other process migrates, and keeps others from it.
+    /// Waits until no other process migrates, and keeps others from doing so.
     fn lock_schema(&mut self) -> Result<(), StoreError>;
 
     /// Runs a step and records its number. `is_new`: the database has no users yet.
     fn run_step(&mut self, number: i64, change: &Change, is_new: bool) -> Result<(), StoreError>;
 
-    /// Returns the statements that note that a step was run, and which servers can use the result.
+    /// Returns the statements that record that a step was run, and which servers can use the
+    /// result.
     fn note_of(&self, number: i64, change: &Change) -> String;
 
     /// Returns the statements of a step with the record of it, and with those of a transaction
@@ -108,13 +110,13 @@ pub(crate) trait Migrating: Transactions {
     fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError>;
 }
 
-/// Says when the schema of a database may change.
+/// The occasion on which the schema of a database may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Migrations {
     /// At the start of the server.
     #[default]
     Auto,
-    /// On the operator's order; a server doesn't start on an older one.
+    /// Only on the operator's order; a server doesn't start on an older schema.
     Never,
 }
 
@@ -128,7 +130,7 @@ pub struct SchemaStep {
     pub sql: String,
 }
 
-/// The way from the schema that a database has to the one that this server knows.
+/// The steps from a database's schema to this server's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationPlan {
     /// The version that the database has, 0 if it is empty.
@@ -137,24 +139,24 @@ pub struct MigrationPlan {
     pub known: i64,
     /// The steps between the two.
     pub steps: Vec<SchemaStep>,
-    /// The statements that divide its archives into months, if they are to be divided and aren't.
-    /// They follow the steps, outside of their transactions.
+    /// The statements that divide its archives into months, if they should be divided and aren't.
+    /// They come after the steps, outside of their transactions.
     pub division: Option<String>,
-    /// The step for the index of searches, after all that.
+    /// The change of the index of searches, which comes last.
     pub index: IndexPlan,
 }
 
-/// Tells how the index of searches should change.
+/// The change of the index of searches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IndexPlan {
-    /// It is as it should be.
+    /// None.
     #[default]
     Nothing,
-    /// It is to be made, by these statements, and filled.
+    /// It should be created, by these statements, and filled.
     Make(String),
-    /// It is to be filled, which only this server can do.
+    /// It should be filled, which only this server can do.
     Fill,
-    /// It isn't wanted any more.
+    /// It should be removed.
     Remove,
 }
 
@@ -241,7 +243,7 @@ pub(crate) fn noted_version<D: RemoteConnection + Migrating>(
     compare(&applied, database.changes()).map_err(|reason| StoreError::Unfit(database.engine(reason)))
 }
 
-/// Tells which steps a database has not gone through.
+/// Returns the steps that a database has not gone through.
 pub(crate) fn plan(database: &mut dyn Migrating) -> Result<MigrationPlan, StoreError> {
     let found = version(database)?;
     let steps = left(database, found).map(|(number, change)| {
@@ -253,7 +255,7 @@ pub(crate) fn plan(database: &mut dyn Migrating) -> Result<MigrationPlan, StoreE
 }
 
 /// Brings a database, which may be empty, to the current schema. Returns the number of steps that
-/// it took.
+/// were run.
 pub(crate) fn migrate(database: &mut dyn Migrating) -> Result<usize, StoreError> {
     if version(database)? >= known(database) {
         return Ok(0);
@@ -265,12 +267,12 @@ pub(crate) fn migrate(database: &mut dyn Migrating) -> Result<usize, StoreError>
     Ok(steps)
 }
 
-/// Brings a database to the current schema if that may be.
+/// Brings a database to the current schema if that is permitted.
 ///
 /// # Errors
 ///
-/// [`StoreError::OldSchema`] if it may not be, [`StoreError::Unfinished`] if a copy to this
-/// database was not ended.
+/// [`StoreError::OldSchema`] if it isn't, [`StoreError::Unfinished`] if a copy to this database was
+/// not finished.
 pub(crate) fn prepare(database: &mut dyn Migrating, migrations: Migrations) -> Result<(), StoreError> {
     match migrations {
         Migrations::Auto => migrate(database).map(drop)?,
@@ -288,7 +290,7 @@ pub(crate) fn prepare(database: &mut dyn Migrating, migrations: Migrations) -> R
     }
 }
 
-/// Says so if a newer server has brought the database up to date.
+/// Logs if a newer server has updated the database's schema.
 fn tell_newer(database: &mut dyn Migrating) -> Result<(), StoreError> {
     let (found, known) = (version(database)?, known(database));
     if found > known {
@@ -308,7 +310,7 @@ fn run(database: &mut dyn Migrating) -> Result<usize, StoreError> {
     let steps: Vec<_> = left(database, found).collect();
     for (number, change) in &steps {
         database.run_step(*number, change, found == 0)?;
-        // A new database is no news.
+        // The creation of a new database isn't logged.
         if found > 0 {
             tracing::info!(database = database.place(), schema = number, "the database schema was updated");
         }
@@ -316,7 +318,7 @@ fn run(database: &mut dyn Migrating) -> Result<usize, StoreError> {
     Ok(steps.len())
 }
 
-/// Tries a blocked operation repeatedly, each time briefly, since new requests wait behind it.
+/// Tries a blocked operation repeatedly, each time briefly, since new requests wait for it.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) fn persistently<T>(mut attempt: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
     let (until, mut is_told) = (Instant::now() + PATIENCE, false);
@@ -345,7 +347,7 @@ pub(crate) fn known(database: &dyn Migrating) -> i64 {
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
-/// The time in which others use the tables of a step that is tried again.
+/// The pause between two attempts at a step, in which others use the tables.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) const PAUSE: Duration = Duration::from_millis(500);
 

@@ -1,9 +1,9 @@
 //! MariaDB, and MySQL by the same protocol.
 //!
 //! As with [PostgreSQL](super::postgres), several connections with a thread each do the work of
-//! SQLite's one, and rows that are to be changed are locked by the statement that reads them
-//! first. The server's user needs to read and write the tables, and to create them unless they
-//! exist already.
+//! SQLite's one, and rows that will be changed are locked by the statement that reads them first.
+//! The server's user needs permission to read and write the tables, and to create them unless they
+//! exist.
 
 mod answers;
 mod check;

@@ -22,8 +22,8 @@ pub(crate) fn push(
     if free.take(1, bytes).is_none() {
         return Ok(Pushed::Full);
     }
-    // The sender may have sent everything that waits; that needs no counting as long as it isn't
-    // half of the room.
+    // The sender may have sent everything that waits; if that is less than half of the room, it
+    // needs no counting.
     if !free.is_fair((waiting.messages, waiting.bytes), bytes) {
         let own = one(c, OFFLINE_OF, &[SqlValue::Integer(waiting.owner), sender], |row| {
             Ok((row.number(0)?, row.number(1)?))

@@ -23,52 +23,52 @@ pub(crate) trait Openable: Checked + FencingConnection + Searches + Copying + Se
     /// The place of a database.
     type Target: Send + Sync + 'static;
 
-    /// Connects; answers may take so long.
+    /// Connects, with a time limit for answers.
     fn connect(target: &Arc<Self::Target>, limit: Duration) -> Result<Self, StoreError>;
 
-    /// Lets answers take so long from now on.
+    /// Sets the time limit for answers from now on.
     fn allow(&mut self, limit: Duration) -> Result<(), StoreError>;
 }
 
-/// Makes the functions by which an engine's databases are opened, of its driver, its target and its
+/// Defines the functions that open an engine's databases, from its driver, its target and its
 /// options.
 macro_rules! functions {
     ($Driver:ident, $Target:ident, $Options:ident) => {
-        /// Opens a database and brings its schema up to date.
+        /// Opens a database and updates its schema.
         ///
         /// # Errors
         ///
         /// [`StoreError::Lost`](crate::StoreError::Lost) if no host can be reached,
-        /// [`Unfit`](crate::StoreError::Unfit) if it can't keep what this store promises or is no
-        /// such database, [`TooNew`](crate::StoreError::TooNew) and
+        /// [`Unfit`](crate::StoreError::Unfit) if the database can't keep the promises of this
+        /// store or is of another kind, [`TooNew`](crate::StoreError::TooNew) and
         /// [`Foreign`](crate::StoreError::Foreign) if it isn't for this server,
         /// [`OldSchema`](crate::StoreError::OldSchema) if its schema may not be changed, otherwise
-        /// what the database reports.
+        /// the database's error.
         pub fn open(options: &$Options) -> Result<crate::sql::SqlStore, crate::StoreError> {
             crate::sql::opening::open::<$Driver>($Target::of(options), options.wanted())
         }
 
-        /// Tells which steps of the schema a database has not gone through. Changes nothing.
+        /// Returns the steps of the schema that a database has not gone through. Changes nothing.
         ///
         /// # Errors
         ///
-        /// As [`open`].
+        /// Those of [`open`].
         pub fn plan(options: &$Options) -> Result<crate::sql::MigrationPlan, crate::StoreError> {
             crate::sql::opening::plan::<$Driver>(&$Target::of(options), options.wanted())
         }
 
-        /// Brings the schema of a database up to date, and divides its archives into months if they
-        /// are to be. Returns the number of steps that the schema took.
+        /// Updates the schema of a database, and divides its archives into months if they should
+        /// be. Returns the number of steps that were run.
         ///
         /// # Errors
         ///
-        /// As [`open`].
+        /// Those of [`open`].
         pub fn migrate(options: &$Options) -> Result<usize, crate::StoreError> {
             crate::sql::opening::migrate::<$Driver>(&$Target::of(options), options.wanted())
         }
 
-        /// Checks a database that may be in use: whether it can be reached and is fit, its schema,
-        /// its settings, and how far away it is. Changes nothing in it.
+        /// Checks a database that may be in use, without changing it: whether it can be reached and
+        /// is fit, its schema, its settings, and its distance.
         pub fn check(options: &$Options) -> Vec<crate::sql::Finding> {
             crate::sql::opening::check::<$Driver>(&$Target::of(options), options.wanted())
         }
@@ -120,7 +120,7 @@ macro_rules! functions {
 
 pub(crate) use functions;
 
-/// Tells how a database is opened, apart from its location.
+/// The options for opening a database, apart from its location.
 #[derive(Clone, Copy)]
 pub(crate) struct WantedOpening {
     pub(crate) connections: usize,
@@ -132,7 +132,7 @@ pub(crate) struct WantedOpening {
     pub(crate) migrations: Migrations,
 }
 
-/// Opens a database and brings its schema up to date.
+/// Opens a database and updates its schema.
 pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: WantedOpening) -> Result<SqlStore, StoreError> {
     let mut first: E = fit(&target, wanted)?;
     migrate::prepare(&mut first, wanted.migrations)?;
@@ -147,7 +147,7 @@ pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: WantedOpening) -
     fill::open(&mut keeper, wanted.terms_of, wanted.migrations)?;
     let failed = keeper.engine(String::new());
     let fence = keeper.state().fence();
-    // Others may look after the archives from here on.
+    // From here on, others may manage the archives.
     drop(keeper);
     let others = (1..wanted.connections).map(|_| E::connect(&target, answer));
     let owners = std::iter::once(Ok(first)).chain(others).collect::<Result<Vec<_>, _>>()?;
@@ -161,12 +161,12 @@ pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: WantedOpening) -
     Ok(store.with_fences(fences).with_months(Arc::new(move || look_after::<E>(&target)), wanted.migrations))
 }
 
-/// Connects to look after the months of archives.
+/// Connects to manage the months of archives.
 fn look_after<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Months>, StoreError> {
     Ok(Box::new(E::connect(target, LONG_ANSWER)?))
 }
 
-/// Connects, and looks before anything is written: the database may not be ours.
+/// Connects, and checks the database before anything is written, since it may not be ours.
 fn fit<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) -> Result<E, StoreError> {
     let mut driver = E::connect(target, ANSWER)?;
     migrate::version(&mut driver)?;
@@ -176,7 +176,7 @@ fn fit<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) -> Result<E,
     }
 }
 
-/// Tells which steps of the schema a database has not gone through. Changes nothing.
+/// Returns the steps of the schema that a database has not gone through. Changes nothing.
 pub(crate) fn plan<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) -> Result<MigrationPlan, StoreError> {
     let mut driver = E::connect(target, ANSWER)?;
     let plan = migrate::plan(&mut driver)?;
@@ -191,8 +191,8 @@ pub(crate) fn plan<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) 
     Ok(MigrationPlan { division, index, ..plan })
 }
 
-/// Brings the schema of a database up to date, and divides its archives into months if they are to
-/// be. Returns the number of steps that the schema took.
+/// Updates the schema of a database, and divides its archives into months if they should be.
+/// Returns the number of steps that were run.
 pub(crate) fn migrate<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) -> Result<usize, StoreError> {
     let mut driver: E = fit(target, wanted)?;
     let steps = migrate::migrate(&mut driver)?;
@@ -203,8 +203,8 @@ pub(crate) fn migrate<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpenin
     Ok(steps)
 }
 
-/// Checks a database that may be in use: whether it can be reached and is fit, its schema, its
-/// settings, and how far away it is. Changes nothing in it.
+/// Checks a database that may be in use, without changing it: whether it can be reached and is fit,
+/// its schema, its settings, and its distance.
 pub(crate) fn check<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(error) = look::<E>(target, wanted, &mut findings) {
@@ -213,7 +213,7 @@ pub(crate) fn check<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening)
     findings
 }
 
-/// Stops at the first thing that makes further looks pointless.
+/// Adds findings, up to the first error that makes further checks pointless.
 fn look<E: Openable>(
     target: &Arc<E::Target>,
     wanted: WantedOpening,
@@ -265,7 +265,7 @@ pub(crate) fn destination<E: Openable>(
     if wanted.months {
         division::prepare(&mut *look_after::<E>(target)?, true)?;
     }
-    // Copied rows aren't indexed: the index is created once all are there.
+    // Copied rows aren't indexed: the index is created once all of them are there.
     if driver.has_index()? {
         driver.drop_index()?;
     }
@@ -284,7 +284,7 @@ struct Fenced<E: Openable> {
     fence: Arc<Fence>,
     /// The keys of the store's connections.
     lanes: Vec<i64>,
-    /// The time that an answer may take.
+    /// The time limit for an answer.
     limit: Duration,
 }
 
@@ -298,7 +298,7 @@ impl<E: Openable> FenceRows for Fenced<E> {
     fn fence(&self, other: ProcessWriter) -> Result<bool, StoreError> {
         let own = self.fence.own();
         for _ in 1..ATTEMPTS {
-            // Anything left open ends with the connection.
+            // A transaction that is still open ends with the connection.
             match E::connect(&self.target, self.limit)?.fence(other, own) {
                 Err(error) if error.is_conflict() => {}
                 outcome => return outcome.inspect_err(|error| self.note(error)),
@@ -320,20 +320,20 @@ impl<E: Openable> Fenced<E> {
     }
 }
 
-/// The time that an answer may take.
+/// The time limit for an answer.
 pub(crate) const ANSWER: Duration = Duration::from_secs(6);
 
-/// The time that an answer may take if only one user waits for it, such as a search in an archive.
+/// The time limit for an answer that only one user waits for, such as a search in an archive.
 const LONG_ANSWER: Duration = Duration::from_secs(60);
 
-/// The time that an answer to a question of a check may take.
+/// The time limit for an answer to a check.
 const CHECK_ANSWER: Duration = Duration::from_secs(30);
 
-/// The time that an answer may take if a copy waits for it, perhaps because the other database
-/// stalls.
+/// The time limit for an answer that a copy waits for, which may take long because the other
+/// database stalls.
 const COPY_ANSWER: Duration = Duration::from_secs(10 * 60);
 
-/// The number of times that a process is fenced off while its transactions get in the way.
+/// The number of attempts to fence a process off while its transactions interfere.
 const ATTEMPTS: u32 = 5;
 
 const COUNT_ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";

@@ -1,29 +1,28 @@
 //! An operation in progress: queued, run, reported.
 //!
-//! Running and reporting are two steps because the commit lies between them. Every operation can
-//! be run again: it is, when the transaction that it ran in is lost, or when the engine gives
-//! another connection priority.
+//! Running and reporting are two steps because the commit lies between them. Every operation can be
+//! run again, and is when its transaction is lost or the engine gives another connection priority.
 
 use super::connection::SqlConnection;
 use crate::StoreError;
 use crate::pending::{Pending, StoreCompleter, caught, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Tells which kind of transaction an operation needs.
+/// The kind of transaction that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreAccess {
     /// None: it reads by one statement, or by several that may see the database at different
-    /// moments. Where the engine is another process, this saves beginning and ending one.
+    /// moments. If the engine is another process, this saves beginning and ending one.
     Glance,
-    /// All that it reads is of one moment.
+    /// One whose reads all reflect one moment.
     Read,
-    /// It writes, whole or not at all.
+    /// One that writes, completely or not at all.
     Write,
 }
 
 /// An operation whose caller waits.
 pub(crate) trait Operation: Send {
-    /// Returns which kind of transaction it needs.
+    /// Returns the kind of transaction that it needs.
     fn access(&self) -> StoreAccess;
 
     /// Returns whether it needs a transaction that writes.
@@ -31,18 +30,18 @@ pub(crate) trait Operation: Send {
         self.access() == StoreAccess::Write
     }
 
-    /// Runs it and keeps the answer, replacing that of an earlier run. An error means that its
+    /// Runs it and stores the answer, replacing that of an earlier run. An error means that its
     /// changes must be undone.
     fn run(&mut self, connection: &mut dyn SqlConnection) -> Result<(), StoreError>;
 
-    /// Tells the caller: the kept answer, or `failure` in place of a good one.
+    /// Gives the caller the stored answer, or `failure` in place of a successful one.
     fn tell(self: Box<Self>, failure: Option<StoreError>);
 
-    /// Returns its name for operators, from where it was written.
+    /// Returns its name for operators, derived from its place in the source.
     fn name(&self) -> String;
 }
 
-/// Makes an operation and the future of its answer.
+/// Returns an operation and the future of its answer.
 pub(crate) fn operation<T, F>(access: StoreAccess, run: F) -> (Box<dyn Operation>, Pending<T>)
 where
     T: Send + 'static,
@@ -81,8 +80,8 @@ where
     }
 }
 
-/// Returns the file and the method that a closure was written in. The language promises no form of
-/// types' names, so nothing but words for operators depends on it.
+/// Returns the file and the method that contain a closure. The language guarantees no form of
+/// types' names, so only texts for operators depend on it.
 fn named(path: &str) -> String {
     let path = path.replace("::{{closure}}", "");
     let method = path.rsplit("::").next().unwrap_or(&path);
@@ -112,13 +111,13 @@ impl<T: Send + 'static> ToldCaller<T> {
 
     fn tell(self, failure: Option<StoreError>) {
         let answer = match (self.answer, failure) {
-            // The fate of the connection is no answer to the caller.
+            // The loss of the connection is no answer for the caller.
             (Some(Err(StoreError::Lost(_))), Some(error)) => Err(error),
             (Some(Err(error)), _) | (_, Some(error)) => Err(error),
             (Some(Ok(answer)), None) => Ok(answer),
             (None, None) => Err(StoreError::Closed),
         };
-        // The waker is the caller's code: if it panics, that must not take the worker along.
+        // The waker is the caller's code: its panic must not end the worker.
         drop(catch_unwind(AssertUnwindSafe(|| self.completer.complete(answer))));
     }
 }

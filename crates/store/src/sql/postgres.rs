@@ -1,8 +1,8 @@
 //! PostgreSQL: a database on another machine, or in another process on this one.
 //!
-//! Several connections, each with its own thread, do the work of SQLite's one; rows that are to be
+//! Several connections, each with its own thread, do the work of SQLite's one; rows that will be
 //! changed are locked by the statement that reads them first (see `sql/dialect.rs`). The server's
-//! role needs to read and write the tables, and to create them unless they exist already.
+//! role needs permission to read and write the tables, and to create them unless they exist.
 
 mod answers;
 mod bounded;

@@ -49,7 +49,7 @@ pub(crate) fn of(
     Ok(seen.collect())
 }
 
-/// Makes the query for the last presence of many accounts; the first text selects those whose
+/// Returns the query for the last presence of many accounts; the first text selects those whose
 /// roster has the asker, the second their document.
 macro_rules! presence_for {
     ($asker:literal, $document:literal) => {
@@ -107,12 +107,12 @@ mod tests {
     use crate::sql::{mysql, postgres};
     use rookery_needs::{Mariadb, Postgres};
 
-    /// Returns the statement for a hundred contacts: the size of list that these take.
+    /// Returns the statement for a list of the size that a hundred contacts need.
     fn statement(dialect: Dialect) -> String {
         PRESENCE_FOR.texts(dialect).into_iter().find(|text| text.matches('?').count() > 100).unwrap_or_default()
     }
 
-    /// Returns the values of the statement as literals: all accounts ask for all.
+    /// Returns the values of the statement as literals: every account queries all.
     fn literals(statement: &str) -> Vec<String> {
         let contacts = (1..).map(|number| format!("'user{}'", number % 100));
         let values = ["'user7@a.example'", "'privacy'", "'a.example'"].into_iter().map(str::to_owned).chain(contacts);
@@ -129,7 +129,7 @@ mod tests {
         let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(&address).expect("an address"));
         let options = postgres::PostgresOptions { trusts_durability: true, ..options };
         drop(postgres::destination(&options).expect("a database"));
-        // The map of pages that all can see is VACUUM's, which runs in no transaction.
+        // The visibility map of pages is VACUUM's, which can't run in a transaction.
         for sql in [
             "INSERT INTO accounts (domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) \
              SELECT 'a.example', 'user' || number, 1, 1, 100, 0 FROM generate_series(0, 99) number",
@@ -181,7 +181,7 @@ mod tests {
         let text: String =
             text.split_inclusive('?').map(|part| part.replace('?', values.next().map_or("", String::as_str))).collect();
         let plan = server.sql(&address, &format!("EXPLAIN {text}")).expect("a plan");
-        // Number, kind of query, table, way to the rows, keys that would do, the key, …, notes.
+        // Number, kind of query, table, access path, possible keys, the key, …, notes.
         let of = |table: &str| plan.lines().find(|line| line.split('\t').nth(2) == Some(table)).unwrap_or_default();
         let key = |table: &str| of(table).split('\t').nth(5).unwrap_or_default();
         assert!(key("i") == "roster_items_shown" && of("i").contains("Using index"), "{plan}");

@@ -320,8 +320,8 @@ pub(crate) fn accounts_nodes(
     all(c, ACCOUNTS_NODES, &values, |row| Ok((row.number(0)?, row.jid(1)?, row.text(2)?.to_owned())))
 }
 
-/// Removes the part of an account in the nodes of others, and those of services that it alone
-/// owned. Its own nodes go by cascade.
+/// Removes an account's affiliations and subscriptions, and the nodes of services that it alone
+/// owned. Its own nodes are removed by cascade.
 pub(crate) fn forget(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Result<(), StoreError> {
     let bare = SqlValue::Text(account.bare_str());
     let owner = SqlValue::Integer(number_of(NodeAffiliation::Owner));
@@ -344,21 +344,21 @@ struct NodeHead {
     bytes: u64,
 }
 
-/// The number of a node's items, and of its bytes with all that belongs to it.
+/// The number of a node's items, and the bytes of the node with all that belongs to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ItemsHeld {
     items: u64,
     bytes: u64,
 }
 
-/// The bytes by which there would be too many, and the outcome that tells of it.
+/// The bytes that exceed the room, and the outcome that reports this.
 struct Lack {
     bytes: u64,
     published: Published,
 }
 
 impl NodeHead {
-    /// Returns the room that the node lacks for growing by this number of bytes, if any.
+    /// Returns the excess over the room if the node grew by this number of bytes, if there is any.
     fn lacks(
         &self,
         c: &mut dyn SqlConnection,
@@ -377,13 +377,13 @@ impl NodeHead {
     }
 }
 
-/// Returns the number of nodes of a host that an account has made, and of their bytes.
+/// Returns the number of a host's nodes that an account has created, and of their bytes.
 fn made_by(c: &mut dyn SqlConnection, host: SqlValue<'_>, creator: SqlValue<'_>) -> Result<(u64, u64), StoreError> {
     let read = |row: &dyn Row| Ok((row.number(0)?, row.number(1)?));
     Ok(one(c, MADE_BY, &[creator, host], read)?.unwrap_or((0, 0)))
 }
 
-/// Returns the number of bytes for which an affiliation counts.
+/// Returns the number of bytes that an affiliation counts for.
 fn affiliation_bytes(entity: JidRef<'_>) -> u64 {
     entity.bare_str().len() as u64 + OVERHEAD
 }
@@ -443,7 +443,7 @@ fn trim(c: &mut dyn SqlConnection, node: i64, mut held: ItemsHeld, kept: ItemsKe
     count(c, node, held)
 }
 
-/// Items with their positions, as far as they fit a page; at least one if there is any.
+/// Reads items with their positions, as far as they fit a page; at least one if there is any.
 fn page(c: &mut dyn SqlConnection, sql: &'static str, values: &[SqlValue<'_>]) -> Result<Vec<(i64, Item)>, StoreError> {
     let (mut rows, mut room) = (Vec::new(), PAGE_BYTES);
     c.query(sql, values, &mut |row| {
@@ -474,7 +474,7 @@ fn by_ids(
             Ok(ControlFlow::Continue(()))
         })?;
         for id in ids {
-            // Repeated as often as it was requested.
+            // An item is repeated as often as it was requested.
             let Some(item) = found.get(id).cloned() else { continue };
             let bytes = item.bytes();
             if bytes > room && !items.is_empty() {
@@ -487,7 +487,7 @@ fn by_ids(
     Ok(items)
 }
 
-/// Returns the range in which the full JIDs of an account lie, its end excluded: `0` follows `/`.
+/// Returns the range of the full JIDs of an account, its end excluded: `0` follows `/`.
 fn resources_of(account: JidRef<'_>) -> [String; 2] {
     [format!("{}/", account.bare_str()), format!("{}0", account.bare_str())]
 }

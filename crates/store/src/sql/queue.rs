@@ -4,14 +4,14 @@
 //! Bytes count too, because an operation may carry a stanza of 256 KiB: sixteen thousand of them
 //! are 4 GiB. Operations that write their data have half of the queue: a sender of more than the
 //! disk can take must not keep others from logging in, so the other half is for them. No lane takes
-//! the places of all others, so one that is stuck only refuses its own owners.
+//! the places of all others, so a lane that is stuck only refuses its own owners.
 //!
 //! # Order
 //!
-//! An operation that must come after those waiting in other lanes has a gate: the progress of those
-//! lanes that it waits for. One that others must come after, wherever they are, leaves a mark in
-//! each of their lanes, which holds up later operations until it is done. For the archives' lane
-//! the last operation of each owner is known, so that a page waits for its owner's and no other.
+//! An operation that must come after those waiting in other lanes has a gate: the progress that it
+//! requires of those lanes. An operation that others must come after, wherever they are, leaves a
+//! mark in each of their lanes, which holds up later operations until it is done. For the archives'
+//! lane the last operation of each owner is recorded, so that a page only waits for its owner's.
 //! All queues have one lock, so an operation takes its place in all of them at once, and lanes
 //! never wait for each other in a circle.
 
@@ -28,10 +28,10 @@ use rookery_base::lock::lock;
 /// The most that may wait in the queue of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueBounds {
-    /// Operations that may wait; further ones answer [`StoreError::Busy`] at once.
+    /// The most waiting operations; further ones fail with [`StoreError::Busy`] at once.
     pub operations: usize,
-    /// Bytes that the waiting operations may hold together; writes may hold half of them at most.
-    /// An operation is always accepted if the queue is empty.
+    /// The most bytes of the waiting operations together; writes may have half of them. An
+    /// operation is always accepted if the queue is empty.
     pub bytes: usize,
 }
 
@@ -52,14 +52,14 @@ pub const BOUNDS: &[Bound] = &[
         .or("what was asked for gets <resource-constraint/>; half is for those that only read"),
 ];
 
-/// The times for which a database that is another process is waited for.
+/// The times for which operations wait for a database in another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// The time that operations of a login wait for a database that is away.
+    /// The time that operations of a login wait for an unavailable database.
     pub login: Duration,
-    /// All other operations wait so long.
+    /// The time that all other operations wait.
     pub other: Duration,
-    /// Time in which the database answers a statement, unless it is away.
+    /// The time in which an available database answers a statement.
     pub answer: Duration,
 }
 
@@ -105,11 +105,11 @@ struct Lane {
     fill: Fill,
     /// The number of the last operation that was queued; they count from 1.
     queued: u64,
-    /// All up to this number are done.
+    /// The number up to which all operations are done.
     done: u64,
     /// The time when the first operation of the running batch was queued.
     running: Option<Instant>,
-    /// The operations and bytes that this batch has taken.
+    /// The number and bytes of this batch's operations.
     taken: Fill,
 }
 
@@ -117,26 +117,26 @@ struct Lane {
 struct Fill {
     operations: usize,
     bytes: usize,
-    /// The number of operations that write data they hold.
+    /// The number of operations that write their data.
     load: usize,
 }
 
 struct QueuedOperation {
     number: u64,
     gate: LaneGate,
-    /// It may overtake the ones that have to wait.
+    /// True if it may overtake operations that have to wait.
     overtakes: bool,
-    /// None in a mark.
+    /// The operation; `None` in a mark.
     queued: Option<Queued>,
 }
 
-/// Lanes, and how far each must be.
+/// Lanes, and the progress that each must have made.
 type LaneGate = Option<Box<[(usize, u64)]>>;
 
-/// An operation that has a place in a queue.
+/// An operation with a place in a queue.
 pub(crate) struct Queued {
     pub(crate) operation: Box<dyn Operation>,
-    /// The time when its caller is told that the database is unavailable, if it ever is.
+    /// The time at which its caller gets an error if the database is unavailable; `None` for never.
     pub(crate) until: Option<Instant>,
     /// True if it must see the writes of other lanes until now.
     pub(crate) is_fresh: bool,
@@ -144,13 +144,13 @@ pub(crate) struct Queued {
     bytes: usize,
 }
 
-/// The next thing for a lane to do.
+/// The next step of a lane.
 pub(crate) enum Next {
     /// An operation.
     Operation(Queued),
-    /// None yet.
+    /// Nothing for now.
     Nothing,
-    /// None will come.
+    /// Nothing any more.
     Closed,
 }
 
@@ -197,13 +197,13 @@ impl Queues {
         QueueBounds { operations: share(self.bounds.operations), bytes: share(self.bounds.bytes) }
     }
 
-    /// Returns a lane's next operation if one waits that may run.
+    /// Takes a lane's next operation, if one waits that may run.
     pub(crate) fn take(&self, lane: usize) -> Option<Queued> {
         self.state().take(lane)
     }
 
-    /// Returns a lane's next operation, as soon as there is one that may run or a time is over. All
-    /// that the lane took before is done.
+    /// Returns a lane's next operation, as soon as there is one that may run or the time is over.
+    /// Everything that the lane took before counts as done.
     pub(crate) fn wait(&self, lane: usize, most: Option<Duration>) -> Next {
         let mut state = self.state();
         let end = most.map(|most| Instant::now() + most);
@@ -227,7 +227,7 @@ impl Queues {
         }
     }
 
-    /// Accepts no more operations; waiting ones are still carried out.
+    /// Refuses further operations; waiting ones are still carried out.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.wakes.iter().for_each(Condvar::notify_one);
@@ -249,7 +249,7 @@ impl Queues {
         self.closing.notify_all();
     }
 
-    /// Removes the operations that have exceeded their wait at a time.
+    /// Removes the operations whose wait is over at a time.
     pub(crate) fn overdue(&self, now: Instant) -> Vec<Box<dyn Operation>> {
         let mut state = self.state();
         let mut overdue = Vec::new();
@@ -276,7 +276,7 @@ impl Queues {
         overdue
     }
 
-    /// Returns how long the oldest operation has waited that isn't done.
+    /// Returns the time for which the oldest unfinished operation has waited.
     pub(crate) fn waiting(&self) -> Duration {
         let state = self.state();
         let first = |lane: &Lane| lane.waiting.iter().find_map(|waiting| Some(waiting.queued.as_ref()?.since));
@@ -291,14 +291,14 @@ impl Queues {
         all.fold((0, 0), |(operations, bytes), fill| (operations + fill.operations, bytes + fill.bytes))
     }
 
-    /// Returns true if nothing is taken any more.
+    /// Returns true if no more operations are accepted.
     #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(dead_code, reason = "left out of this build"))]
     pub(crate) fn is_closed(&self) -> bool {
         self.state().closed
     }
 
     /// Waits for a time, unless the queues are closed. Returns whether any operation waits or runs,
-    /// or may come.
+    /// or may arrive.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let state = self.state();
         let is_open = |state: &mut QueueState| !state.closed;
@@ -306,7 +306,7 @@ impl Queues {
         !state.closed || state.lanes.iter().any(|lane| lane.running.is_some() || !lane.waiting.is_empty())
     }
 
-    /// Wakes the lanes that a lane may have held up before it continued.
+    /// Wakes the lanes that one lane may have held up.
     fn wake_others(&self, state: &QueueState, lane: usize) {
         for (other, wake) in self.wakes.iter().enumerate().filter(|(other, _)| *other != lane) {
             if state.next(other).is_some_and(|at| state.lanes[other].waiting[at].gate.is_some()) {
@@ -365,7 +365,7 @@ impl QueueState {
         if self.is_open(&first.gate) {
             return Some(0);
         }
-        // An operation that can't overtake holds up all behind it.
+        // An operation that can't overtake holds up all operations after it.
         let free = waiting.iter().take_while(|waiting| waiting.overtakes);
         free.enumerate().find(|(_, waiting)| self.is_open(&waiting.gate)).map(|(at, _)| at)
     }
@@ -433,17 +433,17 @@ impl Fill {
     }
 }
 
-/// The last operation of each owner in a lane where that counts, by the owner's hash. Finished
-/// ones are removed from time to time.
+/// The last operation of each owner in a lane for which that is recorded, by the owner's hash.
+/// Finished ones are removed at intervals.
 #[derive(Default)]
 struct LastOf {
     of: HashMap<u64, u64>,
-    /// The number of owners that were left when it was tidied.
+    /// The number of owners that remained after the last removal.
     tidied: usize,
 }
 
 impl LastOf {
-    /// Notes an operation; all up to `done` are.
+    /// Records an operation; `done` is the number up to which all are done.
     fn put(&mut self, owners: &[u64], number: u64, done: u64) {
         if !owners.is_empty() && self.of.len() > 2 * self.tidied + LEAST_TIDIED {
             self.of.retain(|_, last| *last > done);
@@ -456,8 +456,9 @@ impl LastOf {
 #[cfg(test)]
 mod tests;
 
-/// The number of remembered owners above which those that needn't be are searched for.
+/// The number of recorded owners above which finished ones are searched for.
 const LEAST_TIDIED: usize = 4096;
 
-/// The number of its shares of the bounds that a lane may have.
+/// The number of shares of the bounds that a lane may have: the bounds divided by the lanes are
+/// one.
 const SHARES: usize = 4;

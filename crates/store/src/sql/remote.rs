@@ -23,11 +23,11 @@ pub(crate) struct ConnectionState {
     pub(crate) lane: i64,
     pub(crate) transaction: Transaction,
     archives: KnownArchives,
-    /// The epoch in which the known archives were read, and whether it was checked in this
+    /// The epoch in which the cached archives were read, and whether it was checked in this
     /// transaction.
     epoch: Option<i64>,
     is_epoch_seen: bool,
-    /// Tells the terms of messages for the index of searches, if there is one.
+    /// Returns the terms of messages for the index of searches; `None` if there is none.
     terms_of: Option<TermsOf>,
     fence: Arc<Fence>,
 }
@@ -36,22 +36,22 @@ pub(crate) struct ConnectionState {
 #[derive(Clone, Debug)]
 pub(crate) enum Transaction {
     None,
-    /// To be begun with the first statement; the batch if it writes.
+    /// It is begun with the first statement; with the batch if it writes.
     Due(Option<u64>),
-    /// Open; the batch if it writes.
+    /// It is open; with the batch if it writes.
     Open(Option<u64>),
-    /// None, while statements read that need none.
+    /// There is none, for statements that only read and need none.
     Glance,
-    /// Ended, but still to be rolled back.
+    /// It has failed, but is still to be rolled back.
     Failed(StoreError),
 }
 
 impl ConnectionState {
-    /// Chooses the random key of a lane.
+    /// Returns the state of a lane with a random key.
     ///
     /// # Errors
     ///
-    /// The system's error if it provides no random numbers.
+    /// The system's error if it can't provide random numbers.
     pub(crate) fn new(terms_of: Option<TermsOf>, fence: Arc<Fence>) -> Result<ConnectionState, getrandom::Error> {
         let mut key = [0; 8];
         getrandom::fill(&mut key)?;
@@ -60,13 +60,12 @@ impl ConnectionState {
         Ok(ConnectionState { lane, transaction, archives, epoch: None, is_epoch_seen: false, terms_of, fence })
     }
 
-    /// Returns the name of the connection's sessions, by which the server's sessions are told
-    /// apart.
+    /// Returns the name of the connection's sessions, which distinguishes them on the server.
     pub(crate) fn name(&self) -> String {
         name_of(self.lane)
     }
 
-    /// Returns whether the connection writes as that of a process: its row exists, or others have
+    /// Returns whether the connection writes as one of a process: its row exists, or others have
     /// taken over.
     pub(crate) fn is_enlisted(&self) -> bool {
         self.fence.is_enlisted(self.lane)
@@ -110,10 +109,10 @@ pub(crate) fn name_of(lane: i64) -> String {
 
 /// A connection to an engine in another process.
 pub(crate) trait RemoteConnection: Remote {
-    /// The engine's SQL.
+    /// The engine's SQL dialect.
     const DIALECT: Dialect;
 
-    /// The database's own time in milliseconds of Unix time, in that SQL.
+    /// The database's time in milliseconds of Unix time, in that dialect.
     const NOW_MS: &'static str;
 
     fn state(&self) -> &ConnectionState;
@@ -125,7 +124,7 @@ pub(crate) trait RemoteConnection: Remote {
 
     fn has_session(&self) -> bool;
 
-    /// Lets go of the session: it is lost.
+    /// Drops the session, which is lost.
     fn leave_session(&mut self);
 
     /// Runs a statement, after beginning the transaction if that is due. Returns the number of rows
@@ -140,14 +139,15 @@ pub(crate) trait RemoteConnection: Remote {
     /// Reads the epoch of the archives, after beginning the transaction if that is due.
     fn read_epoch(&mut self) -> Result<Option<i64>, StoreError>;
 
-    /// Commits a writing transaction. Returns the epoch that has begun with it, if any.
+    /// Commits a writing transaction. Returns the epoch that has begun with it, if there is a new
+    /// one.
     fn commit_writes(&mut self, is_new_epoch: bool) -> Result<Option<i64>, StoreError>;
 
     /// Sends the end of a transaction, without waiting for the answer.
     fn send(&mut self, end: &'static str);
 
-    /// Runs statements that belong to no operation, such as those of the schema and of settings.
-    /// Returns the first column of their rows.
+    /// Runs statements outside of operations, such as those of the schema and of settings. Returns
+    /// the first column of their rows.
     fn column(&mut self, statements: &str) -> Result<Vec<String>, StoreError>;
 
     /// Returns the time of the database, in milliseconds of Unix time.
@@ -155,9 +155,10 @@ pub(crate) trait RemoteConnection: Remote {
         Ok(self.column(&format!("SELECT {}", Self::NOW_MS))?.concat().parse().unwrap_or_default())
     }
 
-    /// Removes the rows of connections that have ended, whatever happened to their servers.
+    /// Removes the rows of connections that ended, including those of servers that didn't stop
+    /// properly.
     fn forget_ended(&mut self) -> Result<(), StoreError> {
-        // One of a process of a cluster may have nothing to write for long.
+        // A connection of a process in a cluster may have nothing to write for a long time.
         let ended = format!("since_ms < {} - {MONTH_MS} AND (node IS NULL OR fenced_ms IS NOT NULL)", Self::NOW_MS);
         self.column(&format!("DELETE FROM rookery_lanes WHERE {ended}")).map(drop)
     }
@@ -187,19 +188,19 @@ pub(crate) trait RemoteConnection: Remote {
         error
     }
 
-    /// Empties the cache of archives if others have taken something out of them since.
+    /// Empties the cache of archives if others have removed messages from them.
     fn look_again(&mut self) -> Result<(), StoreError> {
         let epoch = self.read_epoch()?;
         self.state_mut().note_epoch(epoch);
         Ok(())
     }
 
-    /// Returns the cache of archives, unless others have taken something out of them since.
+    /// Returns the cache of archives, emptied if others have removed messages from them.
     fn archives(&mut self) -> &mut KnownArchives {
         if self.state().is_open() && !self.state().is_epoch_seen {
             match self.read_epoch() {
                 Ok(epoch) => self.state_mut().note_epoch(epoch),
-                // An error comes again with the next statement.
+                // The error occurs again at the next statement.
                 Err(_) => self.state_mut().archives.forget_all(),
             }
         }
@@ -314,7 +315,7 @@ pub(crate) async fn first_writable<C>(
     readable.ok_or_else(|| failed.unwrap_or_else(|| lost("no host is named")))
 }
 
-/// Makes a runtime that runs on the connection's thread, and only while that waits for an answer.
+/// Returns a runtime that runs on the connection's thread, and only while that waits for an answer.
 ///
 /// # Errors
 ///
@@ -323,29 +324,30 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Waits for an answer, so long at most.
+/// Waits for an answer up to a limit.
 pub(crate) fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<Output = T>) -> Option<T> {
     runtime.block_on(async { timeout(limit, answer).await.ok() })
 }
 
-/// Returns how long a transaction may be open without a statement before the server ends it: that
-/// only happens if the machine stalls, and its locks hold up others.
+/// Returns the time that a transaction may be open without a statement before the server ends it:
+/// that only happens if the machine stalls, and its locks hold up others.
 pub(crate) fn idle(limit: Duration) -> Duration {
     limit.max(IDLE)
 }
 
-/// The time that a host may take to accept a connection and a login.
+/// The time limit for a host to accept a connection and a login.
 const CONNECT_TO_ONE: Duration = Duration::from_secs(5);
 
-/// The time that a connection may take, over all hosts.
+/// The time limit for connecting, over all hosts.
 pub(crate) const CONNECT: Duration = Duration::from_secs(12);
 
 const IDLE: Duration = Duration::from_secs(10);
 
-/// After this time without a transaction a connection has ended.
+/// The time without a transaction after which a connection counts as ended.
 const MONTH_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
-/// Returns true if an answer has more bytes than a valid one can have: the server is broken then.
+/// Returns true if an answer has more bytes than a valid one can have, which means that the server
+/// is broken.
 pub(crate) fn is_too_much(bytes: usize) -> bool {
     bytes > MOST_BYTES
 }
@@ -353,7 +355,7 @@ pub(crate) fn is_too_much(bytes: usize) -> bool {
 /// The fault of a server that returns too much.
 pub(crate) const TOO_MUCH: &str = "it gives more than was asked for";
 
-/// The bytes of an answer: a thousand rows that are copied may have a mebibyte each.
+/// The most bytes of an answer: each of a thousand copied rows may have a mebibyte.
 const MOST_BYTES: usize = 1 << 30;
 
 /// The most rows of a result that is read completely: a server that sends more is broken.

@@ -96,7 +96,7 @@ pub(crate) fn remove(c: &mut dyn SqlConnection, room: JidRef<'_>) -> Result<bool
     Ok(c.execute(REMOVE, &account_values(room))? > 0)
 }
 
-/// Takes a user out of all rooms: the account is removed.
+/// Removes a user from all rooms, since the account is removed.
 pub(crate) fn forget(c: &mut dyn SqlConnection, user: JidRef<'_>) -> Result<(), StoreError> {
     c.execute(FORGET, &[SqlValue::Text(user.bare_str())])?;
     c.execute(FORGET_OF_USER, &[SqlValue::Text(user.bare_str())])?;

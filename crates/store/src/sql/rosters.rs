@@ -1,7 +1,7 @@
 //! The operations of [`Rosters`](crate::Rosters).
 //!
-//! An item's row carries the version of its latest change that clients saw; a contact that clients
-//! saw removed has a row in `roster_removals` until it comes back or too many others were removed.
+//! An item's row has the version of its latest change that clients saw; a contact that vanished for
+//! clients has a row in `roster_removals` until it comes back or too many others were removed.
 
 use super::connection::{Row, SqlConnection, SqlValue, account_values, all, one};
 use super::dialect::{DialectText, by_digest};
@@ -33,12 +33,12 @@ pub(crate) fn since(c: &mut dyn SqlConnection, owner: JidRef<'_>, version: u64) 
     Ok(Some(Changes { version: now, changes }))
 }
 
-/// A roster as far as it has changed.
+/// The changed part of a roster.
 struct RosterSince {
     version: u64,
-    /// The oldest version whose changes since are all known.
+    /// The oldest version since which all changes are known.
     oldest: u64,
-    /// Each with the version of its latest change.
+    /// The items, each with the version of its latest change.
     items: Vec<(u64, RosterItem)>,
 }
 
@@ -183,14 +183,14 @@ pub(crate) fn put_many(
 }
 
 /// Returns the existing items of these contacts, by address, each with the version of its latest
-/// change. Others aren't read: a roster of many contacts comes in many portions.
+/// change. Other items aren't read: the import of a large roster comes in many portions.
 fn there(
     c: &mut dyn SqlConnection,
     head: &RosterHead,
     contacts: &BTreeMap<String, RosterItem>,
 ) -> Result<BTreeMap<String, (u64, RosterItem)>, StoreError> {
     let mut there = BTreeMap::new();
-    // An import begins with none.
+    // An import begins with an empty roster.
     if head.items > 0 {
         ROSTER_ITEMS_OF.query(c, head.owner, contacts.keys().map(String::as_str), &mut |row| {
             let (version, item) = read_item(row)?;
@@ -201,7 +201,7 @@ fn there(
     Ok(there)
 }
 
-/// Returns the contacts that clients saw vanish.
+/// Returns the contacts that vanished for clients.
 fn removed(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<BTreeSet<String>, StoreError> {
     let [domain, local] = account_values(owner);
     let values = [domain, local, SqlValue::Integer(-1)];
@@ -217,7 +217,7 @@ fn insert_items(c: &mut dyn SqlConnection, owner: i64, items: &[(u64, RosterItem
     INSERT_ROSTER_ITEMS.insert(c, &rows.collect::<Vec<_>>())
 }
 
-/// The part of a roster that the account's row keeps.
+/// The part of a roster in the account's row.
 struct RosterHead {
     owner: i64,
     version: u64,
@@ -266,8 +266,8 @@ fn write_item(
     Ok(())
 }
 
-/// Returns the values of an item's row, in the order of [`INSERT_ROSTER_ITEM`]. `groups`: as
-/// [`write_groups`] has them.
+/// Returns the values of an item's row, in the order of [`INSERT_ROSTER_ITEM`]. `groups` is a text
+/// of [`write_groups`].
 fn item_values<'v>(
     owner: i64,
     contact: JidRef<'v>,
@@ -328,8 +328,8 @@ fn read_item(row: &dyn Row) -> Result<(u64, RosterItem), StoreError> {
     Ok((row.number(1)?, item))
 }
 
-/// Reads the directions: bit 0: the owner sees the contact's presence; bit 1: the contact sees the
-/// owner's.
+/// Reads the directions: in bit 0, the owner sees the contact's presence; in bit 1, the contact
+/// sees the owner's.
 fn read_subscription(row: &dyn Row, column: usize) -> Result<Subscription, StoreError> {
     match row.integer(column)? {
         bits @ 0..=3 => Ok(Subscription::new(bits & 1 != 0, bits & 2 != 0)),
@@ -337,8 +337,8 @@ fn read_subscription(row: &dyn Row, column: usize) -> Result<Subscription, Store
     }
 }
 
-/// Writes group names into one text: each as its length in bytes, a colon, and itself. A table of
-/// their own would double the rows of a roster for something that is only ever read with the item.
+/// Writes group names into one text: each as its length in bytes, a colon, and itself. A separate
+/// table would double the rows of a roster for data that is only read together with the item.
 fn write_groups(groups: &[String]) -> String {
     groups.iter().map(|group| format!("{}:{group}", group.len())).collect()
 }
@@ -359,8 +359,7 @@ fn read_groups(mut text: &str) -> Option<Vec<String>> {
     Some(groups)
 }
 
-/// The row has no contact where the account doesn't have the item. Values: contact, domain,
-/// localpart.
+/// The row has no contact if the account doesn't have the item. Values: contact, domain, localpart.
 const ITEM_OF: DialectText = by_digest!(
     "SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in \
      FROM accounts a LEFT JOIN roster_items i ON i.owner = a.id AND ",
@@ -385,7 +384,7 @@ mod tests {
     use proptest::prelude::*;
     use rookery_sasl::Credentials;
 
-    /// A connection that counts the rows that it gives.
+    /// A connection that counts the rows that it returns.
     struct RowCounting<'c> {
         connection: &'c mut dyn Copying,
         rows: usize,
@@ -422,7 +421,7 @@ mod tests {
         }
     }
 
-    /// A roster of tens of thousands comes in portions: existing items aren't read again for each.
+    /// An import of tens of thousands comes in portions: existing items aren't read again for each.
     #[test]
     fn a_portion_of_contacts_reads_none_but_its_own() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -2,13 +2,13 @@
 //!
 //! # Invariants
 //!
-//! * `archives.bytes` are the bytes of the messages up to and with the id `archives.counted`; the
-//!   [`KnownArchives`](super::archives::KnownArchives) in memory add those that are newer. Both
-//!   change in the transaction that changes the messages.
-//! * The shares of conversations only decide whose messages are removed: they may lack the newest,
-//!   and never decide how much.
-//! * A full archive loses as much as was added to it, no more: one that was larger before it had a
-//!   bound doesn't lose years at once.
+//! * `archives.bytes` are the bytes of the messages up to and including the id `archives.counted`;
+//!   the cached [`KnownArchives`](super::archives::KnownArchives) add newer ones. Both change in
+//!   the transaction that changes the messages.
+//! * The shares of conversations only decide whose messages are removed: they may lack the newest
+//!   messages, and never decide how much is removed.
+//! * A full archive loses as much as was added to it and no more: one that was larger before it had
+//!   a bound doesn't lose years at once.
 
 use super::archive::search;
 use super::archives::{ArchiveNoted, contact_key, stretch};
@@ -21,26 +21,26 @@ use rookery_jid::{Jid, JidRef};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
-/// Collects the archives that a group of messages makes larger.
+/// The archives that grow by a group of messages.
 #[derive(Default)]
 pub(super) struct Sizes<'m> {
-    /// The owners whose count is to be written down.
+    /// The owners whose count has to be written.
     due: Vec<JidRef<'m>>,
     /// The conversations that have added to a full archive.
     excess: Vec<Excess<'m>>,
 }
 
-/// Names a conversation that has added to a full archive.
+/// A conversation that has added to a full archive.
 struct Excess<'m> {
     owner: JidRef<'m>,
     contact_key: i64,
-    /// The bytes that it has added.
+    /// The bytes that were added.
     added: u64,
     /// The bytes that the archive may take.
     most: u64,
 }
 
-/// Describes a message that goes.
+/// A message that is removed.
 #[derive(Clone, Copy)]
 pub(super) struct Removed {
     pub(super) id: u64,
@@ -56,7 +56,7 @@ impl Removed {
 }
 
 impl<'m> Sizes<'m> {
-    /// Counts a message that is written to its archive, which is known; `key` is its contact's.
+    /// Counts a message that is written to its archive, which is cached; `key` is its contact's.
     pub(super) fn count(&mut self, c: &mut dyn SqlConnection, message: &'m ArchivedMessage, key: i64) {
         let owner = message.owner.as_ref();
         let counted = c.known_archives().count(owner, key, message.size());
@@ -68,7 +68,7 @@ impl<'m> Sizes<'m> {
         }
     }
 
-    /// Counts a message that was put among older ones.
+    /// Counts a message that was inserted among older ones.
     pub(super) fn count_older(
         &mut self,
         c: &mut dyn SqlConnection,
@@ -76,7 +76,7 @@ impl<'m> Sizes<'m> {
     ) -> Result<(), StoreError> {
         self.count(c, message, contact_key(message.with.bare_str()));
         if c.known_archives().counted(message.owner.as_ref()).is_some_and(|counted| message.id <= counted) {
-            // The database's count goes up to an id above this one.
+            // The database has already counted up to an id above this one.
             c.execute(ADD, &[SqlValue::number(message.size()), SqlValue::Integer(archive)])?;
         }
         Ok(())
@@ -92,7 +92,7 @@ impl<'m> Sizes<'m> {
     }
 
     /// Writes the sizes that have grown enough, and makes room in full archives. The messages are
-    /// written already.
+    /// already written.
     pub(super) fn settle(self, c: &mut dyn SqlConnection) -> Result<(), StoreError> {
         for owner in self.due {
             settle(c, owner)?;
@@ -134,9 +134,9 @@ pub(super) fn learn<'j>(
     Ok(())
 }
 
-/// Takes messages that go, or are replaced, out of the counts of their archive.
+/// Subtracts messages that are removed or replaced from the counts of their archive.
 pub(super) fn uncount(c: &mut dyn SqlConnection, archive: i64, removed: &[Removed]) -> Result<(), StoreError> {
-    // The rest is read from the database.
+    // The rest is read from the database later.
     c.known_archives().forget_archive(archive);
     let locked = COUNTED.on(c.dialect());
     let Some(counted) = one(c, locked, &[SqlValue::Integer(archive)], |row| row.number(0))? else { return Ok(()) };
@@ -172,17 +172,17 @@ pub(super) fn count_if_old(
     Ok(())
 }
 
-/// Writes down the known state of an archive. All of its messages are written.
+/// Writes the cached state of an archive, all of whose messages are written.
 fn settle(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<(), StoreError> {
     if c.dialect().has_other_writers()
         && let Some(archive) = c.known_archives().id(owner)
     {
-        // A transaction that removes something from it locks its row first, until its end.
+        // A transaction that removes messages from it locks its row first, until its end.
         let locked = COUNTED.on(c.dialect());
         one(c, locked, &[SqlValue::Integer(archive)], |_| Ok(()))?;
         c.renew_archives()?;
     }
-    // An archive that isn't known any more is counted when it is learnt again.
+    // An archive that isn't cached any more is counted when it is loaded again.
     let Some(settlement) = c.known_archives().settle(owner) else { return Ok(()) };
     for (key, bytes) in settlement.shares {
         add_share(c, settlement.archive, key, bytes)?;
@@ -217,7 +217,7 @@ fn make_room(c: &mut dyn SqlConnection, excess: &Excess<'_>) -> Result<(), Store
         let oldest = oldest(c, archive, victim)?;
         if oldest.is_empty() {
             let Some(key) = victim else { break };
-            // It was an estimate.
+            // The share was an estimate.
             c.execute(REMOVE_SHARE, &[SqlValue::Integer(archive), SqlValue::Integer(key)])?;
             continue;
         }
@@ -252,8 +252,8 @@ fn make_room(c: &mut dyn SqlConnection, excess: &Excess<'_>) -> Result<(), Store
     Ok(())
 }
 
-/// Returns the conversation whose messages go: the one that wants room, if it has its part already,
-/// else the largest one. `None`: none is known to be large.
+/// Returns the conversation that loses messages: the one that needs room if it already has its fair
+/// part, otherwise the largest one; `None` if none is known to be large.
 fn victim(c: &mut dyn SqlConnection, archive: i64, excess: &Excess<'_>) -> Result<Option<i64>, StoreError> {
     let (archive, key) = (SqlValue::Integer(archive), SqlValue::Integer(excess.contact_key));
     let own = one(c, SHARE, &[archive, key], |row| row.number(0))?.unwrap_or_default();
@@ -273,7 +273,7 @@ fn oldest(c: &mut dyn SqlConnection, archive: i64, contact_key: Option<i64>) -> 
 }
 
 /// Removes the notes of stretches in which a conversation has no messages any more; `last` is a
-/// removed message. The newest note stays in any case: caches may rely on it.
+/// removed message. The newest note stays in any case, since caches may rely on it.
 fn tidy(c: &mut dyn SqlConnection, archive: i64, contact_key: i64, last: u64) -> Result<(), StoreError> {
     if !c.dialect().notes_stretches() {
         return Ok(());
@@ -294,7 +294,7 @@ static ARCHIVES: Among =
     Among::new("SELECT localpart, id, bytes, counted FROM archives WHERE domain = ? AND localpart IN ", "");
 
 /// The messages of archives that are not counted. PostgreSQL doesn't know how few they are and
-/// would rather read all messages than go to each archive, unless the way is given. Values:
+/// would rather read all messages than go to each archive, unless the query forces it. Values:
 /// archives.
 static UNCOUNTED: Among = Among::differing(
     DialectText {

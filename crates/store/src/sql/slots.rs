@@ -88,7 +88,7 @@ fn number(stage: SlotStage) -> i64 {
     }
 }
 
-/// The name of a stage in rows.
+/// The numbers that stand for stages in rows.
 const RESERVED: i64 = 1;
 const FILLING: i64 = 2;
 pub(super) const FILLED: i64 = 3;
@@ -109,7 +109,7 @@ const SLOT: &str = "\
 const ADVANCE: &str = "\
     UPDATE slots SET stage = ?, expires_ms = ? WHERE token = ? AND stage = ? AND expires_ms > ? AND owner IS NOT NULL";
 
-/// Two questions, since each has an index of its own. Values: number.
+/// Two statements instead of one, since each has an index of its own. Values: number.
 const ORPHANED: &str = "SELECT token FROM slots WHERE owner IS NULL LIMIT ?";
 
 /// Values: time, number.

@@ -2,10 +2,10 @@
 //!
 //! The file is opened with a write-ahead log (a crash needs no repair, readers never wait) and
 //! `synchronous = FULL`: a commit returns after the log is on the disk. Other processes may use the
-//! file meanwhile – a backup, `rookery check`, an SQL shell; the store waits for them for a bounded
-//! time.
+//! file at the same time – a backup, `rookery check`, an SQL shell; the store waits for them for a
+//! bounded time.
 //!
-//! One connection does all writes and everything that a login waits for, another one the long
+//! One connection does all writes and everything that a login waits for, and another one the long
 //! reads, such as pages of archives: they read so many rows that logins would have to wait for
 //! them.
 
@@ -34,20 +34,20 @@ use place::{prepare_directory, prepare_file};
 use std::path::Path;
 use waiting::OF_COMMANDS;
 
-/// Opens a database file, creating it and its directory if they don't exist and bringing an older
-/// schema up to date.
+/// Opens a database file, creating it and its directory if they don't exist and updating an older
+/// schema.
 ///
 /// # Errors
 ///
 /// [`StoreError::Directory`] if the directory can't be created or written, [`StoreError::TooNew`]
 /// and [`StoreError::Foreign`] if the file isn't for this server, [`StoreError::OldSchema`] if its
-/// schema may not be changed, [`StoreError::ReadOnly`] if it can't be written, otherwise what
-/// SQLite reports.
+/// schema may not be changed, [`StoreError::ReadOnly`] if it can't be written, otherwise SQLite's
+/// error.
 pub fn open(path: &Path, options: &SqliteOptions) -> Result<SqlStore, StoreError> {
     prepare_directory(path)?;
     prepare_file(path)?;
     let mut driver = SqliteDriver::open(path, options.lock_wait)?;
-    // Look before anything is written: the file may not be ours.
+    // Checked before anything is written, since the file may not be ours.
     migrate::version(&mut driver)?;
     if options.migrations == Migrations::Never {
         migrate::prepare(&mut driver, Migrations::Never)?;
@@ -66,7 +66,7 @@ pub fn open(path: &Path, options: &SqliteOptions) -> Result<SqlStore, StoreError
 /// # Errors
 ///
 /// [`StoreError::TooNew`] and [`StoreError::Foreign`] if the file isn't for this server, otherwise
-/// what SQLite reports.
+/// SQLite's error.
 pub fn plan(path: &Path) -> Result<MigrationPlan, StoreError> {
     match path.exists() {
         true => migrate::plan(&mut SqliteDriver::open_to_read(path, OF_COMMANDS)?),
@@ -74,12 +74,12 @@ pub fn plan(path: &Path) -> Result<MigrationPlan, StoreError> {
     }
 }
 
-/// Brings the schema of a database file up to date, making the file if it isn't there. Returns the
-/// number of steps that it took.
+/// Updates the schema of a database file, creating the file if it is missing. Returns the number of
+/// steps that were run.
 ///
 /// # Errors
 ///
-/// As [`open`].
+/// Those of [`open`].
 pub fn migrate(path: &Path) -> Result<usize, StoreError> {
     let steps = plan(path)?.steps.len();
     open(path, &SqliteOptions { lock_wait: OF_COMMANDS, ..SqliteOptions::default() })?.close();
@@ -102,7 +102,7 @@ pub(super) fn foreign(path: &Path) -> Result<Box<dyn Transactions + Send>, Store
     Ok(Box::new(driver))
 }
 
-/// Opens a file to copy to it, making it if it isn't there.
+/// Opens a file to copy to it, creating it if it is missing.
 pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError> {
     prepare_directory(path)?;
     prepare_file(path)?;
@@ -113,13 +113,12 @@ pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreE
     Ok(Box::new(driver))
 }
 
-/// Writes the content of a database file at one moment to a new file. Writers aren't blocked
-/// meanwhile.
+/// Writes the content of a database file at one moment to a new file, without blocking writers.
 ///
 /// # Errors
 ///
 /// [`StoreError::Foreign`] and [`StoreError::TooNew`] if the file isn't for this server, otherwise
-/// what SQLite reports; then the new file may be incomplete.
+/// SQLite's error; the new file may be incomplete then.
 pub fn snapshot(path: &Path, to: &Path) -> Result<(), StoreError> {
     prepare_file(to)?;
     let mut driver = SqliteDriver::open_to_read(path, OF_COMMANDS)?;

@@ -8,11 +8,11 @@
 //! in each engine's schema.
 //!
 //! Other connections may write at the same time, except with SQLite: an operation whose writes
-//! depend on its reads begins with a query that locks the head of them ([`locking!`]), in the
-//! order of account, room, node. If two create the same row, a unique key lets one of them win,
-//! and the other is run again.
+//! depend on its reads begins with a query that locks the head of its data ([`locking!`]), in the
+//! order of account, room, node. If two create the same row, a unique key lets one of them win, and
+//! the other is run again.
 //!
-//! Inserts select their values: when the file may not grow any further, SQLite then rolls back only
+//! Inserts select their values: if the file may not grow any further, SQLite then rolls back only
 //! that statement, not the whole transaction with others' writes.
 
 use super::dialect::{DialectText, by_digest, locking};
@@ -22,8 +22,8 @@ use super::many::{ByTexts, Rows};
 
 pub(crate) const ACCOUNT: DialectText = locking!("SELECT id FROM accounts WHERE domain = ? AND localpart = ?");
 
-/// Makes a text with the time of the database in it, milliseconds since 1970: operators compare
-/// times of accounts that different servers have made.
+/// Returns a text with the time of the database in it, in milliseconds since 1970: operators
+/// compare times of accounts that different servers have created.
 macro_rules! with_time {
     ($before:literal, $after:literal) => {
         DialectText {
@@ -43,10 +43,10 @@ pub(crate) const CREATE_ACCOUNT: DialectText = with_time!(
      AND NOT EXISTS (SELECT 1 FROM accounts WHERE domain = ? AND localpart = ?)"
 );
 
-/// Removes by cascade everything that refers to it.
+/// Removes by cascade all rows that refer to it.
 pub(crate) const REMOVE_ACCOUNT: &str = "DELETE FROM accounts WHERE id = ?";
 
-/// Values: domain, localpart to start behind, limit.
+/// Values: domain, localpart after which to start, limit.
 pub(crate) const LIST_ACCOUNTS: &str =
     "SELECT localpart FROM accounts WHERE domain = ? AND localpart > ? ORDER BY localpart LIMIT ?";
 
@@ -65,8 +65,8 @@ pub(crate) const REMOVE_KEYS: &str = "DELETE FROM scram_keys WHERE account = ?";
 pub(crate) const ROSTER: DialectText =
     locking!("SELECT id, roster_version, roster_items FROM accounts WHERE domain = ? AND localpart = ?");
 
-/// The items changed after a version, with the roster's head; one row without an item if none
-/// exists. Values: version, domain, localpart.
+/// The items changed after a version, with the roster's head; one row without an item if there are
+/// none. Values: version, domain, localpart.
 pub(crate) const ROSTER_ITEMS: &str = "\
     SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in, \
     a.roster_version, a.roster_oldest \
@@ -120,12 +120,12 @@ pub(crate) const REMOVE_ROSTER_ITEM: DialectText =
 /// Values: version, items, owner.
 pub(crate) const UPDATE_ROSTER: &str = "UPDATE accounts SET roster_version = ?, roster_items = ? WHERE id = ?";
 
-/// One row without a contact if none exists. Values: domain, localpart.
+/// One row without a contact if there are none. Values: domain, localpart.
 pub(crate) const CONTACTS: &str = "\
     SELECT i.contact, i.subscription FROM accounts a LEFT JOIN roster_items i ON i.owner = a.id AND i.subscription > 0 \
     WHERE a.domain = ? AND a.localpart = ? ORDER BY i.contact";
 
-/// One row without a contact if none exists. Values: contact, domain, localpart, number.
+/// One row without a contact if there are none. Values: contact, domain, localpart, number.
 pub(crate) const REQUESTS: &str = "\
     SELECT i.contact, i.pending_in FROM accounts a \
     LEFT JOIN roster_items i ON i.owner = a.id AND i.contact > ? AND i.pending_in IS NOT NULL \
@@ -150,7 +150,7 @@ pub(crate) const INSERT_REMOVAL: &str = "INSERT INTO roster_removals (owner, con
 pub(crate) const FORGET_REMOVAL: DialectText =
     by_digest!("DELETE FROM roster_removals WHERE owner = ? AND ", "contact", "");
 
-/// The newest removal that is one too many. Values: owner, how many are remembered.
+/// The newest removal that is one too many. Values: owner, number of removals to keep.
 pub(crate) const EXCESS_REMOVAL: &str =
     "SELECT version FROM roster_removals WHERE owner = ? ORDER BY version DESC LIMIT 1 OFFSET ?";
 
@@ -166,14 +166,14 @@ pub(crate) const RAISE_NEXT_ROSTER_VERSION: &str =
 
 // Offline messages.
 
-/// The account with the number of messages that wait, and their bytes.
+/// The account with the number of waiting messages, and their bytes.
 pub(crate) const OFFLINE: DialectText =
     locking!("SELECT id, offline_messages, offline_bytes FROM accounts WHERE domain = ? AND localpart = ?");
 
 /// Values: number, bytes, owner.
 pub(crate) const UPDATE_OFFLINE: &str = "UPDATE accounts SET offline_messages = ?, offline_bytes = ? WHERE id = ?";
 
-/// The number of messages of a sender that wait, and their bytes. Values: owner, sender.
+/// The number of a sender's waiting messages, and their bytes. Values: owner, sender.
 pub(crate) const OFFLINE_OF: &str =
     "SELECT COUNT(*), COALESCE(SUM(length(stanza)), 0) FROM offline_messages WHERE owner = ? AND sender = ?";
 

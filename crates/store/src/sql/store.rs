@@ -1,4 +1,4 @@
-//! The handle on a SQL store: turns every method call into a queued operation.
+//! The handle of a SQL store, which turns every method call into a queued operation.
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use super::archive::months::{self, OpenMonths};
@@ -33,7 +33,7 @@ use rookery_base::lock::lock;
 /// Dropping it closes it.
 pub struct SqlStore {
     lanes: Lanes,
-    /// Set if the database is another process.
+    /// True if the database is in another process.
     is_remote: bool,
     shared: Arc<LanesShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -41,23 +41,23 @@ pub struct SqlStore {
     /// tables may be changed for that.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     months: Option<(Arc<OpenMonths>, Migrations)>,
-    /// Fences processes off.
+    /// Fences processes off; `None` for a database that isn't shared.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     fences: Option<Arc<dyn FenceRows>>,
 }
 
 /// The connections of a store.
 pub(crate) struct StoreConnections<C> {
-    /// For the data of one owner each; at least one.
+    /// The connections for the data of one owner each; at least one.
     pub(crate) owners: Vec<C>,
-    /// For writes to archives.
+    /// The connection for writes to archives.
     pub(crate) archive: Option<C>,
-    /// For long reads.
+    /// The connection for long reads.
     pub(crate) reads: Option<C>,
 }
 
 impl SqlStore {
-    /// Begins to serve a database that doesn't go away.
+    /// Begins to serve a database that is always available.
     pub(crate) fn start<C>(connections: StoreConnections<C>, bounds: QueueBounds) -> std::io::Result<SqlStore>
     where
         C: Transactions + Send + 'static,
@@ -65,7 +65,8 @@ impl SqlStore {
         SqlStore::start_with(connections, bounds, None)
     }
 
-    /// Begins to serve a database that may be away: operations wait so long for it.
+    /// Begins to serve a database that may be unavailable, for which operations wait up to a
+    /// patience.
     #[allow(dead_code, reason = "for the engines that are other processes")]
     pub(crate) fn start_remote<C>(
         connections: StoreConnections<C>,
@@ -109,8 +110,8 @@ impl SqlStore {
         for (lane, connection) in owners.into_iter().chain(archive).chain(reads).enumerate() {
             let shared = store.shared.clone();
             let name = if lane == 0 { "store".into() } else { format!("store-{lane}") };
-            // The last of SQLite's connections folds the log into the file: it must be one that is
-            // closed when no other is.
+            // The last of SQLite's connections folds the log into the file: the first lane's must
+            // be closed after all others.
             let (others, connected) = (others.take(), (lane > 0).then(|| connected.clone()));
             let serve = move || {
                 let connection = worker::run(connection, lane, &shared);
@@ -122,15 +123,15 @@ impl SqlStore {
         Ok(store)
     }
 
-    /// Looks after the months into which archives may be divided. Where tables may not be changed,
-    /// only unfinished work of others is reported.
+    /// Manages the months into which archives may be divided. If tables may not be changed, only
+    /// unfinished work of others is reported.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn with_months(mut self, open: Arc<OpenMonths>, migrations: Migrations) -> SqlStore {
         self.months = Some((open, migrations));
         self
     }
 
-    /// Lets processes be fenced off.
+    /// Makes it possible to fence processes off.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn with_fences(mut self, fences: Arc<dyn FenceRows>) -> SqlStore {
         self.fences = Some(fences);
@@ -142,7 +143,7 @@ impl SqlStore {
         self.fences.clone()
     }
 
-    /// Waits for a thread when the store is closed.
+    /// Stores a thread that closing the store waits for.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn keep(&self, thread: JoinHandle<()>) {
         let mut threads = self.threads();
@@ -150,7 +151,7 @@ impl SqlStore {
         threads.push(thread);
     }
 
-    /// Looks after the months on a thread of its own, since that may take as long as a month has
+    /// Manages the months on a separate thread, since that may take long for a month with many
     /// messages.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn keep_months(&self, retention: crate::Retention) -> Pending<u64> {
@@ -165,8 +166,8 @@ impl SqlStore {
             };
             completer.complete(caught(keep));
         };
-        // A thread that can't be started completes nothing, which callers see as the end of the
-        // store.
+        // A thread that can't be started completes nothing, which looks to callers like the end of
+        // the store.
         if let Ok(thread) = thread::Builder::new().name("store-months".into()).spawn(keep) {
             self.keep(thread);
         }
@@ -179,13 +180,14 @@ impl SqlStore {
     }
 
     /// Carries out the queued operations, closes the database and returns when that is done: for
-    /// shutdown. Operations queued later answer [`StoreError::Closed`].
+    /// shutdown. Operations queued later fail with [`StoreError::Closed`].
     pub fn close(&self) {
         self.shared.queues.close();
         let threads = std::mem::take(&mut *self.threads());
         // The last handle may be dropped by a waker on a worker itself, which then ends by itself.
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != thread::current().id()) {
-            // It catches every panic of callers; if it panicked anyway, the panic hook has said so.
+            // The thread catches every panic of callers; if it panicked anyway, the panic hook has
+            // reported it.
             drop(thread.join());
         }
     }
@@ -254,7 +256,7 @@ impl SqlStore {
         pending
     }
 
-    /// Returns the trouble that keeps the store from working.
+    /// Returns the error that keeps the store from working.
     fn obstacle(&self) -> Option<StoreError> {
         let is_stuck = || self.shared.queues.waiting() >= STUCK;
         self.shared.trouble.get().or_else(|| is_stuck().then_some(StoreError::Busy))
@@ -278,9 +280,9 @@ impl<C> From<C> for StoreConnections<C> {
     }
 }
 
-/// Refuses operations that wait too long, also while all workers wait for the database, and
-/// queries the database from time to time: the operator must learn that it is away even if the
-/// server is idle.
+/// Refuses operations that wait too long, even while all workers wait for the database, and queries
+/// the database at intervals: the operator must learn that it is unavailable even if the server is
+/// idle.
 fn watch(shared: &LanesShared, ping: &LaneRoute) {
     let mut asked = Instant::now();
     while shared.queues.pause(WATCH) {
@@ -294,11 +296,11 @@ fn watch(shared: &LanesShared, ping: &LaneRoute) {
         }
         if asked.elapsed() >= PING {
             asked = Instant::now();
-            // Whether there is such an entry doesn't matter.
+            // It doesn't matter whether there is such an entry.
             let (asked_for, _) = operation(StoreAccess::Glance, |c| meta::get(c, "ping"));
             drop(shared.queues.push(ping.clone(), 0, asked_for));
             if shared.trouble.is_unwritable() {
-                // A supervisor may direct all writers elsewhere.
+                // A supervisor may direct all writers to another host.
                 let (operation, _) = operation(StoreAccess::Write, |c| meta::put(c, "ping", &[]));
                 drop(shared.queues.push(LaneRoute::default(), 0, operation));
             }
@@ -319,12 +321,12 @@ mod traits;
 /// The time between two checks for operations that wait too long.
 const WATCH: Duration = Duration::from_millis(250);
 
-/// The time between two questions of the watch to the database.
+/// The time between two queries of the watch.
 const PING: Duration = Duration::from_secs(5);
 
-/// The database takes too long if an operation has waited for such a time.
+/// The wait of an operation after which the database counts as stuck.
 const STUCK: Duration = Duration::from_secs(5);
 
-/// Logins that may be under way for each connection to a database that is another process: enough
-/// to keep it busy.
+/// The number of logins in progress for each connection to a database in another process: enough to
+/// keep it busy.
 const LOGINS_PER_CONNECTION: usize = 16;

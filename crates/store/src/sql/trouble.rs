@@ -1,5 +1,5 @@
-//! Tells operators and their probes when the database accepts nothing any more, such as when a
-//! disk is full, or can't be reached.
+//! Informs operators and their probes when the database can't be written to, such as when a disk is
+//! full, or can't be reached.
 
 use crate::StoreError;
 use std::collections::{BTreeSet, HashMap};
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use rookery_base::lock::lock;
 
-/// The trouble that keeps the store from working. The workers note it, and any thread may read it.
+/// The trouble that keeps the store from working. The workers record it, and any thread may read
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble(Mutex<TroubleState>);
 
@@ -17,32 +18,32 @@ pub(crate) struct Trouble(Mutex<TroubleState>);
 struct TroubleState {
     /// The reason why the last write failed.
     error: Option<StoreError>,
-    /// The lanes without a connection, and why the last one was lost.
+    /// The lanes without a connection, and the reason why the last one was lost.
     lost: BTreeSet<usize>,
     why: Option<StoreError>,
     told: HashMap<Discriminant<StoreError>, Instant>,
 }
 
 impl Trouble {
-    /// Returns why the last write failed, if the database was the reason, or why it can't be
-    /// reached.
+    /// Returns the reason why the last write failed, if that was the database's fault, or why it
+    /// can't be reached.
     pub(crate) fn get(&self) -> Option<StoreError> {
         let state = self.state();
         state.error.clone().or_else(|| state.why.clone())
     }
 
-    /// Returns true if the last write failed, and the database was the reason.
+    /// Returns true if the last write failed because of the database.
     pub(crate) fn is_unwritable(&self) -> bool {
         self.state().error.is_some()
     }
 
-    /// Returns whether an error is of the database, and will come again.
+    /// Returns whether an error is the database's fault, and will occur again.
     pub(crate) fn is_of(error: &StoreError) -> bool {
         matches!(error, StoreError::Full(_) | StoreError::ReadOnly(_) | StoreError::Corrupt(_) | StoreError::Io(_))
     }
 
-    /// Notes that a write failed, and returns whether that is a matter of the database. The log has
-    /// it at most once a minute: on a disk that is full, a line for each failure would be one more
+    /// Records that a write failed, and returns whether that is the database's fault. This is
+    /// logged at most once a minute: on a full disk, a line for each failure would be one more
     /// thing to write.
     pub(crate) fn failed(&self, error: &StoreError) -> bool {
         if !Trouble::is_of(error) {
@@ -56,7 +57,7 @@ impl Trouble {
         true
     }
 
-    /// Notes that something was written.
+    /// Records that a write succeeded.
     pub(crate) fn succeeded(&self) {
         let mut state = self.state();
         if state.error.take().is_some() {
@@ -64,7 +65,7 @@ impl Trouble {
         }
     }
 
-    /// Notes that a lane has no connection.
+    /// Records that a lane has no connection.
     pub(crate) fn lost(&self, lane: usize, error: &StoreError) {
         let mut state = self.state();
         state.lost.insert(lane);
@@ -74,7 +75,7 @@ impl Trouble {
         }
     }
 
-    /// Notes that a lane has a connection again.
+    /// Records that a lane has a connection again.
     pub(crate) fn found(&self, lane: usize) {
         let mut state = self.state();
         if state.lost.remove(&lane) && state.lost.is_empty() {
@@ -83,7 +84,7 @@ impl Trouble {
         }
     }
 
-    /// Notes that operations were given up that had waited in the queue for too long.
+    /// Records that operations were given up after waiting in the queue for too long.
     pub(crate) fn overdue(&self, operations: usize) {
         if self.state().is_to_be_told(&StoreError::Busy) {
             tracing::error!(operations, "the database takes too long: waiting operations are given up");
@@ -97,7 +98,7 @@ impl Trouble {
 }
 
 impl TroubleState {
-    /// Returns whether nothing of this kind was logged recently.
+    /// Returns whether no error of this kind was logged recently.
     fn is_to_be_told(&mut self, error: &StoreError) -> bool {
         let (kind, now) = (std::mem::discriminant(error), Instant::now());
         let is_new = self.told.get(&kind).is_none_or(|told| now.duration_since(*told) >= PERIOD);

@@ -1,8 +1,8 @@
 //! The thread that owns a lane's connection and runs its queue in batches.
 //!
 //! A batch is a part of the queue that shares one transaction, and thereby one wait for the disk.
-//! Batches grow by themselves: everything that was queued while the last commit waited for the
-//! disk is the next batch, up to a bound that keeps the wait short.
+//! Batches grow by themselves: all operations that were queued while the last commit waited for the
+//! disk are the next batch, up to a bound that keeps the wait short.
 //!
 //! # Invariants
 //!
@@ -10,23 +10,23 @@
 //! - Reads before a batch's first write are reported at once, everything after it only after the
 //!   commit.
 //! - An operation that fails because of a conflict with another connection
-//!   ([`StoreError::Conflict`]) is run again, up to a bound: one operation, or the whole batch if
-//!   the engine rolled that back.
+//!   ([`StoreError::Conflict`]) is run again, a bounded number of times: the one operation, or the
+//!   whole batch if the engine rolled that back.
 //! - A failing operation affects no other: it is rolled back alone if the engine has savepoints;
 //!   otherwise the batch is rolled back and run again, each operation in its own transaction.
-//! - When a commit fails otherwise, every write of its transaction gets the error; every read in
-//!   it is run again, because it may have seen those writes. The same holds when the engine aborts
-//!   the transaction in the middle, as SQLite does on an I/O error and when an update, but not an
+//! - If a commit fails otherwise, every write of its transaction gets the error; every read in it
+//!   is run again, because it may have seen those writes. The same holds if the engine aborts the
+//!   transaction in the middle, as SQLite does on an I/O error and when an update, but not an
 //!   insert, finds the file full.
-//! - When the connection is lost, the whole batch is run again on another one, unless the number
-//!   that the transaction was marked with says that it was committed. Nothing is run twice.
-//! - When no host can be written to, as while one takes over from another, a batch is run again
-//!   until one can, or those of its operations that have waited too long are refused. Later ones
-//!   are then refused at once, until something is written again.
+//! - If the connection is lost, the whole batch is run again on another one, unless the
+//!   transaction's number shows that it was committed. Nothing is run twice.
+//! - While no host can be written to, as during a failover, a batch is run again until one can, and
+//!   those of its operations that have waited too long are refused. Later ones are then refused at
+//!   once, until a write succeeds again.
 //! - An operation that reads other lanes' writes has its own transaction, since a transaction sees
-//!   the state when it began; or none, if its statements need none.
-//! - While a gate holds up the next operation, no transaction is open: the others might be waiting
-//!   for its locks.
+//!   the state at its beginning; or none, if its statements need none.
+//! - While a gate holds up the next operation, no transaction is open, since the other lanes might
+//!   be waiting for its locks.
 
 pub(super) mod attempts;
 mod away;
@@ -56,11 +56,12 @@ pub(crate) struct LanesShared {
 pub(crate) struct Counts {
     /// The number of statements that operations have run.
     pub(crate) statements: AtomicU64,
-    /// Batches and operations that were run again.
+    /// The number of batches and operations that were run again.
     pub(crate) retries: AtomicU64,
-    /// Connections that were made in place of lost ones.
+    /// The number of connections that replaced lost ones.
     pub(crate) reconnects: AtomicU64,
-    /// Operations that were given up since the database was away for too long.
+    /// The number of operations that were given up because the database was unavailable for too
+    /// long.
     pub(crate) given_up: AtomicU64,
 }
 
@@ -77,7 +78,8 @@ pub(crate) fn run<C: Transactions>(connection: C, lane: usize, shared: &Arc<Lane
         shared: shared.clone(),
     };
     loop {
-        // Operators must learn that the database is away, or back, even if the server is idle.
+        // Operators must learn that the database is unavailable, or available again, even if the
+        // server is idle.
         match shared.queues.wait(lane, worker.until_next()) {
             Next::Operation(first) => worker.run_batch(first),
             Next::Nothing => worker.look(),
@@ -86,7 +88,7 @@ pub(crate) fn run<C: Transactions>(connection: C, lane: usize, shared: &Arc<Lane
     }
 }
 
-/// A queue for as long as it is served.
+/// The queue of a lane while it is served.
 struct Served {
     lane: usize,
     shared: Arc<LanesShared>,
@@ -103,15 +105,15 @@ struct Worker<C> {
     connection: C,
     lane: usize,
     batch: Batch,
-    /// The number of writing transactions so far, which is their mark.
+    /// The number of writing transactions so far, with which they are marked.
     batches: u64,
-    /// To be run again before anything else, in order.
+    /// Operations to run again before anything else, in order.
     again: VecDeque<Portion>,
     attempts: Attempts,
     shared: Arc<LanesShared>,
 }
 
-/// Operations that share a transaction once more.
+/// Operations that share a transaction again.
 struct Portion {
     operations: Vec<Queued>,
     /// The number of times that they were run before.
@@ -123,14 +125,14 @@ struct Portion {
 #[derive(Default)]
 struct Batch {
     transaction: Option<StoreAccess>,
-    /// Run, and to be told after the commit.
+    /// Operations that were run, and are reported after the commit.
     untold: Vec<Queued>,
-    /// The reason why no transaction that writes could be begun: trying again for each operation
-    /// would wait for the lock each time.
+    /// The reason why no writing transaction could be begun: trying again for each operation would
+    /// wait for the lock each time.
     refused: Option<StoreError>,
-    /// The transaction was lost in the middle, or must be undone, with this error.
+    /// The error with which the transaction was lost in the middle, or must be undone.
     lost: Option<StoreError>,
-    /// The error of the last write that failed alone because of the database.
+    /// The error of the last write that failed by itself because of the database.
     failed: Option<StoreError>,
     /// The number of times that it was run before.
     runs: usize,
@@ -157,10 +159,10 @@ impl<C: Transactions> Worker<C> {
 
     fn run_portion(&mut self, portion: Portion) {
         self.batch.runs = portion.runs;
-        // Nothing of it has taken effect.
+        // It had no effect.
         for queued in self.give_up(portion.operations, None) {
             if self.batch.lost.is_some() {
-                // It shares the fate of the operations before it.
+                // Its report depends on the operations before it.
                 self.batch.untold.push(queued);
                 continue;
             }
@@ -192,14 +194,14 @@ impl<C: Transactions> Worker<C> {
         {
             return self.not_begun(queued, error);
         }
-        // Its own error is kept in the operation, and a read has nothing to undo.
+        // The operation has stored its own error, and a read has nothing to undo.
         let outcome = self.run_operation(&mut queued).0;
         if self.batch.transaction != Some(StoreAccess::Write) {
             return match outcome {
                 Err(error) if error.is_conflict() || self.is_lost(&error) => self.lose(queued, error),
                 _ => {
                     queued.operation.tell(None);
-                    // Some engines refuse everything after an error.
+                    // Some engines refuse all further statements after an error.
                     if !self.connection.in_transaction() {
                         self.end_read();
                     }
@@ -234,13 +236,13 @@ impl<C: Transactions> Worker<C> {
         }
     }
 
-    /// Ends the transaction because of an operation.
+    /// Loses the transaction because of an operation.
     fn lose(&mut self, queued: Queued, error: StoreError) {
         self.batch.untold.push(queued);
         self.batch.lost = Some(error);
     }
 
-    /// Runs a write so that its failure undoes nothing but itself. An error means that the whole
+    /// Runs a write so that its failure only undoes itself. An error means that the whole
     /// transaction is lost, or must be undone.
     fn isolated(&mut self, queued: &mut Queued) -> Result<(), StoreError> {
         if self.connection.savepoints().is_none() {
@@ -266,8 +268,8 @@ impl<C: Transactions> Worker<C> {
         Ok(())
     }
 
-    /// Runs a write that nothing but the end of the transaction can undo. One that has failed
-    /// before it wrote anything needs no undoing.
+    /// Runs a write that only the end of the transaction can undo. A write that fails before it has
+    /// written anything needs no undoing.
     fn bare(&mut self, queued: &mut Queued) -> Result<(), StoreError> {
         let (outcome, wrote) = self.run_operation(queued);
         match outcome {
@@ -291,7 +293,7 @@ impl<C: Transactions> Worker<C> {
         self.connection.savepoints().map_or(Ok(()), call)
     }
 
-    /// Runs an operation. Returns how that went, and whether it wrote anything.
+    /// Runs an operation. Returns the result, and whether it wrote anything.
     fn run_operation(&mut self, queued: &mut Queued) -> (Result<(), StoreError>, bool) {
         let counts = &self.shared.counts;
         let since = Instant::now();
@@ -397,7 +399,7 @@ impl<C: Transactions> Worker<C> {
             self.shared.trouble.failed(&error);
             return self.come_back(operations, error, None);
         }
-        // With savepoints, an operation's own error doesn't come here.
+        // With savepoints, an operation's own error doesn't get here.
         let is_of_one = is_bare && operations.len() == 1 && !Trouble::is_of(&error);
         if !self.shared.trouble.failed(&error) && !is_of_one {
             tracing::error!(%error, operations = operations.len(), "a transaction failed");
@@ -420,14 +422,15 @@ impl<C: Transactions> Worker<C> {
 #[cfg(test)]
 mod tests;
 
-/// The time that a batch may collect: the longest wait of an operation for those before it, apart
-/// from the disk.
+/// The time for which a batch may collect operations: the longest wait of an operation for those
+/// before it, apart from the disk.
 const BATCH_TIME: Duration = Duration::from_millis(4);
 
-/// The most times that an operation is run while others get in its way.
+/// The most times that an operation is run while others interfere.
 const RUNS: usize = 5;
 
-/// The time that an operation is put off when others got in its way, times the number of its runs.
+/// The pause before an operation is run again after others interfered, times the number of its
+/// runs.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
 /// The most operations that a batch may have.

@@ -12,7 +12,7 @@ use rookery_store::{
 };
 use std::sync::Arc;
 
-/// Writes what can't be into each column of each table in turn, and calls all that reads.
+/// Writes invalid values into each column of each table in turn, and calls all reads.
 pub fn rows_that_the_server_cannot_have_written_are_told<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
@@ -30,7 +30,7 @@ pub fn rows_that_the_server_cannot_have_written_are_told<S: EngineServer>() {
     for (table, columns) in tables.iter().filter(|(table, _)| !OTHERS.contains(table)) {
         let rows = server.sql(&database, &format!("SELECT COUNT(*) FROM {table}"));
         assert_ne!(rows, "0", "{table} has a row to be changed");
-        // Numbers that the database gives are its own.
+        // Numbers that the database assigns are left alone.
         let spoilt = columns.iter().filter(|column| **column != "id");
         for (column, value) in spoilt.flat_map(|column| S::VALUES.iter().map(move |value| (column, value))) {
             let spoil = format!("CREATE TABLE saved AS SELECT * FROM {table}; UPDATE {table} SET {column} = {value}");
@@ -48,7 +48,7 @@ pub fn rows_that_the_server_cannot_have_written_are_told<S: EngineServer>() {
             let all = columns.join(", ");
             let restore = match rows.as_str() {
                 _ if !is_spoilt => String::new(),
-                // Others refer to it.
+                // Other rows refer to it.
                 "1" if columns.contains(&"id") => format!(
                     "DELETE FROM {table} WHERE id NOT IN (SELECT id FROM saved); \
                      UPDATE {table} SET {column} = (SELECT {column} FROM saved);"
@@ -63,7 +63,7 @@ pub fn rows_that_the_server_cannot_have_written_are_told<S: EngineServer>() {
     assert!(written > 150 && told > 60, "{written} values were written, {told} times it was told");
 }
 
-/// Tables that have no rows of operations: what is wrong there is found at the start.
+/// Tables outside of operations, where a fault is found at the start.
 const OTHERS: [&str; 2] = ["rookery_schema", "rookery_lanes"];
 
 /// Reads lines of tables and columns.
@@ -78,7 +78,7 @@ fn tables(lines: &str) -> Vec<(&str, Vec<&str>)> {
     tables
 }
 
-/// Puts something into every table.
+/// Adds rows to every table.
 fn fill(stores: &Stores) {
     let (romeo, juliet) = (romeo(), juliet());
     let owner = romeo.as_ref();
@@ -141,7 +141,7 @@ fn fill(stores: &Stores) {
         answer.expect("what is written again and again");
     }
     assert_eq!(wait(stores.rooms.affiliate(room().as_ref(), vec![member])), Ok(true));
-    // What is written down of an archive now and again.
+    // The size of an archive is only written at intervals.
     for id in 2..70 {
         wait(stores.archive.append([message(id)].into())).expect("a message");
     }
@@ -152,7 +152,7 @@ fn fill(stores: &Stores) {
     }
 }
 
-/// Writes what is there already.
+/// Writes the existing data again.
 fn write(stores: &Stores) -> Vec<(&'static str, Result<(), StoreError>)> {
     let (romeo, juliet) = (romeo(), juliet());
     let owner = romeo.as_ref();
@@ -193,7 +193,7 @@ fn write(stores: &Stores) -> Vec<(&'static str, Result<(), StoreError>)> {
     ]
 }
 
-/// Calls all that reads.
+/// Calls all reads.
 fn read(stores: &Stores) -> Vec<(&'static str, Result<(), StoreError>)> {
     let (romeo, juliet) = (romeo(), juliet());
     let owner = romeo.as_ref();

@@ -22,36 +22,36 @@ macro_rules! tests {
 #[allow(unused_imports, reason = "tests of other troubles need it")]
 pub(crate) use tests;
 
-/// A server of databases in a temporary folder.
+/// A database server in a temporary folder.
 pub trait EngineServer: Sized + Sync {
-    /// The name by which its tests can be left out.
+    /// The name for leaving its tests out.
     const NAME: &'static str;
 
-    /// Lists the tables whose rows don't go with those that they refer to.
+    /// Lists the tables whose rows aren't removed with those that they refer to.
     const WITHOUT_CASCADE: &'static str;
 
     /// Lists the tables and columns that are written to, a line each.
     const COLUMNS: &'static str;
 
-    /// Lists values that this server writes into next to no column.
+    /// Lists values that this server writes into hardly any column.
     const VALUES: [&'static str; 4];
 
-    /// Starts one; `None` if its tests are to be left out here.
+    /// Starts a server; `None` if its tests are left out here.
     fn start() -> Option<Self>;
 
-    /// Starts one whose clock differs from this machine's, as by `+45d`.
+    /// Starts a server whose clock differs from this machine's, such as by `+45d`.
     fn start_at(clock: &str) -> Option<Self>;
 
-    /// Looks over a database as `rookery check` does.
+    /// Checks a database as `rookery check` does.
     fn check(address: &str) -> Vec<Finding>;
 
-    /// Makes an empty database and returns its address.
+    /// Creates an empty database and returns its address.
     fn database(&self) -> String;
 
     /// Returns the Unix socket.
     fn socket(&self) -> PathBuf;
 
-    /// Returns the address of a database by way of a proxy to the socket.
+    /// Returns the address of a database through a proxy to the socket.
     fn address_by(&self, proxy: &Proxy, name: &str) -> String;
 
     /// Opens the stores in a database.
@@ -62,7 +62,7 @@ pub trait EngineServer: Sized + Sync {
     /// Opens the stores in a database that may be unfit.
     fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError>;
 
-    /// Returns a database as copies name it.
+    /// Returns the address of a database in the form for copies.
     fn copied(address: &str) -> copy::EndAddress;
 
     /// Ends all connections of the stores to a database.
@@ -82,20 +82,20 @@ pub trait EngineServer: Sized + Sync {
     /// Returns a statement that waits for most of a second.
     fn sleep() -> &'static str;
 
-    /// Lets something happen whenever an offline message is kept.
+    /// Makes something happen whenever an offline message is stored.
     fn harm(&self, database: &str, harm: Harm);
 
-    /// Returns whether somebody waits because of [`Harm::Slow`].
+    /// Returns whether a session waits because of [`Harm::Slow`].
     fn is_slow(&self, database: &str) -> bool;
 
-    /// Lets a database be written to again, or no more.
+    /// Makes a database writable or read-only.
     fn set_read_only(&self, database: &str, is_read_only: bool);
 
-    /// Locks the account of romeo, waits for most of a second, locks that of juliet. Ends when that
-    /// has, however it has.
+    /// Locks the account of romeo, waits for most of a second, then locks that of juliet. Returns
+    /// after that, whatever the result.
     fn lock_slowly(&self, database: &str);
 
-    /// Returns whether somebody waits in [`lock_slowly`](EngineServer::lock_slowly).
+    /// Returns whether a session waits in [`lock_slowly`](EngineServer::lock_slowly).
     fn is_locking(&self, database: &str) -> bool;
 }
 
@@ -106,7 +106,7 @@ pub enum Harm {
     Slow,
     /// There is no room.
     Full,
-    /// None any more.
+    /// Nothing any more.
     None,
 }
 
@@ -200,7 +200,7 @@ impl EngineServer for Postgres {
     fn lock_slowly(&self, database: &str) {
         let sql = "BEGIN; UPDATE accounts SET offline_messages = offline_messages WHERE localpart = 'romeo'; SELECT pg_sleep(0.7); \
              UPDATE accounts SET offline_messages = offline_messages WHERE localpart = 'juliet'; COMMIT";
-        // Whichever of the two the database chose to end.
+        // The database chooses which of the two to end.
         let _ = self.psql(database, sql);
     }
 
@@ -307,7 +307,7 @@ impl EngineServer for Mariadb {
     }
 }
 
-/// Returns the options for a server of the tests, which needn't survive a power cut.
+/// Returns the options for a test's server, which needn't survive a power cut.
 fn trusted(address: &str) -> postgres::PostgresOptions {
     let address = postgres::PostgresAddress::parse(address).expect("an address");
     postgres::PostgresOptions { trusts_durability: true, ..postgres::PostgresOptions::at(address) }

@@ -1,4 +1,4 @@
-//! Writers that record their results, and the comparison of those with the database.
+//! Writers that record their results, and the comparison of these with the database.
 
 use rookery_jid::Jid;
 use rookery_needs::Pair;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Makes the accounts of the writers.
+/// Creates the accounts of the writers.
 ///
 /// # Errors
 /// Those of the store.
@@ -19,8 +19,8 @@ pub fn prepare(stores: &Stores) -> Result<(), StoreError> {
     wait(stores.accounts.create_many((0..WRITERS).map(|n| (account(n), credentials.clone())).collect())).map(drop)
 }
 
-/// Sends messages to all accounts while something is done to the database. Returns what the writers
-/// were told.
+/// Sends messages to all accounts during a disturbance of the database. Returns the writers'
+/// results.
 pub fn write_while(stores: &Stores, disturb: impl FnOnce()) -> Vec<ToldWriter> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -32,14 +32,14 @@ pub fn write_while(stores: &Stores, disturb: impl FnOnce()) -> Vec<ToldWriter> {
     })
 }
 
-/// Kills a primary and lets its standby take over, as often as wanted, each time when all works
-/// again.
+/// Kills a primary and makes its standby take over, a number of times, each time after everything
+/// works again.
 pub fn fail_over(stores: &Stores, pair: &mut Pair, times: usize) {
     for _ in 0..times {
-        // Some are in the middle of something.
+        // Some writers are in the middle of an operation.
         thread::sleep(Duration::from_millis(200));
         pair.kill();
-        // Probes hear of it: here nothing else ends this.
+        // Probes report the trouble, and nothing else here would end the wait.
         while stores.meta.trouble().is_none() {
             thread::sleep(Duration::from_millis(1));
         }
@@ -51,7 +51,7 @@ pub fn fail_over(stores: &Stores, pair: &mut Pair, times: usize) {
     }
 }
 
-/// The outcome of each message, as a writer was told.
+/// The outcome of each message, as its writer got it.
 pub type ToldWriter = Vec<Result<(), StoreError>>;
 
 /// Sends numbered messages to an account, several at a time, until it is over.
@@ -75,18 +75,18 @@ fn write(stores: &Stores, writer: usize, is_over: &AtomicBool) -> ToldWriter {
 /// The fate of the messages.
 #[derive(Debug, Default)]
 pub struct MessageFates {
-    /// Those that writers were told are kept.
+    /// The number of messages that were acknowledged.
     pub acknowledged: usize,
-    /// The number of these that aren't there.
+    /// The number of these that are missing.
     pub lost: usize,
-    /// Those that are there again.
+    /// The number of messages that are there twice.
     pub doubled: usize,
-    /// Accounts whose messages aren't in the order in which they were sent.
+    /// The number of accounts whose messages aren't in the order in which they were sent.
     pub disordered: usize,
-    /// Those that writers were told an error of, by the beginnings of their names.
+    /// The number of failed messages, by the beginnings of the errors' names.
     pub refused: BTreeMap<String, usize>,
-    /// The number of these that are there: a connection was lost for so long that nobody could
-    /// know.
+    /// The number of these that are there: the connection was lost for so long that the outcome was
+    /// unknown.
     pub refused_and_kept: usize,
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for MessageFates {
     }
 }
 
-/// Compares what is there with what was told.
+/// Compares the stored messages with the writers' results.
 ///
 /// # Errors
 /// Those of the store.

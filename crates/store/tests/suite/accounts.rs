@@ -148,7 +148,7 @@ pub fn operators_see_what_accounts_store(stores: &Stores) {
     assert_eq!(found, [(large, 3_000_001_005), (small, 7), (none, 0)]);
 }
 
-/// Those made last come first; a store without a clock knows of none.
+/// The newest come first; a store without a clock has no times.
 pub fn operators_see_when_accounts_were_made(stores: &Stores) {
     for local in ["a", "b"] {
         account(stores, &format!("{local}@a.example"));
@@ -157,7 +157,7 @@ pub fn operators_see_when_accounts_were_made(stores: &Stores) {
     let found = done(stores.accounts.browse("a.example", choice)).accounts;
     let times: Vec<_> = found.iter().map(|found| found.created_ms).collect();
     assert!(times.is_sorted_by(|one, other| one >= other) && times.len() == 2, "{times:?}");
-    // The first of January 2020: the clocks of databases count milliseconds, not seconds.
+    // The first of January 2020, in milliseconds rather than seconds.
     assert!(times.iter().flatten().all(|unix_ms| *unix_ms > 1_577_836_800_000), "{times:?}");
 }
 

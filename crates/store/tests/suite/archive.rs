@@ -136,7 +136,7 @@ pub fn only_accounts_and_rooms_have_archives(stores: &Stores) {
     let said = ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) };
     done(stores.archive.append(vec![said.clone(), said].into()));
     assert_eq!(done(stores.archive.ends(room.as_ref())), Some((10, 10)));
-    // Only what is from contacts, if that is all that is wanted.
+    // Only messages from contacts, if the archive is only for those.
     let juliet = account(stores, "juliet@a.example");
     let contacts_only = |id| ArchivedMessage { contacts_only: true, ..message(&juliet, id) };
     done(stores.archive.append(vec![contacts_only(10)].into()));
@@ -155,8 +155,8 @@ pub fn only_accounts_and_rooms_have_archives(stores: &Stores) {
 pub fn groups_of_any_size_are_written_once(stores: &Stores) {
     let (romeo, juliet) = (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"));
     append(stores, &romeo, &[70]);
-    // More than one statement takes, of two owners in turn, with one that is there already and one
-    // that comes twice.
+    // More than one statement takes, of two owners in turn, with one that is already there and one
+    // that occurs twice.
     let ids = (1..=100).chain([33]);
     let messages = ids.flat_map(|id| [message(&romeo, id), message(&juliet, id)]);
     done(stores.archive.append(messages.collect()));
@@ -194,7 +194,7 @@ pub fn a_sweep_goes_through_all_archives_in_steps(stores: &Stores) {
     assert_eq!(done(stores.archive.ends(kept.as_ref())), Some((10, 40)));
 }
 
-/// Messages of accounts below an id may go.
+/// Returns a retention by which messages of accounts below an id are removed.
 fn retention(before: u64) -> Retention {
     Retention { domains: vec![Expiry { domain: "a.example".into(), before }], ..Retention::default() }
 }
@@ -245,7 +245,7 @@ pub fn rooms_say_how_long_messages_stay(stores: &Stores) {
         [&short, &long, &quiet, &gone].map(|room| done(stores.archive.ends(room.as_ref())).expect("messages").0 / DAY)
     };
     assert_eq!(sweep(0), [98, 80, 80, 80]);
-    // What the domain says counts for all, and for those that say more.
+    // The domain's setting applies to all rooms without one, and to those that set more.
     assert_eq!(sweep(85), [98, 85, 85, 85]);
     say_days(&quiet, 5);
     say_days(&short, 0);
@@ -254,7 +254,8 @@ pub fn rooms_say_how_long_messages_stay(stores: &Stores) {
     assert_eq!(sweep(0), [98, 99, 95, 86]);
 }
 
-/// An account with six messages: with Juliet without and with a resource, and with her nurse.
+/// Creates an account with six messages: with Juliet without and with a resource, and with her
+/// nurse.
 fn filled(stores: &Stores) -> Jid {
     let romeo = account(stores, "romeo@a.example");
     append(stores, &romeo, &[10, 20, 30, 40, 50, 60]);
@@ -284,7 +285,7 @@ fn message(owner: &Jid, id: u64) -> ArchivedMessage {
     }
 }
 
-/// The ids on a page, whose stanzas must be theirs, and whether there is more.
+/// Returns the ids on a page, whose stanzas must match, and whether there is more.
 fn ids(page: Option<ArchivePage>) -> Option<(Vec<u64>, bool)> {
     let page = page?;
     for (id, stanza) in &page.messages {
@@ -293,15 +294,15 @@ fn ids(page: Option<ArchivePage>) -> Option<(Vec<u64>, bool)> {
     Some((page.messages.iter().map(|(id, _)| *id).collect(), page.more))
 }
 
-/// Asks for everything.
+/// Returns a query for everything.
 fn all(stores: &Stores, owner: &Jid) -> Vec<u64> {
     let query = ArchiveQuery { limit: usize::MAX, max_bytes: usize::MAX, ..ArchiveQuery::default() };
     let page = done(stores.archive.page(owner.as_ref(), query)).expect("a page");
     page.messages.into_iter().map(|(id, _)| id).collect()
 }
 
-/// A message of the conversation with `with` that counts as 1000 bytes, where the archive has room
-/// for 100 of them.
+/// Returns a message of the conversation with `with` that counts as 1000 bytes, where the archive
+/// has room for 100 of them.
 fn large(owner: &Jid, id: u64, with: &str) -> ArchivedMessage {
     let stanza = vec![b'x'; 1000 - BYTES_PER_MESSAGE as usize];
     ArchivedMessage { with: jid(with), stanza, most: 100_000, ..message(owner, id) }
@@ -310,7 +311,7 @@ fn large(owner: &Jid, id: u64, with: &str) -> ArchivedMessage {
 pub fn a_full_archive_loses_what_its_excess_is_of(stores: &Stores) {
     let romeo = account(stores, "romeo@a.example");
     let say = |ids: std::ops::Range<u64>, with: &str| {
-        // Some together, some one by one: it is counted alike.
+        // Some are written together, some one by one, and counted alike.
         let (one, many) = (ids.start..ids.start + 3, ids.start + 3..ids.end);
         for id in one {
             done(stores.archive.append(vec![large(&romeo, id, with)].into()));
@@ -320,14 +321,14 @@ pub fn a_full_archive_loses_what_its_excess_is_of(stores: &Stores) {
     say(1..61, "juliet@b.example/1");
     say(101..131, "nurse@b.example");
     assert_eq!(all(stores, &romeo).len(), 90);
-    // A flood displaces nothing of others, beyond what makes room for an eighth.
+    // A flood displaces nothing of others, except for the room of an eighth.
     say(1001..1201, "tybalt@b.example");
     let left = all(stores, &romeo);
     let of = |from: u64, to: u64| left.iter().filter(|id| (from..to).contains(id)).count();
     assert_eq!((left.len(), of(101, 131)), (100, 30));
     assert!((55..=60).contains(&of(1, 61)), "{left:?}");
     assert_eq!(left.last(), Some(&1200), "the newest stay");
-    // The conversations are found as before.
+    // The conversations are still found.
     for (with, count) in
         [("tybalt@b.example", of(1001, 1201)), ("juliet@b.example", of(1, 61)), ("nurse@b.example", 30)]
     {
@@ -336,7 +337,7 @@ pub fn a_full_archive_loses_what_its_excess_is_of(stores: &Stores) {
         let page = done(stores.archive.page(romeo.as_ref(), query)).expect("a page");
         assert_eq!(page.messages.len(), count, "{with}");
     }
-    // A writer who goes on with a large conversation loses the beginning of that one.
+    // A writer who continues a large conversation loses the beginning of that one.
     say(2001..2011, "juliet@b.example/2");
     let left = all(stores, &romeo);
     assert_eq!(left.len(), 100);
@@ -369,7 +370,7 @@ pub fn what_leaves_an_archive_makes_room(stores: &Stores) {
     assert_eq!((all(stores, &romeo).len(), all(stores, &romeo)[0]), (101, 11));
     say(112);
     assert_eq!((all(stores, &romeo).len(), all(stores, &romeo)[0]), (101, 12));
-    // One that comes late counts like any other.
+    // A late message counts like any other.
     done(stores.archive.append(vec![large(&romeo, 49, "juliet@b.example")].into()));
     assert_eq!(all(stores, &romeo)[0], 12, "it is there already");
     done(

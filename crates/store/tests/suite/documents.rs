@@ -77,7 +77,7 @@ pub fn all_or_none_are_put_within_limits(stores: &Stores) {
     assert_eq!(names(), [("p a".to_owned(), 10), ("p b".to_owned(), 10)]);
     assert_eq!(put(&[("a", 0), ("c", 21)]), DocumentsPut::Done);
     assert_eq!(names(), [("p a".to_owned(), 0), ("p b".to_owned(), 10), ("p c".to_owned(), 21)]);
-    // What is there although there is no room for it may become less.
+    // Existing documents may shrink although there is no room for them.
     let none = DocumentRoom { number: 0, bytes: 0 };
     let less = stores.documents.put_within(owner.as_ref(), "p ", vec![document(("c", 20))], none);
     assert_eq!(done(less), DocumentsPut::Done);

@@ -19,7 +19,7 @@ pub fn completions_come_in_the_order_of_calls(stores: &Stores) {
     let woken = Arc::new(Mutex::new(Vec::new()));
     let mut calls: Vec<Pending<u64>> = Vec::new();
     for n in 0..300 {
-        // Writes, reads of what they wrote, and writes that fail, in turn.
+        // Writes, reads of their results, and failing writes, in turn.
         drop(stores.offline.push(romeo.as_ref(), romeo.as_ref(), vec![1], 1, OfflineRoom::UNBOUNDED));
         drop(stores.last_presence.put(jid("nobody@a.example").as_ref(), n, vec![]));
         calls.push(stores.offline.count(romeo.as_ref()));

@@ -190,7 +190,7 @@ pub fn who_makes_nodes_answers_for_them(stores: &Stores) {
     let few = NodeRoom { creator_bytes: 497, ..NodeRoom::ANY };
     assert_eq!(create(&service, "d", &hamlet, few), Created::OwnerFull, "3 times 50 and the owner's affiliation");
 
-    // A removed account leaves nodes that others own as well to one of those.
+    // Nodes of a removed account that others also own are left to one of those.
     done(stores.pubsub.set_affiliation(
         service.as_ref(),
         "c",
@@ -231,7 +231,7 @@ pub fn bytes_are_counted(stores: &Stores) {
     assert_eq!(publish("n", "i3", 1001, ALL, room), Published::NodeFull, "in the place of one, it may have as many");
     assert_eq!(ids(stores, &service, "n", WantedItems::Newest(9)), ["i1", "i2", "i3"], "nothing has changed");
     assert_eq!(publish("n", "i1", 1000, ALL, room), Published::Kept);
-    // What goes makes room.
+    // Removed items make room.
     let three = ItemsKept { items: 3, since_ms: 0 };
     assert_eq!(publish("n", "i4", 1000, three, room), Published::Kept);
     assert_eq!(ids(stores, &service, "n", WantedItems::Newest(9)), ["i3", "i1", "i4"]);

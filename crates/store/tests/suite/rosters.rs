@@ -27,7 +27,7 @@ pub fn items_read_as_written(stores: &Stores) {
     for item in &items {
         assert_eq!(done(stores.rosters.item(owner.as_ref(), item.jid.as_ref())).as_ref(), Some(item));
     }
-    // Addresses count as given.
+    // Addresses are used as they are.
     assert_eq!(done(stores.rosters.item(owner.as_ref(), jid("sms.example").as_ref())), None);
 }
 
@@ -106,7 +106,7 @@ pub fn requests_are_kept_but_not_shown(stores: &Stores) {
     let pending = done(stores.rosters.pending_in(owner.as_ref(), None, 9));
     let expected = [request.clone(), both.clone()].map(|item| (item.jid, item.pending_in.expect("a request")));
     assert_eq!(pending, expected);
-    // Portion by portion.
+    // In portions of one.
     let page = |after: Option<&str>| done(stores.rosters.pending_in(owner.as_ref(), after.map(jid), 1));
     assert_eq!(page(None), expected[..1]);
     assert_eq!(page(Some("juliet@b.example")), expected[1..]);
@@ -196,7 +196,7 @@ pub fn many_items_at_once_are_as_many_changes(stores: &Stores) {
     };
     let (start_of_all, start_of_some) = (start(&all), start(&some));
 
-    // More than a statement takes; one is there and stays, one had vanished, one has a request, and
+    // More than a statement takes; one exists and stays, one had vanished, one has a request, and
     // one is hidden from clients.
     let mut items: Vec<_> = (0..300).map(|at| named(at, "new")).collect();
     items[1] = named(1, "as it was");
@@ -220,7 +220,7 @@ pub fn many_items_at_once_are_as_many_changes(stores: &Stores) {
         (changes.version - start, changed.collect::<Vec<_>>())
     };
     assert_eq!(seen(&all, start_of_all), seen(&some, start_of_some));
-    // Nothing to write is no change, and those who have no account have no roster.
+    // Writing no items is no change, and without an account there is no roster.
     done(stores.rosters.put_many(all.as_ref(), Vec::new()));
     assert_eq!(seen(&all, start_of_all), seen(&some, start_of_some));
     let nobody = stores.rosters.put_many(jid("nobody@a.example").as_ref(), Vec::new());

@@ -1,4 +1,4 @@
-//! Addresses and passwords for the tests, and short words for what they do often.
+//! Addresses and passwords for the tests, and short names for frequent steps.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
@@ -17,7 +17,7 @@ pub fn done<T>(pending: Pending<T>) -> T {
     wait(pending).expect("an operation that succeeds")
 }
 
-/// An account that was created in these stores.
+/// Creates an account in these stores.
 pub fn account(stores: &Stores, text: &str) -> Jid {
     let account = jid(text);
     assert!(done(stores.accounts.create(account.as_ref(), password("secret"))));

@@ -57,7 +57,7 @@ pub fn owners_of_slots_have_a_quota(stores: &Stores) {
     assert_eq!(done(stores.slots.slot("two", 0)), Some(untyped));
     done(stores.slots.forget("one"));
     assert_eq!(reserve(slot(&owner, "three", 58)), Reserved::Done);
-    // By number: some wait for their uploads, others have had them.
+    // By number: some wait for their uploads, others have theirs.
     assert_eq!(reserve(slot(&owner, "four", 1)), full(Some(100)), "two wait");
     assert!(done(stores.slots.advance("two", SlotStage::Reserved, SlotStage::Filling, 0, 70)));
     assert_eq!(reserve(slot(&owner, "four", 1)), Reserved::Done);

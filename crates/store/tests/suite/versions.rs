@@ -65,7 +65,8 @@ pub fn removals_are_remembered_within_bounds(stores: &Stores) {
         let contact = jid(&format!("c{n}@b.example"));
         stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| edit.clone()))
     };
-    // Not waiting for each keeps the disk out of it; nothing waits for so long that it is refused.
+    // The test doesn't wait for each operation, to keep the disk out of it; none waits so long that
+    // it is refused.
     let mut version = start;
     for n in 0..REMEMBERED_REMOVALS + 2 {
         drop(change(Edit::Put(RosterItem::new(owner.clone())), n));
@@ -94,8 +95,8 @@ pub fn a_successor_never_matches_an_old_cache(stores: &Stores) {
     assert!(version > old, "{version} is new to every client");
 }
 
-/// After any changes, what happened since any version turns a copy from then into the roster of
-/// now.
+/// After any changes, the changes since any version turn a copy of that version into the current
+/// roster.
 pub fn replayed_changes_give_the_roster(stores: &Stores) {
     let mut runner = TestRunner::new(Config { cases: 48, source_file: Some(file!()), ..Config::default() });
     let case = Cell::new(0);
@@ -143,7 +144,7 @@ type Copy = BTreeMap<Jid, RosterItem>;
 
 fn visible(roster: &Roster) -> Copy {
     let seen = roster.items.iter().filter(|item| item.visible());
-    // Clients never hear of requests and of why an item is there.
+    // Clients never see requests, or the reason why an item exists.
     seen.map(|item| (item.jid.clone(), RosterItem { pending_in: None, listed: true, ..item.clone() })).collect()
 }
 

@@ -1,5 +1,5 @@
-//! Removes from archives, a little at a time: whole archives without an owner, and messages that
-//! are too old.
+//! Removes data from archives, a little at a time: whole archives without an owner, and messages
+//! that are too old.
 
 use super::owners::locked;
 use super::pages::OLDEST;
@@ -12,12 +12,12 @@ use crate::sql::sizes::{self, Removed};
 use crate::{Retention, StoreError, Swept};
 use rookery_jid::JidRef;
 
-/// Lets go of an owner's archive: it can't be found any more, the next owner of the name begins
+/// Detaches an owner's archive: it can't be found any more, the next owner of the name begins
 /// another one, and its messages are left to [`clear`].
 pub(crate) fn purge(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<(), StoreError> {
     c.known_archives().forget(owner);
     let Some(archive) = locked(c, owner)? else { return Ok(()) };
-    // Names are told apart by the number.
+    // The number keeps such names distinct.
     let name = archive.to_string();
     c.execute(LET_GO, &[SqlValue::Text(&name), SqlValue::Integer(archive)]).map(drop)
 }
@@ -34,8 +34,8 @@ pub(crate) fn clear(c: &mut dyn SqlConnection, limit: u64) -> Result<bool, Store
 }
 
 /// Removes the data of some conversations of an archive, by one statement that finds the first one
-/// that stays, and one that removes those before it. Returns whether nothing is left. An account
-/// may have had as many conversations as messages.
+/// to keep, and one that removes those before it. Returns whether nothing is left. An account may
+/// have had as many conversations as messages.
 fn remove_conversations(
     c: &mut dyn SqlConnection,
     archive: u64,
@@ -124,7 +124,8 @@ const NEXT_GONE: &str = "SELECT id FROM archives WHERE domain = '' ORDER BY loca
 /// Values: archive.
 const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE id = ?";
 
-/// Makes the query for archives after a given one, with their rooms' settings and oldest messages.
+/// Returns the query for archives after a given one, with their rooms' settings and oldest
+/// messages.
 macro_rules! next {
     ($index:literal) => {
         concat!(
@@ -138,21 +139,21 @@ macro_rules! next {
     };
 }
 
-/// Archives that were emptied go by [`clear`]. MariaDB would sort all that an index has of an
-/// owner. Values: archive, limit.
+/// Archives that were emptied are left to [`clear`]. MariaDB would otherwise sort all index entries
+/// of an owner. Values: archive, limit.
 const NEXT: DialectText = DialectText { mysql: next!(" FORCE INDEX (PRIMARY)"), ..DialectText::same(next!("")) };
 
 /// Values: archive, id, limit.
 const EXPIRED: &str =
     "SELECT id, contact_key, length(stanza) FROM archive_messages WHERE owner = ? AND id < ? ORDER BY id LIMIT ?";
 
-/// Values: archive, how many to leave out.
+/// Values: archive, number of rows to skip.
 const FAR_SHARE: &str = "SELECT contact_key FROM archive_shares WHERE owner = ? ORDER BY contact_key LIMIT 1 OFFSET ?";
 
 /// Values: archive, contact's key.
 const REMOVE_SHARES: &str = "DELETE FROM archive_shares WHERE owner = ? AND contact_key < ?";
 
-/// Values: archive, how many to leave out.
+/// Values: archive, number of rows to skip.
 const FAR_NOTE: &str = "\
     SELECT contact_key FROM archive_conversations WHERE owner = ? GROUP BY contact_key ORDER BY contact_key LIMIT 1 OFFSET ?";
 

@@ -2,21 +2,21 @@
 //! are too old for all owners are dropped a month at a time, without looking at each of them.
 //!
 //! The messages are in partitions of one table, by their ids, whose upper bits are the time.
-//! Statements know nothing of that: the engine finds the partitions that a page needs by the
-//! bounds of its ids.
+//! Statements don't depend on that: the engine finds the partitions that a page needs by the bounds
+//! of its ids.
 //!
 //! # Invariants
 //!
-//! - A message always has a place: the last partition has no end. It is empty as long as the
+//! - A message always has a place: the last partition has no end. It stays empty as long as the
 //!   coming months are created in time.
 //! - A month is first detached, at once: its messages can't be found any more, and are in a
 //!   separate table, `archive_messages_gone`. Then it is subtracted from the counts of its owners,
-//!   a portion of them in each transaction with a mark of the progress in `rookery_months`. It is
-//!   dropped last; if this is interrupted, it continues from the mark.
+//!   some of them in each transaction, with the progress recorded in `rookery_months`. It is
+//!   dropped last; if this is interrupted, it continues from the record.
 //! - Only counted messages are subtracted: before a month is removed, everything in it is counted
 //!   (see `sizes`).
-//! - One connection at a time manages the months of a database. It isn't a lane's: no operation
-//!   waits for it except for the moment in which a partition is added or detached.
+//! - One connection at a time manages the months of a database. It isn't a lane's, so no operation
+//!   waits for it except while a partition is added or detached.
 
 use super::search::forget_gone;
 use crate::archive::BYTES_PER_MESSAGE;
@@ -30,8 +30,8 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use time::{Date, OffsetDateTime};
 
-/// Divides a table of messages, in the way of an engine. Its calls are for times when no
-/// transaction is open.
+/// Divides a table of messages, in the way of an engine. Must be called while no transaction is
+/// open.
 pub(crate) trait Months: Transactions {
     /// Returns the parts in the order of their ids; none if the archives aren't divided.
     ///
@@ -40,17 +40,17 @@ pub(crate) trait Months: Transactions {
     /// [`StoreError::Unfit`] if they were divided by other means, otherwise the engine's error.
     fn parts(&mut self) -> Result<Vec<ArchivePart>, StoreError>;
 
-    /// Returns false if another connection looks after the months; otherwise none does as long as
-    /// this one lasts.
+    /// Returns false if another connection manages the months; otherwise this connection does, as
+    /// long as it lasts.
     fn is_alone(&mut self) -> Result<bool, StoreError>;
 
-    /// Returns the problem of the database, with its name.
+    /// Returns a problem of the database, with the database's name.
     fn fault(&self, what: &str) -> EngineWords;
 
     /// Returns the highest id of all messages; 0 if there are none.
     fn newest(&mut self) -> Result<u64, StoreError>;
 
-    /// Returns true if there is any message.
+    /// Returns whether there are any messages.
     fn has_messages(&mut self) -> Result<bool, StoreError>;
 
     /// Makes all existing messages the first part, which ends with this id, and adds another one
@@ -63,32 +63,32 @@ pub(crate) trait Months: Transactions {
     where
         Self: Sized;
 
-    /// Returns true if an interrupted division has left something that could do harm later.
+    /// Returns true if an interrupted division has left data that could do harm later.
     fn is_untidy(&mut self) -> Result<bool, StoreError>;
 
-    /// Removes its leftovers, or takes them over.
+    /// Removes the leftovers of a division, or uses them.
     fn tidy(&mut self) -> Result<(), StoreError>;
 
-    /// Divides the first part, in which nothing is: it ends with the first of these ids, and others
-    /// follow it that end with the next ones and where it has ended.
+    /// Divides the first part, which is empty: it ends with the first of these ids, and the parts
+    /// after it end with the next ones and with its former end.
     fn split(&mut self, first: &ArchivePart, ends: &[u64]) -> Result<(), StoreError>;
 
-    /// Cuts a month off the last part, which begins with the id `from`. Returns false if there is
+    /// Splits a month off the last part, which begins with the id `from`. Returns false if there is
     /// no such month.
     fn add(&mut self, from: u64) -> Result<bool, StoreError>;
 
-    /// Makes a part a table of its own, and tells other connections that archives have lost
+    /// Makes a part a table of its own, and informs other connections that archives have lost
     /// messages.
     fn take_out(&mut self, name: &str) -> Result<(), StoreError>;
 
-    /// Returns true if a part was taken out and not dropped.
+    /// Returns true if a part was detached and not dropped.
     fn has_taken_out(&mut self) -> Result<bool, StoreError>;
 
-    /// Drops the tables that were taken out.
+    /// Drops the tables that were detached.
     fn drop_taken_out(&mut self) -> Result<(), StoreError>;
 }
 
-/// Opens a connection of its own to look after the months.
+/// Opens a separate connection to manage the months.
 pub(crate) type OpenMonths = dyn Fn() -> Result<Box<dyn Months>, StoreError> + Send + Sync;
 
 /// A part of the archives.
@@ -96,7 +96,7 @@ pub(crate) type OpenMonths = dyn Fn() -> Result<Box<dyn Months>, StoreError> + S
 pub(crate) struct ArchivePart {
     /// The engine's name for it.
     pub(crate) name: String,
-    /// All of its ids are below this one; `None`: it is the last.
+    /// The id below which all of its ids are; `None` for the last part.
     pub(crate) below: Option<u64>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct ArchivePart {
 pub(crate) struct Month(Date);
 
 impl Month {
-    /// Returns the month in which a message with this id came.
+    /// Returns the month of a message with this id.
     pub(crate) fn of(id: u64) -> Month {
         let seconds = i64::try_from(id / IDS_PER_MS / 1000).unwrap_or(i64::MAX);
         let day = OffsetDateTime::from_unix_timestamp(seconds).map_or(Date::MAX, OffsetDateTime::date);
@@ -125,7 +125,7 @@ impl Month {
     }
 }
 
-/// In the names of parts: 202612.
+/// The form in the names of parts: 202612.
 impl fmt::Display for Month {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04}{:02}", self.0.year(), u8::from(self.0.month()))
@@ -139,7 +139,7 @@ fn now() -> u64 {
 }
 
 /// Returns the end of the first part if archives are divided now: the end of a month that is at
-/// least a few days away, so that no new message exceeds it meanwhile.
+/// least a few days away, so that no new message exceeds it in the meantime.
 pub(crate) fn first_end() -> u64 {
     end_behind(now())
 }
@@ -148,13 +148,13 @@ fn end_behind(newest: u64) -> u64 {
     Month::of(newest.saturating_add(MARGIN)).end().unwrap_or(i64::MAX.cast_unsigned())
 }
 
-/// Divides the archives into months, unless they are, and makes the next months. Returns whether
-/// they were divided now.
+/// Divides the archives into months, unless they are divided, and creates the next months. Returns
+/// whether they were divided now.
 ///
 /// # Errors
 ///
-/// [`StoreError::Locked`] if another process does so, otherwise the engine's error. It can be run
-/// again.
+/// [`StoreError::Locked`] if another process is doing so, otherwise the engine's error. It can be
+/// run again.
 pub(crate) fn divide(months: &mut dyn Months) -> Result<bool, StoreError> {
     if !is_alone(months)? {
         return Err(StoreError::Locked(months.fault("another server looks after the months of its archives")));
@@ -171,13 +171,13 @@ pub(crate) fn divide(months: &mut dyn Months) -> Result<bool, StoreError> {
     Ok(is_whole)
 }
 
-/// Makes the next months when a server starts. Divides archives in which nothing is, if they are to
+/// Creates the next months when a server starts. Divides archives without messages, if they are to
 /// be divided.
 ///
 /// # Errors
 ///
-/// The error of the engine of dividing them. Months that can't be made are told to the log: the
-/// last part takes their messages.
+/// The engine's error in dividing them. Months that can't be created are logged: the last part
+/// takes their messages.
 pub(crate) fn prepare(months: &mut dyn Months, is_wanted: bool) -> Result<(), StoreError> {
     let is_whole = months.parts()?.is_empty();
     let is_wanted = is_wanted && !(is_whole && is_too_late(months)?);
@@ -196,8 +196,8 @@ pub(crate) fn prepare(months: &mut dyn Months, is_wanted: bool) -> Result<(), St
     Ok(())
 }
 
-/// Creates the months of future messages in empty archives, as after a copy: the first part ends
-/// with the month of this id. Existing messages stay where they are.
+/// Creates the months of future messages in empty archives, as for a copy: the first part ends with
+/// the month of this id. Existing messages stay where they are.
 ///
 /// # Errors
 ///
@@ -214,14 +214,13 @@ pub(crate) fn make_behind(months: &mut dyn Months, oldest: u64) -> Result<(), St
     months.split(first, ends)
 }
 
-/// Refuses archives whose partitioning was interrupted, for database users who may not change
-/// tables.
+/// Refuses archives whose division was interrupted, for database users who may not change tables.
 ///
 /// # Errors
 ///
 /// [`StoreError::Unfit`] if it was, otherwise the engine's error.
 pub(crate) fn refuse_untidy(months: &mut dyn Months) -> Result<(), StoreError> {
-    // One that is under way tidies up itself.
+    // A division that is under way tidies up by itself.
     if !months.is_untidy()? || !is_alone(months)? {
         return Ok(());
     }
@@ -231,8 +230,8 @@ pub(crate) fn refuse_untidy(months: &mut dyn Months) -> Result<(), StoreError> {
     )))
 }
 
-/// Waits briefly until no other process looks after the months: a connection that has just ended
-/// counts until the server notices.
+/// Waits briefly until no other process manages the months: a connection that has just ended counts
+/// until the server notices.
 pub(super) fn is_alone(months: &mut dyn Months) -> Result<bool, StoreError> {
     for _ in 1..ATTEMPTS {
         if months.is_alone()? {
@@ -243,7 +242,7 @@ pub(super) fn is_alone(months: &mut dyn Months) -> Result<bool, StoreError> {
     months.is_alone()
 }
 
-/// Returns true if there is nothing to maintain, or another process does that. Tidies up otherwise.
+/// Returns true if there is nothing to maintain, or another process does that; tidies up otherwise.
 fn is_of_no_concern(months: &mut dyn Months, is_whole: bool) -> Result<bool, StoreError> {
     let is_untidy = months.is_untidy()?;
     if (is_whole && !is_untidy) || !is_alone(months)? {
@@ -255,7 +254,7 @@ fn is_of_no_concern(months: &mut dyn Months, is_whole: bool) -> Result<bool, Sto
     Ok(false)
 }
 
-/// Returns whether there are messages already, which a start leaves in place, and logs that.
+/// Returns whether there are already messages, which a start leaves undivided, and logs that.
 fn is_too_late(months: &mut dyn Months) -> Result<bool, StoreError> {
     let has_messages = months.has_messages()?;
     if has_messages {
@@ -313,7 +312,7 @@ pub(crate) fn keep(
     }
 }
 
-/// Makes the months to come.
+/// Creates the coming months.
 fn make_ahead(months: &mut dyn Months, now: u64) -> Result<(), StoreError> {
     let wanted = now.saturating_add(AHEAD);
     loop {
@@ -334,7 +333,7 @@ fn kept_from(months: &mut dyn Months, retention: &Retention) -> Result<u64, Stor
 }
 
 fn lowest(c: &mut dyn SqlConnection, retention: &Retention) -> Result<u64, StoreError> {
-    // Archives without an owner have no domain.
+    // Archives without an owner have an empty domain.
     let (mut domain, mut lowest) = (String::new(), None);
     while let Some(next) = one(c, NEXT_DOMAIN, &[SqlValue::Text(&domain)], |row| row.text(0).map(str::to_owned))? {
         let before = retention.before(&next, None);
@@ -370,8 +369,8 @@ fn count_below(months: &mut dyn Months, below: u64, is_over: &dyn Fn() -> bool) 
     }
 }
 
-/// Takes the messages of some owners that were taken out from their counts. Returns true if all
-/// are.
+/// Subtracts the detached messages of some owners from their counts. Returns true if all are
+/// subtracted.
 fn uncount(c: &mut dyn SqlConnection) -> Result<bool, StoreError> {
     let mark = MARK.on(c.dialect());
     let after = SqlValue::Integer(one(c, mark, &[], |row| row.integer(0))?.unwrap_or_default());
@@ -385,7 +384,7 @@ fn uncount(c: &mut dyn SqlConnection) -> Result<bool, StoreError> {
     Ok(until.is_none())
 }
 
-/// Runs a portion of the work in a transaction of its own, again if others get in its way.
+/// Runs a portion of the work in a transaction of its own, and again if others interfere.
 pub(super) fn portion<T>(
     months: &mut dyn Months,
     run: impl Fn(&mut dyn SqlConnection) -> Result<T, StoreError>,
@@ -406,7 +405,7 @@ pub(super) fn portion<T>(
 
 const NEXT_DOMAIN: &str = "SELECT domain FROM archives WHERE domain > ? ORDER BY domain LIMIT 1";
 
-/// Values: archive, how many to leave out.
+/// Values: archive, number of rows to skip.
 const FAR_ARCHIVE: &str = "SELECT id FROM archives WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?";
 
 /// Values: an archive, another one, id.
@@ -429,13 +428,13 @@ const COUNT: DialectText = DialectText {
     )
 };
 
-/// The marks of the owners of messages that were taken out.
+/// The last owner whose detached messages were subtracted.
 const MARK: DialectText = locking!("SELECT owner FROM rookery_months WHERE id = 1");
 
 /// Values: owner.
 const SET_MARK: &str = "UPDATE rookery_months SET owner = ? WHERE id = 1";
 
-/// Values: owner, how many messages to leave out.
+/// Values: owner, number of messages to skip.
 const FAR_OWNER: &str = "SELECT owner FROM archive_messages_gone WHERE owner > ? ORDER BY owner LIMIT 1 OFFSET ?";
 
 /// Values: an owner, another one.
@@ -465,27 +464,27 @@ const TAKE_SHARES: DialectText = DialectText {
     )
 };
 
-/// The ids of a millisecond: the time is in the bits above.
+/// The number of ids in a millisecond: the time is in the bits above.
 const IDS_PER_MS: u64 = 1 << 21;
 
 const DAY: u64 = 24 * 60 * 60 * 1000 * IDS_PER_MS;
 
-/// The days that the first part has left at least when archives are divided.
+/// The least time that remains of the first part when archives are divided.
 const MARGIN: u64 = 7 * DAY;
 
-/// The months that are created for the past at most: older messages share the first part.
+/// The most months that are created for the past: older messages share the first part.
 const MOST_BEHIND: usize = 240;
 
-/// The time for which months are made ahead.
+/// The time for which months are created ahead.
 const AHEAD: u64 = 62 * DAY;
 
 /// The number of archives that are counted at a time.
 const ARCHIVES: u64 = 2000;
 
-/// The messages that are taken out of counts at a time, and those of one owner.
+/// The number of messages that are subtracted from counts at a time, and of those of one owner.
 const MESSAGES: u64 = 20_000;
 
-/// The number of times that something is tried that others get in the way of.
+/// The number of attempts if others interfere.
 const ATTEMPTS: u64 = 10;
 
 const PAUSE: Duration = Duration::from_millis(100);

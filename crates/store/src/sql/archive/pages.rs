@@ -78,7 +78,7 @@ struct PageScan<'q> {
     id: i64,
     archive: SqlValue<'q>,
     query: &'q ArchiveQuery,
-    /// Ids lie between these.
+    /// The bounds between which ids lie.
     after: SqlValue<'q>,
     before: SqlValue<'q>,
 }
@@ -95,7 +95,7 @@ impl<'q> PageScan<'q> {
             return Ok(found);
         }
         let mut page = GatheredPage::new(query);
-        // One more tells whether there is more.
+        // One more message shows whether there are more.
         let limit = query.limit.saturating_add(1) as u64;
         self.each(c, if query.last { &BACKWARD } else { &FORWARD }, limit, &mut |row| {
             let is_taken = page.take(row.number(0)?, row.bytes(1)?);
@@ -108,7 +108,7 @@ impl<'q> PageScan<'q> {
         Ok(page)
     }
 
-    /// Counts the result, up to one more than is wanted.
+    /// Counts the result, up to one more than requested.
     fn count(&self, c: &mut dyn SqlConnection) -> Result<usize, StoreError> {
         let (mut count, limit) = (0, self.query.count_to.saturating_add(1) as u64);
         let read: &mut EachRow<'_> = &mut |row| {
@@ -126,8 +126,8 @@ impl<'q> PageScan<'q> {
     }
 
     /// Returns true if counting the result is cheap. A conversation is found in all of its
-    /// stretches, of which there may be thousands; an index counts it without reading its
-    /// messages, except those with one resource.
+    /// stretches, of which there may be thousands; an index counts it without reading its messages,
+    /// except for those with a certain resource.
     fn is_countable(&self, c: &mut dyn SqlConnection) -> Result<bool, StoreError> {
         let Some(with) = &self.query.with else { return Ok(true) };
         let (key, limit) = (SqlValue::Integer(contact_key(with.bare_str())), SqlValue::number(MOST_COUNTED + 1));
@@ -147,7 +147,7 @@ impl<'q> PageScan<'q> {
         (SqlValue::number(stretch(self.query.after)), SqlValue::number(stretch(before_id(self.query))))
     }
 
-    /// Passes the rows to `each`, by the statement for all contacts, for a bare JID or for a full
+    /// Passes the rows to `each`, with the statement for all contacts, for a bare JID or for a full
     /// one.
     fn each(
         &self,
@@ -171,7 +171,7 @@ impl<'q> PageScan<'q> {
     }
 }
 
-/// Returns the bound of the ids, beyond all of them if it has no end.
+/// Returns the upper bound of the ids, beyond all of them if there is none.
 fn before_id(query: &ArchiveQuery) -> u64 {
     if query.before == 0 { u64::MAX } else { query.before }
 }
@@ -220,7 +220,7 @@ macro_rules! indexed {
     };
 }
 
-/// The statements of a question.
+/// The statements of a query.
 struct PageStatements {
     /// Values: archive, after, before, limit.
     everybody: &'static str,
@@ -259,15 +259,15 @@ const BACKWARD: PageStatements = PageStatements {
     ),
 };
 
-/// Makes the statement that counts the rows of another one. The database counts: a thousand rows
-/// that are sent cost more than the page.
+/// Returns the statement that counts the rows of another one. The database counts, since sending a
+/// thousand rows would cost more than the page.
 macro_rules! counted {
     ($($rows:expr),+) => {
         concat!("SELECT COUNT(*) FROM (", $($rows),+, " LIMIT ?) AS counted")
     };
 }
 
-/// To count them.
+/// The statements that count.
 const COUNT: PageStatements = PageStatements {
     everybody: counted!("SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ?"),
     by_stretch: (
@@ -277,10 +277,10 @@ const COUNT: PageStatements = PageStatements {
     by_index: (counted!("SELECT id", indexed!()), counted!("SELECT id", indexed!(), "AND resource = ?")),
 };
 
-/// Counts a conversation by its entries in the index: reading ten thousand messages takes MariaDB
-/// 0.2 s. Others whose address has the same key count as well, one pair of contacts in two thousand
-/// million by chance; a count may be approximate (XEP-0059 §2.2). Values: archive, contact's key,
-/// after, before, limit.
+/// Counts a conversation by its entries in the index, since reading ten thousand messages takes
+/// MariaDB 0.2 s. Contacts whose addresses have the same key are counted as well, one pair in two
+/// thousand million by chance; a count may be approximate (XEP-0059 §2.2). Values: archive,
+/// contact's key, after, before, limit.
 const COUNT_BY_KEY: &str =
     counted!("SELECT id FROM archive_messages WHERE owner = ? AND contact_key = ? AND id > ? AND id < ?");
 

@@ -1,5 +1,5 @@
 //! The plans of the statements of archives: each must find its rows by an index, on every engine,
-//! whatever statistics that has about the tables.
+//! whatever statistics it has about the tables.
 //!
 //! This holds for archives in one table and for partitioned ones.
 //!
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-/// A connection that remembers its statements, each text with the first values it had.
+/// A connection that records its statements, each text with its first values.
 struct Listening<'c> {
     connection: &'c mut dyn Copying,
     heard: BTreeMap<&'static str, Vec<String>>,
@@ -82,8 +82,8 @@ fn statements(connection: &mut dyn Copying) -> Vec<(&'static str, Vec<String>)> 
     heard
 }
 
-/// Makes twenty accounts with a hundred messages each, one with two thousand, a room, and many
-/// rooms in which nothing was said.
+/// Creates twenty accounts with a hundred messages each, one with two thousand, a room, and many
+/// rooms without messages.
 fn fill(c: &mut dyn SqlConnection) {
     let keys = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("keys");
     let owners: Vec<_> = (0..OWNERS).map(owner).collect();
@@ -102,7 +102,7 @@ fn fill(c: &mut dyn SqlConnection) {
     MAKE_FOR_ROOMS.insert(c, &rows).expect("written");
 }
 
-/// Asks for pages of all kinds, and does the background work.
+/// Reads pages of all kinds, and does the background work.
 fn ask(c: &mut dyn SqlConnection) {
     let with = |jid: &str| Some(Jid::parse(jid).expect("an address"));
     for with in [None, with("contact3@b.example"), with("contact3@b.example/phone")] {
@@ -157,7 +157,7 @@ fn assert_good(plans: impl IntoIterator<Item = (String, String, Option<String>)>
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
-/// Returns the literals in place of the `?`.
+/// Returns a statement with literals in place of the `?`.
 fn with_values(sql: &str, values: &[String]) -> String {
     let mut values = values.iter();
     sql.split('?')
@@ -182,7 +182,7 @@ fn sqlite_finds_messages_by_their_keys() {
         };
         connection.query(explain, &[], each).expect("a plan");
         let is_scan = |line: &String| {
-            // All rows found are counted.
+            // All rows that were found are counted.
             line.starts_with("SCAN ") && !line.starts_with("SCAN CONSTANT") && line != "SCAN counted"
         };
         let is_sort = |line: &String| line.contains("TEMP B-TREE");
@@ -204,19 +204,19 @@ fn postgres_finds_messages_by_an_index() {
         let mut connection = postgres::destination(&options).expect("a database");
         let heard = statements(&mut *connection);
         for analyze in ["", "ANALYZE;"] {
-            // As a prepared statement is planned at first, with its values, and later without.
+            // A prepared statement is at first planned with its values, and later without.
             for mode in ["force_custom_plan", "force_generic_plan"] {
                 assert_good(heard.iter().map(|(sql, values)| {
                     let values = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
                     let explain = format!("PREPARE asked AS {}; EXPLAIN EXECUTE asked{values}", numbered(sql));
-                    // As sessions of the store are set.
+                    // The settings of the store's sessions.
                     let set = format!(
                         "{analyze} SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = {mode}"
                     );
                     let plan = cluster.psql(&address, &format!("{set}; {explain}"));
                     let plan = plan.unwrap_or_else(|error| panic!("{sql}: {error}"));
                     let is_scan = plan.contains("Seq Scan on archive") || plan.contains("Seq Scan on accounts");
-                    // Parts follow each other in the order of their ids: none is sorted into
+                    // Parts follow each other in the order of their ids, so none is sorted into
                     // another.
                     let is_sort = plan.contains("Sort");
                     let is_far = is_bounded(sql) && plan.contains("archive_messages_rest");
@@ -232,7 +232,8 @@ fn postgres_finds_messages_by_an_index() {
     }
 }
 
-/// Returns whether a statement asks for messages between two ids, which lie in some of the parts.
+/// Returns whether a statement selects messages between two ids, which lie in only some of the
+/// parts.
 fn is_bounded(sql: &str) -> bool {
     sql.contains("FROM archive_messages") && sql.contains("id > ? AND id < ?")
 }
@@ -265,7 +266,7 @@ fn mariadb_finds_messages_by_an_index() {
             assert_good(heard.iter().map(|(sql, values)| {
                 let plan = server.sql(&address, &format!("EXPLAIN PARTITIONS {}", with_values(sql, values)));
                 let plan = plan.unwrap_or_else(|error| panic!("{sql}: {error}"));
-                // Number, kind of query, table, parts, way to the rows, …, notes.
+                // Number, kind of query, table, parts, access path, …, notes.
                 let is_bad = |line: &str| {
                     let columns: Vec<_> = line.split('\t').collect();
                     let column = |at: usize| columns.get(at).copied().unwrap_or_default();

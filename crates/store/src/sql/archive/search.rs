@@ -1,22 +1,22 @@
-//! An index of messages' texts, on engines in other processes and if it is wanted: with it a
-//! search reads the messages that may contain its words, and not a whole archive.
+//! An optional index of messages' texts, on engines in other processes: with it a search reads the
+//! messages that may contain its words, and not a whole archive.
 //!
 //! A message has terms, small numbers that the caller computes from its stanza ([`TermsOf`]). The
 //! index keeps them in a separate table beside the messages, each mixed with the number of its
-//! archive: so a search never meets messages of others, however many contain the same. PostgreSQL
-//! has them in a GIN index, MariaDB as words in a `FULLTEXT` index; both only name candidates, and
-//! the caller searches those. Thus all engines find the same, with and without an index. `fill`
-//! creates the index and fills it.
+//! archive: so a search never meets messages of others, however many contain the same words.
+//! PostgreSQL has them in a GIN index, MariaDB as words in a `FULLTEXT` index; both only name
+//! candidates, and the caller searches those. Thus all engines find the same messages, with and
+//! without an index. `fill` creates the index and fills it.
 //!
 //! # Invariants
 //!
 //! - A message and its terms are written, and removed, in one transaction.
-//! - Archives up to the one named in `rookery_search` are wholly in the index; others are searched
-//!   as if there were none. In an empty database, all archives are.
-//! - A server that doesn't write terms drops the index when it starts, or marks it if it may not:
-//!   so its messages aren't missed by others later.
+//! - Archives up to the one named in `rookery_search` are completely in the index; others are
+//!   searched without it. In an empty database, all archives are.
+//! - A server that doesn't write terms drops the index when it starts, or marks it if it may not
+//!   drop it: so other servers don't miss its messages later.
 //! - Only one connection fills the index (see `Months::is_alone`), and it continues after the last
-//!   archive that is done.
+//!   finished archive.
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(in crate::sql) mod fill;
@@ -29,7 +29,7 @@ use crate::sql::many::Rows;
 use crate::{ArchivePage, ArchiveQuery, ArchivedMessage, StoreError};
 use std::ops::ControlFlow;
 
-/// Writes the terms of messages that were written, each with the number of its archive.
+/// Stores the terms of messages that were written, each with the number of its archive.
 pub(super) fn note(c: &mut dyn SqlConnection, messages: &[(i64, &ArchivedMessage)]) -> Result<(), StoreError> {
     let Some(terms_of) = c.terms_of() else { return Ok(()) };
     let rows = messages.iter().map(|(archive, message)| (*archive, message.id, terms_of(&message.stanza)));
@@ -69,7 +69,7 @@ pub(super) fn forget_up_to(c: &mut dyn SqlConnection, archive: u64, id: u64) -> 
     }
 }
 
-/// Removes the terms of messages that have gone with a month, of some owners.
+/// Removes the terms of some owners' messages that were removed with a month.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(super) fn forget_gone(c: &mut dyn SqlConnection, owners: &[SqlValue<'_>; 2]) -> Result<(), StoreError> {
     match c.terms_of() {
@@ -78,13 +78,13 @@ pub(super) fn forget_gone(c: &mut dyn SqlConnection, owners: &[SqlValue<'_>; 2])
     }
 }
 
-/// Returns the archive up to which all are in the index as a whole.
+/// Returns the last archive that is in the index, as are all archives before it.
 fn filled(c: &mut dyn SqlConnection) -> Result<i64, StoreError> {
     Ok(one(c, FILLED, &[], |row| row.integer(0))?.unwrap_or_default())
 }
 
-/// Returns a page of the messages that may have the terms of a query, if there is an index that has
-/// the archive.
+/// Returns a page of the messages that may have the terms of a query, if an index covers the
+/// archive.
 pub(super) fn page(
     c: &mut dyn SqlConnection,
     archive: i64,
@@ -93,7 +93,7 @@ pub(super) fn page(
 ) -> Result<Option<ArchivePage>, StoreError> {
     let Some(words) = wanted(c, archive, query)? else { return Ok(None) };
     if c.dialect() == Dialect::Postgres {
-        // Its index of terms supports only bitmap scans, which sessions disable otherwise.
+        // The index of terms only supports bitmap scans, which sessions disable otherwise.
         one(c, WITH_BITMAPS.postgres, &[], |_| Ok(()))?;
     }
     let (archive, limit) = (SqlValue::Integer(archive), SqlValue::number(query.limit.saturating_add(1) as u64));
@@ -118,7 +118,7 @@ pub(super) fn page(
 }
 
 /// Returns the query for the index if the index covers this archive: the terms in the engine's
-/// words.
+/// form.
 fn wanted(c: &mut dyn SqlConnection, archive: i64, query: &ArchiveQuery) -> Result<Option<String>, StoreError> {
     if query.terms.is_empty() || c.terms_of().is_none() || filled(c)? < archive {
         return Ok(None);
@@ -139,16 +139,16 @@ fn wanted(c: &mut dyn SqlConnection, archive: i64, query: &ArchiveQuery) -> Resu
 fn mixed(archive: i64, terms: &[u32]) -> impl Iterator<Item = u32> {
     let archive = archive.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
     terms.iter().map(move |term| {
-        // SplitMix64's last steps.
+        // The last steps of SplitMix64.
         let mut mixed = archive ^ u64::from(*term);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        // Neither the sign nor 0, which means any.
+        // Avoids the sign, and 0, which stands for any term.
         ((mixed >> 34) as u32).max(1)
     })
 }
 
-/// Returns terms as an engine takes them: an array of PostgreSQL, words for MariaDB.
+/// Returns terms in an engine's form: an array for PostgreSQL, words for MariaDB.
 fn words(dialect: Dialect, terms: impl Iterator<Item = u32>) -> String {
     match dialect {
         Dialect::Postgres => {
@@ -167,10 +167,10 @@ fn word(term: u32) -> String {
 
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
-/// The term of a message with more than the index takes: it may have any word.
+/// The term of a message with more terms than the index takes: it may contain any word.
 const ANY: u32 = 0;
 
-/// The most terms in a query of the index: those of a long word leave few messages already.
+/// The most terms in a query of the index: those of a long word already leave few messages.
 const MOST_ASKED: usize = 24;
 
 const WITH_BITMAPS: DialectText =
@@ -202,11 +202,11 @@ const FORGET_GONE: DialectText = DialectText {
     )
 };
 
-/// Makes a page of the index's results. The join leaves out messages whose terms are still there
-/// but which are gone; the others are sorted by their ids alone.
+/// Returns the statement for a page of the index's results. The join leaves out removed messages
+/// whose terms are still there; the rest is sorted by id alone.
 ///
-/// PostgreSQL shall find terms by their index and nothing else, also in archives of which it knows
-/// little: the owner isn't compared in a way that an index helps with.
+/// PostgreSQL must find terms by their index and nothing else, even in archives that it knows
+/// little about: the owner is compared in a way that no index supports.
 macro_rules! found {
     ($contact:literal, $order:literal) => {
         DialectText {
@@ -231,9 +231,9 @@ macro_rules! found {
 /// there is one, limit, archive.
 struct SearchStatements {
     everybody: DialectText,
-    /// The contact: key, address.
+    /// With a bare contact: key, address.
     bare: DialectText,
-    /// The contact: key, address, resource.
+    /// With a full contact: key, address, resource.
     full: DialectText,
 }
 

@@ -1,7 +1,7 @@
 //! The tables that every engine has, and the statements that read and fill them.
 //!
-//! Conversations of archives (`archive_conversations`) are left out: one engine finds messages by
-//! them, and derives them from the messages. So is `rookery_schema`, which is about the database
+//! Conversations of archives (`archive_conversations`) are left out: only one engine finds messages
+//! by them, and derives them from the messages. So is `rookery_schema`, which is about the database
 //! itself.
 
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub(crate) struct Table {
     pub(super) columns: &'static [(&'static str, ColumnKind)],
     /// The number of columns of the key.
     pub(super) key: usize,
-    /// Set if the engine numbers its rows in the first column.
+    /// True if the engine numbers its rows in the first column.
     pub(crate) is_numbered: bool,
     /// The places of the columns that, apart from the number, are unique to a row.
     unique: Range<usize>,
@@ -25,18 +25,18 @@ pub(crate) struct Table {
     pub(super) texts: TableTexts,
 }
 
-/// The statements of a table. Texts of statements are static, so a connection prepares each once.
+/// The statements of a table. Their texts are static, so a connection prepares each once.
 pub(super) struct TableTexts {
-    /// The first rows. Value: how many.
+    /// The first rows. Value: the limit.
     pub(super) first: String,
-    /// The rows after a key that agree with it in the first `n` columns. Values: `n + 1` columns of
-    /// the key, the limit.
+    /// The rows after a key that equal it in the first `n` columns. Values: `n + 1` columns of the
+    /// key, the limit.
     pub(super) behind: Vec<String>,
     /// The key of the last row.
     pub(super) last: String,
     /// The number of rows.
     pub(super) count: String,
-    /// Rows are inserted by the largest of these that has no more, see [`SIZES`].
+    /// Inserts rows, one text for each of the [`SIZES`].
     pub(super) insert: Vec<String>,
     /// Removes all rows.
     pub(super) clear: String,
@@ -76,7 +76,7 @@ impl Table {
     }
 }
 
-/// Returns the tables, those to which others refer first.
+/// Returns the tables, referenced ones before those that refer to them.
 pub(crate) fn tables() -> &'static [Table] {
     static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| PLAIN.iter().map(Plain::with_texts).collect());
     &TABLES
@@ -127,8 +127,7 @@ impl Plain {
 /// The numbers of rows that are inserted at a time, largest first.
 pub(super) const SIZES: [usize; 5] = [200, 64, 16, 4, 1];
 
-/// The table of numbers that count for the whole server. It is the last one to be copied, all at
-/// once.
+/// The table of numbers for the whole server. It is copied last, all at once.
 pub(super) const COUNTERS: &str = "counters";
 
 use ColumnKind::{Bytes, Integer, OptionalBytes, OptionalInteger, OptionalText, Text};
@@ -200,8 +199,8 @@ const PLAIN: &[Plain] = &[
     ),
     Table::of(
         MESSAGES,
-        // No engine's index has more in front: MariaDB would sort the rest of the archive for each
-        // stretch of rows.
+        // No engine's index has more columns in front: MariaDB would sort the rest of the archive
+        // for each stretch of rows.
         2,
         &[
             ("owner", Integer),

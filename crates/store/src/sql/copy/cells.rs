@@ -1,4 +1,4 @@
-//! Rows as values of their own, the same in every engine.
+//! Rows as values that are the same for every engine.
 
 use sha2::{Digest, Sha256};
 
@@ -67,7 +67,8 @@ impl Cell {
         }
     }
 
-    /// Adds it to a digest: its type and its length go first, so no two rows have the same bytes.
+    /// Adds the value to a digest, after its type and its length, so that no two rows have the same
+    /// bytes.
     fn digest(&self, digest: &mut Sha256) {
         let mut part = |kind: u8, bytes: &[u8]| {
             digest.update([kind]);
@@ -83,7 +84,7 @@ impl Cell {
     }
 }
 
-/// Writes the key of a row for people.
+/// Returns the key of a row in a readable form.
 pub(super) fn key_words(key: &[Cell]) -> String {
     let words = key.iter().map(|cell| match cell {
         Cell::Null => "NULL".to_owned(),

@@ -14,25 +14,25 @@ use crate::StoreError;
 /// A database whose rows are read in the order of their keys, in one transaction.
 pub(super) struct RowReader<'a> {
     connection: &'a mut dyn Copying,
-    /// Restores the connection and continues; `None` where another transaction would show another
+    /// Restores the connection and continues; `None` if another transaction would show another
     /// moment.
     back: Option<Reconnecting>,
 }
 
 impl<'a> RowReader<'a> {
-    /// Reads as of one moment, in a transaction that is open.
+    /// Reads as of one moment, in an open transaction.
     pub(super) fn of_one_moment(connection: &'a mut dyn Copying) -> RowReader<'a> {
         RowReader { connection, back: None }
     }
 
-    /// Reads data that doesn't change meanwhile.
+    /// Reads data that doesn't change in the meantime.
     pub(super) fn at_rest(connection: &'a mut dyn Copying) -> Result<RowReader<'a>, StoreError> {
         let mut back = Reconnecting::to_read();
         back.persist(connection, |c| c.begin_read())?;
         Ok(RowReader { connection, back: Some(back) })
     }
 
-    /// Reads with a connection that may be lost.
+    /// Reads over a connection that may be lost.
     pub(super) fn read<T>(
         &mut self,
         mut read: impl FnMut(&mut dyn Copying) -> Result<T, StoreError>,
@@ -52,7 +52,8 @@ impl Drop for RowReader<'_> {
     }
 }
 
-/// Compares tables of two databases. So many rows were compared before, of all that the source has.
+/// Compares tables of two databases. The numbers of rows, compared before and in all, are for the
+/// progress.
 pub(super) fn compare_tables(
     tables: &'static [Table],
     from: &mut RowReader<'_>,
@@ -92,7 +93,7 @@ fn compare_table(
 }
 
 /// Returns the key of the first row that two portions don't have in common. Both begin at the same
-/// place: as long as there is no difference, portions of equal rows have equal lengths.
+/// place: up to the first difference, portions of equal rows have equal lengths.
 fn first_difference(table: &Table, ours: &[RowCells], theirs: &[RowCells]) -> Option<String> {
     let at = ours.iter().zip(theirs).position(|(one, other)| one != other);
     let at = at.or_else(|| (ours.len() != theirs.len()).then(|| ours.len().min(theirs.len())))?;
@@ -100,7 +101,7 @@ fn first_difference(table: &Table, ours: &[RowCells], theirs: &[RowCells]) -> Op
     keys.min()
 }
 
-/// One side of a table that is compared.
+/// One side of a table in a comparison.
 struct ComparedSide {
     table: &'static Table,
     last: Option<RowCells>,

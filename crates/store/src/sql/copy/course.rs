@@ -14,31 +14,31 @@ use crate::sql::connection::SqlValue;
 
 /// A copy that is under way.
 pub(super) struct Course<'a> {
-    /// In a transaction that reads.
+    /// A connection in a reading transaction.
     from: &'a mut dyn Copying,
     to: &'a mut dyn Copying,
     progress: &'a mut dyn FnMut(Progress),
     from_again: Reconnecting,
     to_again: Reconnecting,
-    /// The destination is this copy's, marked or not.
+    /// True if the destination belongs to this copy, marked or not.
     is_begun: bool,
     rows: Moments,
     furthest: Furthest,
 }
 
-/// The moments as of which the rows of the destination are.
+/// The moments that the rows of the destination reflect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Moments {
-    /// All are of the one that the source is read as of.
+    /// All reflect the moment of the source's transaction.
     One,
-    /// Some may be of an earlier one; perhaps nothing has changed since.
+    /// Some may reflect an earlier moment; perhaps nothing has changed since.
     Several,
-    /// Something has changed since, and is to be brought up to date.
+    /// Some data has changed since, and has to be updated.
     Different,
 }
 
 impl<'a> Course<'a> {
-    /// Lets a copy begin.
+    /// Begins a copy with the source's transaction.
     pub(super) fn begin(
         from: &'a mut dyn Copying,
         to: &'a mut dyn Copying,
@@ -67,7 +67,7 @@ impl<'a> Course<'a> {
         outcome
     }
 
-    /// Does all that isn't done. Returns nothing if something has to be mended first.
+    /// Does all remaining work. Returns `None` if differences have to be mended first.
     fn attempt(&mut self) -> Result<Option<Vec<Compared>>, CopyError> {
         if begin(self.to, self.is_begun)? && !self.is_begun {
             self.rows = Moments::Several;
@@ -111,7 +111,7 @@ impl<'a> Course<'a> {
                 }
                 Ok(())
             }
-            // Rows of different moments may not go together.
+            // Rows of different moments may conflict.
             CopyError::To(StoreError::Conflict(_) | StoreError::Other(_)) if self.rows == Moments::Several => {
                 self.rows = Moments::Different;
                 Ok(())
@@ -122,7 +122,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// The places that a copy has come to, in each phase.
+/// The furthest place that a copy has reached in each phase.
 #[derive(Default)]
 struct Furthest {
     copying: (usize, u64),
@@ -131,7 +131,7 @@ struct Furthest {
 }
 
 impl Furthest {
-    /// Returns whether the copy is further now than ever before in this phase.
+    /// Returns whether the copy is further than ever before in this phase.
     fn is_passed_by(&mut self, at: Progress) -> bool {
         let table = tables().iter().position(|table| table.name == at.table).unwrap_or_default();
         match at.phase {
@@ -162,7 +162,8 @@ fn compare(
     compare_tables(tables, &mut RowReader::of_one_moment(from), &mut to, tell, rows)
 }
 
-/// Marks a database that is empty or the copy's own, unless it is marked. Returns whether it was.
+/// Marks a database that is empty or belongs to the copy, unless it is marked. Returns whether it
+/// was.
 fn begin(to: &mut dyn Copying, is_own: bool) -> Result<bool, CopyError> {
     to.begin_write(UNNUMBERED).map_err(CopyError::To)?;
     let is_marked = is_unfinished(to).map_err(CopyError::To)?;

@@ -1,4 +1,4 @@
-//! A database that is copied from or to, whatever its engine.
+//! A database that is copied from or to, on any engine.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::sql::queue::Patience;
 use crate::sql::sqlite;
 use crate::sql::store::SqlStore;
 
-/// The place of a database.
+/// The address of a database.
 #[derive(Clone)]
 pub enum EndAddress {
     /// A file of SQLite.
@@ -28,7 +28,7 @@ pub enum EndAddress {
     Mysql(Box<mysql::MysqlOptions>),
 }
 
-/// The same place, however one gets there.
+/// Compares places, regardless of the options for reaching them.
 impl PartialEq for EndAddress {
     fn eq(&self, other: &EndAddress) -> bool {
         match (self, other) {
@@ -46,8 +46,8 @@ impl PartialEq for EndAddress {
 impl Eq for EndAddress {}
 
 impl EndAddress {
-    /// Reads `sqlite:FILE`, or the name of a file alone; the address of a PostgreSQL, MariaDB or
-    /// MySQL, which is connected to in the clear.
+    /// Reads `sqlite:FILE` or just the name of a file, or the address of a PostgreSQL, MariaDB or
+    /// MySQL, which is connected to without TLS.
     ///
     /// # Errors
     ///
@@ -69,8 +69,8 @@ impl EndAddress {
         }
     }
 
-    /// Opens the database for a server and brings its schema up to date if that is allowed;
-    /// creates the file if it is missing.
+    /// Opens the database for a server and updates its schema if that is permitted; creates the
+    /// file if it is missing.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl EndAddress {
         }
     }
 
-    /// Sets how long operations wait for the database, if it is another process.
+    /// Sets how long operations wait for a database in another process.
     #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(unused_variables, reason = "a file is there"))]
     #[must_use]
     pub fn with_patience(mut self, patience: Patience) -> EndAddress {
@@ -99,7 +99,7 @@ impl EndAddress {
         self
     }
 
-    /// Tells which steps of the schema the database has not gone through. Changes nothing.
+    /// Returns the steps of the schema that the database has not gone through. Changes nothing.
     ///
     /// # Errors
     ///
@@ -114,8 +114,8 @@ impl EndAddress {
         }
     }
 
-    /// Brings the schema of the database up to date, creating the file if it is missing. Returns
-    /// the number of steps that it took.
+    /// Updates the schema of the database, creating the file if it is missing. Returns the number
+    /// of steps that were run.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl EndAddress {
         }
     }
 
-    /// Checks the database, which may be in use. Changes nothing in it.
+    /// Checks the database, which may be in use, without changing it.
     pub fn check(&self) -> Vec<Finding> {
         match self {
             EndAddress::Sqlite(file) => sqlite::check(file),
@@ -153,14 +153,14 @@ impl EndAddress {
     }
 }
 
-/// Without passwords.
+/// Leaves out passwords.
 impl fmt::Debug for EndAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Without passwords.
+/// Leaves out passwords.
 impl fmt::Display for EndAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -183,8 +183,8 @@ impl CopyEnd {
     ///
     /// # Errors
     ///
-    /// [`StoreError::OldSchema`] if it has to be brought up to date first,
-    /// [`StoreError::Unfinished`] if a copy to it was not ended, otherwise the engine's error.
+    /// [`StoreError::OldSchema`] if its schema has to be updated first, [`StoreError::Unfinished`]
+    /// if a copy to it was not finished, otherwise the engine's error.
     pub fn source(address: &EndAddress) -> Result<CopyEnd, StoreError> {
         let connection = match address {
             EndAddress::Sqlite(file) => sqlite::source(file)?,
@@ -196,7 +196,7 @@ impl CopyEnd {
         Ok(CopyEnd { connection })
     }
 
-    /// Opens a database to fill it: makes it if that is up to us, and brings its schema up to date.
+    /// Opens a database to fill it, creating it if that is possible, and updates its schema.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@ use crate::sql::archive::months::make_behind;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::sql::connection::one;
 
-/// Copies the rows of some tables that the destination lacks: those after the last one of each.
-/// The source has this many rows in all tables.
+/// Copies the rows of some tables that the destination lacks: those after the last one of each. The
+/// source has `of` rows in all tables.
 pub(super) fn fill(
     tables: &'static [Table],
     from: &mut dyn Copying,
@@ -40,7 +40,7 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// Makes the months of the messages that are copied, where the destination's archives are divided.
+/// Creates the months of the copied messages, if the destination's archives are divided.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 fn make_months(from: &mut dyn Copying, to: &mut dyn Copying) -> Result<(), CopyError> {
     let Some(months) = to.months() else { return Ok(()) };
@@ -57,7 +57,7 @@ fn make_months(_: &mut dyn Copying, _: &mut dyn Copying) -> Result<(), CopyError
     Ok(())
 }
 
-/// Keeps a portion, whole or not at all.
+/// Writes a portion, completely or not at all.
 pub(super) fn put(to: &mut dyn Copying, table: &'static Table, portion: &[RowCells]) -> Result<(), StoreError> {
     to.begin_write(UNNUMBERED)?;
     insert(to, table, portion)?;

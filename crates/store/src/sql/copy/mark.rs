@@ -3,7 +3,7 @@
 use crate::StoreError;
 use crate::sql::connection::{SqlConnection, SqlValue, one};
 
-/// Returns whether a copy into a database has begun and not ended.
+/// Returns whether a copy into a database was begun and not finished.
 pub(crate) fn is_unfinished(c: &mut dyn SqlConnection) -> Result<bool, StoreError> {
     Ok(one(c, MARKED, &[SqlValue::Text(MARK)], |_| Ok(()))?.is_some())
 }

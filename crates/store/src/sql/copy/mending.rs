@@ -1,9 +1,9 @@
-//! Brings an earlier copy up to date with the source.
+//! Updates an earlier copy from the source.
 //!
 //! Rows that the source doesn't have are removed first, from the referring tables back to the
-//! referenced ones; then new ones are inserted, the other way round. A numbered row is changed in
-//! place, since those that refer to it would be removed with it. All other differing rows are
-//! removed and inserted, so that two never have the same value for a moment where only one may:
+//! referenced ones; then new ones are inserted in the opposite order. A numbered row is changed in
+//! place, since rows that refer to it would be removed with it. All other differing rows are
+//! removed and inserted, so that two rows never have the same unique value, not even for a moment;
 //! also a numbered one whose name has changed, since SQLite gives the number of the newest account
 //! to the next one when that account is removed.
 
@@ -17,8 +17,7 @@ use crate::StoreError;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// Mends tables, each after the tables that it refers to. The source has this many rows in all
-/// tables.
+/// Mends tables, each after the tables that it refers to. The source has `of` rows in all tables.
 pub(super) fn mend(
     tables: &'static [Table],
     from: &mut dyn Copying,
@@ -29,7 +28,7 @@ pub(super) fn mend(
     let mut walked = 0;
     let mut tell = |table: &Table, rows: usize| {
         walked += rows as u64;
-        // Twice along all of them.
+        // There are two walks along all of them.
         tell(Progress { phase: CopyPhase::Mending, table: table.name, rows: walked / 2, of });
     };
     for table in tables.iter().rev() {
@@ -41,7 +40,7 @@ pub(super) fn mend(
     Ok(())
 }
 
-/// Removes the rows that must not be there as they are.
+/// Removes the rows that can't stay as they are.
 fn remove(to: &mut dyn Copying, table: &'static Table, found: &Differences) -> Result<(), StoreError> {
     if found.gone.is_empty() {
         return Ok(());
@@ -71,12 +70,12 @@ fn bring(to: &mut dyn Copying, table: &'static Table, found: &Differences) -> Re
 /// Rows of a table in which the destination differs from the source.
 #[derive(Default)]
 struct Differences {
-    /// The destination lacks them.
+    /// Rows that the destination lacks.
     missing: Vec<RowCells>,
-    /// The destination has others of their keys, which can be changed where they are.
+    /// Rows that the destination has in another version, which can be changed in place.
     changed: Vec<RowCells>,
-    /// The destination has them; the source has none of their keys, or one into which they can't be
-    /// changed, which is among the missing.
+    /// Rows that only the destination has, or that can't be changed into the source's with the same
+    /// key, which are then among the missing.
     gone: Vec<RowCells>,
 }
 

@@ -7,10 +7,10 @@ use crate::sql::worker::attempts::delay_after;
 use std::thread;
 use std::time::Instant;
 
-/// The attempts to get a connection back.
+/// The attempts to restore a connection.
 pub(super) struct Reconnecting {
     use_of_it: UseOfIt,
-    /// The number of attempts in a row that restored the connection, but not its use.
+    /// The number of reconnections in a row without progress.
     fruitless: u32,
 }
 
@@ -21,28 +21,28 @@ enum UseOfIt {
 }
 
 impl Reconnecting {
-    /// Returns one for a connection that reads in one transaction. With another connection that is
-    /// another transaction, of another moment.
+    /// Returns one for a connection that reads in one transaction. After a reconnection that is
+    /// another transaction, as of another moment.
     pub(super) fn to_read() -> Reconnecting {
         Reconnecting { use_of_it: UseOfIt::Reads, fruitless: 0 }
     }
 
-    /// Returns one for a connection that writes, and does all of a transaction again that may have
-    /// been lost, as far as it isn't done.
+    /// Returns one for a connection that writes, and repeats a transaction that may have been lost,
+    /// as far as it isn't done.
     pub(super) fn to_write() -> Reconnecting {
         Reconnecting { use_of_it: UseOfIt::Writes, fruitless: 0 }
     }
 
-    /// Notes that something was done.
+    /// Notes progress.
     pub(super) fn advance(&mut self) {
         self.fruitless = 0;
     }
 
-    /// Does something that can be done again, until it is done.
+    /// Repeats something that can be repeated, until it is done.
     ///
     /// # Errors
     ///
-    /// As [`come_back`](Reconnecting::come_back).
+    /// Those of [`come_back`](Reconnecting::come_back).
     pub(super) fn persist<T>(
         &mut self,
         c: &mut dyn Copying,
@@ -59,13 +59,13 @@ impl Reconnecting {
         }
     }
 
-    /// Connects again after an error that will pass, with the patience of a command. A transaction
-    /// that was being committed on the lost connection is over afterwards, either way.
+    /// Reconnects after an error that will pass, with the patience of a command. A transaction that
+    /// was being committed on the lost connection is over afterwards, either way.
     ///
     /// # Errors
     ///
-    /// The error itself if it won't pass, or came again and again; the last one if there is no way
-    /// back.
+    /// The error itself if it won't pass, or occurred again and again; the last one if the
+    /// connection can't be restored.
     pub(super) fn come_back(&mut self, c: &mut dyn Copying, error: StoreError) -> Result<(), StoreError> {
         c.rollback();
         if c.remote().is_none() || !passes(&error) || self.fruitless >= MOST_FRUITLESS {
@@ -90,17 +90,17 @@ impl Reconnecting {
         match self.use_of_it {
             UseOfIt::Reads => c.begin_read(),
             UseOfIt::Writes if remote.is_read_only() => Err(before.clone()),
-            // Waits for a transaction that is still being committed. The rows show how far it has
-            // come.
+            // Waits for a transaction that is still being committed. The rows show how far the copy
+            // is.
             UseOfIt::Writes => remote.has_committed(UNNUMBERED).map(drop),
         }
     }
 }
 
-/// Returns whether nothing is wrong but that the database is away, or that others got in the way.
+/// Returns whether the database was only unavailable, or others interfered.
 fn passes(error: &StoreError) -> bool {
     matches!(error, StoreError::Lost(_) | StoreError::ReadOnly(_) | StoreError::Locked(_) | StoreError::Conflict(_))
 }
 
-/// After this many reconnections in a row without progress, another one is no help.
+/// The number of reconnections in a row without progress after which another one is pointless.
 const MOST_FRUITLESS: u32 = 20;

@@ -4,38 +4,38 @@ use std::fmt;
 
 use crate::StoreError;
 
-/// Tells how far a copy or a comparison is.
+/// The progress of a copy or a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The part of the work.
     pub phase: CopyPhase,
     /// The table.
     pub table: &'static str,
-    /// Rows of all tables that are done.
+    /// The number of finished rows of all tables.
     pub rows: u64,
-    /// Rows of all tables.
+    /// The number of rows of all tables.
     pub of: u64,
 }
 
-/// A part of the work, which goes along all rows.
+/// A part of the work, which covers all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyPhase {
-    /// They are copied.
+    /// Rows are copied.
     Copying,
-    /// Rows that have changed in the source since they were copied are brought up to date.
+    /// Rows that have changed in the source since they were copied are updated.
     Mending,
     /// Both sides are compared.
     Comparing,
 }
 
-/// The reason why a copy ended before its time.
+/// The reason why a copy ended early.
 #[derive(Debug)]
 pub enum CopyError {
-    /// The destination has rows of its own, in this table.
+    /// The destination has other data, in this table.
     NotEmpty(&'static str),
-    /// The database that is copied from.
+    /// An error of the database that is copied from.
     From(StoreError),
-    /// The database that is copied to.
+    /// An error of the database that is copied to.
     To(StoreError),
 }
 
@@ -51,14 +51,14 @@ impl fmt::Display for CopyError {
 
 impl std::error::Error for CopyError {}
 
-/// The two sides of a table, compared.
+/// The result of comparing a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
     /// The table.
     pub table: &'static str,
     /// The source's rows, and the SHA-256 over all of them in hexadecimal.
     pub from: (u64, String),
-    /// The destination's.
+    /// The same for the destination.
     pub to: (u64, String),
     /// The key of the first row that the two don't have in common.
     pub difference: Option<String>,

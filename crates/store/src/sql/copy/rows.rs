@@ -31,7 +31,7 @@ pub(super) fn page(
     let Some(key) = behind else {
         return ask(&table.texts.first, &[]).map(|_| rows);
     };
-    // First the rows that differ in the last column of the key alone, then those that differ in
+    // The rows that differ only in the last column of the key come first, then those that differ in
     // the one before as well: each is a range of the key.
     for (equal, text) in table.texts.behind.iter().enumerate().rev() {
         let values: Vec<_> = key.iter().take(equal + 1).map(Cell::value).collect();
@@ -82,8 +82,8 @@ pub(super) fn insert(c: &mut dyn SqlConnection, table: &'static Table, rows: &[R
 
 /// The number of rows that are read at a time.
 pub(super) const PAGE: usize = 1000;
-/// Their bytes.
+/// The bytes of rows that are read at a time.
 pub(super) const PAGE_BYTES: usize = 4 << 20;
-/// Bytes that are inserted by one statement, unless a single row has more: engines bound the size
-/// of a statement.
+/// The most bytes that are inserted by one statement, unless a single row has more: engines bound
+/// the size of a statement.
 const STATEMENT_BYTES: usize = 1 << 20;

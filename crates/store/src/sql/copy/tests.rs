@@ -90,7 +90,7 @@ fn a_copy_goes_on_where_it_was_interrupted() {
     place.is_what_was_filled_in("b.db");
 }
 
-/// SQLite gives the number of an account that was the newest, and was removed, to the next one.
+/// SQLite gives the number of the newest account, if that is removed, to the next one.
 #[test]
 fn a_copy_goes_on_although_numbers_were_given_again() {
     let place = CopyFolder::filled();
@@ -140,7 +140,7 @@ fn differences_are_found() {
     assert!(compared.iter().all(|table| table.is_same() == table.difference.is_none()), "{compared:?}");
 }
 
-/// A number that was given once isn't given again by the copy, either.
+/// A number that was assigned once isn't assigned again by the copy, either.
 #[test]
 fn numbers_go_on() {
     let place = CopyFolder::filled();
@@ -167,7 +167,7 @@ fn a_copy_goes_to_postgresql_and_back() {
     let place = CopyFolder::filled();
     let cluster = rookery_needs::Postgres::start();
     let address = postgres::PostgresAddress::parse(&cluster.database()).expect("an address");
-    // A cluster of the tests needn't survive a power cut.
+    // A test's cluster needn't survive a power cut.
     let options = postgres::PostgresOptions { trusts_durability: true, ..postgres::PostgresOptions::at(address) };
     let there = EndAddress::Postgres(Box::new(options));
     for after in 1.. {
@@ -296,7 +296,7 @@ impl CopyFolder {
 
 fn message(number: u64) -> ArchivedMessage {
     let with = if number.is_multiple_of(2) { long() } else { jid("b.example") };
-    // A few of them fill a portion by their bytes.
+    // The bytes of a few of them fill a portion.
     let stanza = vec![b'x'; if number.is_multiple_of(100) { 300_000 } else { 10 }];
     ArchivedMessage {
         owner: juliet(),

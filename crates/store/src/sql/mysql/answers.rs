@@ -10,7 +10,7 @@ use super::values::size;
 pub(super) async fn answers(conn: &mut Conn, statements: &str) -> Result<Vec<Vec<String>>, Error> {
     let mut answer = conn.query_iter(statements).await?;
     let (mut found, mut bytes) = (Vec::new(), 0);
-    // No statements have this many results.
+    // No statements have more results than this.
     for _ in 0..MOST_ROWS {
         while let Some(row) = answer.next().await? {
             bytes += size(&row);
@@ -26,12 +26,12 @@ pub(super) async fn answers(conn: &mut Conn, statements: &str) -> Result<Vec<Vec
     Err(too_much())
 }
 
-/// Makes the error for a server that returns more than is possible.
+/// Returns the error for a server that returns more than is possible.
 pub(super) fn too_much() -> Error {
     Error::Other(TOO_MUCH.into())
 }
 
-/// Returns the columns of a row as text; NULL has none.
+/// Returns the columns of a row as text; NULL becomes an empty text.
 fn words(row: &Row) -> Vec<String> {
     let word = |at| row.get_opt::<String, _>(at).and_then(Result::ok).unwrap_or_default();
     (0..row.len()).map(word).collect()

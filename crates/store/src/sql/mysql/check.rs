@@ -1,4 +1,4 @@
-//! Checks the promises of a MariaDB or MySQL: before a start, and for `rookery check`.
+//! Checks a MariaDB or MySQL before a start, and for `rookery check`.
 
 use super::driver::MysqlDriver;
 use crate::StoreError;
@@ -28,7 +28,7 @@ impl Checked for MysqlDriver {
         }
         for (name, durable, loses) in if trusts_durability { &[] } else { DURABLE } {
             let value = self.setting(name)?;
-            // Without a log for replicas nothing depends on it.
+            // Without a log for replicas, the setting has no effect.
             let is_unused = *name == "sync_binlog" && self.setting("log_bin")? == "0";
             if value != *durable && !is_unused {
                 reasons.push(format!(
@@ -44,7 +44,7 @@ impl Checked for MysqlDriver {
         Ok(format!("{} {version}", if is_mariadb { "MariaDB" } else { "MySQL (this server is not tested with it)" }))
     }
 
-    /// Reads a setting of the server: sessions have their own.
+    /// Reads a global setting of the server: sessions have their own.
     fn setting(&mut self, name: &str) -> Result<String, StoreError> {
         Ok(self.column(&format!("SELECT @@global.{name}"))?.concat())
     }
@@ -61,7 +61,7 @@ impl Checked for MysqlDriver {
         Ok(settings)
     }
 
-    /// Reads the server's settings that still differ although this server overrides them in its
+    /// Returns the server's settings that still differ although this server overrides them in its
     /// own sessions.
     fn ill_set(&mut self) -> Result<Option<String>, StoreError> {
         let session = self.run("SELECT @@session.sql_mode, @@session.character_set_client")?.concat();
@@ -87,8 +87,7 @@ const DURABLE: &[(&str, &str, &str)] = &[
 /// Settings that are shown because they help to find the cause of a problem.
 const SHOWN: [&str; 3] = ["max_allowed_packet", "sql_mode", "character_set_server"];
 
-/// A group of messages for archives has eight mebibytes at most, and packets have other things in
-/// them.
+/// A group of messages for archives has eight mebibytes at most, and a packet has other data, too.
 const LEAST_PACKET: u64 = 16 << 20;
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ impl Copying for MysqlDriver {
         Ok(next.map_or(0, |next| next - 1))
     }
 
-    /// Looks at the tables. This ends the transaction that the copy is in, and begins another:
-    /// nothing of the server's own was written in it yet.
+    /// Changes the table. This ends the copy's transaction, and begins another one: nothing of the
+    /// server's own data was written in it yet.
     fn go_on_above(&mut self, table: &'static Table, number: i64) -> Result<(), StoreError> {
         if !table.is_numbered || number <= self.last_number(table)? {
             return Ok(());
@@ -28,7 +28,7 @@ impl Copying for MysqlDriver {
         self.run(&format!("ALTER TABLE {} AUTO_INCREMENT = {above}; START TRANSACTION", table.name)).map(drop)
     }
 
-    /// Columns that follow from others have them as their defaults.
+    /// Does nothing: derived columns have their values by default.
     fn derive(&mut self, _: &'static Table, _: &[RowCells]) -> Result<(), StoreError> {
         Ok(())
     }

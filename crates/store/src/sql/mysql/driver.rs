@@ -1,13 +1,13 @@
 //! MariaDB's and MySQL's side of [`Connection`].
 //!
 //! Each connection has its own runtime, which runs on the connection's thread, and only while that
-//! waits for an answer: to the rest of the store it is a blocking connection. Reads by one
-//! statement have no transaction, and the end of one that wrote nothing isn't waited for.
+//! waits for an answer: to the rest of the store it is a blocking connection. Single-statement
+//! reads have no transaction, and the end of one without writes isn't waited for.
 //!
 //! # Invariants
 //!
 //! - After any error of the database the transaction counts as over: some errors roll back all of
-//!   it, some a statement, and they don't say which.
+//!   it, others a statement, and the error doesn't say which.
 //! - Operations that the server hasn't answered within the limit are lost, together with the
 //!   connection.
 //! - Texts and values travel as bytes: no character set is converted.
@@ -36,10 +36,10 @@ use tokio::runtime::Runtime;
 /// A connection to one database.
 pub(super) struct MysqlDriver {
     target: Arc<MysqlTarget>,
-    /// The time that an answer may take.
+    /// The time limit for an answer.
     limit: Duration,
     runtime: Runtime,
-    /// `None`: lost.
+    /// `None` if the connection is lost.
     session: Option<MysqlSession>,
     state: ConnectionState,
 }
@@ -50,9 +50,9 @@ struct MysqlSession {
     prepared: HashMap<(usize, usize), Statement>,
     version: String,
     is_mariadb: bool,
-    /// The host can't be written to.
+    /// True if the host can't be written to.
     is_read_only: bool,
-    /// The bytes that may be sent at once.
+    /// The most bytes that may be sent at once.
     packet: usize,
 }
 
@@ -60,14 +60,14 @@ enum MysqlLink {
     Ready(Conn),
     /// The end of a transaction was sent and not answered yet.
     Ending(Ending),
-    /// Taken away while something waits for an answer.
+    /// The connection was taken for a request that waits for its answer.
     Taken,
 }
 
 type Ending = Pin<Box<dyn Future<Output = (Conn, Result<(), Error>)> + Send>>;
 
 impl MysqlDriver {
-    /// Connects; answers may take so long.
+    /// Connects, with a time limit for answers.
     pub(super) fn open(target: Arc<MysqlTarget>, limit: Duration) -> Result<MysqlDriver, StoreError> {
         let other = |error: String| StoreError::Other(target.engine(error));
         let runtime = runtime().map_err(|error| other(error.to_string()))?;
@@ -78,12 +78,12 @@ impl MysqlDriver {
         Ok(driver)
     }
 
-    /// Makes another connection to the same database.
+    /// Opens another connection to the same database.
     pub(super) fn another(&self, limit: Duration) -> Result<MysqlDriver, StoreError> {
         MysqlDriver::open(self.target.clone(), limit)
     }
 
-    /// Returns the name of the database, for people.
+    /// Returns the name of the database for display.
     pub(super) fn database(&self) -> &str {
         &self.target.name
     }
@@ -92,9 +92,9 @@ impl MysqlDriver {
         &self.target
     }
 
-    /// Sets a new session, and ends the one before if the server hasn't noticed that it is lost: it
-    /// holds locks. Each has a lock that has the connection's name, since sessions have none
-    /// themselves.
+    /// Sets up a new session, and ends the previous one if the server hasn't noticed that it is
+    /// lost, since that one holds locks. Each session has a lock with the connection's name, since
+    /// sessions have no names.
     fn set_up(&mut self) -> Result<(), StoreError> {
         let name = self.state.name();
         let lock = |seconds: u32| format!("SELECT GET_LOCK('{name}', {seconds})");
@@ -103,12 +103,12 @@ impl MysqlDriver {
             return Ok(());
         }
         if let Some(session) = integer(&self.run(&format!("SELECT IS_USED_LOCK('{name}')"))?) {
-            // The session may end by itself meanwhile.
+            // The session may have ended by itself.
             drop(self.run(&format!("KILL {session}")));
             self.expect_session()?;
         }
         if integer(&self.run(&lock(LOCK_S))?) != Some(1) {
-            // Without it this session couldn't be ended.
+            // Without the lock, this session couldn't be ended later.
             return Err(self.lost("another session has the lock of this connection"));
         }
         Ok(())
@@ -119,14 +119,14 @@ impl MysqlDriver {
         self.session.as_ref().map_or(("", true), |session| (&session.version, session.is_mariadb))
     }
 
-    /// Lets answers take so long from now on. Returns how long they might take before.
+    /// Sets the time limit for answers from now on. Returns the previous one.
     pub(super) fn wait_for(&mut self, limit: Duration) -> Result<Duration, StoreError> {
         let before = std::mem::replace(&mut self.limit, limit);
         self.simple(&self.limits())?;
         Ok(before)
     }
 
-    /// Returns the settings that let the server give up before we do, and end silent sessions.
+    /// Returns the settings that make the server give up before us, and end silent sessions.
     fn limits(&self) -> String {
         let answer = self.limit.saturating_sub(Duration::from_secs(1));
         let (idle, (_, is_mariadb)) = (idle(self.limit).as_secs(), self.version());
@@ -134,14 +134,14 @@ impl MysqlDriver {
             true => {
                 format!("SET SESSION max_statement_time = {}, idle_transaction_timeout = {idle}", answer.as_secs())
             }
-            // Its counts of tables must be current.
+            // MySQL's statistics of tables must be current.
             false => {
                 format!("SET SESSION max_execution_time = {}, information_schema_stats_expiry = 0", answer.as_millis())
             }
         }
     }
 
-    /// Runs statements that belong to no operation: schema and settings. Returns their rows.
+    /// Runs statements outside of operations: schema and settings. Returns their rows.
     pub(super) fn run(&mut self, statements: &str) -> Result<Vec<Vec<String>>, StoreError> {
         self.simple(statements)
     }
@@ -159,7 +159,7 @@ impl MysqlDriver {
         self.fail(error)
     }
 
-    /// Takes the connection for use when the previous request is answered.
+    /// Takes the connection for use, after the answer to the previous request.
     fn take(&mut self) -> Result<Conn, StoreError> {
         let Some(session) = &mut self.session else { return Err(self.lost("not connected")) };
         match std::mem::replace(&mut session.link, MysqlLink::Taken) {
@@ -200,7 +200,7 @@ impl MysqlDriver {
         self.with(async |conn| answers(conn, statements).await)
     }
 
-    /// Returns the statement to run for a text.
+    /// Returns the prepared statement for a text.
     fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         let key = (sql.as_ptr().addr(), sql.len());
         let known = self.session.as_ref().and_then(|session| session.prepared.get(&key));
@@ -214,7 +214,7 @@ impl MysqlDriver {
         Ok(prepared)
     }
 
-    /// Refuses values that are too large: the server would end the connection, and other
+    /// Refuses values that are too large: the server would end the connection, and discard other
     /// operations' changes with it.
     fn expect_room(&mut self, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
         let size = |value: &SqlValue<'_>| match value {
@@ -231,7 +231,7 @@ impl MysqlDriver {
         Err(self.fail(error))
     }
 
-    /// Begins the transaction if that is due, and runs a statement after that. Returns the rows.
+    /// Begins the transaction if that is due, and then runs a statement. Returns the rows.
     fn begin(&mut self, behind: &str) -> Result<Vec<Vec<String>>, StoreError> {
         let is_guarded = matches!(self.state.transaction, Transaction::Due(Some(_))) && self.state.is_enlisted();
         let begin = match self.state.transaction {
@@ -243,7 +243,7 @@ impl MysqlDriver {
                      WHERE lane = {lane} AND fenced_ms IS NULL; SELECT ROW_COUNT(); "
                 )
             }
-            // Rows that are to be changed are locked when they are read, by statements that want
+            // Rows that will be changed are locked when they are read, by statements that read
             // their newest state.
             Transaction::Due(Some(batch)) => {
                 let lane = self.state.lane;
@@ -350,14 +350,14 @@ impl RemoteConnection for MysqlDriver {
         Ok(integer(&self.simple(if is_new_epoch { COMMIT_NEW_EPOCH } else { "COMMIT" })?))
     }
 
-    /// Ends the transaction; the answer is waited for when the connection is used again.
+    /// Ends the transaction; the answer is awaited when the connection is used again.
     fn send(&mut self, end: &'static str) {
         let Ok(mut conn) = self.take() else { return };
         let mut ending: Ending = Box::pin(async move {
             let outcome = conn.query_drop(end).await;
             (conn, outcome)
         });
-        // The first poll writes it.
+        // The first poll sends it.
         let polled = self.runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(ending.as_mut().poll(cx))));
         match (polled, &mut self.session) {
             (Poll::Pending, Some(session)) => session.link = MysqlLink::Ending(ending),
@@ -425,7 +425,7 @@ const SESSION: &str = "\
 
 const EPOCH: &str = "SELECT value FROM rookery_epoch WHERE id = 1";
 
-/// Ends a transaction that has taken something out of archives.
+/// Ends a transaction that has removed messages from archives.
 const COMMIT_NEW_EPOCH: &str = "\
     UPDATE rookery_epoch SET value = value + 1 WHERE id = 1; SELECT value FROM rookery_epoch WHERE id = 1; COMMIT";
 
@@ -435,5 +435,5 @@ const LARGEST_HEAD: usize = 16;
 /// The database's time, which may differ from this machine's.
 pub(super) const NOW_MS: &str = "UNIX_TIMESTAMP() * 1000";
 
-/// The seconds that a statement waits for a lock of another connection.
+/// The seconds for which a statement waits for a lock of another connection.
 const LOCK_S: u32 = 2;

@@ -6,7 +6,7 @@ use crate::error::EngineWords;
 use mysql_async::{DriverError, Error, IoError};
 use std::io::ErrorKind;
 
-/// Sorts errors by their remedy.
+/// Returns the error of the store for an error of the library.
 pub(super) fn failure(database: &str, error: &Error) -> StoreError {
     let engine = |message: String| EngineWords { database: database.to_owned(), message };
     match error {
@@ -33,8 +33,8 @@ pub(super) fn failure(database: &str, error: &Error) -> StoreError {
     }
 }
 
-/// Returns the error for a host that couldn't be connected to. One with another protocol, or with
-/// too long answers, will not change.
+/// Returns the error for a host that couldn't be connected to. Another protocol, or answers that
+/// are too long, won't go away by themselves.
 pub(super) fn unconnected(database: &str, error: &Error) -> StoreError {
     match failure(database, error) {
         StoreError::Lost(engine) if is_nonsense(error) => {
@@ -87,7 +87,7 @@ fn server_failure(code: u16, engine: EngineWords) -> StoreError {
     }
 }
 
-/// Returns true if statements that were prepared are gone.
+/// Returns true if prepared statements are gone.
 pub(super) fn takes_statements(error: &Error) -> bool {
     matches!(error, Error::Server(error) if matches!(error.code, PREPARE_AGAIN | UNKNOWN_STATEMENT))
 }
@@ -127,7 +127,7 @@ const USER_LIMIT: u16 = 1226;
 const UNKNOWN_STATEMENT: u16 = 1243;
 const READ_ONLY_OPTION: u16 = 1290;
 const INTERRUPTED: u16 = 1317;
-/// The transaction can still see the data.
+/// The table's definition has changed since the transaction began.
 const TABLE_CHANGED: u16 = 1412;
 const HAS_CHILDREN: u16 = 1451;
 const NO_PARENT: u16 = 1452;
@@ -135,15 +135,15 @@ const PREPARE_AGAIN: u16 = 1615;
 const ACCESS_DENIED_WITHOUT_PASSWORD: u16 = 1698;
 const READ_ONLY_TRANSACTION: u16 = 1792;
 const READ_ONLY_MODE: u16 = 1836;
-/// MariaDB's alone.
+/// Only in MariaDB.
 const KILLED: u16 = 1927;
-/// MariaDB's alone.
+/// Only in MariaDB.
 const STATEMENT_TIMEOUT: u16 = 1969;
-/// MySQL's alone.
+/// Only in MySQL.
 const QUERY_TIMEOUT: u16 = 3024;
-/// MySQL's alone.
+/// Only in MySQL.
 const SESSION_KILLED: u16 = 3169;
-/// MySQL's alone.
+/// Only in MySQL.
 const IDLE: u16 = 4031;
 
 #[cfg(test)]

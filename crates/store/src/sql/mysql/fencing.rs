@@ -48,7 +48,7 @@ impl FencingConnection for MysqlDriver {
     }
 }
 
-/// Ends a session, which may have ended by itself meanwhile.
+/// Ends a session, which may have ended by itself.
 fn end(driver: &mut MysqlDriver, session: i64) -> Result<(), StoreError> {
     match driver.run(&format!("KILL {session}")) {
         Ok(_) => Ok(()),

@@ -20,7 +20,7 @@ impl Months for MysqlDriver {
         Ok(parts)
     }
 
-    /// Takes the lock; it is the connection's, and goes with it.
+    /// Takes the lock, which the connection holds until it ends.
     fn is_alone(&mut self) -> Result<bool, StoreError> {
         Ok(self.run(&format!("SELECT GET_LOCK({LOCK}, 0)"))?.concat().concat() == "1")
     }
@@ -40,7 +40,7 @@ impl Months for MysqlDriver {
 
     fn divide(&mut self, below: u64) -> Result<(), StoreError> {
         let [prepare, exchange] = steps(below);
-        // An exchange that was made and not told of has left the messages there.
+        // An exchange that was made but not answered has left the messages there.
         let is_exchanged = self.has_table("archive_messages_months")? && self.has_rows("archive_messages_months")?;
         if !is_exchanged {
             self.run(&prepare)?;
@@ -113,7 +113,7 @@ impl Months for MysqlDriver {
 }
 
 impl MysqlDriver {
-    /// Runs statements that take as long as a table has rows.
+    /// Runs statements whose time depends on the number of rows.
     fn patiently(&mut self, statements: &str) -> Result<Vec<Vec<String>>, StoreError> {
         let before = self.wait_for(PATIENCE)?;
         let outcome = self.run(statements);
@@ -164,27 +164,26 @@ const PARTS: &str = "\
     SELECT partition_method, partition_name, partition_description FROM information_schema.partitions \
     WHERE table_schema = DATABASE() AND table_name = 'archive_messages' AND partition_name IS NOT NULL";
 
-/// Keeps servers out while the table is exchanged: all that write begin with the one table, and all
-/// that read archives with the other.
+/// Keeps servers out while the table is exchanged: all writers begin with the one table, and all
+/// readers of archives with the other.
 const KEEP_OUT: &str = "SET SESSION lock_wait_timeout = 60; LOCK TABLES rookery_lanes WRITE, archives WRITE";
 
 /// Renames the divided table to the name of the undivided one.
 const SWAP: &str = "\
     RENAME TABLE archive_messages TO archive_messages_plain, archive_messages_months TO archive_messages";
 
-/// Takes over the messages between the exchange and the new name, if a server was told to stop
-/// just then.
+/// Saves the messages between the exchange and the new name, if a server was stopped just then.
 const TIDY: &str = "\
     INSERT IGNORE INTO archive_messages SELECT * FROM archive_messages_plain;\nDROP TABLE archive_messages_plain";
 
-/// Gives up soon if the table is in use: new requests wait behind it.
+/// Gives up soon if the table is in use: new requests wait for this one.
 const BRIEFLY: &str = "SET SESSION lock_wait_timeout = 2";
 
 /// The name of the lock for maintaining the months: locks are server-wide, so it includes the
 /// database.
 const LOCK: &str = "CONCAT('rookery months ', LEFT(SHA2(DATABASE(), 256), 40))";
 
-/// The time that it may take to look at all messages, or to drop a month of them.
+/// The time limit for reading all messages, or for dropping a month of them.
 const PATIENCE: Duration = Duration::from_secs(6 * 60 * 60);
 
 #[cfg(test)]

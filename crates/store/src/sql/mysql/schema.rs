@@ -1,11 +1,10 @@
-//! MariaDB's and MySQL's schema and how an older one becomes the current one.
+//! MariaDB's and MySQL's schema, and the way from an older one to the current one.
 //!
-//! `rookery_schema` has a row for each version, with the digest of the step that made it and the
-//! oldest version whose servers can use it. A change of the schema is in no transaction here: each
-//! statement of a step does nothing if it was run before, so an interrupted step can be run again.
-//! If the syntax has no `IF NOT EXISTS`, the statement looks into `information_schema` first. The
-//! table of versions is created first: a database with it is known to be ours, however far a step
-//! got.
+//! `rookery_schema` has a row for each version, with the digest of its step and the oldest version
+//! whose servers can use it. Schema changes aren't transactional here: each statement of a step
+//! does nothing if it was run before, so an interrupted step can be run again. If the syntax has no
+//! `IF NOT EXISTS`, the statement first checks `information_schema`. The table of versions is
+//! created first: a database with it is known to be ours, however far a step got.
 
 use super::driver::MysqlDriver;
 use crate::StoreError;
@@ -26,7 +25,7 @@ impl Migrating for MysqlDriver {
         self.database().to_owned()
     }
 
-    /// Takes the lock; it is the connection's, and goes with it.
+    /// Takes the lock, which the connection holds until it ends.
     fn lock_schema(&mut self) -> Result<(), StoreError> {
         self.wait_for(PATIENCE)?;
         let locked = self.run(&format!("SELECT GET_LOCK({LOCK}, {})", PATIENCE.as_secs() / 2))?;
@@ -65,8 +64,8 @@ impl Migrating for MysqlDriver {
     }
 }
 
-/// Returns the statements of a step. One that makes an index is refused if others couldn't write to
-/// the table meanwhile.
+/// Returns the statements of a step. One that creates an index is refused if others couldn't write
+/// to the table in the meantime.
 fn online(change: &Change) -> String {
     match change.index {
         None => change.sql.to_owned(),
@@ -83,10 +82,10 @@ const CHANGES: &[Change] = &[
     Change::beside(4, include_str!("schema-6.sql")),
 ];
 
-/// The end of the text of a statement that makes an index.
+/// The end of the text of a statement that creates an index.
 const END_OF_INDEX: &str = ")'";
 
-/// Bounds the wait for a table in use, since others wait behind it.
+/// Bounds the wait for a table in use, since others wait for it, too.
 const BRIEFLY: &str = "SET SESSION lock_wait_timeout = 2";
 
 const HAS_SCHEMA: &str = "\
@@ -94,7 +93,7 @@ const HAS_SCHEMA: &str = "\
 
 const VERSIONS: &str = "SELECT CONCAT(version, ' ', checksum) FROM rookery_schema ORDER BY version";
 
-/// Tables that only another program can have made.
+/// Tables that only another program can have created.
 const OUR_NAMES: &str = "\
     SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() \
     AND table_name IN ('accounts', 'documents', 'meta', 'lists', 'counters', 'rooms', 'archives', 'slots', 'invitations')";
@@ -102,7 +101,7 @@ const OUR_NAMES: &str = "\
 /// The name of the lock for migrations: locks are server-wide, so it includes the database.
 const LOCK: &str = "CONCAT('rookery ', LEFT(SHA2(DATABASE(), 256), 40))";
 
-/// The time that a migration may take, and twice as long as another server's may.
+/// The time limit for a migration, which is twice the wait for another server's.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ impl Searches for MysqlDriver {
         self.has_table("rookery_search")
     }
 
-    /// Makes an index. The table that it is known by is made last: one that was interrupted is made
-    /// again.
+    /// Creates an index. The table by which it is recognised is created last, so an interrupted
+    /// creation is repeated.
     fn make_index(&mut self, is_whole: bool) -> Result<(), StoreError> {
         let shortest = self.run("SELECT @@global.innodb_ft_min_token_size")?.concat().concat();
         if shortest.parse::<usize>().map_or(true, |shortest| shortest > WORD) {

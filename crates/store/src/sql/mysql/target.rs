@@ -1,4 +1,4 @@
-//! Parses the address that an operator has written, and connects.
+//! Parses an operator's address, and connects to it.
 
 use super::answers::{answers, too_much};
 use super::failure::unconnected;
@@ -15,36 +15,35 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Says how a database is opened.
+/// The options for opening a database.
 #[derive(Clone)]
 pub struct MysqlOptions {
-    /// The address, by [`MysqlAddress::parse`].
+    /// The address, from [`MysqlAddress::parse`].
     pub address: MysqlAddress,
     /// The password, if it isn't in the address.
     pub password: Option<String>,
-    /// The certificates that the servers' certificates must be signed by, or be; `None` sends all
-    /// in the clear. Nothing is encrypted in a Unix socket.
+    /// The certificates that the servers' certificates must be signed by, or be; `None` for no
+    /// encryption. Unix sockets are never encrypted.
     pub roots: Option<Vec<CertificateDer<'static>>>,
-    /// The number of connections for the data of one owner each; two more are for archives and
-    /// long reads.
+    /// The number of connections for the data of one owner each; two more are for archives and long
+    /// reads.
     pub connections: usize,
-    /// Trusts the database to keep acknowledged data, whatever its settings say.
+    /// True to trust the database to keep acknowledged data, regardless of its settings.
     pub trusts_durability: bool,
-    /// Set if archives are to be divided into months.
+    /// True if archives should be divided into months.
     pub months: bool,
-    /// Tells the terms of messages, if searches are to have an index.
+    /// Returns the terms of messages; `None` if searches have no index.
     pub terms_of: Option<TermsOf>,
-    /// Bounds the queue.
+    /// The bounds of the queue.
     pub bounds: crate::sql::QueueBounds,
-    /// Says how long is waited for the database.
+    /// The time for which operations wait for the database.
     pub patience: crate::sql::Patience,
-    /// Says when the schema may change.
+    /// The occasion on which the schema may change.
     pub migrations: Migrations,
 }
 
 impl MysqlOptions {
-    /// Returns the options for an address of which nothing else is known: in the clear, eight
-    /// connections.
+    /// Returns the defaults for an address: no encryption, eight connections.
     pub fn at(address: MysqlAddress) -> MysqlOptions {
         let (bounds, migrations) = (crate::sql::QueueBounds::default(), Migrations::default());
         MysqlOptions {
@@ -105,8 +104,8 @@ impl MysqlAddress {
         }
     }
 
-    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: the
-    /// traffic can't be overheard.
+    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses, so that
+    /// the traffic can't be intercepted.
     pub fn is_local(&self) -> bool {
         self.hosts.iter().all(|host| match host {
             MysqlHost::Socket(_) => true,
@@ -133,7 +132,7 @@ impl MysqlHost {
     }
 }
 
-/// Decodes `%2F` and its like (RFC 3986 §2.1).
+/// Decodes `%2F` and other escapes (RFC 3986 §2.1).
 fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');
@@ -156,7 +155,7 @@ impl fmt::Display for MysqlHost {
     }
 }
 
-/// Without the password.
+/// Leaves out the password.
 impl fmt::Display for MysqlAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<_> = self.hosts.iter().map(MysqlHost::to_string).collect();
@@ -170,7 +169,7 @@ impl fmt::Debug for MysqlAddress {
     }
 }
 
-/// A database that can be connected to again and again.
+/// A database that can be connected to repeatedly.
 pub(super) struct MysqlTarget {
     hosts: Vec<OptsBuilder>,
     pub(super) name: String,
@@ -184,12 +183,12 @@ pub(super) struct MysqlConnected {
     /// The server's version as text, such as `10.11.6-MariaDB`.
     pub(super) version: String,
     pub(super) is_read_only: bool,
-    /// The bytes that may be sent at once.
+    /// The most bytes that may be sent at once.
     pub(super) packet: usize,
 }
 
 impl MysqlConnected {
-    /// Tells MariaDB from MySQL.
+    /// Returns whether it is MariaDB rather than MySQL.
     pub(super) fn is_mariadb(&self) -> bool {
         self.version.contains("MariaDB")
     }
@@ -199,8 +198,8 @@ impl MysqlTarget {
     pub(super) fn new(options: &MysqlOptions) -> MysqlTarget {
         let MysqlAddress { hosts, user, password, database } = &options.address;
         let password = options.password.as_ref().or(password.as_ref());
-        // Rows are counted if they were found, not only if they were changed: an UPDATE that
-        // changes nothing must not be taken for a row that is missing.
+        // Rows count if they were found, not only if they were changed: an UPDATE that changes
+        // nothing must not look like a missing row.
         let common = OptsBuilder::default()
             .user(Some(user))
             .pass(password)
@@ -228,7 +227,7 @@ impl MysqlTarget {
         }
     }
 
-    /// Connects to the first host that can be written to, else to one that can be read.
+    /// Connects to the first host that can be written to, otherwise to one that can be read.
     pub(super) async fn connect(&self) -> Result<MysqlConnected, StoreError> {
         let connect = async |at: usize| {
             let Some(host) = self.hosts.get(at) else { return Err(self.lost("no host is named")) };
@@ -273,7 +272,7 @@ const WHAT_IS_THERE: &str =
 /// The most bytes of a packet: four times those of the largest group of rows that is written.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The seconds for which a connection may be idle: as long as sessions are told.
+/// The seconds for which a connection may be idle, the same as for sessions.
 const NEVER_S: usize = 2_000_000;
 
 /// The time that a connection is idle before the other end is probed.

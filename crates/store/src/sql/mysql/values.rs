@@ -5,7 +5,7 @@ use crate::error::EngineWords;
 use crate::sql::connection::{Row, SqlValue};
 use mysql_async::{Params, Value as Wire};
 
-/// Returns the values of a statement as the library takes them.
+/// Returns the values of a statement in the library's form.
 pub(super) fn parameters(values: &[SqlValue<'_>]) -> Params {
     if values.is_empty() {
         return Params::Empty;
@@ -19,7 +19,7 @@ pub(super) fn parameters(values: &[SqlValue<'_>]) -> Params {
     Params::Positional(values.iter().map(wire).collect())
 }
 
-/// Returns about how many bytes a row takes.
+/// Returns the approximate number of bytes that a row takes.
 pub(super) fn size(row: &mysql_async::Row) -> usize {
     let bytes = |at| match row.as_ref(at) {
         Some(Wire::Bytes(bytes)) => bytes.len() + size_of::<Wire>(),
@@ -45,7 +45,7 @@ impl MysqlRow<'_> {
 }
 
 impl Row for MysqlRow<'_> {
-    /// Sums of integers come as decimal numbers, which are texts.
+    /// Returns an integer. Sums of integers arrive as decimal numbers, which are texts.
     fn integer(&self, column: usize) -> Result<i64, StoreError> {
         self.optional_integer(column)?.ok_or_else(|| self.wrong(column, "there is no number"))
     }

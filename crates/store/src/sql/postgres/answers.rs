@@ -6,7 +6,7 @@ use futures_util::TryStreamExt;
 use std::pin::pin;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
-/// Says why a statement gave nothing.
+/// The reason why a statement has no result.
 pub(super) enum StatementFailed {
     Database(Error),
     TooMuch,

@@ -1,6 +1,6 @@
-//! Bounds what a PostgreSQL server may send. The library trusts the length that a message claims,
-//! up to two gibibytes, and buffers data that it didn't request. It would also send the password in
-//! the clear to a server that asks for it, even on an insecure connection.
+//! Bounds the data from a PostgreSQL server. The library trusts the length that a message claims,
+//! up to two gibibytes, and buffers data that it didn't request. It would also send the password
+//! unencrypted to a server that asks for it, even on an insecure connection.
 
 use std::io;
 use std::pin::Pin;
@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream of messages from a PostgreSQL, which fails when a message begins that is larger than
-/// any can be here, or one that asks for the password where others could read it.
+/// A stream of messages from a PostgreSQL, which fails at the beginning of a message that is larger
+/// than any valid one, or that asks for the password where others could read it.
 pub(super) struct Bounded<S> {
     stream: S,
     messages: Messages,
@@ -18,15 +18,15 @@ pub(super) struct Bounded<S> {
 /// The exposure of the data on a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum StreamWay {
-    /// Only the server: it is encrypted, or a Unix socket.
+    /// Only the server sees the data: the stream is encrypted, or a Unix socket.
     #[default]
     Closed,
-    /// It is exposed on the way, and to a server that only poses as the right one.
+    /// The data is exposed on the network, and to a server that impersonates the right one.
     Open,
 }
 
 impl<S> Bounded<S> {
-    /// Reads messages from a stream on which none has come.
+    /// Returns a stream on which no message has arrived yet.
     pub(super) fn new(stream: S, way: StreamWay) -> Bounded<S> {
         Bounded { stream, messages: Messages { way, ..Messages::default() } }
     }
@@ -36,23 +36,23 @@ impl<S> Bounded<S> {
     }
 }
 
-/// Tracks the lengths of messages, whatever portions they arrive in. A message is a byte for its
+/// Tracks the lengths of messages, in whatever portions they arrive. A message is a byte for its
 /// kind, then its length including these four bytes but not the first, then the rest
 /// (<https://www.postgresql.org/docs/current/protocol-message-formats.html>).
 #[derive(Default)]
 struct Messages {
     way: StreamWay,
-    /// The beginning of a message, as far as it has come.
+    /// The part of a message's head that has arrived.
     head: [u8; HEAD],
     come: usize,
-    /// The bytes of the method that a request for a login names, as far as they have come; `None`
+    /// The part that has arrived of the bytes that name the method in a request for a login; `None`
     /// in other messages.
     method: Option<([u8; METHOD], usize)>,
-    /// The bytes left after that of the current message.
+    /// The remaining bytes of the current message after those.
     left: usize,
-    /// Set once the login is over.
+    /// True once the login is complete.
     is_ready: bool,
-    /// The bytes of all data that is kept as long as the connection.
+    /// The bytes of all data that is kept for the life of the connection.
     kept: usize,
 }
 
@@ -78,7 +78,7 @@ impl Messages {
         if !(HEAD - 1..=MOST_BYTES).contains(&length) {
             return Err(refusal(format!("it sends a message of {length} bytes")));
         }
-        // Notices during the login, and parameters always, are kept.
+        // The library keeps notices during the login, and parameters always.
         if !self.is_ready || kind == PARAMETER {
             self.kept += length;
         }
@@ -91,7 +91,7 @@ impl Messages {
         Ok(())
     }
 
-    /// Looks into a request for a login.
+    /// Examines a request for a login.
     fn look(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some((method, come)) = &mut self.method else { return Ok(()) };
         for (to, from) in method[*come..].iter_mut().zip(bytes) {
@@ -130,7 +130,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
     }
 }
 
-/// The kind of a message and its length.
+/// The bytes of a message's kind and its length.
 const HEAD: usize = 5;
 
 /// The kind of a message that requests a login, and the bytes that name the method.
@@ -152,7 +152,7 @@ const READY: u8 = b'Z';
 /// The most bytes of a message: four times those of the largest group of rows that is written.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The bytes that may come during a login, and of parameters afterwards.
+/// The most bytes during a login, and of parameters afterwards.
 const MOST_KEPT: usize = 1 << 20;
 
 #[cfg(test)]

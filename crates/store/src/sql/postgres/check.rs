@@ -1,4 +1,4 @@
-//! Checks the promises of a PostgreSQL: before a start, and for `rookery check`.
+//! Checks a PostgreSQL before a start, and for `rookery check`.
 
 use super::driver::{POOLED, PostgresDriver};
 use crate::StoreError;

@@ -22,7 +22,7 @@ impl Copying for PostgresDriver {
         }
     }
 
-    /// Columns that follow from others are PostgreSQL's own work.
+    /// Does nothing: PostgreSQL computes derived columns itself.
     fn derive(&mut self, _: &'static Table, _: &[RowCells]) -> Result<(), StoreError> {
         Ok(())
     }
@@ -35,8 +35,8 @@ impl Copying for PostgresDriver {
         Some(self)
     }
 
-    /// Looks at the tables. By itself the server looks after a minute, and reads whole tables until
-    /// then.
+    /// Analyses the tables. The server would do so by itself only after a minute, and read whole
+    /// tables until then.
     fn look_over(&mut self) -> Result<(), StoreError> {
         self.run("ANALYZE").map(drop)
     }

@@ -38,10 +38,10 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
 /// A connection to one database.
 pub(super) struct PostgresDriver {
     target: Arc<PostgresTarget>,
-    /// The time that an answer may take.
+    /// The time limit for an answer.
     limit: Duration,
     runtime: Runtime,
-    /// `None`: lost.
+    /// `None` if the connection is lost.
     session: Option<PostgresSession>,
     state: ConnectionState,
 }
@@ -51,12 +51,12 @@ struct PostgresSession {
     end: ConnectionEnd,
     /// By the place of a text in memory: texts are static.
     prepared: HashMap<(usize, usize), Statement>,
-    /// The host can't be written to.
+    /// True if the host can't be written to.
     is_read_only: bool,
 }
 
 impl PostgresDriver {
-    /// Connects; answers may take so long.
+    /// Connects, with a time limit for answers.
     pub(super) fn open(target: Arc<PostgresTarget>, limit: Duration) -> Result<PostgresDriver, StoreError> {
         let other = |error: String| StoreError::Other(target.engine(error));
         let runtime = runtime().map_err(|error| other(error.to_string()))?;
@@ -67,14 +67,14 @@ impl PostgresDriver {
         Ok(driver)
     }
 
-    /// Lets answers take so long from now on. Returns how long they might take before.
+    /// Sets the time limit for answers from now on. Returns the previous one.
     pub(super) fn wait_for(&mut self, limit: Duration) -> Result<Duration, StoreError> {
         let before = std::mem::replace(&mut self.limit, limit);
         self.simple(&self.limits())?;
         Ok(before)
     }
 
-    /// Returns the settings that let the server give up before we do, and end silent sessions.
+    /// Returns the settings that make the server give up before us, and end silent sessions.
     fn limits(&self) -> String {
         let answer = self.limit.saturating_sub(Duration::from_secs(1)).as_millis();
         let idle = idle(self.limit).as_millis();
@@ -84,7 +84,7 @@ impl PostgresDriver {
         )
     }
 
-    /// Returns the name of the database, for people.
+    /// Returns the name of the database for display.
     pub(super) fn database(&self) -> &str {
         &self.target.name
     }
@@ -93,14 +93,14 @@ impl PostgresDriver {
         &self.target
     }
 
-    /// Returns whether a proxy assigns a shared session to each transaction, as PgBouncer does in
-    /// its mode "transaction": another connection sets a value in its session, which must not be
+    /// Returns whether a proxy assigns a shared session to each transaction, as PgBouncer does with
+    /// `pool_mode = transaction`: another connection sets a value in its session, which must not be
     /// visible in this one.
     pub(super) fn shares_sessions(&mut self) -> Result<bool, StoreError> {
         let mut other = PostgresDriver::open(self.target.clone(), self.limit)?;
         self.run(&format!("SET rookery.session = 'a{}'", self.state.lane))?;
         other.run(&format!("SET rookery.session = 'a{}'", other.state.lane))?;
-        // With sessions that take turns, one of two in a row is another one.
+        // If sessions take turns, one of two in a row is another one.
         for _ in 0..2 {
             if self.run("SELECT current_setting('rookery.session', true)")? != [format!("a{}", self.state.lane)] {
                 return Ok(true);
@@ -109,8 +109,8 @@ impl PostgresDriver {
         Ok(false)
     }
 
-    /// Runs statements that belong to no operation: schema and settings. Returns the first column
-    /// of their rows.
+    /// Runs statements outside of operations: schema and settings. Returns the first column of
+    /// their rows.
     pub(super) fn run(&mut self, statements: &str) -> Result<Vec<String>, StoreError> {
         let messages = self.simple(statements)?;
         let first = |message: SimpleQueryMessage| match message {
@@ -143,7 +143,7 @@ impl PostgresDriver {
             return self.fail(error);
         }
         if error.code().is_some_and(|code| *code == SqlState::FEATURE_NOT_SUPPORTED) {
-            // A table was changed meanwhile, and with it the results of prepared statements.
+            // A table was changed, and with it the results of prepared statements.
             if let Some(session) = &mut self.session {
                 session.prepared.clear();
             }
@@ -163,7 +163,7 @@ impl PostgresDriver {
         }
     }
 
-    /// Returns the statement to run for a text.
+    /// Returns the prepared statement for a text.
     fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         let key = (sql.as_ptr().addr(), sql.len());
         let Some(session) = &mut self.session else { return Err(self.lost("not connected")) };
@@ -179,7 +179,7 @@ impl PostgresDriver {
         Ok(prepared)
     }
 
-    /// Notes that the transaction that was due is open, as [`begin`] has begun it.
+    /// Notes that [`begin`] has begun the transaction that was due.
     fn has_begun(&mut self, answers: &[SimpleQueryMessage], is_guarded: bool) -> Result<(), StoreError> {
         let Transaction::Due(batch) = self.state.transaction else { return Ok(()) };
         self.state.transaction = Transaction::Open(batch);
@@ -187,13 +187,13 @@ impl PostgresDriver {
             SimpleQueryMessage::CommandComplete(rows) => Some(*rows),
             _ => None,
         });
-        // BEGIN, then the note of the batch.
+        // The first result is that of BEGIN, the second that of the batch's record.
         if let (Some(batch), Some(0)) = (batch, noted.take(2).last()) {
             if is_guarded {
                 return Err(self.fenced());
             }
             let lane = self.state.lane;
-            // The connection may have been enlisted meanwhile.
+            // The connection may have been enlisted in the meantime.
             self.simple(&format!(
                 "INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES ({lane}, {batch}, {NOW_MS}) \
                  ON CONFLICT (lane) DO UPDATE SET batch = EXCLUDED.batch, since_ms = EXCLUDED.since_ms"
@@ -208,7 +208,7 @@ impl PostgresDriver {
 fn begin(batch: Option<u64>, lane: i64, is_guarded: bool) -> String {
     let unless = if is_guarded { " AND fenced_ms IS NULL" } else { "" };
     match batch {
-        // Rows that are to be changed are locked when they are read, by statements that want their
+        // Rows that will be changed are locked when they are read, by statements that read their
         // newest state.
         Some(batch) => {
             format!(
@@ -282,7 +282,7 @@ impl RemoteConnection for PostgresDriver {
         }
         let prepared = self.prepared(sql)?;
         let Some(session) = &self.session else { return Err(self.lost("not connected")) };
-        // Asked once: it may become so at any time.
+        // Read only once, since it may change at any time.
         let is_guarded = self.state.is_enlisted();
         let begin = match self.state.transaction {
             Transaction::Due(batch) => Some(begin(batch, self.state.lane, is_guarded)),
@@ -301,7 +301,7 @@ impl RemoteConnection for PostgresDriver {
         if begin.is_some()
             && let Err(StatementFailed::Database(error)) = &ran
         {
-            // Nothing else is taken in this transaction, not even the note of its batch.
+            // This transaction accepts no further statements, not even the record of its batch.
             return Err(self.failed(error));
         }
         if begin.is_some() {
@@ -331,8 +331,7 @@ impl RemoteConnection for PostgresDriver {
         self.runtime.block_on(async {
             let mut sent = pin!(session.client.batch_execute(end));
             future::poll_fn(|cx| {
-                // The first poll hands it to the connection, whose task writes it when it runs
-                // next.
+                // The first poll hands it to the connection, whose task sends it when it runs next.
                 let _ = sent.as_mut().poll(cx);
                 Poll::Ready(())
             })
@@ -371,7 +370,7 @@ impl Remote for PostgresDriver {
         let Some(connected) = connected else { return Err(self.lost("no host takes connections in time")) };
         let PostgresConnected { client, end, is_read_only } = connected?;
         self.session = Some(PostgresSession { client, end, prepared: HashMap::new(), is_read_only });
-        // The server may not have noticed that the session before is lost.
+        // The server may not have noticed that the previous session is lost.
         self.simple(&format!("{}; {BY_INDEX}; {END_SESSIONS} AND application_name = '{name}'", self.limits())).map(drop)
     }
 
@@ -381,8 +380,8 @@ impl Remote for PostgresDriver {
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         let lane = self.state.lane;
-        // Makes a write, so that the awaited replicas acknowledge it together with the changes in
-        // question; a row of its own if there is none, since that of the connection's first
+        // Writes something, so that the awaited replicas acknowledge it together with the changes
+        // in question: another row if there is none of this connection, since that of its first
         // transaction can't be seen before it is committed.
         let (mine, row) = match self.state.is_enlisted() {
             true => (format!("UPDATE rookery_lanes SET since_ms = {NOW_MS} WHERE lane = {lane}"), ""),
@@ -400,8 +399,8 @@ impl Remote for PostgresDriver {
     }
 }
 
-/// Ends sessions that hold locks or a snapshot. One that waits for replicas is left alone: its
-/// work is done, even if the result isn't received.
+/// Ends sessions that hold locks or a snapshot. A session that waits for replicas is left alone:
+/// its work is done, even if the result isn't received.
 pub(super) const END_SESSIONS: &str = "\
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid() \
     AND state <> 'idle' AND wait_event IS DISTINCT FROM 'SyncRep'";
@@ -412,19 +411,19 @@ pub(super) const NOW_MS: &str = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000):
 /// The number of no batch, since batches count from 1.
 const NO_BATCH: u64 = 0;
 
-/// Ends a transaction that has taken something out of archives.
+/// Ends a transaction that has removed messages from archives.
 const COMMIT_NEW_EPOCH: &str = "UPDATE rookery_epoch SET value = value + 1 RETURNING value; COMMIT";
 
 /// Statements here need a few rows, in the order of an index, from tables that will be large. By
-/// default, PostgreSQL reads all rows of a table that it takes for small, or of an owner, and sorts
+/// default, PostgreSQL reads all rows of a table that it considers small, or of an owner, and sorts
 /// them before it returns the first. Tables that have to be read as a whole still are, but at an
 /// estimated cost for which plans must not be compiled.
 const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off";
 
-/// The message where a session isn't its connection's own.
+/// The message for a session that isn't the connection's own.
 pub(super) const POOLED: &str = "something between it and this server, such as PgBouncer with pool_mode = transaction, gives each transaction another \
     session: what was prepared and set in one is missing in the next; connect directly, or set pool_mode = session and a pool of at least \
     `connections` + 3 for each server";
 
-/// The milliseconds that a statement waits for a row that another connection has locked.
+/// The milliseconds for which a statement waits for a row that another connection has locked.
 const LOCK_MS: u32 = 2000;

@@ -3,7 +3,7 @@
 //! There is no default partition, because with one PostgreSQL would sort rows from several
 //! partitions: the first has no beginning and the last no end. The existing table becomes the first
 //! partition unchanged, with its indexes; the slow part, checking that everything is below its end,
-//! blocks no one.
+//! blocks no other connection.
 
 use super::driver::PostgresDriver;
 use crate::StoreError;
@@ -56,7 +56,8 @@ impl Months for PostgresDriver {
         format!("{prepare};\n{look};\nBEGIN;\n{swap};\nCOMMIT;\n")
     }
 
-    /// Removes the condition, which would refuse new messages once its month is over.
+    /// Returns whether the condition is still there, which would refuse new messages once its month
+    /// is over.
     fn is_untidy(&mut self) -> Result<bool, StoreError> {
         Ok(!self.run(CHECKED)?.is_empty())
     }
@@ -90,7 +91,7 @@ impl Months for PostgresDriver {
             let create = of_table(&name, &format!("FROM ({from}) TO ({until})"));
             format!("{create}; ALTER TABLE archive_messages ATTACH PARTITION {rest}")
         } else {
-            // Messages that came too early stay where they are.
+            // Messages that arrived too early stay where they are.
             let create = of_table("archive_messages_rest", &format!("FROM ({until}) TO (MAXVALUE)"));
             format!(
                 "ALTER TABLE archive_messages_rest RENAME TO {name}; \
@@ -121,7 +122,7 @@ impl Months for PostgresDriver {
 }
 
 impl PostgresDriver {
-    /// Runs statements that take as long as a table has rows.
+    /// Runs statements whose time depends on the number of rows.
     fn patiently(&mut self, statements: &str) -> Result<Vec<String>, StoreError> {
         let before = self.wait_for(PATIENCE)?;
         let outcome = self.run(statements);
@@ -130,7 +131,7 @@ impl PostgresDriver {
     }
 
     /// Runs statements as one step that needs the table unused: repeatedly, each time briefly,
-    /// since new requests wait behind it.
+    /// since new requests wait for it.
     fn persistently(&mut self, statements: &str) -> Result<(), StoreError> {
         for _ in 1..ATTEMPTS {
             match self.run(statements) {
@@ -166,7 +167,7 @@ fn steps(below: u64) -> [String; 3] {
     [prepare, look, swap]
 }
 
-/// Returns the statement that makes a new part.
+/// Returns the statement that creates a part.
 fn of_table(name: &str, bounds: &str) -> String {
     format!(
         "CREATE TABLE {name} PARTITION OF archive_messages FOR VALUES {bounds} \
@@ -189,13 +190,13 @@ const PARTS: &str = "\
     SELECT c.relname || ' ' || pg_get_expr(c.relpartbound, c.oid) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
     WHERE i.inhparent = to_regclass('archive_messages')";
 
-/// Looks for the condition that the first part has until it is one.
+/// Selects the condition that the table has until it is the first part.
 const CHECKED: &str = "\
     SELECT 1 FROM pg_constraint WHERE conrelid = to_regclass('archive_messages') AND conname = 'archive_messages_first'";
 
 const UNCHECK: &str = "ALTER TABLE archive_messages DROP CONSTRAINT IF EXISTS archive_messages_first";
 
-/// Copies the rights in the table to the one that has its name now.
+/// Copies the permissions of the table to the one that has its name now.
 const RIGHTS: &str = "\
 DO $$ DECLARE given record; BEGIN
     FOR given IN SELECT privilege_type AS what, grantee::regrole AS role FROM pg_class, aclexplode(relacl)
@@ -208,10 +209,10 @@ END $$";
 /// The key of the lock for maintaining the months: that of the schema, plus one.
 const LOCK: i64 = 0x526F_6F6C;
 
-/// The time that it may take to look at all messages, or to drop a month of them.
+/// The time limit for reading all messages, or for dropping a month of them.
 const PATIENCE: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// The number of times that a change of the table is tried.
+/// The number of attempts to change the table.
 const ATTEMPTS: u32 = 20;
 
 const PAUSE: Duration = Duration::from_millis(500);

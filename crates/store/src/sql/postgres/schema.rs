@@ -5,9 +5,10 @@
 //! and only one of several servers that start at the same time runs it. A released step is never
 //! changed: the next one corrects it.
 //!
-//! A step that builds an index is in no transaction: PostgreSQL builds it while others write to the
-//! table, and waits for all who began before. So no process may wait for the lock of migrations
-//! within a statement, whose snapshot would hold that up: the lock is polled.
+//! A step that builds an index runs outside of transactions: PostgreSQL builds it while others
+//! write to the table, and waits for all transactions that began before. So no process may wait for
+//! the lock of migrations within a statement, whose snapshot would hold that up: the lock is
+//! polled.
 
 use super::driver::PostgresDriver;
 use crate::StoreError;
@@ -29,7 +30,7 @@ impl Migrating for PostgresDriver {
         self.database().to_owned()
     }
 
-    /// Takes the lock; it is the session's, and goes with it.
+    /// Takes the lock, which the session holds until it ends.
     fn lock_schema(&mut self) -> Result<(), StoreError> {
         self.wait_for(PATIENCE)?;
         let until = Instant::now() + PATIENCE;
@@ -42,7 +43,7 @@ impl Migrating for PostgresDriver {
         Ok(())
     }
 
-    /// Statements that come together are one transaction.
+    /// Runs a step. Statements that are sent together are one transaction.
     fn run_step(&mut self, number: i64, change: &Change, is_new: bool) -> Result<(), StoreError> {
         let note = self.note_of(number, change);
         if let Some(index) = change.index.filter(|_| !is_new) {
@@ -84,7 +85,7 @@ impl PostgresDriver {
     /// Creates an index while others write to its table. The rest of an interrupted attempt is
     /// removed first.
     fn make_index(&mut self, index: &str, sql: &str) -> Result<(), StoreError> {
-        // It waits for transactions that began before, and must not be waited for by them.
+        // It waits for transactions that began before, which must not wait for it.
         self.run("SET lock_timeout = 0")?;
         tracing::info!(
             database = self.database(),
@@ -105,7 +106,7 @@ impl PostgresDriver {
     }
 }
 
-/// Returns the statement that makes an index, as it is run while others write to the table.
+/// Returns the statement that creates an index while others write to the table.
 fn concurrently(sql: &str) -> String {
     sql.replacen("CREATE INDEX ", "CREATE INDEX CONCURRENTLY ", 1)
 }
@@ -125,15 +126,15 @@ const HAS_SCHEMA: &str = "\
 
 const VERSIONS: &str = "SELECT version || ' ' || checksum FROM rookery_schema ORDER BY version";
 
-/// Tables that only another program can have made.
+/// Tables that only another program can have created.
 const OUR_NAMES: &str = "\
     SELECT tablename FROM pg_tables WHERE schemaname = current_schema() \
     AND tablename IN ('accounts', 'documents', 'meta', 'lists', 'counters', 'rooms', 'archives', 'slots', 'invitations')";
 
-/// The key of the lock under which migrations are done: "Rook" in ASCII.
+/// The key of the lock for migrations: "Rook" in ASCII.
 const LOCK: i64 = 0x526F_6F6B;
 
-/// The time that a change of the schema may take, and the wait for another server that makes it.
+/// The time limit for a change of the schema, and for another server that makes it.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Parses the address that an operator has written, and connects.
+//! Parses an operator's address, and connects to it.
 
 use super::answers::{StatementFailed, answers};
 use super::bounded::{Bounded, StreamWay};
@@ -22,35 +22,34 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::TlsConnect;
 use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage};
 
-/// Says how a database is opened.
+/// The options for opening a database.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// The address, by [`PostgresAddress::parse`].
+    /// The address, from [`PostgresAddress::parse`].
     pub address: PostgresAddress,
     /// The password, if it isn't in the address.
     pub password: Option<String>,
-    /// The settings of TLS; `None` sends all in the clear.
+    /// The settings of TLS; `None` for no encryption.
     pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// The number of connections for the data of one owner each; two more are for archives and
-    /// long reads.
+    /// The number of connections for the data of one owner each; two more are for archives and long
+    /// reads.
     pub connections: usize,
-    /// Trusts the database to keep acknowledged data, whatever its settings say.
+    /// True to trust the database to keep acknowledged data, regardless of its settings.
     pub trusts_durability: bool,
-    /// Says whether the schema may be changed.
+    /// The occasion on which the schema may change.
     pub migrations: Migrations,
-    /// Set if archives are to be divided into months.
+    /// True if archives should be divided into months.
     pub months: bool,
-    /// Tells the terms of messages, if searches are to have an index.
+    /// Returns the terms of messages; `None` if searches have no index.
     pub terms_of: Option<TermsOf>,
-    /// Bounds the queue.
+    /// The bounds of the queue.
     pub bounds: crate::sql::QueueBounds,
-    /// Says how long is waited for the database.
+    /// The time for which operations wait for the database.
     pub patience: crate::sql::Patience,
 }
 
 impl PostgresOptions {
-    /// Returns the options for an address of which nothing else is known: in the clear, eight
-    /// connections.
+    /// Returns the defaults for an address: no encryption, eight connections.
     pub fn at(address: PostgresAddress) -> PostgresOptions {
         let bounds = crate::sql::QueueBounds::default();
         PostgresOptions {
@@ -102,8 +101,8 @@ impl PostgresAddress {
         Ok(PostgresAddress { config, shown })
     }
 
-    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: the
-    /// traffic can't be overheard.
+    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses, so that
+    /// the traffic can't be intercepted.
     pub fn is_local(&self) -> bool {
         self.config.get_hosts().iter().all(|host| match host {
             Host::Unix(_) => true,
@@ -122,13 +121,13 @@ fn shown_host(host: &Host, port: u16) -> String {
     }
 }
 
-/// Returns the port of one of the hosts: they have one each, or all the same.
+/// Returns the port of one of the hosts: each has one, or all share one.
 fn port(config: &Config, at: usize) -> u16 {
     let ports = config.get_ports();
     ports.get(at).or_else(|| ports.first()).copied().unwrap_or(PORT)
 }
 
-/// Without the password.
+/// Leaves out the password.
 impl fmt::Display for PostgresAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
@@ -148,7 +147,7 @@ pub(super) struct PostgresConnected {
     pub(super) is_read_only: bool,
 }
 
-/// The reason why a connection has ended, if it hasn't ended well.
+/// The reason why a connection has ended, unless it ended normally.
 pub(super) type ConnectionEnd = Arc<OnceLock<Ended>>;
 
 /// The end of a connection.
@@ -157,7 +156,7 @@ pub(super) struct Ended {
     is_nonsense: bool,
 }
 
-/// A database that can be connected to again and again.
+/// A database that can be connected to repeatedly.
 pub(super) struct PostgresTarget {
     config: Config,
     tls: Option<Arc<rustls::ClientConfig>>,
@@ -225,8 +224,8 @@ impl PostgresTarget {
         StoreError::Lost(self.engine(why.to_owned()))
     }
 
-    /// Returns the error for a host that couldn't be connected to. One with another protocol, or
-    /// with too long answers, will not change.
+    /// Returns the error for a host that couldn't be connected to. Another protocol, or answers
+    /// that are too long, won't go away by themselves.
     fn unconnected(&self, error: StoreError, is_nonsense: bool) -> StoreError {
         match error {
             StoreError::Lost(engine) if is_nonsense => {
@@ -236,7 +235,7 @@ impl PostgresTarget {
         }
     }
 
-    /// Sorts errors by their remedy.
+    /// Returns the error of the store for an error of the library.
     pub(super) fn failure(&self, error: &Error) -> StoreError {
         let engine = self.engine(described(error));
         let Some(code) = error.code() else {
@@ -301,7 +300,7 @@ where
     let end = ConnectionEnd::default();
     let told = end.clone();
     // The task ends by itself when its client is dropped. Callers that wait for an answer only
-    // learn that none comes.
+    // notice that none arrives.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             told.get_or_init(|| Ended { why: described(&error), is_nonsense: is_nonsense(&error) });
@@ -310,14 +309,14 @@ where
     Ok((client, end))
 }
 
-/// A way to a host.
+/// A stream to a host.
 type HostStream = Box<dyn Duplex>;
 
 trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
-/// Makes a way to one of the hosts: to the first of its addresses that takes connections.
+/// Connects to one of the hosts, at the first of its addresses that accepts connections.
 async fn dial(config: &Config, at: usize) -> io::Result<HostStream> {
     let port = port(config, at);
     let (host, number) = (config.get_hosts().get(at), config.get_hostaddrs().get(at));
@@ -342,7 +341,7 @@ async fn dial(config: &Config, at: usize) -> io::Result<HostStream> {
     Err(failed)
 }
 
-/// Lets the system notice when the other end is gone.
+/// Makes the system notice when the other end is gone.
 fn watch(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
@@ -351,7 +350,8 @@ fn watch(stream: &TcpStream) -> io::Result<()> {
     socket.set_tcp_keepalive(&probes)
 }
 
-/// Describes an error in one line: the library says little itself and has the rest in its source.
+/// Returns a description of an error in one line: the library's own text is short, and the rest is
+/// in its source.
 fn described(error: &Error) -> String {
     match (error.as_db_error(), std::error::Error::source(error)) {
         (Some(error), _) => {
@@ -364,10 +364,10 @@ fn described(error: &Error) -> String {
     }
 }
 
-/// Returns true if the message isn't one of PostgreSQL, not an answer to the request, or an
-/// encryption that can't be trusted.
+/// Returns true if the message isn't PostgreSQL's or not an answer to the request, or if the
+/// encryption can't be trusted.
 fn is_nonsense(error: &Error) -> bool {
-    // The library tells kinds by these words alone.
+    // The library distinguishes kinds by these texts alone.
     let (words, source) = (error.to_string(), std::error::Error::source(error));
     match source.and_then(|source| source.downcast_ref::<io::Error>()) {
         Some(source) if !words.starts_with("error parsing") => source.kind() == io::ErrorKind::InvalidData,
@@ -379,7 +379,7 @@ fn is_nonsense(error: &Error) -> bool {
 
 const NO_POSTGRES: &str = "it doesn't speak PostgreSQL's protocol";
 
-/// The time that sent data may go without any sign from the other end.
+/// The time that sent data may remain without any sign from the other end.
 const UNANSWERED: Duration = Duration::from_secs(10);
 
 /// The time that a connection is idle before the other end is probed.

@@ -1,4 +1,5 @@
-//! TLS to the database: [`tokio_postgres`] asks for a connector, and rustls is the server's.
+//! TLS to the database: [`tokio_postgres`] requires a connector, and this one uses the server's
+//! rustls.
 
 use super::bounded::{Bounded, StreamWay};
 use std::future::Future;
@@ -14,13 +15,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
-/// Makes a connection to one host secure.
+/// Secures a connection to one host.
 pub(super) struct Connect {
     pub(super) config: Arc<ClientConfig>,
     pub(super) host: String,
 }
 
-/// A connection that is.
+/// A secured connection.
 pub(super) struct Secure<S>(Bounded<tokio_rustls::client::TlsStream<S>>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Connect {
@@ -39,20 +40,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secure<S> {
-    /// Binds the login to the certificate, so that a third party can't relay it (RFC
-    /// 5929 §4.1).
+    /// Returns the data that binds the login to the certificate, so that a third party can't relay
+    /// it (RFC 5929 §4.1).
     fn channel_binding(&self) -> ChannelBinding {
         let certificate = self.0.stream().get_ref().1.peer_certificates().and_then(|chain| chain.first());
         certificate.and_then(end_point).map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
     }
 }
 
-/// Returns the digest of a certificate, by the hash of its signature; nothing is said of signatures
-/// without one.
+/// Returns the digest of a certificate, by the hash of its signature; `None` for signatures without
+/// a hash, which the RFC doesn't cover.
 fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
     match parsed.signature_algorithm.algorithm.to_id_string().as_str() {
-        // RSA and ECDSA with SHA-1, in whose place SHA-256 is, and with SHA-256.
+        // RSA and ECDSA with SHA-1, which SHA-256 replaces, and with SHA-256.
         "1.2.840.113549.1.1.5" | "1.2.840.10045.4.1" | "1.2.840.113549.1.1.11" | "1.2.840.10045.4.3.2" => {
             Some(Sha256::digest(certificate).to_vec())
         }

@@ -31,7 +31,7 @@ impl ToSql for SqlValue<'_> {
     to_sql_checked!();
 }
 
-/// An integer of any width; sums of integers come as decimal numbers.
+/// An integer of any width; sums of integers arrive as decimal numbers.
 struct Integer(i64);
 
 impl<'a> FromSql<'a> for Integer {
@@ -49,8 +49,8 @@ impl<'a> FromSql<'a> for Integer {
     }
 }
 
-/// Reads a decimal number that is an integer: four numbers of 16 bits (how many digits, the power
-/// of the first, sign, scale), then digits to the base 10 000.
+/// Reads a decimal number that is an integer: four numbers of 16 bits (count of digits, power of
+/// the first, sign, scale), then digits to the base 10 000.
 fn whole(raw: &[u8]) -> Option<i64> {
     let mut words = raw.chunks_exact(2).map(|word| i16::from_be_bytes([word[0], word[1]]));
     let (count, power, sign, scale) = (words.next()?, words.next()?, words.next()?, words.next()?);

@@ -63,7 +63,7 @@ pub(crate) fn news(
     Ok((found, false))
 }
 
-/// The data that news of a node have in addition to the item.
+/// The data that news of a node contain in addition to the item.
 struct NewsHead {
     id: i64,
     config: Vec<u8>,
@@ -110,5 +110,5 @@ fn newest(c: &mut dyn SqlConnection, nodes: &[SqlValue<'_>]) -> Result<HashMap<i
     Ok(items)
 }
 
-/// Accounts whose nodes are looked up at once.
+/// The number of accounts whose nodes are looked up at once.
 const HOSTS: usize = 64;

@@ -28,7 +28,7 @@ pub(super) fn read_optional_affiliation(row: &dyn Row, column: usize) -> Result<
     if row.integer(column)? == 0 { Ok(None) } else { read_affiliation(row, column).map(Some) }
 }
 
-/// Returns the number by which rows name an affiliation.
+/// Returns the number that stands for an affiliation in rows.
 pub(super) fn number_of(affiliation: NodeAffiliation) -> i64 {
     match affiliation {
         NodeAffiliation::Owner => 1,
@@ -39,5 +39,5 @@ pub(super) fn number_of(affiliation: NodeAffiliation) -> i64 {
     }
 }
 
-/// Items that are loaded at once.
+/// The number of items that are loaded at once.
 pub(super) const ITEMS_AT_ONCE: usize = 64;

@@ -1,4 +1,4 @@
-//! The statements of [`pubsub`](super), each with the values that it takes, in their order.
+//! The statements of [`pubsub`](super), each with its values in their order.
 //!
 //! They keep to the rules of `sql/statements.rs`. The formula for the bytes of an item is defined
 //! once (`size!`).
@@ -19,7 +19,7 @@ pub(super) const NODE: DialectText = node!("");
 /// Values: host, node.
 pub(super) const LOCKED_NODE: DialectText = node!(" FOR UPDATE");
 
-/// Values: asker, host, node to start behind, limit.
+/// Values: asker, host, node after which to start, limit.
 pub(super) const NODES: &str = "\
     SELECT n.node, n.config, COALESCE(a.affiliation, 0) FROM pubsub_nodes n \
     LEFT JOIN pubsub_affiliations a ON a.node = n.id AND a.entity = ? \
@@ -49,7 +49,7 @@ pub(super) const DELETE_OWNED: &str = "\
     AND NOT EXISTS (SELECT 1 FROM pubsub_affiliations a \
     WHERE a.node = pubsub_nodes.id AND a.entity <> ? AND a.affiliation = ?)";
 
-/// Values: number to start behind, limit.
+/// Values: number after which to start, limit.
 pub(super) const ACCOUNTS_NODES: &str =
     "SELECT id, host, node FROM pubsub_nodes WHERE account IS NOT NULL AND id > ? ORDER BY id LIMIT ?";
 
@@ -77,7 +77,7 @@ pub(super) const FORGET_AFFILIATION_BYTES: &str = "\
     UPDATE pubsub_nodes SET bytes = CASE WHEN bytes > ? THEN bytes - ? ELSE 0 END \
     WHERE id IN (SELECT node FROM pubsub_affiliations WHERE entity = ?)";
 
-/// Makes another owner answer for the nodes of a removed account. Values: the number of that
+/// Makes another owner accountable for the nodes of a removed account. Values: the number of that
 /// affiliation, creator.
 pub(super) const FORGET_CREATOR: &str = "\
     UPDATE pubsub_nodes SET creator = COALESCE((SELECT MIN(entity) FROM pubsub_affiliations \
@@ -94,7 +94,7 @@ pub(super) const SUBSCRIPTIONS: &str =
 pub(super) const SUBSCRIPTION: DialectText =
     by_digest!("SELECT pending FROM pubsub_subscriptions WHERE node = ? AND ", "subscriber", "");
 
-/// Values: host, bare JID, where its resources begin, where they end.
+/// Values: host, bare JID, begin and end of its full JIDs.
 pub(super) const SUBSCRIPTIONS_OF: DialectText = DialectText {
     postgres: "SELECT n.node, s.subscriber, s.pending, s.options FROM pubsub_subscriptions s \
         JOIN pubsub_nodes n ON n.id = s.node \
@@ -118,7 +118,7 @@ pub(super) const INSERT_SUBSCRIPTION: &str =
 pub(super) const REMOVE_SUBSCRIPTION: DialectText =
     by_digest!("DELETE FROM pubsub_subscriptions WHERE node = ? AND ", "subscriber", "");
 
-/// Values: bare JID, where its resources begin, where they end.
+/// Values: bare JID, begin and end of its full JIDs.
 pub(super) const FORGET_SUBSCRIPTIONS: DialectText = DialectText {
     postgres: "DELETE FROM pubsub_subscriptions \
         WHERE bare = $1 AND (subscriber = $1 OR (subscriber >= $2 AND subscriber < $3))",
@@ -130,7 +130,7 @@ pub(super) const FORGET_SUBSCRIPTIONS: DialectText = DialectText {
 /// Values: items, bytes, node.
 pub(super) const COUNT: &str = "UPDATE pubsub_nodes SET items = ?, bytes = ? WHERE id = ?";
 
-/// The number of bytes for which an item counts, as in [`Item::bytes`].
+/// The number of bytes that an item counts for, as in [`Item::bytes`].
 macro_rules! size {
     () => {
         "OCTET_LENGTH(item) + OCTET_LENGTH(publisher) + LENGTH(payload) + 100"
@@ -158,7 +158,7 @@ pub(super) const EXPIRED_BESIDE: &str = concat!(
     "), 0) FROM pubsub_items WHERE node = ? AND unix_ms < ? AND item <> ?"
 );
 
-/// Values: node, time, an item that doesn't count, how many.
+/// Values: node, time, an item that doesn't count, number of items.
 pub(super) const OLDEST_BESIDE: &str = concat!(
     "SELECT COALESCE(SUM(bytes), 0) FROM (SELECT ",
     size!(),
@@ -176,7 +176,7 @@ pub(super) const REMOVE_ITEM: &str = "DELETE FROM pubsub_items WHERE node = ? AN
 pub(super) const NEWEST_POSITION: &str =
     "SELECT position FROM pubsub_items WHERE node = ? ORDER BY position DESC LIMIT 1";
 
-/// Values: node, how many older ones there are.
+/// Values: node, number of older items.
 pub(super) const NTH_POSITION: &str =
     "SELECT position FROM pubsub_items WHERE node = ? ORDER BY position LIMIT 1 OFFSET ?";
 
@@ -249,7 +249,7 @@ pub(super) const ITEMS_BEFORE: &str = "\
     SELECT item, publisher, unix_ms, payload, position FROM pubsub_items \
     WHERE node = ? AND unix_ms >= ? AND position < ? ORDER BY position DESC LIMIT ?";
 
-/// Values: node, time, limit, how many to pass over.
+/// Values: node, time, limit, number of items to skip.
 pub(super) const ITEMS_FROM: &str = "\
     SELECT item, publisher, unix_ms, payload, position FROM pubsub_items \
     WHERE node = ? AND unix_ms >= ? ORDER BY position LIMIT ? OFFSET ?";

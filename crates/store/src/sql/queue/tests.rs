@@ -138,7 +138,7 @@ fn owners(lanes: usize) -> (Lanes, [String; 2]) {
     (lanes, [of(0), of(1)])
 }
 
-/// Queues an operation that is known by the bytes that it carries.
+/// Queues an operation that is identified by the bytes that it carries.
 fn push(queues: &Queues, route: LaneRoute, bytes: usize) {
     let (operation, _) = operation(StoreAccess::Write, |_| Ok(()));
     assert!(queues.push(route, bytes, operation).is_ok());
@@ -148,7 +148,7 @@ fn took(queues: &Queues, lane: usize) -> Option<usize> {
     queues.take(lane).map(|queued| queued.bytes)
 }
 
-/// Tells that all is done that a lane has taken, and takes the next one.
+/// Reports that a lane has done everything that it took, and takes its next operation.
 fn done(queues: &Queues, lane: usize) -> Option<usize> {
     match queues.wait(lane, Some(Duration::ZERO)) {
         Next::Operation(queued) => Some(queued.bytes),

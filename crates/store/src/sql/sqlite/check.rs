@@ -11,9 +11,8 @@ use crate::sql::transactions::Transactions;
 use std::path::Path;
 use std::time::Duration;
 
-/// Checks a database file that may be in use: directory, schema, integrity, whether it can be
-/// written. Changes nothing in it. Reads the whole file, so it takes as long as the disk needs for
-/// that.
+/// Checks a database file that may be in use, without changing it: directory, schema, integrity,
+/// whether it can be written. Reads the whole file, so it takes as long as the disk needs for that.
 pub fn check(path: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     let directory = directory(path);
@@ -33,7 +32,7 @@ pub fn check(path: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Stops at the first thing that makes further looks pointless.
+/// Adds findings, up to the first error that makes further checks pointless.
 fn check_file(path: &Path, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
     let mut driver = SqliteDriver::open_to_read(path, LOCK_WAIT)?;
     let version = migrate::version(&mut driver)?;
@@ -46,7 +45,7 @@ fn check_file(path: &Path, findings: &mut Vec<Finding>) -> Result<(), StoreError
     drop(driver);
     match check_writable(path) {
         Ok(()) => findings.push(note("the database can be written".into())),
-        // A server that writes a lot may hold it all the time; that is no fault of the file.
+        // A server that writes a lot may hold it all the time, which is no fault of the file.
         Err(error @ StoreError::Locked(_)) => {
             findings.push(Finding { severity: Severity::Warning, text: error.to_string() });
         }

@@ -11,7 +11,7 @@ use crate::sql::many::Rows;
 use std::collections::BTreeSet;
 
 impl Copying for SqliteDriver {
-    /// Returns the last number that was assigned. A file remembers it only for tables whose numbers
+    /// Returns the last number that was assigned. A file only records it for tables whose numbers
     /// are never reused.
     fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError> {
         Ok(one(self, LAST_NUMBER, &[SqlValue::Text(table.name)], |row| row.integer(0))?.unwrap_or_default())

@@ -21,10 +21,10 @@ pub(super) struct SqliteDriver {
     sqlite: rusqlite::Connection,
     database: String,
     archives: KnownArchives,
-    /// Changes when another connection has written.
+    /// The database's counter of changes by other connections.
     seen: i64,
-    /// True if the next write that would be kept is to be run again, if such are: see
-    /// [`SqliteOptions::contested`].
+    /// For tests of contention: true if the next write that would be kept is run again, `None` if
+    /// none are; see [`SqliteOptions::contested`].
     contests: Option<bool>,
 }
 
@@ -34,10 +34,10 @@ impl SqliteDriver {
     ///
     /// # Errors
     ///
-    /// Besides what SQLite reports, [`StoreError::ReadOnly`] if the file is write-protected.
+    /// [`StoreError::ReadOnly`] if the file is write-protected, otherwise SQLite's error.
     pub(super) fn open(path: &Path, lock_wait: Duration) -> Result<SqliteDriver, StoreError> {
         let driver = SqliteDriver::with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE, lock_wait)?;
-        // SQLite falls back to read-only by itself and would report that only at the first write.
+        // SQLite falls back to read-only by itself and would only report that at the first write.
         if driver.sqlite.is_readonly(MAIN).map_err(|error| driver.failure(error))? {
             let message = "the file is write-protected".into();
             return Err(StoreError::ReadOnly(EngineWords { database: driver.database, message }));
@@ -50,7 +50,7 @@ impl SqliteDriver {
         SqliteDriver::with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY, lock_wait)
     }
 
-    /// Opens an empty database that is in no file.
+    /// Opens an empty database without a file.
     pub(super) fn in_memory() -> Result<SqliteDriver, StoreError> {
         SqliteDriver::with_flags(Path::new(":memory:"), OpenFlags::SQLITE_OPEN_READ_WRITE, Duration::ZERO)
     }
@@ -67,7 +67,7 @@ impl SqliteDriver {
         Ok(SqliteDriver { sqlite, database, archives: KnownArchives::default(), seen: 0, contests: None })
     }
 
-    /// Makes the connection fit for a store. Writes to the file, but only if it is new.
+    /// Prepares the connection for a store. Writes to the file, but only if it is new.
     pub(super) fn set_up(&mut self, options: &SqliteOptions) -> Result<(), StoreError> {
         self.contests = options.contested.then_some(true);
         self.keep_statements();
@@ -91,9 +91,9 @@ impl SqliteDriver {
 
     /// Makes the file use a write-ahead log. Returns the kind of log that it has afterwards.
     ///
-    /// SQLite asks for a writer's lock while it holds a reader's here. It doesn't wait then, since
-    /// two that did would wait for each other; so the wait that other statements have is a loop of
-    /// our own.
+    /// SQLite requests a writer's lock here while it holds a reader's. It doesn't wait then, since
+    /// two connections that did would wait for each other; so a loop of our own waits in the way of
+    /// other statements.
     fn use_log(&self, lock_wait: Duration) -> Result<String, StoreError> {
         let since = Instant::now();
         let mut is_told = lock_wait < waiting::OF_COMMANDS;
@@ -110,15 +110,15 @@ impl SqliteDriver {
         }
     }
 
-    /// Keeps statements that are prepared, to run them again.
+    /// Keeps prepared statements, to run them again.
     pub(super) fn keep_statements(&self) {
         self.sqlite.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     }
 
     fn set_bounds(&self, options: &SqliteOptions) -> rusqlite::Result<()> {
         self.pragma("synchronous", "FULL")?;
-        // The data for undoing one operation of a transaction: otherwise it would be a file, with a
-        // write for every touched page.
+        // Holds the data for undoing one operation of a transaction, which would otherwise be in a
+        // file, with a write for every touched page.
         self.pragma("temp_store", "MEMORY")?;
         self.pragma("foreign_keys", "ON")?;
         self.pragma("journal_size_limit", LOG_BYTES)?;
@@ -140,12 +140,12 @@ impl SqliteDriver {
         self.sqlite.pragma_query_value(None, name, |row| row.get(0)).map_err(|error| self.failure(error))
     }
 
-    /// Runs statements that belong to no operation: schema and settings.
+    /// Runs statements outside of operations: schema and settings.
     pub(super) fn run(&self, statements: &str) -> Result<(), StoreError> {
         self.sqlite.execute_batch(statements).map_err(|error| self.failure(error))
     }
 
-    /// Returns the place of the database.
+    /// Returns the path of the database.
     pub(super) fn database(&self) -> &str {
         &self.database
     }
@@ -315,7 +315,7 @@ impl ToSql for SqlValue<'_> {
     }
 }
 
-/// Sorts SQLite's errors by their remedy.
+/// Returns the error of the store for an error of SQLite.
 fn failure(database: &str, error: Error) -> StoreError {
     let engine = EngineWords { database: database.to_owned(), message: error.to_string() };
     match error.sqlite_error_code() {
@@ -328,23 +328,23 @@ fn failure(database: &str, error: Error) -> StoreError {
     }
 }
 
-/// SQLite's name for the file that was opened, as against attached ones.
+/// SQLite's name for the file that was opened, as opposed to attached ones.
 const MAIN: &str = "main";
 
 /// The pause before a lock is requested again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// Memory for pages that long reads share. Such pages are rarely read again soon.
+/// The bytes of the cache of pages for long reads, which are rarely read again soon.
 const READER_CACHE_BYTES: usize = 4 << 20;
 
-/// All statements of this crate fit.
+/// The number of cached statements, in which all of this crate fit.
 const CACHED_STATEMENTS: usize = 512;
 
-/// The size that the log is cut down to after a burst made it longer, in bytes.
+/// The size that the log is truncated to after a burst, in bytes.
 const LOG_BYTES: u32 = 256 << 20;
 
-/// Pages of the log after which they are written to where they belong. Rows of many owners touch
-/// the same pages again and again, which are written once for all that happened in between.
+/// The pages of the log after which they are written to their places in the file. Rows of many
+/// owners touch the same pages repeatedly, so each page is written once for all changes in between.
 const LOG_PAGES: u32 = LOG_BYTES / 4096;
 
 #[cfg(test)]
@@ -363,7 +363,7 @@ mod tests {
         let opened = super::super::open(&path, &options(Duration::from_millis(1)));
         assert!(matches!(opened, Err(StoreError::Locked(_))));
         let patient = thread::spawn(move || super::super::open(&path, &options(Duration::from_secs(60))).map(drop));
-        // Whichever comes first, the lock or the start, the outcome is the same.
+        // The outcome is the same, whether the lock or the start comes first.
         thread::sleep(10 * LOCK_PAUSE);
         other.execute_batch("COMMIT").expect("the lock is given back");
         assert_eq!(patient.join().expect("no panic"), Ok(()));

@@ -3,25 +3,25 @@
 use crate::sql::{Migrations, QueueBounds};
 use std::time::Duration;
 
-/// Says how a database is opened.
+/// The options for opening a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// Bounds the queue.
+    /// The bounds of the queue.
     pub bounds: QueueBounds,
     /// The time that an operation waits for another process that holds the database. All later
-    /// operations wait as long. The maximum is the ten minutes of a command; an operator is told
-    /// about those after ten seconds: see [`tell_waits`](super::tell_waits).
+    /// operations wait as long. The maximum is the ten minutes of a command, whose operator is
+    /// informed after ten seconds: see [`tell_waits`](super::tell_waits).
     pub lock_wait: Duration,
-    /// The most bytes that the database may have; further writes fail with
+    /// The most bytes of the database; further writes fail with
     /// [`StoreError::Full`](crate::StoreError::Full).
     pub max_bytes: Option<u64>,
-    /// Memory for pages of the file, in bytes. Four times as much saves a busy server a fifth of
-    /// its reads, but no measurable CPU: the system caches the pages, too.
+    /// The bytes of the cache of pages. Four times as much saves a busy server a fifth of its
+    /// reads, but no measurable CPU, since the system caches the pages, too.
     pub cache_bytes: usize,
     /// The occasion on which the schema may change.
     pub migrations: Migrations,
-    /// Undoes every write once and runs it again, as an engine does that lets another connection go
-    /// first: for tests that operations can be run again.
+    /// Undoes every write once and runs it again, as an engine does that gives another connection
+    /// priority: for tests that operations can be run again.
     pub contested: bool,
 }
 

@@ -11,8 +11,8 @@ pub(super) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes sure that SQLite can create its log beside the database: it would report only "unable to
-/// open".
+/// Makes sure that SQLite can create its log beside the database, which it would otherwise only
+/// report as "unable to open".
 pub(super) fn prepare_directory(path: &Path) -> Result<(), StoreError> {
     let directory = directory(path);
     let refused = |error: io::Error| StoreError::Directory { path: directory.into(), reason: error.to_string() };
@@ -21,8 +21,8 @@ pub(super) fn prepare_directory(path: &Path) -> Result<(), StoreError> {
     probe(directory).map_err(refused)
 }
 
-/// Returns an error if no files can be created in a directory, told by creating one: permissions
-/// alone don't tell (read-only mounts, quotas, ACLs).
+/// Returns an error if no files can be created in a directory, by creating one: permissions alone
+/// aren't conclusive (read-only mounts, quotas, ACLs).
 pub(super) fn probe(directory: &Path) -> io::Result<()> {
     let probe = directory.join(format!(".rookery-probe-{}", std::process::id()));
     fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&probe)?;

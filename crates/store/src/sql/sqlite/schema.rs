@@ -1,10 +1,10 @@
-//! SQLite's schema and how an older one becomes the current one.
+//! SQLite's schema, and the way from an older one to the current one.
 //!
 //! `user_version` counts the migrations that a file went through; `application_id` distinguishes
 //! our files from others'; `rookery_schema` has the oldest version whose servers can use a file of
-//! a version, unless that is its own. All missing steps run in one transaction with their count,
-//! so a crash leaves a file either before or after them. A file is migrated by `sql/migrate.rs`,
-//! like any other database.
+//! a version, unless that is its own. All missing steps run in one transaction with their count, so
+//! a crash leaves a file either before or after them. A file is migrated by `sql/migrate.rs`, like
+//! any other database.
 
 use super::driver::SqliteDriver;
 use crate::StoreError;
@@ -60,7 +60,7 @@ impl Migrating for SqliteDriver {
 fn version(driver: &SqliteDriver) -> Result<i64, StoreError> {
     let version = driver.setting("user_version")?;
     let application = driver.setting("application_id")?;
-    // Every schema change of SQLite counts schema_version up: 0 is an empty file.
+    // Every schema change in SQLite increments schema_version: 0 is an empty file.
     let untouched = application == 0 && version == 0 && driver.setting("schema_version")? == 0;
     if application != APPLICATION && !untouched {
         return Err(StoreError::Foreign(driver.database().into()));
@@ -68,7 +68,7 @@ fn version(driver: &SqliteDriver) -> Result<i64, StoreError> {
     Ok(version)
 }
 
-/// Marks a file as ours: "Rook" in ASCII.
+/// The mark of our files: "Rook" in ASCII.
 pub(super) const APPLICATION: i64 = 0x526F_6F6B;
 
 /// The newest schema.
@@ -114,7 +114,7 @@ mod tests {
         let staying = all(connection, WITHOUT_CASCADE, &[], |row| row.text(0).map(str::to_owned)).expect("tables");
         let expected = [
             "accounts",
-            // Cleared once their archive is gone.
+            // Removed once their archive is gone.
             "archive_conversations",
             "archive_messages",
             "archive_shares",
@@ -124,14 +124,14 @@ mod tests {
             "rookery_schema",
             // Rooms outlive their creators.
             "rooms",
-            // Without their owner until their files are gone.
+            // These lose their owner, until their files are gone.
             "slots",
         ];
         assert_eq!(staying, expected);
     }
 
-    /// Schema 9 makes a number of each contact's address, in SQL: it must be the one that questions
-    /// are put with.
+    /// Schema 9 computes a number from each contact's address, in SQL, which must be the one that
+    /// queries use.
     #[test]
     fn conversations_of_an_older_file_are_found() {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Schema 12 counts the existing messages: the bounds hold from the first message on.
+    /// Schema 12 counts the existing messages, so the bounds hold from the first message on.
     #[test]
     fn what_an_older_file_has_is_counted() {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Schema 15 makes rows of texts.
+    /// Schema 15 turns texts into rows.
     #[test]
     fn lists_of_an_older_file_are_found() {
         use crate::Meta;

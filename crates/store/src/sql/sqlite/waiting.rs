@@ -1,19 +1,19 @@
-//! Commands' waits for a file that another process holds: long ones, which the operator is told
-//! about.
+//! Waits of commands for a file that another process holds; the operator is informed about long
+//! ones.
 
 use crate::sql::queue::Patience;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-/// Sets the function that tells an operator that another process holds a file that a command needs,
-/// and how long the command waits at most. It is called once for each long wait. The first call
-/// counts.
+/// Sets the function that informs an operator that another process holds a file that a command
+/// needs, and how long the command waits at most. It is called once for each long wait. The first
+/// call counts.
 pub fn tell_waits(tell: fn(Duration)) {
     let _ = TELL.set(tell);
 }
 
-/// Tells the operator that a command waits.
+/// Informs the operator that a command waits.
 pub(super) fn tell() {
     if let Some(tell) = TELL.get() {
         tell(OF_COMMANDS);
@@ -35,7 +35,7 @@ static TELL: OnceLock<fn(Duration)> = OnceLock::new();
 /// The time that a command waits.
 pub(super) const OF_COMMANDS: Duration = Patience::of_commands().other;
 
-/// The time that it waits before the operator is told.
+/// The wait after which the operator is informed.
 pub(super) const LONG: Duration = Duration::from_secs(10);
 
 /// Time between two attempts.

@@ -24,7 +24,7 @@ impl Fencing for SqlStore {
 }
 
 impl SqlStore {
-    /// Runs something on a thread of its own.
+    /// Runs work on a separate thread.
     fn apart<T: Send + 'static>(
         &self,
         run: impl FnOnce(&dyn FenceRows) -> Result<T, StoreError> + Send + 'static,
@@ -32,8 +32,8 @@ impl SqlStore {
         let Some(fences) = self.fences() else { return ready(Err(not_shared())) };
         let (completer, done) = pending();
         let run = move || completer.complete(caught(|| run(&*fences)));
-        // A thread that can't be started completes nothing, which callers see as the end of the
-        // store.
+        // A thread that can't be started completes nothing, which looks to callers like the end of
+        // the store.
         if let Ok(thread) = thread::Builder::new().name("store-fence".into()).spawn(run) {
             self.keep(thread);
         }

@@ -125,7 +125,7 @@ impl Rosters for SqlStore {
 
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, mut edit: EditRoster) -> Pending<Changed> {
         let (owner, contact) = (owner.bare().to_jid(), contact.to_jid());
-        // The size of the closure's data is unknown; usually it is a whole request stanza at most.
+        // The size of the closure's data is unknown; usually it is at most a whole request stanza.
         self.write(self.of(owner.as_ref()), BYTES_PER_EDIT, move |c| {
             rosters::change(c, owner.as_ref(), contact.as_ref(), &mut edit)
         })
@@ -211,7 +211,7 @@ impl Documents for SqlStore {
     fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>> {
         let name = name.to_owned();
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
-        // They lie in several lanes: the first one's is as good as any.
+        // They belong to several lanes: the first one's is as good as any.
         let first = owners.first().map_or("", Jid::bare_str);
         self.glance(self.lanes.owner(first), bytes, move |c| documents::of(c, &owners, &name))
     }
@@ -228,7 +228,7 @@ impl Archive for SqlStore {
     fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>> {
         let owner = owner.bare().to_jid();
         let route = self.lanes.page(owner.as_str());
-        // An id in the request is looked for first, and must not be removed meanwhile; an index is
+        // An id in the request is looked up first, and must not be removed in between; an index is
         // searched with settings of a transaction.
         match query.ids.is_none() && query.terms.is_empty() {
             true => self.glance(route, 0, move |c| archive::page(c, owner.as_ref(), &query)),
@@ -569,7 +569,7 @@ impl Meta for SqlStore {
 /// structs and an address.
 const BYTES_PER_ACCOUNT: usize = 768;
 
-/// The bytes that a roster edit is taken to carry.
+/// The bytes that a roster edit counts for.
 const BYTES_PER_EDIT: usize = 1024;
 
 /// The approximate bytes of an archived message in the queue besides its stanza: two addresses

@@ -1,25 +1,25 @@
-//! The times of the attempts to get a connection back, or one to a host that can be written to.
+//! The times of attempts to reconnect, or to find a host that can be written to.
 
 use crate::StoreError;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// Attempts to get a connection back.
+/// Attempts to reconnect.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// Attempts that failed in a row.
+    /// The number of failed attempts in a row.
     pub(super) failures: u32,
-    /// The reason why nothing can be written, since that was refused first.
+    /// The reason why nothing can be written, since the first refusal.
     read_only: Option<StoreError>,
-    /// All callers have given up waiting for a host that can be written to.
+    /// True if all callers have given up waiting for a host that can be written to.
     is_hopeless: bool,
-    /// The time of the last attempt that was made because the host can't be written to.
+    /// The time of the last attempt to find a host that can be written to.
     looked: Option<Instant>,
 }
 
 impl Attempts {
-    /// Returns how long to wait before the next attempt: nothing before the first, then twice as
-    /// long each time, with some randomness, so that many don't connect at the same time.
+    /// Returns the wait before the next attempt: none before the first, then twice as long each
+    /// time, with some randomness, so that many clients don't connect at the same time.
     pub(super) fn delay(&self) -> Duration {
         match self.failures {
             0 if self.read_only.is_some() => jitter(FIRST_DELAY),
@@ -27,13 +27,13 @@ impl Attempts {
         }
     }
 
-    /// Notes that the host refused to be written to. Returns whether to look for one that doesn't.
+    /// Records that the host can't be written to. Returns whether to look for another one.
     pub(super) fn found_read_only(&mut self, error: &StoreError) -> bool {
         self.read_only.get_or_insert_with(|| error.clone());
         !self.is_hopeless || self.is_time_to_look()
     }
 
-    /// Notes that something was written.
+    /// Records that a write succeeded.
     pub(super) fn found_writable(&mut self) {
         (self.read_only, self.is_hopeless) = (None, false);
     }
@@ -44,7 +44,7 @@ impl Attempts {
         self.read_only.clone()
     }
 
-    /// Returns whether it is time to look whether another host can be written to.
+    /// Returns whether it is time to look for another host.
     pub(super) fn is_time_to_look(&mut self) -> bool {
         let may = self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
         if may {
@@ -54,7 +54,7 @@ impl Attempts {
     }
 }
 
-/// Returns how long to wait after this many failed attempts in a row.
+/// Returns the wait after this many failed attempts in a row.
 pub(in crate::sql) fn delay_after(failures: u32) -> Duration {
     let Some(before) = failures.checked_sub(1) else { return Duration::ZERO };
     jitter((FIRST_DELAY * 2u32.saturating_pow(before.min(16))).min(MOST_DELAY))
@@ -66,11 +66,11 @@ pub(super) fn jitter(time: Duration) -> Duration {
     time / 2 + time / 2 * drawn as u32 / 1024
 }
 
-/// The wait after the first attempt that fails.
+/// The wait after the first failed attempt.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 
 /// The longest wait.
 const MOST_DELAY: Duration = Duration::from_secs(5);
 
-/// The time between two looks for a host that can be written to.
+/// The time between two searches for a host that can be written to.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 impl<C: Transactions> Worker<C> {
     /// Runs operations again on another connection, unless they were committed on the lost one: the
-    /// transaction with the number `committing` was being committed. Those that have waited too
-    /// long meanwhile are refused.
+    /// transaction with the number `committing` was being committed. Operations that have waited
+    /// too long by then are refused.
     pub(super) fn come_back(&mut self, mut operations: Vec<Queued>, error: StoreError, committing: Option<u64>) {
         let mut error = error;
         if matches!(error, StoreError::Lost(_)) {
@@ -40,7 +40,7 @@ impl<C: Transactions> Worker<C> {
         }
     }
 
-    /// Returns how long to wait for an operation before there is something else to do.
+    /// Returns the time to wait for an operation before there is something else to do.
     pub(super) fn until_next(&mut self) -> Option<Duration> {
         if self.attempts.failures > 0 {
             return Some(self.attempts.delay());
@@ -56,8 +56,8 @@ impl<C: Transactions> Worker<C> {
         self.connection.remote().is_some_and(|remote| remote.is_read_only())
     }
 
-    /// Connects again if the host couldn't be written to: that, or another one, may have become the
-    /// primary meanwhile.
+    /// Reconnects if the host couldn't be written to: that, or another one, may have become the
+    /// primary.
     pub(super) fn look_for_another_host(&mut self) {
         if self.is_read_only() && self.attempts.is_time_to_look() {
             self.knock();
@@ -91,8 +91,8 @@ impl<C: Transactions> Worker<C> {
         self.shared.trouble.lost(self.lane, error);
     }
 
-    /// Waits until it is time for an attempt, but not beyond the patience of the first, and makes
-    /// it.
+    /// Waits until the next attempt is due, but not beyond the patience of the first operation, and
+    /// makes it.
     fn reopen(&mut self, operations: &[Queued]) -> Result<(), StoreError> {
         let patience = operations.iter().filter_map(|queued| queued.until).min();
         let delay = self.attempts.delay();
@@ -101,8 +101,8 @@ impl<C: Transactions> Worker<C> {
         self.connection.remote().map_or(Ok(()), |remote| remote.reopen())
     }
 
-    /// Refuses the operations that have waited too long, and returns the others. Unless the error
-    /// says otherwise, their fate is known.
+    /// Refuses the operations that have waited too long, and returns the others. `unknown` is the
+    /// error if their outcome isn't known.
     pub(super) fn give_up(&mut self, operations: Vec<Queued>, unknown: Option<&StoreError>) -> Vec<Queued> {
         if operations.iter().all(|queued| queued.until.is_none()) {
             return operations;

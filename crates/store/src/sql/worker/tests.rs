@@ -60,7 +60,7 @@ fn the_batch_behind_a_failing_commit_goes_on() {
     let behind = rig.add(5);
     rig.state(|engine| engine.failing_commits = 1);
     rig.run();
-    // A slow machine may cut the first batch short; whatever was in it failed, and only that.
+    // On a slow machine the first batch may be short; all operations in it failed, and no others.
     let failed = before.into_iter().map(wait).take_while(Result::is_err).count();
     assert!(failed > 0);
     assert_eq!(wait(behind), Ok((BATCH_OPERATIONS - failed + 5) as i64));
@@ -192,7 +192,7 @@ impl QueueRig {
         self.state(|engine| engine.log.clone())
     }
 
-    /// Adds to the engine's number and answers the sum.
+    /// Adds to the engine's number and returns the sum.
     fn add(&self, number: i64) -> Pending<i64> {
         self.write(move |c| c.execute("add", &[SqlValue::Integer(number)]).map(|sum| sum as i64))
     }
@@ -208,7 +208,7 @@ impl QueueRig {
         })
     }
 
-    /// Adds to the engine's number, but lets others get in the way so often.
+    /// Adds to the engine's number after a number of conflicts with others.
     fn contested(&self, number: i64, mut times: usize) -> Pending<i64> {
         self.write(move |c| {
             let sum = c.execute("add", &[SqlValue::Integer(number)])?;
@@ -241,7 +241,7 @@ impl QueueRig {
     }
 }
 
-/// One number with transactions.
+/// A single number with transactions.
 #[derive(Default)]
 struct NumberEngine {
     log: Vec<&'static str>,

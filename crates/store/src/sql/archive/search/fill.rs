@@ -7,17 +7,17 @@ use crate::sql::archive::months::{Months, is_alone, portion};
 use crate::sql::connection::{SqlConnection, SqlValue, all, one};
 use crate::sql::migrate::Migrations;
 
-/// Makes the tables of an index, in the way of an engine. Its calls are for times when no
-/// transaction is open.
+/// Creates the tables of an index, in the way of an engine. Must be called while no transaction is
+/// open.
 pub(crate) trait Searches: Months {
     /// Returns true if there is an index, filled or not.
     fn has_index(&mut self) -> Result<bool, StoreError>;
 
-    /// Makes an index in which nothing is; `is_whole`: nothing has to be. It can be run again when
-    /// it was interrupted.
+    /// Creates an empty index; `is_whole` means that there are no messages to add. It can be run
+    /// again if it was interrupted.
     fn make_index(&mut self, is_whole: bool) -> Result<(), StoreError>;
 
-    /// Returns the statements that make it; `is_whole`: nothing has to be put into it.
+    /// Returns the statements that create it; `is_whole` means that there are no messages to add.
     fn statements(is_whole: bool) -> String
     where
         Self: Sized;
@@ -26,7 +26,7 @@ pub(crate) trait Searches: Months {
     fn drop_index(&mut self) -> Result<(), StoreError>;
 }
 
-/// Looks for the index when a server starts, and makes it where that may be.
+/// Checks the index when a server starts, and creates it if that is permitted.
 ///
 /// # Errors
 ///
@@ -69,8 +69,8 @@ fn make(searches: &mut dyn Searches) -> Result<(), StoreError> {
     searches.make_index(is_whole)
 }
 
-/// Notes that archives get messages that are not in the index. Others may write to it meanwhile: it
-/// isn't removed here.
+/// Notes that archives get messages that are not in the index. The index isn't removed here, since
+/// others may be writing to it.
 fn mark(searches: &mut dyn Searches) -> Result<(), StoreError> {
     tracing::info!("the database has a search index that this server doesn't use: `rookery store migrate` removes it");
     set_filled(searches, 0)
@@ -80,7 +80,7 @@ fn busy(searches: &dyn Searches) -> StoreError {
     StoreError::Locked(searches.fault("another server looks after its archives"))
 }
 
-/// Returns whether the index is to be made or filled.
+/// Returns whether the index is to be created or filled.
 ///
 /// # Errors
 ///
@@ -93,8 +93,8 @@ pub(crate) fn is_due(searches: &mut dyn Searches) -> Result<bool, StoreError> {
 ///
 /// # Errors
 ///
-/// [`StoreError::Locked`] if another process does so, otherwise the engine's error. It continues
-/// where it was when it is run again.
+/// [`StoreError::Locked`] if another process is doing so, otherwise the engine's error. A later run
+/// continues where this one ended.
 pub(crate) fn migrate(searches: &mut dyn Searches, terms_of: Option<TermsOf>) -> Result<(), StoreError> {
     let has_index = searches.has_index()?;
     let Some(terms_of) = terms_of else { return if has_index { searches.drop_index() } else { Ok(()) } };
@@ -121,7 +121,7 @@ fn left(searches: &mut dyn Searches) -> Result<Option<i64>, StoreError> {
     Ok(Some(filled?).filter(|filled| *filled < i64::MAX))
 }
 
-/// Puts the next archive after a given one into the index.
+/// Adds the next archive after a given one to the index.
 fn fill_next(searches: &mut dyn Searches, after: i64, terms_of: TermsOf) -> Result<(), StoreError> {
     searches.begin_read()?;
     let next = one(searches, NEXT, &[SqlValue::Integer(after)], |row| row.integer(0));
@@ -147,7 +147,7 @@ fn set_filled(searches: &mut dyn Searches, archive: i64) -> Result<(), StoreErro
     portion(searches, |c| c.execute(SET_FILLED, &[SqlValue::Integer(archive)]).map(drop))
 }
 
-/// The number of messages that are put into the index at a time.
+/// The number of messages that are added to the index at a time.
 const PORTION: u64 = 500;
 
 /// Values: archive.

@@ -23,7 +23,7 @@ fn wherever_the_connection_is_cut_all_is_done_once() {
     assert!(calls > 20, "{calls} calls");
     for at in 1..=calls + 4 {
         for when in [Cut::Before, Cut::Behind] {
-            // Another one while the first is mended, or soon after it.
+            // Cuts the connection again while the first cut is being handled, or soon after.
             for next in [None, Some(1), Some(2), Some(3), Some(5), Some(8)] {
                 let rig = LostRig::default();
                 rig.server().cuts =
@@ -150,13 +150,13 @@ fn engine() -> EngineWords {
 /// The place where a call is cut.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// The server never hears of it.
+    /// The call doesn't reach the server.
     Before,
-    /// The server has done it, and its answer gets lost.
+    /// The server has carried it out, and its answer gets lost.
     Behind,
 }
 
-/// A table of numbers that each may be in once, on a server that is called over a network.
+/// A table in which each number may be once, on a server behind a network.
 #[derive(Default)]
 struct NumbersServer {
     committed: Vec<i64>,
@@ -166,10 +166,10 @@ struct NumbersServer {
     cuts: Vec<(usize, Cut)>,
     conflicts: usize,
     is_away: bool,
-    /// It is away after the first cut.
+    /// True if it stays unreachable after the first cut.
     stays_away: bool,
     is_read_only: bool,
-    /// The number of attempts after which a host is found that can be written to.
+    /// The number of attempts after which a writable host is found.
     another_host: Option<usize>,
 }
 
@@ -205,7 +205,8 @@ impl LostRig {
         run(NumbersClient { server: self.server.clone(), is_open: true, transaction: None, known }, 0, &self.shared);
     }
 
-    /// Runs reads and writes of all kinds, and looks whether all were done once and answered well.
+    /// Runs reads and writes of all kinds, and checks that each was done once with the right
+    /// result.
     fn work(&self) {
         let answers = [
             self.count(),
@@ -234,7 +235,7 @@ impl LostRig {
         self.write(move |c| c.execute("add", &[SqlValue::Integer(number)]).and(Err(StoreError::NoAccount)))
     }
 
-    /// Fails without having written.
+    /// Fails before it writes.
     fn refuse(&self) -> Pending<u64> {
         self.write(|c| counted(c).and(Err(StoreError::NoAccount)))
     }
@@ -250,7 +251,7 @@ impl LostRig {
         self.queued(operation(StoreAccess::Write, run))
     }
 
-    /// Counts with more patience than the others.
+    /// Counts with the patience of a login.
     fn count_at_login(&self) -> Pending<u64> {
         self.queued_on(LaneRoute { is_login: true, ..LaneRoute::default() }, operation(StoreAccess::Read, counted))
     }
@@ -322,7 +323,7 @@ struct NumbersTransaction {
 }
 
 impl NumbersClient {
-    /// Does something on the server, unless the connection is cut.
+    /// Runs a call on the server, unless the connection is cut.
     fn call<T>(
         &mut self,
         work: impl FnOnce(&mut NumbersClient, &mut NumbersServer) -> Result<T, StoreError>,
