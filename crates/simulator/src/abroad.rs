@@ -1,53 +1,53 @@
 //! Messages between accounts here and the users of another server or of a component, and the rules
 //! for them (RFC 6120 §8.3, §10.1 and §10.4).
 //!
-//! A stanza that leaves for elsewhere arrives once or comes back with the reason. Only a connection
-//! that breaks leaves doubt, since these peers acknowledge nothing.
+//! A stanza to another server either arrives once or comes back with the reason. Only a connection
+//! that breaks leaves doubt, since these peers don't acknowledge stanzas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::book::{Book, BookedSession};
 
-/// The messages to and from elsewhere, by their numbers.
+/// The messages to and from other servers, by their numbers.
 #[derive(Debug, Default)]
 pub struct Abroad {
-    /// Messages to users elsewhere.
+    /// Messages to users of other servers.
     pub outgoing: Vec<OutgoingMessage>,
-    /// Messages of users elsewhere.
+    /// Messages from users of other servers.
     pub incoming: Vec<IncomingMessage>,
-    /// True if a subscription may be known to one side only: the peer was away, or its connection
-    /// broke.
+    /// True if only one side may know of a subscription, because the peer was away or its
+    /// connection broke.
     pub was_away: bool,
-    /// True if the peer has ever said what it may not: the server ends such a stream, whatever is
-    /// on its way there.
+    /// True if the peer has ever sent something that is forbidden: the server ends such a stream,
+    /// whatever is on its way there.
     pub has_lied: bool,
-    /// The streams that ended before their end was read: nobody knows what has arrived on them, and
-    /// the server may give it back (RFC 6120 §4.6).
+    /// The streams that ended before their end was read: it is unknown what arrived on them, and
+    /// the server may return it to the sender (RFC 6120 §4.6).
     broken: BTreeSet<usize>,
-    /// The last message that arrived, by the session that sent it and the stream.
+    /// The last message that arrived, by its sending session and the stream.
     last_out: BTreeMap<(usize, usize), usize>,
-    /// The last message that arrived live, by the session that got it, its sender and the stream.
+    /// The last message that arrived live, by the receiving session, its sender and the stream.
     last_in: BTreeMap<(usize, usize, usize), usize>,
 }
 
-/// A message to a user elsewhere.
+/// A message to a user of another server.
 #[derive(Debug)]
 pub struct OutgoingMessage {
     session: usize,
     deaths: usize,
-    /// The stream that it has arrived on.
+    /// The stream on which it arrived.
     heard_on: Option<usize>,
     is_refused: bool,
     is_doubtful: bool,
 }
 
-/// A message of a user elsewhere.
+/// A message from a user of another server.
 #[derive(Debug)]
 pub struct IncomingMessage {
     user: usize,
     account: usize,
     deaths: usize,
-    /// The stream that it was sent on.
+    /// The stream on which it was sent.
     stream: usize,
     heard: BTreeSet<usize>,
     is_refused: bool,
@@ -55,20 +55,20 @@ pub struct IncomingMessage {
 }
 
 impl Abroad {
-    /// Takes down that nobody knows what has arrived of all that was sent.
+    /// Records that it is unknown which of the sent messages have arrived.
     pub fn doubt(&mut self) {
         self.was_away = true;
         self.outgoing.iter_mut().for_each(|message| message.is_doubtful = true);
         self.incoming.iter_mut().for_each(|message| message.is_doubtful = true);
     }
 
-    /// Takes down that a stream was lost before its end was read.
+    /// Records that a stream was lost before its end was read.
     pub fn break_stream(&mut self, stream: usize) {
         self.broken.insert(stream);
     }
 
-    /// Returns the first message that has arrived and came back as well. The server knows what has
-    /// arrived on a stream that both sides have ended, so it is judged when the stream has.
+    /// Returns the first message that both arrived and came back. The server knows what has arrived
+    /// on a stream that both sides have ended, so this is checked once the stream has ended.
     fn doubled(&self) -> Option<usize> {
         let is_sure = |stream: usize| !self.has_lied && !self.broken.contains(&stream);
         self.outgoing.iter().position(|message| message.is_refused && message.heard_on.is_some_and(is_sure))
@@ -76,7 +76,8 @@ impl Abroad {
 }
 
 impl Book {
-    /// Takes down that a session writes to a user elsewhere, and returns the number of the message.
+    /// Records that a session writes to a user of another server, and returns the number of the
+    /// message.
     pub fn send_abroad(&mut self, session: usize) -> usize {
         let (deaths, is_doubtful) = (self.deaths, self.abroad.has_lied);
         let message = OutgoingMessage { session, deaths, heard_on: None, is_refused: false, is_doubtful };
@@ -84,8 +85,8 @@ impl Book {
         self.abroad.outgoing.len() - 1
     }
 
-    /// Takes down that a user elsewhere writes to an account, on a stream, and returns the number
-    /// of the message.
+    /// Records that a user of another server writes to an account, on a stream, and returns the
+    /// number of the message.
     pub fn send_home(&mut self, user: usize, account: usize, stream: usize) -> usize {
         let (deaths, heard, is_doubtful) = (self.deaths, BTreeSet::new(), self.abroad.has_lied);
         let message = IncomingMessage { user, account, deaths, stream, heard, is_refused: false, is_doubtful };
@@ -93,7 +94,7 @@ impl Book {
         self.abroad.incoming.len() - 1
     }
 
-    /// Takes down that a message has arrived elsewhere, on a stream.
+    /// Records that a message has arrived at the peer, on a stream.
     pub fn hear_abroad(&mut self, number: usize, stream: usize) {
         let Some(message) = self.abroad.outgoing.get_mut(number) else {
             return self.break_rule(format!("message out{number} arrived elsewhere, which nobody has sent"));
@@ -109,21 +110,21 @@ impl Book {
         }
     }
 
-    /// Takes down that a message came back to a session, with this condition.
+    /// Records that a message came back to a session, with this condition.
     pub fn refuse_abroad(&mut self, session: usize, number: usize, condition: &str) {
         let account = self.sessions[session].account;
         let owner = self.abroad.outgoing.get(number).map(|message| self.sessions[message.session].account);
         if owner != Some(account) {
             return self.break_rule(format!("session {session} got the error of message out{number}"));
         }
-        // A store that fails has its own words.
+        // A store that fails causes other conditions.
         if !CAUSES.contains(&condition) && !self.store_failed {
             self.break_rule(format!("message out{number} came back with {condition:?} (RFC 6120 §8.3.3)"));
         }
         self.abroad.outgoing[number].is_refused = true;
     }
 
-    /// Takes down that a session got a message of a user elsewhere.
+    /// Records that a session got a message from a user of another server.
     pub fn hear_home(&mut self, session: usize, from: &str, number: usize, is_live: bool) {
         let account = self.sessions[session].account;
         let found = self.abroad.incoming.get(number).map(|message| (message.account, message.user, message.stream));
@@ -147,7 +148,7 @@ impl Book {
         }
     }
 
-    /// Takes down that a message of a user elsewhere came back there.
+    /// Records that a message from a user of another server came back to that user.
     pub fn refuse_home(&mut self, number: usize) {
         match self.abroad.incoming.get_mut(number) {
             Some(message) => message.is_refused = true,
@@ -155,7 +156,7 @@ impl Book {
         }
     }
 
-    /// Checks at rest that nothing was lost without a word.
+    /// Checks at rest that no message was lost without an error.
     pub fn check_abroad(&mut self) {
         if self.store_failed {
             return;
@@ -185,11 +186,11 @@ impl Book {
     }
 }
 
-/// Returns whether what a session was sent may have come to another one.
+/// Returns whether messages for a session may have gone to another one instead.
 fn may_give_back(session: &BookedSession) -> bool {
     session.was_cut || session.was_unavailable
 }
 
-/// The conditions that name why something does not leave: the peer is away or does not answer,
-/// there is no such domain, or too much waits for it (RFC 6120 §8.3.3).
+/// The conditions with reasons why a stanza can't leave: the peer is away or does not answer, there
+/// is no such domain, or too much waits for it (RFC 6120 §8.3.3).
 const CAUSES: [&str; 3] = ["remote-server-timeout", "remote-server-not-found", "resource-constraint"];

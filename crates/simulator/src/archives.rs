@@ -1,4 +1,4 @@
-//! Archives at the end of a run, against what was acknowledged and heard (XEP-0313).
+//! Archives at the end of a run, compared with acknowledged and received messages (XEP-0313).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::book::{Book, BookedRecipient};
 use crate::device::{Archived, room};
 use crate::run::SimulatedRun;
 
-/// Has devices read archives to their end, each that of an address.
+/// Makes devices read the archives of addresses to their end.
 fn read(run: &mut SimulatedRun, readers: &[(usize, String)]) {
     for (reader, address) in readers {
         run.devices[*reader].begin_archive(address, &mut run.book);
@@ -23,7 +23,7 @@ fn read(run: &mut SimulatedRun, readers: &[(usize, String)]) {
     }
 }
 
-/// Reads the archives of all accounts. What was acknowledged is in them, once (XEP-0313 §3).
+/// Reads the archives of all accounts. Each acknowledged message is in them once (XEP-0313 §3).
 pub(crate) fn archives(run: &mut SimulatedRun) {
     let mut readers: BTreeMap<usize, usize> = BTreeMap::new();
     for (index, device) in run.devices.iter().enumerate() {
@@ -73,15 +73,15 @@ pub(crate) fn archives(run: &mut SimulatedRun) {
     }
 }
 
-/// Returns which message of an archive has another id than those who got it were told
-/// (XEP-0313 §3, XEP-0359 §3), if one has.
+/// Returns a message whose id in an archive differs from the id that its recipients got (XEP-0313
+/// §3, XEP-0359 §3), if there is one.
 fn wrong_id(book: &Book, account: usize, archived: &[Archived]) -> Option<String> {
     if book.removed.contains(&account) {
         return None;
     }
     let ids: BTreeMap<usize, &str> = archived.iter().map(|message| (message.number, &*message.id)).collect();
     let told = book.archive_ids.range((account, 0)..(account + 1, 0));
-    // What the store can't take for a while is tried again.
+    // The server retries writes that the store can't take for a while.
     let is_uncertain = book.deaths > 0 || book.store_refused;
     told.filter_map(|(&(_, number), told)| match ids.get(&number) {
         Some(id) if id != told && !book.may_have_other_ids(number) => Some(format!(
@@ -95,10 +95,10 @@ fn wrong_id(book: &Book, account: usize, archived: &[Archived]) -> Option<String
     .next()
 }
 
-/// Reads the archives of rooms that somebody is in. All that was heard there is in them, once, in
-/// the order in which it was heard, with the ids that were told (XEP-0313 §3, XEP-0045 §7.4).
+/// Reads the archives of occupied rooms. Each message that occupants got is in them once, in the
+/// order of arrival, with the ids that they got (XEP-0313 §3, XEP-0045 §7.4).
 pub(crate) fn room_archives(run: &mut SimulatedRun) {
-    // What a process that dies has sent may be in no archive.
+    // Messages that a process sent before it died may be in no archive.
     if run.book.deaths > 0 || run.book.store_refused {
         return;
     }
@@ -142,7 +142,7 @@ fn wrong_in_room(book: &Book, room: usize, archived: &[Archived]) -> Option<Stri
     None
 }
 
-/// Asks for archives of other accounts, which nobody gets (XEP-0313), and for the list of their
+/// Asks for the archives of other accounts, which must be refused (XEP-0313), and the list of their
 /// nodes, which leaves out those with a whitelist (XEP-0060 §5.2).
 pub(crate) fn privacy(run: &mut SimulatedRun) {
     let accounts = run.people.accounts;

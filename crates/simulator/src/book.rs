@@ -1,11 +1,12 @@
-//! The book: all that clients have said and heard, and the first rule that was broken.
+//! The book: a record of everything that clients have sent and received, and the first rule that
+//! was broken.
 //!
-//! The rules are those of the standards. Nothing in here knows how the server works, and what a
-//! standard leaves open is no fault.
+//! The rules are those of the standards. The book doesn't know how the server works, and breaking
+//! no rule is enough where a standard leaves a choice.
 //!
 //! # Layout
 //!
-//! This file: what was said and heard. `deaths`: what nodes that die take along.
+//! This file: sent and received stanzas. `deaths`: losses by nodes that die.
 
 mod deaths;
 
@@ -18,7 +19,7 @@ use crate::journal::RunJournal;
 
 use deaths::Ghost;
 
-/// All that has happened, as those outside of the server know it.
+/// Everything that has happened, as seen from outside the server.
 #[derive(Debug)]
 pub struct Book {
     /// The log.
@@ -29,92 +30,94 @@ pub struct Book {
     pub messages: Vec<BookMessage>,
     /// The items that were published, by their numbers.
     pub items: Vec<BookedItem>,
-    /// Messages to and from elsewhere.
+    /// Messages to and from other servers.
     pub abroad: Abroad,
-    /// Those who have ever been allowed to see somebody: the account that is seen, and the other.
+    /// The pairs of an account and another that was ever allowed to see it.
     pub allowed: BTreeSet<(usize, usize)>,
-    /// Those who have asked for a subscription and whose roster does not say so yet: the account,
-    /// and the contact.
+    /// The pairs of an account that has requested a subscription, without its roster showing that
+    /// yet, and the contact.
     pub asking: BTreeSet<(usize, usize)>,
-    /// The newest that any session was told by a roster of a request for a subscription: its
-    /// version, and true if the request is open. By the account and the contact.
+    /// The newest state of a subscription request in a roster that any session got: its version,
+    /// and true if the request is open. By the account and the contact.
     pub asks: BTreeMap<(usize, usize), (u64, bool)>,
-    /// Those whose roster has ever said that they see somebody: the account, and the contact.
+    /// The pairs of an account whose roster has ever shown that it sees a contact, and the contact.
     pub seen: BTreeSet<(usize, usize)>,
-    /// Those who have asked for a subscription again while a request was open: the account, and the
-    /// contact. A refusal of the first request that crosses the second one takes back both, and the
-    /// contact's answer to the second is ignored (RFC 6121 §3.1.6, Appendix A.3.3 and A.3.4).
+    /// The pairs of an account that has requested a subscription again while a request was open,
+    /// and the contact. A refusal of the first request that crosses the second one takes back both,
+    /// and the contact's answer to the second is ignored (RFC 6121 §3.1.6, Appendix A.3.3 and
+    /// A.3.4).
     pub asked_again: BTreeSet<(usize, usize)>,
-    /// The messages that each occupant has heard, in order.
+    /// The messages that each occupant has got, in order.
     pub stays: Vec<Stay>,
-    /// Those who have ever asked to block somebody.
+    /// The pairs of an account that has ever tried to block another, and that one.
     pub blockers: BTreeSet<(usize, usize)>,
-    /// The accounts that somebody has ever asked to remove.
+    /// The accounts with any request to remove them.
     pub removed: BTreeSet<usize>,
     removals: Vec<BookedRemoval>,
-    /// The accounts whose sessions an administrator has ever asked to end (XEP-0133 §4.5), which
-    /// may end those as well that begin meanwhile.
+    /// The accounts whose sessions an administrator has ever tried to end (XEP-0133 §4.5), which
+    /// may also end sessions that begin in the meantime.
     pub dismissed: BTreeSet<usize>,
-    /// The ids that the archive of an account has for messages, as those who got them were told
-    /// (XEP-0359 §3), by the account and the number of the message.
+    /// The ids of messages in the archive of an account, as recipients got them (XEP-0359 §3), by
+    /// the account and the number of the message.
     pub archive_ids: BTreeMap<(usize, usize), String>,
-    /// The same of rooms, by the room and the number of the message.
+    /// The same for rooms, by the room and the number of the message.
     pub room_ids: BTreeMap<(usize, usize), String>,
-    /// The messages that were theirs before accounts were removed.
+    /// The messages that accounts had before they were removed.
     pub forgotten: BTreeSet<(usize, usize)>,
-    /// The blocks that hold: messages of the blocked from this number on must not arrive, nor items
-    /// from the other one on.
+    /// The blocks in force: messages of the blocked account from this number on must not arrive,
+    /// nor items from the other number on.
     pub blocks: BTreeMap<(usize, usize), (usize, usize)>,
     /// The number of requests to unblock somebody.
     pub unblocked: usize,
-    /// Those of them whose answer nobody has heard: they may take effect behind a later block, if
-    /// that comes from another session.
+    /// The number of these whose answer hasn't arrived: they may take effect after a later block
+    /// that another session requests.
     pub unblocking: BTreeMap<(usize, usize), usize>,
     /// True if the store has ever failed, or was killed.
     pub store_failed: bool,
-    /// True if it has ever refused something for good, and not only for as long as it was away.
+    /// True if the store has ever refused an operation for good, not only while it was unavailable.
     pub store_refused: bool,
     /// The number of times that the process was killed or restarted.
     pub deaths: usize,
-    /// The number of nodes that have died, or were late with what moves: each is a death, too.
+    /// The number of nodes that have died, or were late in a move, which counts as a death.
     pub node_deaths: usize,
-    /// Those of them with which sessions and rooms may have gone, or what was under way there: not
-    /// those whose journal had all.
+    /// The number of these with which sessions, rooms or unfinished work may have been lost: nodes
+    /// with a complete journal don't count.
     pub lossy_node_deaths: usize,
-    /// Messages that somebody connected to a node had got from it when it died, and nobody had
-    /// acknowledged to their senders: they may come again under other ids.
+    /// Messages that a client connected to a node got from it when it died, without an
+    /// acknowledgement for their senders: they may come again with other ids.
     pub loose: BTreeSet<usize>,
-    /// Messages of which a sender knew nothing when a node died: they come once more, perhaps
-    /// behind later ones.
+    /// Messages without an answer for their sender when a node died: they come once more, perhaps
+    /// after later ones.
     pub doubtful: BTreeSet<usize>,
-    /// The rooms in which somebody changed who is there, with the time at which the server had
-    /// nothing left to do about that, in milliseconds; none before.
+    /// The rooms whose occupants have changed, with the time at which the server had finished with
+    /// that, in milliseconds; `None` until then.
     stirred: BTreeMap<usize, Option<u64>>,
-    /// The rooms that were changed right before a node died: who has no stream management says
-    /// nothing again.
+    /// The rooms that were changed right before a node died: a client without stream management
+    /// doesn't repeat what it sent.
     pub unsettled: BTreeSet<usize>,
-    /// Those who were in rooms when their sessions ended with a node, by room and nick.
+    /// The occupants whose sessions ended with a node, by room and nick.
     ghosts: BTreeMap<(usize, String), Ghost>,
-    /// The time at which a node died last, in milliseconds.
+    /// The time at which a node last died, in milliseconds.
     last_death_ms: Option<u64>,
     /// The milliseconds since the start.
     pub now_ms: u64,
-    /// True once what moves has been late, until all has moved.
+    /// True once a move has been late, until all moves are complete.
     is_late: bool,
     /// True if the time of day has ever jumped.
     pub jumped: bool,
-    /// The number of messages that had been sent when it jumped last.
+    /// The number of messages that had been sent at the last jump.
     jumped_at: usize,
-    /// True while the process stops: it ends sessions that begin meanwhile, too.
+    /// True while the process stops, when it also ends sessions that begin in the meantime.
     pub is_stopping: bool,
-    /// True if another process has ever gone on. Archives are in the order of time, and only one
-    /// process knows of a clock that was set back.
+    /// True if another process has ever taken over. Archives are in the order of time, and only one
+    /// process knows that a clock was set back.
     pub was_replaced: bool,
-    /// The newest version of its roster that any session of an account was told, by the account.
+    /// The newest roster version that any session of an account got, by the account.
     newest_rosters: BTreeMap<usize, u64>,
     presences: u64,
     ids: u64,
-    /// By the two sessions, for what was live and for what an account got that had never been here.
+    /// The last message by the two sessions, separately for live ones and for those to an account
+    /// that had never had a session.
     last: BTreeMap<(usize, usize, bool), usize>,
     broken: Option<String>,
 }
@@ -128,25 +131,27 @@ pub struct BookedSession {
     pub account: usize,
     /// True if the session uses stream management.
     pub is_managed: bool,
-    /// True if what was on its way to it may be lost: its connection broke, and nothing tells the
-    /// server what has arrived.
+    /// True if stanzas on their way to it may be lost: its connection broke, and the server can't
+    /// know what arrived.
     pub is_leaky: bool,
     /// The number of the first message that was sent after its beginning.
     pub from: usize,
-    /// True if its connection was ever lost, or it has ended: what it was sent may come to others.
+    /// True if its connection was ever lost, or it has ended, so that stanzas for it may go to
+    /// other sessions.
     pub was_cut: bool,
-    /// The time until which its client may come back, in milliseconds, as long as nothing else
-    /// happens to it: the journal of a node that died has it, and others go on with it. 0 for none.
+    /// The time until which its client may resume it, in milliseconds, if nothing else happens to
+    /// it: the journal of a dead node has it, and other nodes continue it. 0 for none.
     pub goes_on_ms: u64,
-    /// True if it was ever unavailable: what it got before may be taken for something it did not.
+    /// True if it was ever unavailable: it may have got earlier messages that then seem to be
+    /// missing.
     pub was_unavailable: bool,
-    /// True once its client has given it up, or was told that it is gone.
+    /// True once its client has given it up, or knows that it is gone.
     pub is_over: bool,
-    /// True once it has seen its own presence with a priority that is not negative. A message that
-    /// came before is copied to it, if it wants carbons (XEP-0280 §7), and waits for the first
-    /// resource that takes messages (RFC 6121 §8.5.2.2.1), which may be this one.
+    /// True once it has seen its own presence with a priority that is not negative. An earlier
+    /// message is copied to it, if it wants carbons (XEP-0280 §7), and waits for the first resource
+    /// that accepts messages (RFC 6121 §8.5.2.2.1), which may be this one.
     pub takes: bool,
-    /// Messages whose carbon came before that.
+    /// Messages whose carbon arrived before that.
     pub early: BTreeSet<usize>,
     /// Messages that it has got, and whether as a carbon.
     pub heard: BTreeMap<(usize, bool), How>,
@@ -159,16 +164,16 @@ pub enum How {
     Live,
     /// With the stamp of a delay.
     Late,
-    /// As a copy of what another resource got or sent (XEP-0280).
+    /// As a copy of a message that another resource got or sent (XEP-0280).
     Carbon,
 }
 
 /// A message.
 #[derive(Debug, Clone)]
 pub struct BookMessage {
-    /// The session that it was sent by.
+    /// The session that sent it.
     pub session: usize,
-    /// The account that it was sent by.
+    /// The account that sent it.
     pub account: usize,
     /// Its recipient.
     pub to: BookedRecipient,
@@ -176,11 +181,11 @@ pub struct BookMessage {
     pub is_handled: bool,
     /// True if it came back as an error.
     pub is_refused: bool,
-    /// True if it only says that another one has arrived: archives need not have it.
+    /// True if it is only a receipt for another one, which archives need not have.
     pub is_receipt: bool,
-    /// True if it asks to be kept nowhere (XEP-0334 §4.2): only a session that is there gets it.
+    /// True if it must not be stored (XEP-0334 §4.2), so that only a session that is there gets it.
     pub is_unkept: bool,
-    /// The session that it is for, if that was there when it was sent.
+    /// The session that it is for, if that existed when it was sent.
     pub for_session: Option<usize>,
     /// The number of losses when it was sent.
     pub losses: usize,
@@ -205,7 +210,7 @@ pub enum BookedRecipient {
 #[derive(Debug)]
 struct BookedRemoval {
     account: usize,
-    /// Messages of its own that were acknowledged before.
+    /// The account's own messages that were acknowledged before.
     messages: Vec<usize>,
     /// The number of items that were published before, anywhere.
     items: usize,
@@ -216,9 +221,9 @@ struct BookedRemoval {
 pub struct BookedItem {
     /// The account.
     pub account: usize,
-    /// The node, as [`NODES`] names them.
+    /// The node, an index of [`NODES`].
     pub node: usize,
-    /// True if the server has said that it is published.
+    /// A request to remove an account.
     pub is_done: bool,
     /// True if its account was removed with it.
     pub is_gone: bool,
@@ -231,7 +236,7 @@ pub struct Stay {
     pub room: usize,
     /// The session.
     pub session: usize,
-    /// The messages that it heard, but for those of before.
+    /// The messages that it got, except for the room's history.
     pub heard: Vec<usize>,
 }
 
@@ -285,12 +290,12 @@ impl Book {
         }
     }
 
-    /// Takes down a line.
+    /// Logs a line.
     pub fn note(&mut self, line: fmt::Arguments<'_>) {
         self.journal.note(line);
     }
 
-    /// Takes down that a rule was broken. The first one counts.
+    /// Records that a rule was broken. The first one counts.
     pub fn break_rule(&mut self, what: String) {
         self.journal.note(format_args!("BROKEN: {what}"));
         self.broken.get_or_insert(what);
@@ -333,7 +338,7 @@ impl Book {
         self.sessions.len() - 1
     }
 
-    /// Returns the session of the device that a message is for, if it is there, and takes messages.
+    /// Returns the session of the device that a message is for, if it exists and accepts messages.
     fn addressed(&self, to: BookedRecipient) -> Option<usize> {
         let BookedRecipient::Device(_, device) = to else { return None };
         let last = self.sessions.iter().rposition(|session| session.device == device)?;
@@ -341,23 +346,23 @@ impl Book {
         (!session.is_over && session.takes && !session.was_unavailable).then_some(last)
     }
 
-    /// Takes down that the time of day jumps.
+    /// Records that the time of day jumps.
     pub fn jump(&mut self) {
         (self.jumped, self.jumped_at) = (true, self.messages.len());
     }
 
-    /// Takes down that a session of an account was told a version of its roster.
+    /// Records that a session of an account got a version of its roster.
     pub fn tell_roster(&mut self, account: usize, version: u64) {
         let newest = self.newest_rosters.entry(account).or_default();
         *newest = version.max(*newest);
     }
 
-    /// Returns the newest version of its roster that any session of an account was told.
+    /// Returns the newest roster version that any session of an account got.
     pub fn newest_roster(&self, account: usize) -> u64 {
         self.newest_rosters.get(&account).copied().unwrap_or_default()
     }
 
-    /// Takes down that a message is sent, and returns its number.
+    /// Records that a message is sent, and returns its number.
     pub fn send(&mut self, session: usize, to: BookedRecipient) -> usize {
         let (account, losses) = (self.sessions[session].account, self.losses());
         let is_first = match to {
@@ -378,13 +383,14 @@ impl Book {
             is_first,
         });
         if self.is_late {
-            // Its sender goes on without what isn't stored in time, and says it again.
+            // The server lets its sender continue before it is stored in time, and the client
+            // repeats it.
             self.doubtful.insert(self.messages.len() - 1);
         }
         self.messages.len() - 1
     }
 
-    /// Takes down that a session got a message.
+    /// Records that a session got a message.
     pub fn hear(&mut self, session: usize, number: usize, how: How) {
         let Some(message) = self.messages.get(number).cloned() else {
             return self.break_rule(format!("session {session} got message {number}, which nobody has sent"));
@@ -409,7 +415,8 @@ impl Book {
         }
         let was_early = how == How::Late && found.early.contains(&number);
         let other = found.heard.get(&(number, how != How::Carbon)).copied().filter(|_| !was_early);
-        // What another session of the account did not get comes to this one, which may have a copy.
+        // A message that another session of the account did not get may go to this one, which may
+        // already have a copy.
         let may_move = self.sessions.iter().any(|other| other.account == account && other.was_cut);
         let before = before.filter(|_| !may_move || !self.sessions[session].was_unavailable);
         let was_unavailable = self.sessions[session].was_unavailable;
@@ -425,8 +432,8 @@ impl Book {
         }
     }
 
-    /// Takes down that somebody was told which id the archive of the account has for a message,
-    /// which is the same for all who are told (XEP-0359 §3).
+    /// Records that a client got the id of a message in the account's archive, which must be the
+    /// same for all clients (XEP-0359 §3).
     pub fn name(&mut self, account: usize, number: usize, id: &str) {
         let may_differ = self.may_have_other_ids(number) || self.removed.contains(&account);
         let known = self.archive_ids.entry((account, number)).or_insert_with(|| id.to_owned());
@@ -436,7 +443,7 @@ impl Book {
         }
     }
 
-    /// Takes down the same of a room.
+    /// Records the same for a room.
     pub fn name_in_room(&mut self, room: usize, number: usize, id: &str) {
         let may_differ = self.may_have_other_ids(number);
         let known = self.room_ids.entry((room, number)).or_insert_with(|| id.to_owned());
@@ -446,17 +453,17 @@ impl Book {
         }
     }
 
-    /// Takes down that an item is published, and returns its number.
+    /// Records that an item is published, and returns its number.
     pub fn publish(&mut self, account: usize, node: usize) -> usize {
         self.items.push(BookedItem { account, node, is_done: false, is_gone: false });
         self.items.len() - 1
     }
 
-    /// Takes down that somebody asks to remove an account, and returns what that is called.
+    /// Records a request to remove an account, and returns the number of the request.
     pub fn remove(&mut self, account: usize) -> usize {
         self.removed.insert(account);
         self.end_sessions(|session| session.account == account);
-        // The next account of this name has no rules yet.
+        // The next account of this name has no blocks yet.
         self.blocks.retain(|(by, _), _| *by != account);
         let is_own = |message: &BookMessage| {
             let is_for =
@@ -469,13 +476,13 @@ impl Book {
         self.removals.len() - 1
     }
 
-    /// Takes down that the server may end some sessions, and give what they did not get to others,
-    /// before their clients hear of it.
+    /// Records that the server may end some sessions, and give the stanzas that they did not get to
+    /// others, before their clients notice.
     pub fn end_sessions(&mut self, which: impl Fn(&BookedSession) -> bool) {
         self.sessions.iter_mut().filter(|session| which(session)).for_each(|session| session.was_cut = true);
     }
 
-    /// Takes down that an account was removed: the next one of its name has nothing of it.
+    /// Records that an account was removed: the next one of its name inherits nothing.
     pub fn confirm_removal(&mut self, removal: usize) {
         let BookedRemoval { account, messages, items } = &self.removals[removal];
         self.forgotten.extend(messages.iter().map(|number| (*account, *number)));
@@ -483,8 +490,8 @@ impl Book {
         items.filter(|item| item.account == *account && item.is_done).for_each(|item| item.is_gone = true);
     }
 
-    /// Takes down that an account was told an item of a node. Only those hear of it who may have
-    /// it (XEP-0060 §4.5).
+    /// Records that an account got an item of a node, which only accounts with access may get
+    /// (XEP-0060 §4.5).
     pub fn hear_news(&mut self, account: usize, node: (usize, usize), number: usize) {
         let Some(item) = self.items.get(number).filter(|item| (item.account, item.node) == node) else {
             return self.break_rule(format!("account {account} heard of item {number}, which is not of node {node:?}"));
@@ -493,7 +500,7 @@ impl Book {
         if owner == account {
             return;
         }
-        // A contact hears of what it does not ask for only while it sees the owner's presence.
+        // A contact gets items that it has not requested only while it sees the owner's presence.
         if NODES[item.node] == "whitelist" || !self.allowed.contains(&(owner, account)) {
             self.break_rule(format!("account {account} heard of item {number} of u{owner} and may not (XEP-0163 §4)"));
         }
@@ -502,12 +509,12 @@ impl Book {
         }
     }
 
-    /// Takes down that a session got the request for a subscription that another one has sent right
-    /// before the message of a number. Those behind it arrive behind it (RFC 6120 §10.1).
+    /// Records that a session got a subscription request that another one sent right before the
+    /// message with a number. Later messages must arrive after it (RFC 6120 §10.1).
     pub fn hear_request(&mut self, session: usize, by: usize, before: usize) {
         let last = self.last.get(&(session, by, true)).copied();
         let found = &self.sessions[session];
-        // It is told again to those who come later (RFC 6121 §3.1.3).
+        // It is sent again to sessions that begin later (RFC 6121 §3.1.3).
         let is_first = found.from <= before && !found.was_cut && !found.was_unavailable;
         if is_first && last.is_some_and(|last| last >= before) && !self.is_uncertain() {
             let text = format!("session {session} got a request of session {by} behind message {last:?}");
@@ -521,8 +528,8 @@ impl Book {
         self.sessions[..session].iter().all(|other| other.account != account)
     }
 
-    /// Returns whether a message may come twice: the offline store gives it to a session before it
-    /// forgets it, and a process that dies in between gives it again.
+    /// Returns whether a message may arrive twice: the offline store gives it to a session before
+    /// it removes it, and a process that dies in between gives it again.
     fn is_uncertain(&self) -> bool {
         self.deaths > 0 || self.store_failed
     }
@@ -532,8 +539,8 @@ impl Book {
     fn check_order(&mut self, between: (usize, usize, bool), number: usize) {
         let (session, by, _) = between;
         let last = self.last.insert(between, number);
-        // What another session did not get comes to this one as it would have come without that
-        // one.
+        // A message that another session did not get goes to this one as it would have without that
+        // session.
         let account = self.sessions[session].account;
         let may_move = |other: &BookedSession| other.account == account && other.was_cut && other.from <= number;
         let may_come_again = self.doubtful.contains(&number);

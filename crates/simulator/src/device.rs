@@ -1,14 +1,14 @@
-//! A client's device: a phone or a laptop that logs in, comes back to its session, and keeps what
-//! it believes of the world.
+//! A client's device: a phone or a laptop that logs in, resumes its session, and records what it
+//! knows of others.
 //!
-//! Nothing in here waits: a device acts when it is told to and reacts to what it reads.
+//! Nothing here waits: a device acts on an event and reacts to what it reads.
 //!
 //! # Layout
 //!
-//! This file: the device and its connection. `line`: the ways to the server. `entering`: its way to
-//! a session. `token`: logging in by a token. `hearing`: what it makes of stanzas. `acting`: what
-//! its user does. `commanding`: what an administrator does. `publishing`: what it publishes, and
-//! hears of what others do. `roster`: contacts as it knows them.
+//! This file: the device and its connection. `line`: the connections to the server. `entering`: the
+//! way to a session. `token`: logging in by a token. `hearing`: the handling of stanzas. `acting`:
+//! the actions of its user. `commanding`: those of an administrator. `publishing`: items that it
+//! publishes and receives. `roster`: its contacts.
 
 mod acting;
 mod commanding;
@@ -42,24 +42,24 @@ pub use roster::RosterEntry;
 pub struct UserDevice {
     /// Its place among all devices.
     pub index: usize,
-    /// The facts that stay the same.
+    /// The data that stays the same.
     pub plan: DevicePlan,
     /// Its bare JID.
     pub bare: String,
     /// The resource of its session, or of its last one.
     pub resource: String,
-    /// The resource that it asks for where it may.
+    /// The resource that it requests where it may.
     own_resource: String,
     line: Option<DeviceLine>,
     stage: DeviceStage,
-    /// Its session, as the book has it.
+    /// Its session, by the number in the book.
     pub session: Option<usize>,
     managed: Option<ManagedState>,
-    /// False if it leaves what arrives where it is.
+    /// False if it leaves incoming data unread.
     pub reads: bool,
-    /// The node that it is connected to, or was.
+    /// The node that it is, or was last, connected to.
     pub node: usize,
-    /// True if the server may not have heard of this connection in time (XEP-0124 §10).
+    /// True if the server may not have got a request of this connection in time (XEP-0124 §10).
     pub is_neglected: bool,
     /// Requests without an answer so far.
     pub asked: BTreeSet<String>,
@@ -67,19 +67,19 @@ pub struct UserDevice {
     pub shown: Option<u64>,
     /// The presence of others, by full JID.
     pub sight: BTreeMap<String, u64>,
-    /// The number of the presence that made it available, until it sees that: all that came before
-    /// was for the time before.
+    /// The number of the presence that made it available, until it sees that: earlier presence of
+    /// others belongs to the time before.
     blind: Option<u64>,
-    /// Its roster, if it has asked for it: items by JID.
+    /// Its roster, if it has requested it: items by JID.
     pub roster: Option<BTreeMap<String, RosterEntry>>,
-    /// The newest version of the roster that its session was told.
+    /// The newest version of the roster that its session got.
     version: u64,
-    /// The newest version of the roster that any session of its account had been told when this one
-    /// began; 0 once it was told its roster itself.
+    /// The newest version of the roster that any session of its account had got when this one
+    /// began; 0 once this one got its roster.
     stale: u64,
-    /// Requests for what has changed since some version of the roster, with that version.
+    /// Requests for changes since some version of the roster, with that version.
     roster_asks: BTreeMap<String, u64>,
-    /// The roster as it was told it last, with its version, if it keeps that.
+    /// The last roster that it got, with its version, if it keeps that.
     known: Option<(String, BTreeMap<String, RosterEntry>)>,
     /// The last item of each node of each account, by its number.
     pub news: BTreeMap<(usize, usize), usize>,
@@ -87,86 +87,87 @@ pub struct UserDevice {
     publishing: BTreeMap<String, usize>,
     /// Its places in the rooms.
     pub seats: Vec<RoomSeat>,
-    /// The address whose archive it reads: its own account without one.
+    /// The address whose archive it reads; `None` for its own account.
     archive: Option<String>,
     /// The content of that archive, while it reads all of it.
     pub archived: Vec<Archived>,
-    /// The end of the page that it read last: its last id, and whether it is the end of all.
+    /// The end of the last page that it read: its last id, and whether it is the end of the
+    /// archive.
     pub page: Option<(Option<String>, bool)>,
     blocking: BTreeMap<String, (usize, usize)>,
     unblocking: BTreeMap<String, usize>,
-    /// Requests that remove an account, with what the book calls that.
+    /// Requests to remove an account, with their numbers in the book.
     removing: BTreeMap<String, usize>,
-    /// Commands under way, with their name and the account that they are about.
+    /// Commands in progress, with their name and the account that they are about.
     commands: BTreeMap<String, (usize, usize)>,
     /// The token that it logs in by (XEP-0484), if it has one.
     token: Option<TokenKey>,
-    /// The node that gave it that.
+    /// The node that issued the token.
     token_node: usize,
-    /// The nodes at which its logins broke off before it knew their outcome: these may change its
-    /// tokens after another node has.
+    /// The nodes at which its logins broke off before it knew their outcome: these may replace its
+    /// tokens later than another node.
     broken_off: BTreeSet<usize>,
-    /// True if its account is gone, and it creates it again before it logs in.
+    /// True if its account is gone, and must be created again before a login.
     registers: bool,
 }
 
 /// A message in the archive of its account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Archived {
-    /// The id that the archive gave it.
+    /// The id that the archive assigned.
     pub id: String,
     /// The number of the message.
     pub number: usize,
 }
 
-/// The beliefs of a device about a room.
+/// A device's view of a room.
 #[derive(Debug, Clone, Default)]
 pub struct RoomSeat {
     /// Its own nick, once it is in the room.
     pub nick: Option<String>,
-    /// The nicks by which it has asked to enter and has not been told anything of itself.
+    /// The nicks with which it has tried to enter, without any presence of its own so far.
     entering: Vec<String>,
-    /// True if it has asked to leave, or is gone for all.
+    /// True if it has tried to leave, or other occupants see it as gone.
     leaves: bool,
-    /// True if this session has asked to be there, and not an earlier one of the same address.
+    /// True if this session has tried to enter, and not an earlier one with the same address.
     is_own: bool,
     /// All occupants, by nick, with affiliation and role.
     pub view: BTreeMap<String, (String, String)>,
-    /// The stay that the book has of it.
+    /// The number of its stay in the book.
     pub stay: usize,
 }
 
-/// The steps to a session.
+/// The stages on the way to a session.
 enum DeviceStage {
     Gone,
     Opened,
     Offered,
-    /// It has asked for an account, and logs in by these features then.
+    /// It has requested an account, and then logs in with these features.
     Registering(Box<Element>),
     Authenticating(Box<Exchange>),
-    /// It has shown its token.
+    /// It has sent its token.
     Presented,
     Restarted,
     OfferedMore,
     Binding(String),
     Resuming,
     Ready,
-    /// It has closed its stream, and hears the server out.
+    /// It has closed its stream, and reads until the server's end.
     Closing,
 }
 
-/// The state that XEP-0198 lets a client remember.
+/// The state that XEP-0198 lets a client keep.
 #[derive(Debug, Default)]
 struct ManagedState {
-    /// The id to come back with; none before the server has said so.
+    /// The id for resuming; `None` until the server has sent it.
     id: Option<String>,
-    /// True behind `<enabled/>`.
+    /// True after `<enabled/>`.
     counts: bool,
-    /// Stanzas that it has handled.
+    /// The number of stanzas that it has handled.
     handled: u32,
-    /// Stanzas that it has sent.
+    /// The number of stanzas that it has sent.
     sent: u32,
-    /// Those that the server has not acknowledged, oldest first.
+    /// The stanzas that the server has not acknowledged, oldest first.
     unacknowledged: VecDeque<(String, Option<usize>)>,
 }
 
@@ -233,7 +234,7 @@ impl UserDevice {
         self.managed.as_ref().is_some_and(|managed| managed.id.is_some())
     }
 
-    /// Takes down that its session doesn't go on.
+    /// Records that its session can't be resumed.
     fn cannot_resume(&self, book: &mut Book) {
         let Some(session) = self.session else { return };
         let account = self.plan.account;
@@ -242,7 +243,7 @@ impl UserDevice {
             let name = self.full();
             book.break_rule(format!("the session of {name} was in the journal of its node, and doesn't go on"));
         }
-        // What it had not got is in the archive, or kept for later.
+        // The messages that it did not get are in the archive, or stored for later.
         book.sessions[session].is_leaky |= book.node_deaths > 0;
     }
 
@@ -250,7 +251,7 @@ impl UserDevice {
         matches!(self.stage, DeviceStage::Closing)
     }
 
-    /// Returns whether it believes to be in a room.
+    /// Returns whether it considers itself in a room.
     pub fn is_in_room(&self, room: usize) -> bool {
         self.seats[room].nick.is_some()
     }
@@ -284,7 +285,7 @@ impl UserDevice {
         self.begin(book);
     }
 
-    /// Loses its connection: `both` sides know of it, or it alone.
+    /// Loses its connection, which `both` sides notice, or only the device.
     pub fn cut(&mut self, both: bool, book: &mut Book) {
         // A session of BOSH outlives its connections.
         if both && self.line.as_mut().is_some_and(DeviceLine::repeat) {
@@ -298,7 +299,7 @@ impl UserDevice {
         self.lose(book);
     }
 
-    /// Gives its connection up, so that the server knows.
+    /// Gives its connection up, so that the server notices.
     fn cut_off(&mut self, book: &mut Book) {
         if let Some(line) = self.line.take() {
             line.reset();
@@ -306,7 +307,7 @@ impl UserDevice {
         }
     }
 
-    /// Moves to another network without a word: its old connection stays where it was.
+    /// Moves to another network silently: its old connection stays open.
     pub fn walk_away(&mut self, book: &mut Book) {
         if self.line.take().is_some() {
             self.lose(book);
@@ -330,8 +331,8 @@ impl UserDevice {
         }
     }
 
-    /// Begins to leave what arrives where it is, or to read again. A server takes a client for lost
-    /// that is silent for long.
+    /// Stops reading incoming data, or reads again. A server considers a client that is silent for
+    /// long lost.
     pub fn fall_silent(&mut self, book: &mut Book) {
         self.reads = !self.reads;
         self.is_neglected = true;
@@ -340,7 +341,7 @@ impl UserDevice {
         }
     }
 
-    /// Reads and writes as fast as can be, from now on.
+    /// Reads and writes as fast as possible from now on.
     pub fn widen(&mut self) {
         (self.plan.window, self.plan.most) = (1 << 20, usize::MAX);
         if let Some(line) = &self.line {
@@ -348,7 +349,7 @@ impl UserDevice {
         }
     }
 
-    /// Makes the device look at the session and take messages.
+    /// Makes the device active and able to receive messages.
     pub fn come_back(&mut self, book: &mut Book) {
         if !self.is_ready() {
             return;
@@ -360,13 +361,13 @@ impl UserDevice {
         }
     }
 
-    /// Forgets its session, as an application that is started again.
+    /// Drops its session, like an application that is started again.
     pub fn forget(&mut self, book: &mut Book) {
         self.end_session(book);
         self.known = None;
     }
 
-    /// Learns that the server's process is gone, and with it all of its memory.
+    /// Handles the death of the server's process, with all its memory.
     pub fn bereave(&mut self, book: &mut Book) {
         self.line = None;
         self.lose(book);
@@ -386,7 +387,7 @@ impl UserDevice {
         }
     }
 
-    /// Takes down that it changes who is in the rooms that it is in, or enters.
+    /// Records that its places in rooms, or those that it enters, change.
     fn stir_rooms(&self, book: &mut Book) {
         let seats = self.seats.iter().enumerate();
         seats
@@ -402,7 +403,8 @@ impl UserDevice {
         });
         if let Some(session) = self.session.take() {
             book.sessions[session].is_over = true;
-            // What a session with stream management was sent is counted; of others nobody knows.
+            // With stream management, stanzas for the session are counted; otherwise it is unknown
+            // what arrived.
             book.sessions[session].was_cut = true;
             book.sessions[session].is_leaky |= !self.managed.as_ref().is_some_and(|managed| managed.counts);
         }
@@ -470,7 +472,7 @@ impl UserDevice {
         }
     }
 
-    /// Puts bytes on the connection.
+    /// Writes bytes to the connection.
     fn write(&mut self, xml: &str, book: &mut Book) {
         let Some(line) = self.line.as_mut().filter(|_| !matches!(self.stage, DeviceStage::Closing)) else { return };
         book.note(format_args!("{}/{} C: {xml}", self.bare, self.resource));
@@ -480,7 +482,7 @@ impl UserDevice {
         });
     }
 
-    /// Sends a stanza, `number` being that of a message.
+    /// Sends a stanza; `number` is that of a message.
     fn say(&mut self, xml: String, number: Option<usize>, book: &mut Book) {
         if self.is_closing() {
             return;
@@ -493,7 +495,8 @@ impl UserDevice {
     }
 }
 
-/// Returns an element as it stands alone, since nothing declares its namespace (RFC 7395 §3.3.3).
+/// Returns an element in a form that stands alone, since no stream header declares its namespace
+/// (RFC 7395 §3.3.3).
 fn alone(xml: &str) -> Cow<'_, str> {
     let name = ["<message", "<presence", "<iq"].into_iter().find(|name| xml.starts_with(*name));
     name.map_or(Cow::Borrowed(xml), |name| format!("{name} xmlns='{}'{}", ns::CLIENT, &xml[name.len()..]).into())
@@ -504,7 +507,7 @@ pub fn bare(account: usize) -> String {
     format!("u{account}@{DOMAIN}")
 }
 
-/// Returns the account of an address here.
+/// Returns the account of an address on this server.
 pub fn account_of(jid: &str) -> Option<usize> {
     jid.strip_prefix('u')?.split_once('@').filter(|(_, rest)| rest.starts_with(DOMAIN))?.0.parse().ok()
 }

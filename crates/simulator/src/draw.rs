@@ -1,4 +1,4 @@
-//! The one source of randomness of a simulation: a sequence that follows from its seed on every
+//! The only source of randomness of a simulation: a sequence that its seed determines on every
 //! machine.
 
 use rookery_base::chance::Sequence;
@@ -23,12 +23,12 @@ impl SeededDraw {
         from + self.below(to + 1 - from)
     }
 
-    /// Returns true in so many of a hundred cases.
+    /// Returns true in this many of a hundred cases.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// Returns the index of one of these weights, each as often as it weighs.
+    /// Returns the index of one of these weights, each with a probability in proportion to it.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let sum: u32 = weights.iter().sum();
         let mut left = self.below(sum as usize) as u32;

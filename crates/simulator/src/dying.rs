@@ -1,8 +1,8 @@
-//! Takes nodes out of a run: they die, or stand still, and clients lose their connections.
+//! Removes nodes from a run: they die or pause, and clients lose their connections.
 //!
-//! A node dies between any two ticks, or in a moment that its journal is for: clients have just
-//! heard how much of theirs is handled, while nothing reaches Redis; or others have just written to
-//! clients of its homes, and neither archives nor the clients themselves have all of that.
+//! A node dies between any two ticks, or at a moment that its journal is for: clients have just got
+//! acknowledgements while nothing reaches Redis, or others have just written to clients at this
+//! node, and neither archives nor the clients themselves have all of that.
 
 use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::run::SimulatedRun;
@@ -53,8 +53,7 @@ impl SimulatedRun {
         is_changed
     }
 
-    /// Kills a node, in the middle of something that the choice says. Returns whether there was a
-    /// process.
+    /// Kills a node, at a moment that the choice selects. Returns whether there was a process.
     fn kill_node(&mut self, node: usize, choice: usize) -> bool {
         if self.is_firm {
             self.prepare(choice);
@@ -74,7 +73,7 @@ impl SimulatedRun {
         }
         for device in &self.devices {
             let Some(session) = device.session else { continue };
-            // What its shards had for its own clients leaves a moment before the journal has it.
+            // Its shards' output for its own clients leaves a moment before the journal has it.
             if device.node == node && owes {
                 self.book.loosen(session);
             }
@@ -88,7 +87,7 @@ impl SimulatedRun {
         true
     }
 
-    /// Has all nodes be there and come to rest, and some people meet in a room.
+    /// Makes all nodes present and at rest, with some users in a room.
     fn prepare(&mut self, choice: usize) {
         for (at, device) in self.devices.iter_mut().enumerate().filter(|(at, _)| (at + choice).is_multiple_of(2)) {
             let join = SimulatedEvent { what: SimulatedEventKind::Join, who: at, a: 0, b: at };
@@ -103,14 +102,14 @@ impl SimulatedRun {
         }
     }
 
-    /// Returns whether nothing is under way among nodes, and nobody is late. A node still takes
-    /// over what its journal doesn't have yet, and loses that when it dies.
+    /// Returns whether nothing is in progress between nodes, and none is late. While a node takes
+    /// over, its journal doesn't have everything yet, and the rest is lost if it dies.
     fn is_calm(&mut self) -> bool {
         let is_taken = self.moved_ms == 0 || self.rested_ms >= self.moved_ms + TAKEN_MS;
         is_taken && !self.is_moving && !self.is_stalled && !self.nodes.is_hindered() && !self.nodes.is_moving()
     }
 
-    /// Lets people say something right before a node dies, and the server work on that.
+    /// Makes users write messages right before a node dies, and the server work on those.
     fn say_last(&mut self, node: usize, choice: usize) {
         match choice % 4 {
             0 => {}
@@ -119,10 +118,10 @@ impl SimulatedRun {
         }
     }
 
-    /// Has the clients of a node ask how much of theirs is handled, and hear of it, while nothing
-    /// that the node says reaches Redis.
+    /// Makes the clients of a node request acknowledgements and get them, while nothing from the
+    /// node reaches Redis.
     fn count_last(&mut self, node: usize) {
-        // What they have said so far is stored, and counts.
+        // Their messages so far are stored, and count.
         self.pass(PAUSE_MS);
         for device in self.devices.iter_mut().filter(|device| device.node == node) {
             for what in [SimulatedEventKind::Ping, SimulatedEventKind::Acknowledge] {
@@ -138,7 +137,7 @@ impl SimulatedRun {
         }
     }
 
-    /// Has everybody write to somebody and in a room.
+    /// Makes every user write to another one and in a room.
     fn speak(&mut self, choice: usize) {
         for (at, device) in self.devices.iter_mut().enumerate() {
             let event = |what| SimulatedEvent { what, who: at, a: choice + at, b: choice / 3 + at };
@@ -152,8 +151,8 @@ impl SimulatedRun {
         }
     }
 
-    /// Has everybody write to somebody and in a room, and lets the server work as long as it takes
-    /// no time. Some clients of the node may read nothing meanwhile.
+    /// Makes every user write to another one and in a room, and the server work as long as that
+    /// takes no time. Some clients of the node may not read in the meantime.
     fn speak_last(&mut self, node: usize, choice: usize, some_are_slow: bool) {
         let slow: Vec<usize> = (0..self.devices.len())
             .filter(|at| some_are_slow && self.devices[*at].node == node && (at + choice).is_multiple_of(2))
@@ -177,12 +176,12 @@ impl SimulatedRun {
     }
 }
 
-/// Pauses until nodes have come to rest, at most, and their length in milliseconds.
+/// The most pauses until nodes are at rest, and their length in milliseconds.
 const MOST_PAUSES: usize = 30;
 const PAUSE_MS: u64 = 2_000;
-/// The time within which a journal has what its node has taken over, in milliseconds.
+/// The time within which a journal has everything that its node has taken over, in milliseconds.
 const TAKEN_MS: u64 = 60;
-/// Rounds in which a node works that reaches nobody.
+/// The rounds in which an unreachable node works.
 const LAST_ROUNDS: usize = 4;
-/// The time in which clients may come back to their sessions, at least.
+/// The least time in which clients may resume their sessions.
 const COMES_BACK_MS: u64 = 300_000;

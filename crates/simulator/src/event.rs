@@ -1,21 +1,21 @@
-//! Events that may come next in a simulation.
+//! Events that may happen next in a simulation.
 //!
-//! An event names its kind and three numbers, which mean something together with the state that it
-//! meets: "the 7th device, modulo how many there are, writes to the 3rd account". So a schedule
-//! keeps its sense when events are taken out of it, and a failing one can be made short.
+//! An event has a kind and three numbers, whose meaning depends on the state at that time: "the 7th
+//! device, modulo their number, writes to the 3rd account". So a schedule remains meaningful when
+//! events are removed from it, and a failing one can be shortened.
 
 use crate::draw::SeededDraw;
 
-/// Something that happens.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimulatedEvent {
     /// The kind.
     pub what: SimulatedEventKind,
-    /// The device that does it.
+    /// The device that acts.
     pub who: usize,
-    /// Says more, by kind.
+    /// An argument, depending on the kind.
     pub a: usize,
-    /// Says more, by kind.
+    /// Another argument, depending on the kind.
     pub b: usize,
 }
 
@@ -24,7 +24,7 @@ pub struct SimulatedEvent {
 pub enum SimulatedEventKind {
     /// One shard ticks once.
     Tick,
-    /// Shards, store and clients work until nothing moves any more.
+    /// Shards, store and clients work until nothing changes any more.
     Settle,
     /// Time passes.
     Wait,
@@ -32,11 +32,11 @@ pub enum SimulatedEventKind {
     Read,
     /// The store carries out some operations.
     Store,
-    /// A device connects, and logs in as it is answered.
+    /// A device connects, and logs in according to the answers.
     Connect,
     /// Its connection breaks; both sides know.
     Cut,
-    /// It begins to read nothing at all, or reads again.
+    /// It stops reading, or reads again.
     Silence,
     /// It closes its stream in good order.
     Close,
@@ -50,11 +50,11 @@ pub enum SimulatedEventKind {
     Presence,
     /// It becomes unavailable and stays connected.
     Unavailable,
-    /// It asks its server for something small.
+    /// It sends its server a small request.
     Ping,
-    /// It asks another resource for something.
+    /// It sends another resource a request.
     Ask,
-    /// It wants, allows or ends a subscription.
+    /// It requests, approves or ends a subscription.
     Subscribe,
     /// It changes an item of its roster.
     RosterSet,
@@ -64,11 +64,11 @@ pub enum SimulatedEventKind {
     RosterGet,
     /// It switches carbons on or off.
     Carbons,
-    /// It says whether somebody looks at it.
+    /// It says whether its user is active.
     Attention,
-    /// It asks for an acknowledgement.
+    /// It requests an acknowledgement.
     Acknowledge,
-    /// It asks for a page of its archive.
+    /// It requests a page of its archive.
     Archive,
     /// It enters a room.
     Join,
@@ -86,7 +86,7 @@ pub enum SimulatedEventKind {
     Publish,
     /// It removes its account.
     Remove,
-    /// It asks for a place for a file.
+    /// It requests a slot for a file.
     Upload,
     /// An administrator's device begins a command.
     Command,
@@ -100,11 +100,11 @@ pub enum SimulatedEventKind {
     Trouble,
     /// The time of day jumps.
     Jump,
-    /// A shard is stalled, or goes on.
+    /// A shard is stalled, or continues.
     Stall,
     /// A device writes to a user of the peer.
     ChatAbroad,
-    /// It wants or ends a subscription to one.
+    /// It requests or ends a subscription to one.
     SubscribeAbroad,
     /// The peer comes, or opens a new stream.
     PeerCome,
@@ -118,23 +118,23 @@ pub enum SimulatedEventKind {
     PeerChat,
     /// One of its users becomes available, or unavailable.
     PeerShow,
-    /// One of its users wants or ends a subscription.
+    /// One of its users requests or ends a subscription.
     PeerSubscribe,
-    /// It says something that it may not.
+    /// It sends something that is forbidden.
     PeerLie,
-    /// Beside the shards of a node something goes on: letters leave or come, rows are looked at.
+    /// The part beside the shards of a node works: letters leave or arrive, rows are read.
     Carry,
     /// A node's process dies.
     NodeKill,
-    /// One that is away is started.
+    /// A node without a process is started.
     NodeJoin,
     /// One leaves in good order.
     NodeDrain,
-    /// One stands still, or goes on.
+    /// One pauses, or continues.
     NodePause,
     /// One can't reach Redis, or reaches it again.
     NodeCut,
-    /// Redis goes away, or comes back.
+    /// Redis becomes unavailable, or available again.
     RedisAway,
     /// Redis has forgotten everything.
     RedisForget,
@@ -142,7 +142,7 @@ pub enum SimulatedEventKind {
     RedisBreak,
 }
 
-/// All kinds, with how often each happens where nothing else is said.
+/// All kinds, with their usual frequencies.
 pub const ALL: &[(SimulatedEventKind, u32)] = &[
     (SimulatedEventKind::Tick, 60),
     (SimulatedEventKind::Settle, 60),
@@ -186,7 +186,7 @@ pub const ALL: &[(SimulatedEventKind, u32)] = &[
     (SimulatedEventKind::Stall, 2),
 ];
 
-/// The kinds that need a peer, with the same.
+/// The kinds that need a peer, with their frequencies.
 pub const ABROAD: &[(SimulatedEventKind, u32)] = &[
     (SimulatedEventKind::ChatAbroad, 40),
     (SimulatedEventKind::SubscribeAbroad, 25),
@@ -200,7 +200,7 @@ pub const ABROAD: &[(SimulatedEventKind, u32)] = &[
     (SimulatedEventKind::PeerLie, 3),
 ];
 
-/// The kinds that need several nodes, with the same.
+/// The kinds that need several nodes, with their frequencies.
 pub const AMONG_NODES: &[(SimulatedEventKind, u32)] = &[
     (SimulatedEventKind::Carry, 60),
     (SimulatedEventKind::NodeKill, 2),
@@ -214,7 +214,7 @@ pub const AMONG_NODES: &[(SimulatedEventKind, u32)] = &[
 ];
 
 impl SimulatedEventKind {
-    /// Returns whether it is a fault: without it, what is sent arrives.
+    /// Returns whether it is a fault: without faults, everything that is sent arrives.
     pub fn is_fault(self) -> bool {
         matches!(
             self,
@@ -239,7 +239,7 @@ impl SimulatedEventKind {
 }
 
 impl SimulatedEvent {
-    /// Draws one of these kinds, by these weights.
+    /// Draws one of these kinds, with these weights.
     pub fn draw(draw: &mut SeededDraw, kinds: &[(SimulatedEventKind, u32)], weights: &[u32]) -> Self {
         let (what, _) = kinds[draw.weighted(weights)];
         Self { what, who: draw.below(1 << 16), a: draw.below(1 << 16), b: draw.below(1 << 16) }

@@ -1,14 +1,14 @@
-//! The log of a simulation: always as a hash, as text if somebody wants to read it.
+//! The log of a simulation: always as a hash, and as text if it is to be read.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write};
 
 thread_local! {
-    /// The lines of the run on this thread, where a panic leaves them.
+    /// The lines of the run on this thread, which remain after a panic.
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Takes down what happens.
+/// The log of a run.
 #[derive(Debug)]
 pub struct RunJournal {
     hash: u64,
@@ -16,13 +16,13 @@ pub struct RunJournal {
 }
 
 impl RunJournal {
-    /// Returns an empty one, which keeps its lines if they are to be read.
+    /// Returns an empty log, which keeps its lines if they are to be read.
     pub fn new(keeps_lines: bool) -> Self {
         LINES.take();
         Self { hash: 0xcbf2_9ce4_8422_2325, keeps_lines }
     }
 
-    /// Takes down a line.
+    /// Logs a line.
     pub fn note(&mut self, line: fmt::Arguments<'_>) {
         let _ = Hashing(&mut self.hash).write_fmt(line);
         if self.keeps_lines {
@@ -45,7 +45,8 @@ struct Hashing<'a>(&'a mut u64);
 
 impl Write for Hashing<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // Words, with their number at the end: a byte at a time took a thirtieth of a run.
+        // In words, with the number of bytes at the end: a byte at a time took a thirtieth of a
+        // run.
         let (words, rest) = text.as_bytes().as_chunks();
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);

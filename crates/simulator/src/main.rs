@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rookery_simulator::{RunPlan, mutating, seeds, shrink};
 
-/// Each run makes a server and drops it: a seventh of the time goes into memory.
+/// Each run creates a server and drops it, and spends a seventh of its time in the allocator.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -1,29 +1,29 @@
-//! Faults that are put into the server on purpose: a simulator that misses one of them has a rule
-//! too few.
+//! Faults that are put into the server on purpose: a simulator that misses one of them lacks a
+//! rule.
 //!
-//! A mutant is a guard that is taken away, as one text that takes the place of another in a file.
-//! Texts and not switches of the compiler, since a switch would stand in the hot path and in the
-//! way of its readers; a test sees to it that each text is still there exactly once. In a copy of
-//! the sources all of them are put in at once, each behind a switch of its own ([`ON`]), so that
-//! one build serves all.
+//! A mutant is a removed guard, given as one text that replaces another in a file. These are texts
+//! and not switches of the compiler, since a switch would slow the hot path and distract its
+//! readers; a test makes sure that each text is still there exactly once. In a copy of the sources
+//! all of them are inserted at once, each behind a switch of its own ([`ON`]), so that one build
+//! serves all.
 
-/// A guard that is taken away.
+/// A guard that can be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mutant {
     /// Its name.
     pub name: &'static str,
-    /// The file, below the folder of the workspace.
+    /// The file, relative to the folder of the workspace.
     pub file: &'static str,
-    /// The text that stands there.
+    /// The text of the guard.
     pub guard: &'static str,
-    /// The text that takes its place, with [`ON`] where it decides.
+    /// The text that replaces it, with [`ON`] for the decision.
     pub instead: &'static str,
 }
 
-/// The switch of a mutant in its text: true if the server is to lack this guard.
+/// The switch of a mutant in its text: true if the server lacks this guard.
 pub const ON: &str = "$on";
 
-/// All mutants. Those of one name are one, in several places.
+/// All mutants. Those with the same name are one mutant in several places.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "custody: a stanza is acknowledged before the store has it",

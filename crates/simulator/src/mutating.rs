@@ -1,4 +1,5 @@
-//! Builds the simulator with all mutants, and tells which seed finds each; [`FOUND`] keeps that.
+//! Builds the simulator with all mutants, and finds the seeds that notice each; [`FOUND`] records
+//! them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -9,18 +10,18 @@ use std::process::Command;
 use crate::mutants::{MUTANTS, Mutant, ON};
 use crate::seeds::SeedFailure;
 
-/// The file of what found which mutant, below the folder of the crate: a line for each, with its
-/// name, the seed, and the rule that it broke.
+/// The file with the results, relative to the folder of the crate: a line for each mutant with its
+/// name, the seed that found it, and the rule that it broke.
 pub const FOUND: &str = "mutants.txt";
 
-/// Tries all mutants whose name has this text in it, each on so many seeds from the first one on,
-/// and keeps in [`FOUND`] which of them noticed. Returns whether all were found.
+/// Tries all mutants whose name contains this text, each on a number of seeds from the first one
+/// on, and records in [`FOUND`] which were noticed. Returns whether all were.
 ///
-/// The sources are copied to a worktree of git below `target`, so that nobody's files change; what
-/// was built there before is used again.
+/// The sources are copied to a worktree of git below `target`, so that no working files change;
+/// earlier builds there are used again.
 ///
 /// # Errors
-/// A command or a file that failed.
+/// The command or file that failed.
 pub fn try_all(wanted: &str, seeds: u64, threads: usize) -> Result<bool, String> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let binary = build(&package.join("../.."))?;
@@ -37,12 +38,12 @@ pub fn try_all(wanted: &str, seeds: u64, threads: usize) -> Result<bool, String>
     Ok(all)
 }
 
-/// Returns what the file knows of each mutant, by its name.
+/// Returns the file's result for each mutant, by its name.
 pub fn read(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once(" | ")).collect()
 }
 
-/// Returns the page of the documentation that shows the mutants, with what the file knows of them.
+/// Returns the page of the documentation that lists the mutants, with the file's results.
 pub fn page(text: &str) -> String {
     let found = read(text);
     let row = |mutant: &Mutant| {
@@ -71,7 +72,7 @@ this page.
 
 ";
 
-/// Puts what was found of a mutant into the file, which has the mutants that there are, in order.
+/// Writes the result of a mutant to the file, which has all existing mutants in order.
 fn keep(path: &Path, mutant: &Mutant, found: Option<&str>) -> Result<(), String> {
     let before = fs::read_to_string(path).unwrap_or_default();
     let mut known = read(&before);
@@ -102,13 +103,13 @@ fn build(sources: &Path) -> Result<PathBuf, String> {
     for (file, text) in &texts {
         keep_text(&folder.join(file), text)?;
     }
-    // What an earlier list has changed.
+    // Files that an earlier list has changed are restored.
     let changed = run(Command::new("git").args(["diff", "--name-only"]).current_dir(&folder))?;
     for file in changed.lines().filter(|file| !texts.contains_key(file)) {
         run(Command::new("git").args(["checkout", "--", file]).current_dir(&folder))?;
     }
     let target = env::var_os("CARGO_TARGET_DIR").map_or(folder.join("../build"), PathBuf::from);
-    // Fast, and with the assertions: they notice some mutants before a client can.
+    // An optimised build with assertions, which notice some mutants before a client can.
     let mut build = Command::new("cargo");
     build.args(["build", "--quiet", "--locked", "--profile", "simulation", "-p", "rookery-simulator"]);
     // From a folder within another one, flags of the compiler would be read twice.
@@ -136,7 +137,7 @@ fn without_guards(folder: &Path) -> Result<BTreeMap<&'static str, String>, Strin
     Ok(texts)
 }
 
-/// Writes a file, unless it has this text: what is compiled of it serves again.
+/// Writes a file, unless it already has this text, so that compiled code is used again.
 fn keep_text(file: &Path, text: &str) -> Result<(), String> {
     if fs::read_to_string(file).is_ok_and(|found| found == text) {
         return Ok(());
@@ -144,7 +145,7 @@ fn keep_text(file: &Path, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Returns the seed that fails first without a guard, or with all of them, and its words.
+/// Returns the first seed that fails without a guard, or with all guards, and the broken rule.
 fn try_one(binary: &Path, lacks: Option<usize>, seeds: u64, threads: usize) -> Result<Option<String>, String> {
     let (seeds, threads) = (seeds.to_string(), threads.to_string());
     let number = lacks.map_or(String::new(), |number| number.to_string());
@@ -161,11 +162,11 @@ fn try_one(binary: &Path, lacks: Option<usize>, seeds: u64, threads: usize) -> R
     Ok(found.map(words))
 }
 
-/// The file that the switches stand in.
+/// The file for the switches.
 const BASE: &str = "crates/base/src/lib.rs";
-/// Names the variable with the number of the mutant that is switched on.
+/// The environment variable with the number of the active mutant.
 const LACKS: &str = "ROOKERY_LACKS";
-/// The switches, as they stand in the copy.
+/// The switches' code in the copy.
 const SWITCH: &str = r#"
 /// Returns whether the server is to lack a guard.
 pub fn lacks(number: usize) -> bool {

@@ -1,8 +1,8 @@
 //! The processes of a run: one server, or the nodes of a cluster on one database and one Redis.
 //!
 //! A node is in `agent`, its journal in `journal`, its way into the cluster in `joining`, and out
-//! of it in `leaving`. `redis` and `fencing` are shared by nodes besides the database. Time is the
-//! same for all; a node that stands still does nothing meanwhile.
+//! of it in `leaving`. Nodes share `redis` and `fencing` besides the database. Time is the same for
+//! all; a paused node does nothing while it passes.
 
 mod agent;
 mod fencing;
@@ -39,11 +39,11 @@ use redis::SimRedis;
 /// All processes.
 pub(crate) struct SimulatedNodes {
     list: Vec<SimNode>,
-    /// That which nodes share; `None` for a process that is its own cluster.
+    /// The part that nodes share; `None` for a single server.
     shared: Option<SharedByNodes>,
-    /// The shards of a process.
+    /// The number of shards of a process.
     shards: usize,
-    /// The nodes that were told to leave, as long as they don't know that.
+    /// The nodes that were ordered to leave, until they know that.
     told_to_leave: BTreeSet<usize>,
 }
 
@@ -52,26 +52,26 @@ struct SharedByNodes {
     fences: SimulatedFences,
     addresses: AddressHash,
     now_ms: Rc<Cell<u64>>,
-    /// Milliseconds for which shards gather letters.
+    /// The milliseconds for which shards gather letters.
     gather_ms: Arc<AtomicU64>,
 }
 
-/// One node, whatever process is there.
+/// One node, with whatever process it has.
 struct SimNode {
     name: String,
     server: Server,
     store: Arc<Unsteady>,
     life: Life,
-    /// The timers of each shard that has just begun.
+    /// The pending timers of each shard of a new process.
     timers: Vec<usize>,
 }
 
 enum Life {
-    /// The process is no node.
+    /// The process is a single server.
     Alone,
     Joins(Pin<Box<dyn Future<Output = Option<EnteredProcess>>>>),
     Up(Box<Agent>),
-    /// It stands still.
+    /// It is paused.
     Paused(Box<Agent>),
     Down,
 }
@@ -100,7 +100,7 @@ impl SimNode {
 }
 
 impl SimulatedNodes {
-    /// Starts one server, whose store is made by `store`, or so many nodes on that database.
+    /// Starts one server, whose store is made by `store`, or this many nodes on that database.
     pub fn start(config: Config, inner: &Stores, seed: u64, nodes: usize) -> Self {
         if nodes < 2 {
             let store = Unsteady::new(inner.clone(), seed);
@@ -146,7 +146,7 @@ impl SimulatedNodes {
         nodes
     }
 
-    /// Lets letters leave at once from now on.
+    /// Makes letters leave at once from now on.
     pub fn gather_no_more(&self) {
         self.shared.iter().for_each(|shared| shared.gather_ms.store(0, Ordering::Relaxed));
     }
@@ -173,7 +173,7 @@ impl SimulatedNodes {
         }
     }
 
-    /// Returns a node that takes connections, this one or one behind it, with its server.
+    /// Returns a node that accepts connections, the wanted one or one after it, with its server.
     pub fn open(&self, wanted: usize) -> Option<(usize, Server)> {
         let all = (0..self.count()).map(|step| (wanted + step) % self.count());
         let node = all.into_iter().find(|node| self.state(*node) == NodeState::Up)?;
@@ -185,25 +185,25 @@ impl SimulatedNodes {
         self.shards * self.count()
     }
 
-    /// Lets one shard tick, by its number among all. Returns whether it had anything to do.
+    /// Makes one shard tick, by its number among all. Returns whether it had anything to do.
     pub fn step(&mut self, shard: usize) -> bool {
         let node = &self.list[shard / self.shards];
         node.runs() && node.server.step(shard % self.shards)
     }
 
-    /// Carries out operations that wait for a database: one of the first node, from this one on,
-    /// for which any do. Returns whether there was one.
+    /// Carries out an operation that waits for a database: one of the first node with any, from
+    /// this node on. Returns whether there was one.
     pub fn run_store(&self, first: usize) -> bool {
         let count = self.count();
         (0..count).any(|step| self.list[(first + step) % count].store.run_one())
     }
 
-    /// Lets what runs beside the shards of a node go on a little.
+    /// Lets the part beside the shards of a node do one step.
     pub fn carry(&mut self, node: usize) -> bool {
         self.turn(node, false)
     }
 
-    /// Lets that of all nodes do all that it can do now.
+    /// Lets that part of all nodes do everything that it can do now.
     pub fn carry_all(&mut self) -> bool {
         (0..self.count()).fold(false, |any, node| self.turn(node, true) | any)
     }
@@ -247,24 +247,24 @@ impl SimulatedNodes {
         ended
     }
 
-    /// Returns the sessions that others go on with if a node dies now, by their full JIDs: `None`
-    /// if nobody can say.
+    /// Returns the full JIDs of the sessions that others would continue if a node died now; `None`
+    /// if that is uncertain.
     pub fn journaled(&mut self, node: usize) -> Option<Vec<String>> {
         self.list[node].agent().filter(|agent| agent.stays()).and_then(|agent| agent.journaled())
     }
 
-    /// Returns whether the shards of a node have said something that its journal doesn't have yet.
+    /// Returns whether the shards of a node have sent something that its journal doesn't have yet.
     pub fn owes_journal(&mut self, node: usize) -> bool {
         self.list[node].agent().is_some_and(|agent| agent.owes_journal())
     }
 
-    /// Returns a node of whose process the database has taken something when others had begun to
+    /// Returns a node from whose process the database accepted a write after others had begun to
     /// take its accounts over.
     pub fn written_late(&self) -> Option<usize> {
         self.list.iter().position(|node| node.store.has_written_late())
     }
 
-    /// Lets all shards of a node tick once.
+    /// Makes all shards of a node tick once.
     pub fn step_node(&mut self, node: usize) {
         (0..self.shards).for_each(|shard| _ = self.step(node * self.shards + shard));
     }
@@ -279,7 +279,7 @@ impl SimulatedNodes {
         was_there
     }
 
-    /// Starts a process where there is none.
+    /// Starts a process on a node without one.
     pub fn join(&mut self, node: usize) -> bool {
         let Some(shared) = &self.shared else { return false };
         let node = &mut self.list[node];
@@ -293,7 +293,7 @@ impl SimulatedNodes {
         true
     }
 
-    /// Has a node leave in good order, if another one stays.
+    /// Makes a node leave in good order, if another one stays.
     pub fn drain(&mut self, node: usize) -> bool {
         let others = (0..self.count()).filter(|other| *other != node);
         let is_alone = !others.into_iter().any(|other| self.state(other) == NodeState::Up);
@@ -301,14 +301,14 @@ impl SimulatedNodes {
             return false;
         }
         let leaving = &self.list[node];
-        // An operator's command: it has a connection of its own to the database.
+        // This is an operator's command, with a separate connection to the database.
         let meta = leaving.store.inner_meta();
         let is_told = wait(members::leave(&*meta, &leaving.name)).is_ok();
         self.told_to_leave.extend(is_told.then_some(node));
         is_told
     }
 
-    /// Has a node stand still, or go on. Returns whether it stands still now.
+    /// Pauses a node, or continues it. Returns whether it is paused now.
     pub fn pause(&mut self, node: usize) -> bool {
         let life = &mut self.list[node].life;
         *life = match std::mem::replace(life, Life::Down) {
@@ -326,12 +326,12 @@ impl SimulatedNodes {
         agent.is_cut_off()
     }
 
-    /// Breaks a node's connection to Redis, and the answer to what it has sent last is lost.
+    /// Breaks a node's connection to Redis, so that the answer to its last command is lost.
     pub fn lose_answer(&mut self, node: usize) {
         self.list[node].agent().into_iter().for_each(|agent| agent.lose_answer());
     }
 
-    /// Has Redis go away, or come back. Returns whether it is away now.
+    /// Makes Redis unavailable, or available again. Returns whether it is unavailable now.
     pub fn let_redis_go(&mut self) -> bool {
         let Some(shared) = &self.shared else { return false };
         let mut redis = shared.redis.borrow_mut();
@@ -339,13 +339,13 @@ impl SimulatedNodes {
         redis.is_away
     }
 
-    /// Has Redis forget everything.
+    /// Makes Redis lose all its data.
     pub fn forget_redis(&mut self) {
         self.shared.iter().for_each(|shared| shared.redis.borrow_mut().forget());
     }
 
-    /// Ends all faults: what is cut off is connected, what stands still goes on, who is away comes.
-    /// Returns whether all nodes are there, and stay.
+    /// Ends all faults: nodes that are cut off, paused or without a process return. Returns whether
+    /// all nodes are there, and stay.
     pub fn mend(&mut self) -> bool {
         if let Some(shared) = &self.shared {
             shared.redis.borrow_mut().is_away = false;
@@ -365,10 +365,10 @@ impl SimulatedNodes {
         self.list[0].server.now()
     }
 
-    /// Moves the clock of all, and lets nobody work.
+    /// Moves the clock of all processes, without any work.
     pub fn move_clock(&mut self, now_ms: u64) {
         if let Some(shared) = &self.shared {
-            // Those that run renew their leases meanwhile.
+            // Running processes renew their leases in the meantime.
             self.list.iter_mut().filter_map(SimNode::agent).for_each(|agent| agent.renew());
             shared.redis.borrow_mut().set_now(now_ms);
             shared.now_ms.set(now_ms);
@@ -380,7 +380,7 @@ impl SimulatedNodes {
         self.list.iter_mut().filter_map(SimNode::agent).for_each(|agent| agent.renew());
     }
 
-    /// Returns the time when somebody has something to do by the clock.
+    /// Returns the time of the next timer of any process.
     pub fn next_timer(&self) -> Option<u64> {
         let of = |node: &SimNode| match &node.life {
             Life::Alone => node.server.next_timer(),
@@ -391,14 +391,14 @@ impl SimulatedNodes {
         self.list.iter().filter_map(of).min()
     }
 
-    /// Keeps a shard from doing anything, by its number among all, or none.
+    /// Stalls a shard, by its number among all, or none.
     pub fn stall(&self, shard: Option<usize>) {
         for (at, node) in self.list.iter().enumerate() {
             node.server.stall(shard.filter(|shard| shard / self.shards == at).map(|shard| shard % self.shards));
         }
     }
 
-    /// Puts the time of day off.
+    /// Sets the offset of the time of day.
     pub fn set_time_of_day(&self, skew_ms: i64) {
         self.list.iter().for_each(|node| node.server.set_time_of_day(skew_ms));
     }
@@ -408,12 +408,12 @@ impl SimulatedNodes {
         self.list.iter().for_each(|node| node.server.reload(&change));
     }
 
-    /// Puts the database into trouble, or out of it.
+    /// Puts the database into a state of trouble, or out of it.
     pub fn set_trouble(&self, trouble: DatabaseTrouble) {
         self.list.iter().for_each(|node| node.store.set_trouble(trouble));
     }
 
-    /// Has what the server asked of the database be carried out or not, as when a process dies.
+    /// Decides the fate of the server's waiting operations, as when a process dies.
     pub fn lose_store(&self) {
         self.list.iter().for_each(|node| node.store.die());
     }
@@ -429,19 +429,19 @@ impl SimulatedNodes {
         self.list.iter().map(|node| node.store.waiting()).sum()
     }
 
-    /// Returns what is seen of each process that runs.
+    /// Returns each running process with its server and timers.
     pub fn servers(&self) -> impl Iterator<Item = (usize, &Server, &[usize])> {
         let running = self.list.iter().enumerate().filter(|(_, node)| node.runs());
         running.map(|(at, node)| (at, &node.server, &*node.timers))
     }
 
-    /// Returns what is seen of the world of each shard.
+    /// Returns a value from the world of each shard.
     pub fn inspect<T>(&self, look: impl Fn(&World) -> T) -> Vec<T> {
         self.servers().flat_map(|(_, server, _)| server.inspect(&look)).collect()
     }
 
-    /// Returns whether homes move, may move soon, or have nobody: a node comes, goes, stands still
-    /// or is cut off, others have not taken over yet, or nodes go by different homes.
+    /// Returns whether homes move, may move soon, or belong to no node: a node comes, goes, pauses
+    /// or is cut off, others have not taken over yet, or nodes use different homes.
     pub fn is_moving(&mut self) -> bool {
         if self.shared.is_none() {
             return false;
@@ -469,8 +469,8 @@ impl SimulatedNodes {
             || self.inspect(World::is_moving).into_iter().any(|is_moving| is_moving)
     }
 
-    /// Returns a text that says how each node is: its state, the homes that it goes by, and which
-    /// of its shards move.
+    /// Returns a description of each node: its state, the homes that it uses, and its moving
+    /// shards.
     pub fn describe(&mut self) -> String {
         let states: Vec<NodeState> = (0..self.count()).map(|node| self.state(node)).collect();
         let told = self.list.iter_mut().zip(states).map(|(node, state)| {
@@ -481,7 +481,7 @@ impl SimulatedNodes {
         told.collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns whether something keeps nodes from what they do in time.
+    /// Returns whether a fault may make nodes late.
     pub fn is_hindered(&self) -> bool {
         let is_late = |node: &SimNode| match &node.life {
             Life::Up(agent) => agent.is_cut_off() || node.store.trouble() != DatabaseTrouble::None,
@@ -492,7 +492,7 @@ impl SimulatedNodes {
         is_away || self.list.iter().any(is_late)
     }
 
-    /// Returns the nodes to whom something waits to be told.
+    /// Returns the nodes with something left to be sent to them.
     pub fn at_work(&mut self) -> Vec<usize> {
         let nodes = self.list.iter_mut().enumerate();
         nodes.filter_map(|(at, node)| node.agent().is_some_and(|agent| !agent.is_idle()).then_some(at)).collect()

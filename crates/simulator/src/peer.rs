@@ -1,13 +1,14 @@
 //! Another server, or a component, with a few users: one that keeps to the standards, or one that
-//! now and then says what it must not.
+//! sometimes breaks them.
 //!
 //! The server under test speaks to it over streams of its own, so that dialback (XEP-0220), the
-//! handshake of XEP-0114, queues and ends of streams are part of the run. TLS is not: its bytes
-//! follow from no seed.
+//! handshake of XEP-0114, queues and ends of streams are part of the run. TLS is not, since its
+//! bytes don't depend on the seed alone.
 //!
 //! # Layout
 //!
-//! This file: the peer, its streams and what its users do. `hearing`: what it makes of stanzas.
+//! This file: the peer, its streams and the actions of its users. `hearing`: the handling of
+//! stanzas.
 
 mod hearing;
 
@@ -31,11 +32,11 @@ pub struct SimulatedPeer {
     pub(crate) plan: PeerPlan,
     /// The connections that the server under test makes, if this is a server.
     calls: Calls,
-    /// Those of them that were taken.
+    /// The accepted ones among these.
     called: Vec<PeerStream>,
     /// The stream that this peer has opened.
     own: Option<PeerStream>,
-    /// Stanzas that wait until that one may be used.
+    /// Stanzas that wait until that stream may be used.
     waiting: Vec<String>,
     is_here: bool,
     users: Vec<PeerUser>,
@@ -51,10 +52,10 @@ pub(crate) struct PeerUser {
     pub watchers: BTreeSet<usize>,
     /// The accounts that it may see.
     pub watched: BTreeSet<usize>,
-    /// The accounts that it has asked for that, and not heard of since.
+    /// The accounts that it has requested this from, without an answer so far.
     pub asked: BTreeSet<usize>,
-    /// The accounts that have ever refused it what it had asked for: one that takes back an earlier
-    /// right and crosses the request ends both (RFC 6121 §3.1.6, Appendix A.2.2).
+    /// The accounts that have ever refused its requests: a cancellation of an earlier right that
+    /// crosses the request ends both (RFC 6121 §3.1.6, Appendix A.2.2).
     pub crossed: BTreeSet<usize>,
     /// Their presence, by full JID.
     pub sight: BTreeMap<String, u64>,
@@ -64,18 +65,18 @@ struct PeerStream {
     wire: Wire,
     number: usize,
     stage: PeerStage,
-    /// True if the end that the server has written was read.
+    /// True if the server's end of the stream was read.
     is_read: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PeerStage {
-    /// The header of the other side is next.
+    /// The header of the other side is expected.
     Opened,
-    /// The answer to the proof is next.
+    /// The answer to the proof is expected.
     Proving,
     Open,
-    /// Its end was written.
+    /// Its own end was written.
     Closing,
 }
 
@@ -103,7 +104,7 @@ impl SimulatedPeer {
         format!("w{number}@{}", self.domain())
     }
 
-    /// Does what an event says. Returns whether it could be done.
+    /// Carries out an event. Returns whether that was possible.
     pub(crate) fn act(&mut self, event: &SimulatedEvent, server: &Server, accounts: usize, book: &mut Book) -> bool {
         let (user, account) = (event.who % USERS, event.a % accounts);
         match event.what {
@@ -130,7 +131,7 @@ impl SimulatedPeer {
         true
     }
 
-    /// Comes, or opens a new stream in the place of one that is gone.
+    /// Connects, or opens a new stream in place of one that is gone.
     pub(crate) fn come(&mut self, server: &Server, book: &mut Book) -> bool {
         let is_new = !std::mem::replace(&mut self.is_here, true);
         self.calls.set_away(self.plan.is_component);
@@ -146,7 +147,7 @@ impl SimulatedPeer {
         let mut stream = self.stream(wire);
         stream.write(&header, book);
         self.own = Some(stream);
-        // What has changed meanwhile (RFC 6121 §4.3).
+        // Changes in the meantime (RFC 6121 §4.3).
         for user in 0..USERS {
             self.users[user].sight.clear();
             let from = self.user(user);
@@ -175,7 +176,7 @@ impl SimulatedPeer {
             book.abroad.doubt();
             self.waiting.clear();
         }
-        // One that was called and has not answered yet has no stream to end.
+        // A called stream without an answer yet has no end to write.
         for stream in self.called.iter_mut().filter(|stream| stream.stage == PeerStage::Opened) {
             stream.wire.peer.shutdown();
             stream.stage = PeerStage::Closing;
@@ -185,7 +186,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// Loses all connections, as by a power cut.
+    /// Loses all connections, as in a power cut.
     fn break_off(&mut self, book: &mut Book) {
         book.note(format_args!("{} breaks off", self.domain()));
         book.abroad.doubt();
@@ -202,7 +203,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// Learns that the server's process is gone.
+    /// Handles the death of the server's process.
     pub(crate) fn bereave(&mut self, book: &mut Book) {
         book.abroad.doubt();
         self.break_streams(book);
@@ -217,7 +218,7 @@ impl SimulatedPeer {
         streams.for_each(|stream| book.abroad.break_stream(stream.number));
     }
 
-    /// Reads and writes as fast as can be, from now on.
+    /// Reads and writes as fast as possible from now on.
     pub(crate) fn widen(&mut self) {
         (self.plan.window, self.plan.most) = (1 << 20, usize::MAX);
         for stream in self.own.iter().chain(&self.called) {
@@ -265,12 +266,12 @@ impl SimulatedPeer {
     fn subscribe(&mut self, user: usize, account: usize, choice: usize, book: &mut Book) {
         let kind = ["subscribe", "subscribe", "unsubscribe", "unsubscribed"][choice % 4];
         match kind {
-            // Who sees a contact does not ask for it.
+            // A user that sees a contact does not request it.
             "subscribe" if self.users[user].watched.contains(&account) => return,
             "subscribe" => drop(self.users[user].asked.insert(account)),
             "unsubscribe" => self.forget_sight(user, account),
-            // Where there is nothing to take back, no server says so (RFC 6121 Appendix A.2.4): it
-            // would end a request that crosses it.
+            // With nothing to cancel, no server sends this (RFC 6121 Appendix A.2.4): it would end
+            // a request that crosses it.
             "unsubscribed" if !self.users[user].watchers.contains(&account) => return,
             "unsubscribed" => {
                 self.hide_from(user, account, book);
@@ -293,7 +294,7 @@ impl SimulatedPeer {
         user.sight.retain(|full, _| !full.starts_with(&format!("{}/", bare(account))));
     }
 
-    /// Says what it may not: for somebody else, before it has proven anything, or no XML at all.
+    /// Sends something that is forbidden: for another user, before the proof, or no XML at all.
     fn lie(&mut self, event: &SimulatedEvent, account: usize, book: &mut Book) {
         let (to, victim) = (bare(account), bare(event.who));
         let body = format!("<body>{FORGED}</body>");
@@ -309,7 +310,7 @@ impl SimulatedPeer {
             ),
             _ => "<message <>".to_owned(),
         };
-        // The server ends such a stream, and nobody knows what it has read before.
+        // The server ends such a stream, and it is unknown what it had read before.
         book.abroad.doubt();
         book.abroad.has_lied = true;
         if let Some(stream) = &mut self.own {
@@ -333,7 +334,7 @@ impl SimulatedPeer {
             self.called.push(stream);
             any = true;
         }
-        // The last one is its own.
+        // The last one is the peer's own stream.
         for at in (0..=self.called.len()).rev() {
             any |= self.read_stream(at, most, book);
         }
@@ -405,7 +406,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// Takes an element of a stream itself.
+    /// Handles an element of the stream itself.
     fn element(&mut self, at: usize, element: &Element, book: &mut Book) {
         let attr = |name: &str| element.attr(name).unwrap_or_default().to_owned();
         let (from, to) = (attr("to"), attr("from"));
@@ -428,7 +429,7 @@ impl SimulatedPeer {
             }
             (ns::STREAMS, "error", _) => {
                 let condition = element.children().next().map(Element::name).unwrap_or_default();
-                // Nobody knows what the server has read before.
+                // It is unknown what the server had read before.
                 book.abroad.doubt();
                 self.at(at).into_iter().for_each(|stream| book.abroad.break_stream(stream.number));
                 if !self.plan.is_hostile && FAULTS.contains(&condition) {
@@ -439,7 +440,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// Goes on with a stream that may be used now.
+    /// Continues with a stream that may be used now.
     fn proven(&mut self, book: &mut Book) {
         let Some(stream) = self.own.as_mut().filter(|stream| stream.stage == PeerStage::Proving) else { return };
         stream.stage = PeerStage::Open;
@@ -463,8 +464,8 @@ impl PeerStream {
     }
 }
 
-/// Returns a header as servers write it that know no features of streams, and so neither TLS nor
-/// acknowledgements; with an id it is that of the server that was called.
+/// Returns the header of a server that doesn't know features of streams, and so neither TLS nor
+/// acknowledgements; with an id it is that of the called server.
 fn server_header(id: Option<&str>) -> String {
     let id = id.map(|id| format!(" id='{id}'")).unwrap_or_default();
     format!(
@@ -473,7 +474,7 @@ fn server_header(id: Option<&str>) -> String {
     )
 }
 
-/// The body of what nobody may ever get.
+/// The body of messages that must never arrive.
 pub(crate) const FORGED: &str = "forged";
 /// The users of a peer.
 pub(crate) const USERS: usize = 3;
@@ -481,6 +482,6 @@ pub(crate) const USERS: usize = 3;
 pub(crate) const ELSEWHERE: &str = "elsewhere.example.net";
 /// The name of the component.
 pub(crate) const BRIDGE: &str = "bridge.example.org";
-/// Errors of streams that tell a peer that it has done wrong (RFC 6120 §4.9.3).
+/// Stream errors for a peer that has done wrong (RFC 6120 §4.9.3).
 const FAULTS: [&str; 6] =
     ["bad-format", "improper-addressing", "invalid-from", "invalid-xml", "not-authorized", "not-well-formed"];

@@ -1,18 +1,18 @@
-//! The run that a seed stands for: who is there, what the server is like, and what happens.
+//! The run that a seed determines: the participants, the kind of server, and the events.
 
 use rookery_sasl::Mechanism;
 
 use crate::draw::SeededDraw;
 use crate::event::{ABROAD, ALL, AMONG_NODES, SimulatedEvent, SimulatedEventKind};
 
-/// A run to be.
+/// The plan of a run.
 #[derive(Debug, Clone)]
 pub struct RunPlan {
-    /// The seed, from which also all chance in the server follows.
+    /// The seed, which also determines all randomness in the server.
     pub seed: u64,
-    /// The number of nodes; a server that is no cluster has one.
+    /// The number of nodes, 1 without a cluster.
     pub nodes: usize,
-    /// The number of shards of each.
+    /// The number of shards of each node.
     pub shards: usize,
     /// The number of accounts.
     pub accounts: usize,
@@ -20,73 +20,73 @@ pub struct RunPlan {
     pub rooms: usize,
     /// The devices.
     pub devices: Vec<DevicePlan>,
-    /// The server or component that takes part, if one does.
+    /// The server or component that takes part, if there is one.
     pub peer: Option<PeerPlan>,
-    /// True if the store carries out operations only when an event says so.
+    /// True if the store carries out operations only at certain events.
     pub store_is_late: bool,
-    /// True if work on other threads, such as checking a password, is done only then, too.
+    /// True if work on other threads, such as checking a password, is only done then, too.
     pub background_is_late: bool,
     /// True if little happens at once: bytes and ticks are shuffled finely, devices that read have
-    /// something to read, and those that want to speak in a room enter it.
+    /// something to read, and those that write in a room enter it.
     pub is_fine: bool,
-    /// True if Redis and the database of several nodes do what they should, and nodes die when all
-    /// others have come to rest: so journals count.
+    /// True if the Redis and the database of several nodes work, and nodes die when all others are
+    /// at rest, so that journals count.
     pub is_firm: bool,
     /// The events, in order.
     pub events: Vec<SimulatedEvent>,
 }
 
-/// A device, as it stays for the run.
+/// The constant properties of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DevicePlan {
     /// Its account.
     pub account: usize,
-    /// True if it uses stream management (XEP-0198) and comes back to its session.
+    /// True if it uses stream management (XEP-0198) and resumes its session.
     pub is_managed: bool,
     /// The way in which it logs in.
     pub login: PlannedLogin,
-    /// The mechanism by which it logs in with its password, where that is not PLAIN.
+    /// The mechanism for its password, if that is not PLAIN.
     pub scram: Mechanism,
-    /// The way to the server.
+    /// The way in which it connects.
     pub way: LoginWay,
-    /// True if it asks for a token, and logs in by it from then on (XEP-0484).
+    /// True if it requests a token, and logs in with it from then on (XEP-0484).
     pub has_token: bool,
-    /// True if it remembers its roster from one session to the next, and asks for what has changed
-    /// (RFC 6121 §2.6).
+    /// True if it keeps its roster from one session to the next, and requests the changes (RFC 6121
+    /// §2.6).
     pub keeps_roster: bool,
-    /// True if it wants to hear what contacts publish (XEP-0163 §4).
+    /// True if it wants the items that contacts publish (XEP-0163 §4).
     pub wants_news: bool,
-    /// True if it asks for carbons when it has logged in.
+    /// True if it enables carbons after it has logged in.
     pub carbons: bool,
-    /// Bytes that may lie on the way to it.
+    /// The bytes that may be on their way to it.
     pub window: usize,
-    /// Bytes that the server reads from it at a time.
+    /// The bytes that the server reads from it at a time.
     pub most: usize,
     /// Its priority.
     pub priority: i8,
 }
 
-/// Another server or a component, as it stays for the run.
+/// The constant properties of another server or a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerPlan {
     /// True if it is a component (XEP-0114).
     pub is_component: bool,
-    /// True if it says what it may not.
+    /// True if it breaks the standards.
     pub is_hostile: bool,
-    /// Bytes that may lie on the way to it.
+    /// The bytes that may be on their way to it.
     pub window: usize,
-    /// Bytes that the server moves at a time.
+    /// The bytes that the server moves at a time.
     pub most: usize,
 }
 
-/// A way to the server.
+/// A way to connect to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginWay {
     /// TCP.
     Tcp,
     /// A WebSocket (RFC 7395).
     WebSocket,
-    /// The same, behind a proxy that ends TLS.
+    /// A WebSocket behind a proxy that ends TLS.
     Proxied,
     /// Requests of BOSH (XEP-0124, XEP-0206).
     Bosh,
@@ -106,21 +106,21 @@ pub enum PlannedLogin {
     Plain,
     /// By SCRAM (RFC 5802, RFC 7677).
     Scram,
-    /// As XEP-0388 frames it; what comes behind is as ever.
+    /// In the frame of XEP-0388, with the usual steps afterwards.
     Sasl2,
     /// With the session in the same exchange (XEP-0386).
     Bind2,
 }
 
 impl PlannedLogin {
-    /// Returns whether it goes by XEP-0388.
+    /// Returns whether it uses XEP-0388.
     pub fn is_sasl2(self) -> bool {
         matches!(self, Self::Sasl2 | Self::Bind2)
     }
 }
 
 impl RunPlan {
-    /// Returns the run of a seed, with so many events.
+    /// Returns the run of a seed, with this many events.
     pub fn new(seed: u64, events: usize) -> Self {
         let mut draw = SeededDraw::new(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1));
         let accounts = if draw.percent(90) { draw.between(2, 5) } else { draw.between(6, 50) };
@@ -134,7 +134,7 @@ impl RunPlan {
         let (shards, rooms) = (draw.between(1, 4), draw.between(1, 2));
         let is_calm = draw.percent(25);
         let store_is_late = !is_calm && draw.percent(50);
-        // Each run has its own character: some things happen often, some never.
+        // Each run has its own character: some events are frequent, some never happen.
         let mut weight = |what: SimulatedEventKind, weight: u32| match what {
             SimulatedEventKind::Settle
             | SimulatedEventKind::Tick
@@ -148,7 +148,7 @@ impl RunPlan {
         let weights: Vec<u32> = ALL.iter().map(|&(what, usual)| weight(what, usual)).collect();
         let mut drawn: Vec<SimulatedEvent> = Vec::new();
         if draw.percent(70) {
-            // Most begin where others have gone on for a while.
+            // Most clients begin while others have been there for a while.
             drawn.extend((0..count).map(|who| SimulatedEvent { what: SimulatedEventKind::Connect, who, a: 0, b: 0 }));
             drawn.push(SimulatedEvent { what: SimulatedEventKind::Settle, who: 0, a: 0, b: 0 });
         }
@@ -168,7 +168,7 @@ impl RunPlan {
             is_firm: false,
             events: drawn,
         };
-        // A sequence of its own: the other seeds are what they were before there were peers.
+        // A separate sequence, so that the other seeds mean the same as before there were peers.
         if seed % 4 == 1 {
             plan.invite(&mut SeededDraw::new(!seed), is_calm);
         }
@@ -184,13 +184,13 @@ impl RunPlan {
         plan
     }
 
-    /// Returns the same run with the events of these numbers alone.
+    /// Returns the same run with only the events of these numbers.
     pub fn only(&self, numbers: &[usize]) -> Self {
         let events = numbers.iter().filter_map(|number| self.events.get(*number).copied()).collect();
         Self { events, ..self.clone() }
     }
 
-    /// Lets things happen in small pieces.
+    /// Makes things happen in small pieces.
     fn refine(&mut self, draw: &mut SeededDraw) {
         self.is_fine = true;
         for event in &mut self.events {
@@ -205,14 +205,13 @@ impl RunPlan {
         }
     }
 
-    /// Has some devices come by BOSH, others by tokens, and what threads do in the
-    /// background come late.
+    /// Makes some devices use BOSH, others tokens, and work on background threads complete late.
     fn modernise(&mut self, draw: &mut SeededDraw) {
         self.background_is_late = draw.percent(50);
         for device in &mut self.devices {
             device.scram = [Mechanism::ScramSha1, Mechanism::ScramSha256, Mechanism::ScramSha512][draw.below(3)];
             if draw.percent(30) {
-                // A session of BOSH has requests that can be repeated instead.
+                // A session of BOSH can repeat its requests instead.
                 (device.way, device.is_managed) = (LoginWay::Bosh, false);
             } else if draw.percent(50) {
                 (device.way, device.has_token) = (LoginWay::Proxied, true);
@@ -221,8 +220,8 @@ impl RunPlan {
         }
     }
 
-    /// Spreads the run over several nodes, with what happens to them in the place of a quarter of
-    /// what else would happen.
+    /// Spreads the run over several nodes, with events of nodes in place of a quarter of the
+    /// others.
     fn spread(&mut self, draw: &mut SeededDraw, is_calm: bool) {
         (self.nodes, self.shards) = (draw.between(2, 4), draw.between(1, 2));
         self.background_is_late = false;
@@ -254,14 +253,14 @@ impl RunPlan {
                 event.what = SimulatedEventKind::Carry;
             }
         }
-        // Sessions of BOSH are only at the node that is home to their account.
+        // Sessions of BOSH only exist at the home node of their account.
         self.devices
             .iter_mut()
             .filter(|device| device.way == LoginWay::Bosh)
             .for_each(|device| device.way = LoginWay::Tcp);
     }
 
-    /// Has a peer take part, in the place of a fifth of what else would happen.
+    /// Adds a peer, with its events in place of a fifth of the others.
     fn invite(&mut self, draw: &mut SeededDraw, is_calm: bool) {
         let peer = PeerPlan {
             is_component: draw.percent(40),

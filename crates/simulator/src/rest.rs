@@ -1,4 +1,4 @@
-//! The end of a run: the faults are over, everybody comes back, and what they believe is compared.
+//! The end of a run: the faults are over, all clients return, and their views are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::peer::{SimulatedPeer, USERS};
 use crate::run::SimulatedRun;
 use crate::unsteady::DatabaseTrouble;
 
-/// Ends all faults, lets everybody come back and compares what they believe.
+/// Ends all faults, makes all clients return and compares their views.
 pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
     run.book.note(format_args!("-- the faults are over"));
     run.book.forget_going_on();
@@ -22,10 +22,10 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
         device.widen();
     }
     run.peer.iter_mut().for_each(SimulatedPeer::widen);
-    // All nodes that are away come at once.
+    // All missing nodes come at once.
     run.overlap_moves();
     for round in 0..MOST_MENDS {
-        // What was asked of nodes is noticed within seconds.
+        // Nodes notice orders within seconds.
         if run.nodes.mend() && !run.nodes.is_moving() && (round > 1 || run.nodes.count() == 1) {
             break;
         }
@@ -35,12 +35,12 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
         let how = run.nodes.describe();
         run.book.break_rule(format!("nodes do not come to go by the same homes when all faults are over: {how}"));
     }
-    // What is asked from here on is answered without a look at the clock.
+    // From here on, requests are answered without waiting for the clock.
     run.nodes.gather_no_more();
-    // What a slow client is owed, and what waits for a store that was away.
+    // The output for slow clients, and operations that waited for an unavailable store.
     run.pass(MINUTE_MS);
     gather(run);
-    // Sessions that nobody came back to end.
+    // Sessions end that no client resumed.
     run.pass(RESUMABLE_MS);
     gather(run);
     let checks: [fn(&mut SimulatedRun); 10] =
@@ -55,7 +55,7 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
     }
 }
 
-/// Checks that everybody is there, and available.
+/// Checks that all devices are there, and available.
 fn gather(run: &mut SimulatedRun) {
     for _ in 0..20 {
         run.settle();
@@ -86,12 +86,12 @@ fn gather(run: &mut SimulatedRun) {
 
 /// Checks that every request has its answer (RFC 6120 §8.2.3).
 fn answers(run: &mut SimulatedRun) {
-    // A session goes on without what it could not have stored in time, while its home moved.
+    // A session that moves continues without what could not be stored in time.
     if run.book.node_deaths > 0 {
         return;
     }
     for device in &run.devices {
-        // A resource that was asked may have taken the question to its end.
+        // A resource that was asked may have ended with the question.
         let open = device.asked.iter().find(|id| !id.starts_with("ask"));
         if let Some(id) = open {
             return run.book.break_rule(format!("{} has no answer to {id} (RFC 6120 §8.2.3)", device.full()));
@@ -99,7 +99,7 @@ fn answers(run: &mut SimulatedRun) {
     }
 }
 
-/// Checks that all resources of an account have its roster, which is what the server has (RFC 6121
+/// Checks that all resources of an account have the same roster, which is the server's (RFC 6121
 /// §2.1.6).
 fn rosters(run: &mut SimulatedRun) {
     let before: Vec<_> = run.devices.iter().map(|device| device.roster.clone()).collect();
@@ -119,7 +119,7 @@ fn rosters(run: &mut SimulatedRun) {
     if run.book.deaths > 0 || run.book.store_failed {
         return;
     }
-    // Both sides of a subscription say the same (RFC 6121 §3).
+    // Both sides of a subscription agree (RFC 6121 §3).
     let entries = entries(&run.devices);
     for (&(user, contact), entry) in &entries {
         let other = entries.get(&(contact, user));
@@ -149,11 +149,11 @@ fn entries(devices: &[UserDevice]) -> BTreeMap<(usize, usize), RosterEntry> {
     entries
 }
 
-/// Checks that everybody sees the last presence of those whose presence they may see, and of nobody
-/// else (RFC 6121 §4).
+/// Checks that all devices see the last presence of those whose presence they may see, and no other
+/// (RFC 6121 §4).
 fn presences(run: &mut SimulatedRun) {
-    // Nobody says of sessions that end with their node that they are gone, and what they had sent
-    // last may not be written down.
+    // The end of sessions that end with their node isn't announced, and their last changes may not
+    // be stored.
     if run.book.store_failed || run.book.node_deaths > 0 {
         return;
     }
@@ -168,7 +168,7 @@ fn presences(run: &mut SimulatedRun) {
             }
             let sees = user == contact
                 || entries.get(&(user, contact)).is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
-            // A process that dies may have told one side only.
+            // A process that dies may have informed only one side.
             let is_shown = entries.get(&(contact, user)).map(|entry| &*entry.subscription);
             let is_shown = user == contact || matches!(is_shown, Some("from" | "both"));
             let may_differ = run.book.deaths > 0 || run.book.asked_again.contains(&(user, contact));
@@ -188,10 +188,9 @@ fn presences(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Occupants of a room believe the same of who is there, and it is they (XEP-0045 §7).
+/// Checks that the occupants of a room agree on who is there, and that it is they (XEP-0045 §7).
 fn rooms(run: &mut SimulatedRun) {
-    // Rooms of a node that has died without a journal are gone, and nobody tells those who were
-    // there.
+    // Rooms of a node that died without a journal are gone, without notice to their occupants.
     if run.book.lossy_node_deaths > 0 {
         return;
     }
@@ -200,7 +199,7 @@ fn rooms(run: &mut SimulatedRun) {
     for room in (0..run.people.rooms).filter(|room| !run.book.unsettled.contains(room)) {
         let seated: Vec<&UserDevice> = run.devices.iter().filter(|device| device.seats[room].nick.is_some()).collect();
         let nicks: BTreeSet<&String> = seated.iter().filter_map(|device| device.seats[room].nick.as_ref()).collect();
-        // A session that ended with its node stays in rooms if its address is soon there again.
+        // A session that ended with its node stays in rooms if its address soon returns there.
         let is_ghost = |nick: &String| !nicks.contains(nick) && run.book.is_ghost(room, nick);
         let believed = |device: &UserDevice| -> BTreeMap<String, (String, String)> {
             let view = device.seats[room].view.iter().filter(|(nick, _)| !is_ghost(nick));
@@ -225,7 +224,7 @@ fn rooms(run: &mut SimulatedRun) {
     room_order(run);
 }
 
-/// Checks that all occupants hear the same in the same order, with nothing left out in between.
+/// Checks that all occupants get the same messages in the same order, without gaps.
 fn room_order(run: &mut SimulatedRun) {
     let (stays, loose) = (&run.book.stays, &run.book.loose);
     for (at, one) in stays.iter().enumerate() {
@@ -246,7 +245,7 @@ fn room_order(run: &mut SimulatedRun) {
     }
 }
 
-/// Checks that everything acknowledged has reached somebody (XEP-0198 §4).
+/// Checks that every acknowledged message has reached a client (XEP-0198 §4).
 fn deliveries(run: &mut SimulatedRun) {
     let mut broken = None;
     for (number, message) in run.book.messages.iter().enumerate() {
@@ -262,8 +261,8 @@ fn deliveries(run: &mut SimulatedRun) {
         if !message.is_handled || message.is_refused || is_uncertain {
             continue;
         }
-        // A session that was there then, and is there still, got it itself (RFC 6121 §8.5.3.1):
-        // nothing that was acknowledged is missing behind `<resumed/>`.
+        // A session that existed then and still exists got it itself (RFC 6121 §8.5.3.1): after
+        // `<resumed/>`, no acknowledged message is missing.
         let lasting = message.for_session.map(|session| &run.book.sessions[session]);
         let lasting = lasting.filter(|session| !session.is_over && !session.was_unavailable);
         if lasting.is_some_and(|session| !session.heard.contains_key(&(number, false))) {
@@ -281,7 +280,7 @@ fn deliveries(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Checks that everybody who wants it, and may, is told the last item of each node, which is the
+/// Checks that every device that wants and may have it got the last item of each node, which is the
 /// same for all (XEP-0163 §4.3).
 fn news(run: &mut SimulatedRun) {
     if run.book.store_failed {
@@ -330,8 +329,8 @@ fn news(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Checks that nothing that left for elsewhere or came from there is lost, and both sides see each
-/// other as far as subscriptions go (RFC 6121 §4).
+/// Checks that no message to or from another server is lost, and that both sides see each other as
+/// far as subscriptions go (RFC 6121 §4).
 fn abroad(run: &mut SimulatedRun) {
     run.book.check_abroad();
     let Some(peer) = run.peer.as_mut().filter(|_| !run.book.abroad.was_away && run.book.deaths == 0) else { return };
@@ -376,7 +375,7 @@ fn abroad(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Checks that nothing is left when everybody has gone.
+/// Checks that nothing remains when all clients have gone.
 fn disperse(run: &mut SimulatedRun) {
     run.book.note(format_args!("-- everybody goes"));
     for device in &mut run.devices {
@@ -403,7 +402,7 @@ fn disperse(run: &mut SimulatedRun) {
     if !at_work.is_empty() {
         run.book.break_rule(format!("with nobody something waits at the nodes {at_work:?}"));
     }
-    // No queue has anything, and nobody is remembered who is not here.
+    // All queues are empty, and no absent client has data.
     let mut broken = None;
     for (node, server, timers) in run.nodes.servers() {
         for (shard, (found, &timers)) in server.inspect(World::census).into_iter().zip(timers).enumerate() {
@@ -418,7 +417,7 @@ fn disperse(run: &mut SimulatedRun) {
 }
 
 const MINUTE_MS: u64 = 60_000;
-/// Attempts to have all nodes there.
+/// The most attempts to have all nodes present.
 const MOST_MENDS: usize = 100;
-/// Longer than a session waits for its client, and than an answer is waited for.
+/// Longer than a session waits for its client, and than any answer is waited for.
 const RESUMABLE_MS: u64 = 1_000_000;

@@ -29,7 +29,7 @@ pub struct RunOutcome {
     pub hash: u64,
     /// The rule that was broken first.
     pub broken: Option<String>,
-    /// The log, if it was to be kept.
+    /// The log, if it was kept.
     pub lines: Vec<String>,
     /// The counts of a run.
     pub statistics: RunStatistics,
@@ -46,17 +46,17 @@ pub struct SimulatedRun {
     desk: BackgroundDesk,
     store_is_late: bool,
     is_fine: bool,
-    /// True if nodes die when all others have come to rest.
+    /// True if nodes die when all others are at rest.
     pub(crate) is_firm: bool,
-    /// The time at which all homes had moved, and the one at which nobody had anything left to do,
+    /// The time at which all homes had moved, and the one at which no part had anything left to do,
     /// in milliseconds.
     pub(crate) moved_ms: u64,
     pub(crate) rested_ms: u64,
     /// True while homes move, or may.
     pub(crate) is_moving: bool,
-    /// True while they move since more than one thing has happened.
+    /// True while they move for more than one reason.
     pub(crate) does_overlap: bool,
-    /// The number of times that shards went on without what others had not done in time.
+    /// The number of times that shards continued without what others had not done in time.
     lateness: u64,
     pub(crate) is_stalled: bool,
 }
@@ -79,7 +79,7 @@ pub fn run(plan: &RunPlan, keeps_lines: bool) -> RunOutcome {
 
 impl SimulatedRun {
     fn new(plan: &RunPlan, keeps_lines: bool) -> Self {
-        // Keys, nonces and hash tables follow from here on.
+        // Keys, nonces and hash tables depend on the seed from here on.
         chance::seed(plan.seed);
         let inner = Memory::stores();
         register(&inner, plan.accounts);
@@ -131,7 +131,7 @@ impl SimulatedRun {
             let from = (who..self.devices.len()).chain(0..who);
             who = from.into_iter().find(|at| self.devices[*at].has_news()).unwrap_or(who);
         }
-        // A resource may be the server's choice (XEP-0386).
+        // The server may choose the resource (XEP-0386).
         for ((_, known), device) in self.people.devices.iter_mut().zip(&self.devices) {
             if known.rsplit_once('/').is_some_and(|(_, resource)| resource != device.resource) {
                 *known = device.full();
@@ -214,8 +214,8 @@ impl SimulatedRun {
         self.note_moves();
     }
 
-    /// Lets shards, store and devices work until nothing moves any more. Returns whether anything
-    /// did.
+    /// Makes shards, store and devices work until nothing changes any more. Returns whether
+    /// anything did.
     pub(crate) fn settle(&mut self) -> bool {
         for round in 0..MOST_ROUNDS {
             let mut any = false;
@@ -230,7 +230,7 @@ impl SimulatedRun {
             if self.is_moving {
                 self.note_lateness();
             }
-            // A client that has read all hears no more before the server has done something.
+            // A client that has read everything gets no more until the server has done something.
             if any || round == 0 {
                 for device in &mut self.devices {
                     any |= device.read(usize::MAX, &mut self.book);
@@ -251,9 +251,9 @@ impl SimulatedRun {
         true
     }
 
-    /// Lets time pass, timer by timer, and in [`STRIDES`] steps at most: what waits for long may be
-    /// called a little late. Homes that move have as many steps more: a letter that waits for a
-    /// moment would be as late as whatever waits for its answer.
+    /// Advances the clock, timer by timer, in at most [`STRIDES`] steps: a long timer may be a
+    /// little late. Moving homes get as many steps more, since otherwise a letter with a short wait
+    /// would be as late as whatever waits for its answer.
     pub(crate) fn pass(&mut self, ms: u64) {
         let until = self.nodes.now() + ms;
         self.settle();
@@ -282,8 +282,8 @@ impl SimulatedRun {
             8 => 60_000 + event.b,
             _ => 400_000 + event.b * 10,
         };
-        // The process may not run meanwhile, and find that it is late.
-        // Nodes that don't run all at once would be taken for dead by nobody.
+        // The process may not run in the meantime, and notice that it is late. If all nodes paused
+        // at once, none would be left to declare them dead.
         if (event.a / 10).is_multiple_of(4) && (self.nodes.count() == 1 || ms < 300) {
             self.neglect_bosh();
             self.nodes.move_clock(self.nodes.now() + ms as u64);
@@ -293,8 +293,7 @@ impl SimulatedRun {
         true
     }
 
-    /// Takes down that sessions of BOSH may end, since the server has not heard of them in time
-    /// (XEP-0124 §10).
+    /// Records that sessions of BOSH may end, since their requests were late (XEP-0124 §10).
     fn neglect_bosh(&mut self) {
         self.devices.iter_mut().for_each(|device| device.is_neglected = true);
         let devices = &self.devices;
@@ -329,18 +328,18 @@ impl SimulatedRun {
             self.nodes.lose_store();
         }
         self.nodes.first().kill();
-        // What was not carried out goes with the process.
+        // Operations that were not carried out end with the process.
         self.nodes.lose_store();
         self.bereave();
         true
     }
 
-    /// Stops the server in good order and starts another one, which goes on with the sessions of
-    /// clients that may come back if this one hands them on.
+    /// Stops the server in good order and starts another one, which continues sessions that clients
+    /// may resume if this one hands them on.
     fn restart(&mut self, hands_on: bool) -> bool {
         self.book.end_sessions(|_| true);
         self.book.is_stopping = true;
-        // A server that stops waits for no store that is away.
+        // A server that stops doesn't wait for an unavailable store.
         self.book.store_refused |= self.book.store_failed;
         if hands_on {
             self.nodes.first().stop_for_next();
@@ -364,7 +363,7 @@ impl SimulatedRun {
         true
     }
 
-    /// Waits as long as an operator does. Returns whether the server came to what is wanted.
+    /// Waits as long as an operator does. Returns whether the server reached the wanted state.
     fn comes_to(&mut self, wanted: impl Fn(&Server) -> bool) -> bool {
         for _ in 0..10 {
             self.settle();
@@ -378,14 +377,14 @@ impl SimulatedRun {
 
     fn bereave(&mut self) {
         self.book.is_stopping = false;
-        // A process needs a moment to start: ids made of the time of day rely on that.
+        // A process needs a moment to start, which ids based on the time of day rely on.
         self.nodes.move_clock(self.nodes.now() + START_MS);
         self.desk.clear();
         self.devices.iter_mut().for_each(|device| device.bereave(&mut self.book));
         self.peer.iter_mut().for_each(|peer| peer.bereave(&mut self.book));
     }
 
-    /// Takes down that homes move for several reasons at a time from now on, until all have moved.
+    /// Records that homes move for several reasons at a time from now on, until all have moved.
     pub(crate) fn overlap_moves(&mut self) {
         let does = self.nodes.count() > 1;
         (self.is_moving, self.does_overlap) = (self.is_moving || does, self.does_overlap || does);
@@ -397,7 +396,7 @@ impl SimulatedRun {
         self.nodes.stall(None);
     }
 
-    /// Takes down that sessions may move, end, or come late while homes move.
+    /// Records that sessions may move, end, or be late while homes move.
     fn note_moves(&mut self) {
         if !self.is_moving {
             return;
@@ -411,8 +410,8 @@ impl SimulatedRun {
         }
     }
 
-    /// Takes down that what isn't done in time is given up while homes move: as at a death. A shard
-    /// isn't late that nothing hinders and that has one thing to do at a time.
+    /// Records that what isn't done in time while homes move is given up, as at a death. A shard
+    /// without hindrance, and with one reason at a time, isn't late.
     fn note_lateness(&mut self) {
         let lateness = self.nodes.inspect(World::lateness).into_iter().sum();
         let was_late = lateness > std::mem::replace(&mut self.lateness, lateness);
@@ -423,7 +422,7 @@ impl SimulatedRun {
         }
     }
 
-    /// Takes note of processes that have ended by themselves. Returns whether any has.
+    /// Records processes that have ended by themselves. Returns whether any has.
     fn see_ends(&mut self) -> bool {
         if let Some(node) = self.nodes.written_late() {
             let text = format!("the database takes what node {node} writes, whose accounts others have");
@@ -457,19 +456,19 @@ impl SimulatedRun {
     }
 }
 
-/// Lets the server meet a peer, which is not there yet.
+/// Configures the server for a peer, which is not connected yet.
 fn meet(peer: PeerPlan, config: &mut Config) -> SimulatedPeer {
     let internet = Internet::default();
     let calls = internet.play(ELSEWHERE);
     match peer.is_component {
         true => config.components = vec![BRIDGE.to_owned()],
-        // TLS would bring chance that follows from no seed.
+        // TLS would bring randomness that doesn't depend on the seed.
         false => config.internet = Some(internet.meeting_without_tls(&config.domains)),
     }
     SimulatedPeer::new(peer, calls)
 }
 
-/// Returns the settings that all runs have in common.
+/// Returns the settings that all runs share.
 fn configuration() -> Config {
     let options = vec![
         ("register", "allow_plaintext", Value::Switch(true)),
@@ -477,7 +476,7 @@ fn configuration() -> Config {
         ("administration", "admins", Value::List(vec![bare(0)])),
     ];
     let settings = Settings { scram_iterations: ITERATIONS, ..Settings::default() };
-    // Who comes back before the account is there again is nobody who guesses.
+    // A device that logs in before its account exists again isn't guessing passwords.
     let logins = LoginTerms { exempt: vec!["192.0.2.0/24".parse().expect("a network")], ..LoginTerms::default() };
     Config { options, settings, logins, ..Config::default() }
 }
@@ -490,11 +489,11 @@ fn register(stores: &Stores, accounts: usize) {
     }
 }
 
-/// Milliseconds that a process takes to start, at least.
+/// The least milliseconds that a process takes to start.
 const START_MS: u64 = 5;
-/// Steps in which time passes at most.
+/// The most steps in which time passes.
 const STRIDES: u64 = 200;
-/// Steps by the timers alone, at most, while homes move.
+/// The most additional steps, by the timers alone, while homes move.
 const MOST_FINE_STEPS: usize = 1_000;
-/// Rounds after which a server that never rests is taken for broken.
+/// The rounds after which a server that never rests counts as broken.
 const MOST_ROUNDS: usize = 20_000;

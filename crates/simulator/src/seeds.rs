@@ -24,7 +24,7 @@ pub struct SeedFailure {
 }
 
 impl fmt::Display for SeedFailure {
-    /// Writes the rule, and the command that plays the seed again.
+    /// Writes the rule, and the command that repeats the seed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, broken, events } = self;
         write!(f, "{broken}{AGAIN}{seed} --events {events}")
@@ -32,8 +32,8 @@ impl fmt::Display for SeedFailure {
 }
 
 impl SeedFailure {
-    /// Returns the first failure that a process has told of, as [`Display`](fmt::Display) writes it
-    /// behind [`FAILED`].
+    /// Returns the first failure in a process's output, as [`Display`](fmt::Display) writes it
+    /// after [`FAILED`].
     pub fn read(told: &str) -> Option<Self> {
         let (_, rest) = told.split_once(FAILED)?;
         let (broken, rest) = rest.split_once(AGAIN)?;
@@ -43,7 +43,7 @@ impl SeedFailure {
     }
 }
 
-/// The words in front of each failure that a process tells of.
+/// The words before each failure in a process's output.
 pub const FAILED: &str = "FAILED: ";
 const AGAIN: &str = "\n  again: cargo run -p rookery-simulator -- --seed ";
 
@@ -71,9 +71,9 @@ pub fn run(plan: &RunPlan, keeps_lines: bool) -> RunOutcome {
     outcome
 }
 
-/// Runs seeds on as many threads as are wanted, until one of them fails if `stops` says so, or
-/// `goes_on` returns false; those are left out whose plans aren't wanted. Returns the failures by
-/// seed, and the numbers of all.
+/// Runs seeds on this many threads, until one of them fails if `stops` is true, or `goes_on`
+/// returns false; seeds with unwanted plans are skipped. Returns the failures by seed, and the
+/// statistics of all.
 pub fn run_many(
     seeds: std::ops::Range<u64>,
     events: usize,

@@ -1,10 +1,10 @@
-//! Shortens a schedule that breaks a rule to a short one that breaks it as well.
+//! Shortens a schedule that breaks a rule to one that still breaks it.
 
 use crate::plan::RunPlan;
 use crate::seeds;
 
-/// Takes events out of a failing plan as long as it fails in the same way. Returns the numbers of
-/// the events that are left in the shortest plan that was found within so many runs.
+/// Removes events from a failing plan as long as it fails in the same way. Returns the numbers of
+/// the events in the shortest plan that was found within this many runs.
 pub fn shrink(plan: &RunPlan, broken: &str, mut runs: usize) -> Vec<usize> {
     let mut best: Vec<usize> = (0..plan.events.len()).collect();
     let rule = rule(broken).to_owned();
@@ -27,7 +27,7 @@ pub fn shrink(plan: &RunPlan, broken: &str, mut runs: usize) -> Vec<usize> {
     best
 }
 
-/// Returns what makes two failures the same: the words without their numbers.
+/// Returns the part that equal failures share: the words without their numbers.
 fn rule(broken: &str) -> String {
     broken.chars().filter(|letter| !letter.is_ascii_digit()).take(60).collect()
 }

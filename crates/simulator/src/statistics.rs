@@ -1,4 +1,4 @@
-//! The page of numbers at the end of a longer run.
+//! The counts at the end of a longer run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,9 +9,9 @@ use crate::event::SimulatedEventKind;
 /// The counts of one or many runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunStatistics {
-    /// Runs.
+    /// The number of runs.
     pub runs: u64,
-    /// Events by kind: those that could happen, and those that met a state in which they could not.
+    /// Events by kind: those that were possible, and those that weren't in their state.
     pub events: BTreeMap<SimulatedEventKind, (u64, u64)>,
     /// Sessions that were opened.
     pub sessions: u64,
@@ -19,7 +19,7 @@ pub struct RunStatistics {
     pub messages: u64,
     /// Copies of messages that arrived.
     pub copies: u64,
-    /// Deaths of nodes, and those with whose journal others could go on.
+    /// Deaths of nodes, and those with a journal from which others could continue.
     pub node_deaths: (u64, u64),
     /// Operations of the store, and those that failed.
     pub operations: (u64, u64),
@@ -32,13 +32,13 @@ impl RunStatistics {
         *(if happens { done } else { idle }) += 1;
     }
 
-    /// Counts the death of a node: one with whose journal others go on, or another.
+    /// Counts the death of a node, with a journal from which others continue or without.
     pub fn count_death(&mut self, is_journaled: bool) {
         self.node_deaths.0 += 1;
         self.node_deaths.1 += u64::from(is_journaled);
     }
 
-    /// Adds what only the end of a run knows.
+    /// Adds the counts that are only known at the end of a run.
     pub fn finish(&mut self, book: &Book, called: u64, failed: u64) {
         self.runs += 1;
         self.sessions += book.sessions.len() as u64;
@@ -49,7 +49,7 @@ impl RunStatistics {
         self.operations = (called, failed);
     }
 
-    /// Adds those of other runs.
+    /// Adds the counts of other runs.
     pub fn add(&mut self, other: &RunStatistics) {
         self.runs += other.runs;
         self.sessions += other.sessions;

@@ -1,10 +1,10 @@
-//! A store as bad as a database elsewhere may be: late, out of order between owners, away for a
-//! while, and gone between the commit and the answer.
+//! A store that behaves as badly as a remote database may: late, out of order between owners,
+//! unavailable for a while, and lost between the commit and the answer.
 //!
-//! It keeps what the contract promises and nothing else: operations take effect in the order of
-//! their calls for one owner ([`Owners`]); one that failed has changed nothing, unless it says
-//! `Lost`; and what was called when the process died took effect or did not. Of a node's process
-//! some of it takes effect seconds later, unless that is fenced off by then.
+//! It keeps only the promises of the contract: operations take effect in the order of their calls
+//! for one owner ([`Owners`]); a failed one has changed nothing, unless the error is `Lost`; and
+//! each operation in progress when the process died took effect or did not. For a node's process,
+//! some of these take effect seconds later, unless it is fenced off by then.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use rookery_store::{Meta, Pending, ProcessWriter, StoreError, Stores};
 use crate::draw::SeededDraw;
 use crate::nodes::SimulatedFences;
 
-/// Stores in front of others that carry out an operation when they are told to.
+/// Stores that wrap others and carry out an operation on demand.
 pub struct Unsteady {
     inner: Stores,
     state: Mutex<UnsteadyState>,
@@ -30,14 +30,14 @@ struct UnsteadyState {
     trouble: DatabaseTrouble,
     called: u64,
     failed: u64,
-    /// The process that writes, where several share the database.
+    /// The process that writes, if several share the database.
     writer: Option<(ProcessWriter, SimulatedFences)>,
-    /// True once the database has refused something of it, since others have taken over.
+    /// True once the database has refused a write of the process, since others have taken over.
     was_refused: bool,
-    /// True once the database has taken something of a process whose accounts others had.
+    /// True once the database has accepted a write of a process whose accounts others had.
     has_written_late: bool,
-    /// The operations of a process that has died that are still under way, with the time at which
-    /// each takes effect, in milliseconds, and the process.
+    /// The operations of a dead process that are still in progress, with the time at which each
+    /// takes effect, in milliseconds, and the process.
     orphans: Vec<(u64, (ProcessWriter, SimulatedFences), RunOperation)>,
 }
 
@@ -50,7 +50,7 @@ pub enum DatabaseTrouble {
     Busy,
     /// It has no room left: nothing is done.
     Full,
-    /// Its connections break: some operations take effect, and nobody hears of it.
+    /// Its connections break: some operations take effect without an answer.
     Away,
     /// The next operation fails, with nothing changed.
     Once,
@@ -60,15 +60,15 @@ pub enum DatabaseTrouble {
 enum Fate {
     Done,
     Refused(StoreError),
-    /// It takes effect, and its caller hears that it may have.
+    /// It takes effect, and its caller gets an uncertain outcome.
     Unheard,
 }
 
-/// Runs an operation, or tells its caller otherwise.
+/// Runs an operation, or gives its caller another outcome.
 type RunOperation = Box<dyn FnOnce(&Stores, Fate) + Send>;
 
 impl Unsteady {
-    /// Stands in front of these stores.
+    /// Returns stores that wrap these.
     pub fn new(inner: Stores, seed: u64) -> Arc<Self> {
         let (draw, waiting) = (SeededDraw::new(seed), ShuffledWaiting::new(!seed));
         let state = UnsteadyState {
@@ -85,7 +85,7 @@ impl Unsteady {
         Arc::new(Self { inner, state: Mutex::new(state) })
     }
 
-    /// Returns the stores as the server sees them.
+    /// Returns the stores for the server.
     pub fn stores(self: &Arc<Self>) -> Stores {
         Stores::of(self.clone())
     }
@@ -102,7 +102,7 @@ impl Unsteady {
         lock(&self.state).trouble = trouble;
     }
 
-    /// Returns the settings of the database as others than the server reach them.
+    /// Returns the settings of the database for others than the server.
     pub fn inner_meta(&self) -> Arc<dyn Meta> {
         self.inner.meta.clone()
     }
@@ -118,7 +118,7 @@ impl Unsteady {
         (state.writer, state.was_refused) = (Some((writer, fences)), false);
     }
 
-    /// Writes as a process that nobody knows yet.
+    /// Writes as a new process that is not enlisted.
     pub fn begin_again(&self) {
         let mut state = lock(&self.state);
         (state.writer, state.was_refused) = (None, false);
@@ -129,13 +129,13 @@ impl Unsteady {
         lock(&self.state).is_fenced()
     }
 
-    /// Returns whether the process has found out that it is fenced off.
+    /// Returns whether the process has noticed that it is fenced off.
     pub fn was_refused(&self) -> bool {
         lock(&self.state).was_refused
     }
 
-    /// Returns whether the database has ever taken something of one of its processes when others
-    /// had begun to take that one's accounts over.
+    /// Returns whether the database has ever accepted a write of one of its processes after others
+    /// had begun to take over that one's accounts.
     pub fn has_written_late(&self) -> bool {
         lock(&self.state).has_written_late
     }
@@ -151,8 +151,8 @@ impl Unsteady {
         (state.called, state.failed)
     }
 
-    /// Has the server's process die: of the operations that wait some take effect, in an order that
-    /// the contract allows, and nobody is told.
+    /// Makes the server's process die: some of the waiting operations take effect, in an order that
+    /// the contract allows, without an answer.
     pub fn die(&self) {
         let mut dropped: Vec<Owners> = Vec::new();
         let waiting = lock(&self.state).waiting.take_all();
@@ -166,12 +166,12 @@ impl Unsteady {
                 dropped.push(owners);
             }
         }
-        // The shards that the answers woke are gone, and so is what they may have called.
+        // The shards that the answers woke are gone, and so are their calls.
         lock(&self.state).waiting.take_all();
     }
 
-    /// Has a node's process die: of the operations that wait some take effect, at once or within
-    /// the next seconds, in their order, and nobody is told.
+    /// Makes a node's process die: some of the waiting operations take effect, at once or within
+    /// the next seconds, in their order, without an answer.
     pub fn die_slowly(&self, now_ms: u64) {
         let (mut dropped, mut due): (Vec<Owners>, u64) = (Vec::new(), now_ms);
         let mut state = lock(&self.state);
@@ -192,7 +192,7 @@ impl Unsteady {
         lock(&self.state).waiting.take_all();
     }
 
-    /// Lets take effect what a process that has died had under way until then.
+    /// Makes operations of dead processes take effect that are due by then.
     pub fn pass(&self, now_ms: u64) {
         if lock(&self.state).orphans.is_empty() {
             return;
@@ -259,7 +259,7 @@ impl Forward for Unsteady {
                 Fate::Done => Ok(call(stores)),
                 Fate::Refused(error) => Err(error),
                 Fate::Unheard => {
-                    // What memory is asked for is done when it was called.
+                    // An operation on memory is complete when it was called.
                     drop(call(stores));
                     Err(lost())
                 }

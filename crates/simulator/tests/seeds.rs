@@ -1,4 +1,4 @@
-//! Promises of the simulator about itself, and the seeds that every change has to stand.
+//! Promises of the simulator about itself, and the seeds that every change must pass.
 
 use std::io::Write;
 use std::ops::Range;
@@ -10,8 +10,7 @@ use rookery_simulator::mutating;
 use rookery_simulator::statistics::RunStatistics;
 use rookery_simulator::{RunPlan, seeds};
 
-/// The same seed gives the same run, byte for byte, on whatever thread and behind whatever other
-/// run.
+/// The same seed gives the same run, byte for byte, on any thread and after any other run.
 #[test]
 fn a_seed_is_a_run() {
     for seed in 0..6 {
@@ -47,7 +46,7 @@ fn mutants_have_something_to_take_away() {
     }
 }
 
-/// The list of found mutants names such as there are; one that it lacks shows a rule that is
+/// The list of found mutants only names existing ones; a mutant that it lacks shows that a rule is
 /// missing.
 #[test]
 fn what_was_found_is_of_mutants_that_there_are() {
@@ -78,9 +77,8 @@ fn fixed_seeds_break_no_rule() {
     assert!(statistics.copies > 0, "{statistics}");
 }
 
-/// Seeds of one process that nobody has tried, for [`FRESH_SECONDS`] or as long as
-/// `ROOKERY_FRESH_SECONDS` says.
-/// The sources say where they begin, so that the same sources are tried with the same ones again.
+/// New seeds of one process, for [`FRESH_SECONDS`] or as long as `ROOKERY_FRESH_SECONDS` says. The
+/// sources determine the first one, so that the same sources are always tried with the same seeds.
 #[test]
 fn fresh_seeds_break_no_rule() {
     let seconds = std::env::var("ROOKERY_FRESH_SECONDS").unwrap_or_default();
@@ -90,13 +88,13 @@ fn fresh_seeds_break_no_rule() {
     let end = Instant::now() + Duration::from_secs(seconds);
     let told = |text: String| std::io::stderr().write_all(text.as_bytes()).expect("standard error");
     told(format!("fresh seeds from {from}, of {of}, for {seconds} s\n"));
-    // Several nodes fail too often still: `--nodes` of the simulator has them.
+    // Runs of several nodes still fail too often: the simulator's `--nodes` has them.
     let statistics = stand_some(from..from + SPAN, || Instant::now() < end, |plan| plan.nodes == 1);
     told(format!("{} fresh seeds from {from} break no rule\n", statistics.runs));
 }
 
-/// Returns the first seed that is tried for these sources, and the text that it is made of: the
-/// tree that git has of them or, where there is no git, the day.
+/// Returns the first seed for these sources, and the text that it is derived from: git's tree of
+/// the sources or, without git, the day.
 fn first_fresh_seed() -> (u64, String) {
     let mut git = Command::new("git");
     let tree = git.args(["rev-parse", "HEAD^{tree}"]).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok();
@@ -110,7 +108,7 @@ fn first_fresh_seed() -> (u64, String) {
     }
 }
 
-/// Seeds beyond these that have found a fault of the server.
+/// Runs further seeds that have found faults of the server.
 #[test]
 fn seeds_that_found_faults_break_no_rule() {
     for seed in FOUND_FAULTS {
@@ -131,30 +129,30 @@ fn stand_some(
     statistics
 }
 
-/// Seconds of fresh seeds where nothing else is said.
+/// The default for the seconds of fresh seeds.
 const FRESH_SECONDS: u64 = 25;
 /// The distance between the first seeds of two trees.
 const SPAN: u64 = 1 << 12;
 /// The events of a run.
 const EVENTS: usize = 400;
-/// The seeds of mended faults: presence in a room overtook what waited for the newcomer's
-/// account; a session that had ended counted messages that its archives lack; one that came before
-/// a second request never saw the contact; a request that was approved in advance while the account
-/// was being removed outlived it; a session got offline messages again when another one had come
-/// and gone; and one of the simulator, which took what a crossed refusal leaves for a fault. Then a
-/// count below one that was told; two copies of what two resources had not got; a session that
-/// ended twice when the server stopped; an occupant that stayed though its session was over; a last
+/// The seeds of mended faults: presence in a room overtook what waited for the newcomer's account;
+/// an ended session counted messages that its archives lack; one that came before a second request
+/// never saw the contact; a request that was approved in advance while the account was being
+/// removed outlived it; a session got offline messages again after another one had come and gone;
+/// and one of the simulator, which considered the effect of a crossed refusal a fault. Then a count
+/// below an earlier one; two copies of what two resources had not got; a session that ended twice
+/// when the server stopped; an occupant that stayed although its session was over; a last
 /// acknowledgement that counted what an archive lacks. Then old pushes for a new session; a message
 /// that came back from a stream that carried it to its end; an occupant that a client believed to
-/// be there, since it was not told that it had left itself; a room that went on without a change;
-/// two messages that counted though they were refused, behind another one. Then, among nodes, mail
-/// that went to and fro; two connections with nobody behind them; an error that was given up; a
-/// count with a message in it that another node had refused; and sessions that left without what
-/// they had sent, or were not found where they went, since what answered them waited for them. Then
-/// journals that were read when others had had the homes meanwhile, and letters that came twice,
-/// since a node had left before it said that it had handled them.
+/// be there, since it did not know that it had left itself; a room that continued without a change;
+/// two messages that counted although they were refused, after another one. Then, among nodes, mail
+/// that went back and forth; two connections without clients; an error that was given up; a count
+/// with a message in it that another node had refused; and sessions that left without what they had
+/// sent, or were not found where they went, since their answers waited for them. Then journals that
+/// were read after others had had the homes in between, and letters that came twice, since a node
+/// had left before it confirmed that it had handled them.
 ///
-/// What a seed does changes with the simulator: each fault has a test of its own, too.
+/// The meaning of a seed changes with the simulator, so each fault also has a test of its own.
 const FOUND_FAULTS: [u64; 34] = [
     31_506, 31_843, 1_002_108, 1_007_539, 1_006_586, 1_006_264, 2_003_850, 2_000_952, 2_002_724, 2_000_724, 2_006_419,
     2_009_180, 3_037_785, 3_029_185, 3_011_300, 3_033_203, 3_034_242, 3_021_087, 43, 79, 3_759, 8_019_599, 943, 41_355,

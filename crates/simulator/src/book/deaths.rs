@@ -1,37 +1,36 @@
-//! Deaths of nodes as the book has them, and what may be lost or come again by them.
+//! Deaths of nodes in the book, with what they may lose or repeat.
 //!
-//! The rules are those of the operators' page about nodes, which says word for word what a death
-//! takes along.
+//! The rules are those of the operators' page about nodes, which says exactly what a death may
+//! lose.
 
 use super::{Book, BookMessage, BookedRecipient};
 
-/// Somebody whom a room may take for an occupant, though its session ended with a node.
+/// An occupant that a room may still have, although its session ended with a node.
 #[derive(Debug)]
 pub(super) struct Ghost {
     device: usize,
     /// The time at which its session ended, in milliseconds.
     ended_ms: u64,
-    /// True once another session has its address, before the room could miss it.
+    /// True once another session has its address, before the room noticed its absence.
     is_raised: bool,
 }
 
 impl Book {
-    /// Returns whether a message may come once more under another id: what was under way when a
-    /// node died comes from its successor, too. An archive looks for it among those of the last
-    /// minutes, by the time of day.
+    /// Returns whether a message may arrive once more with another id: unfinished work of a dead
+    /// node is repeated by its successor. An archive looks for repetitions among the messages of
+    /// the last minutes, by the time of day.
     pub fn may_have_other_ids(&self, number: usize) -> bool {
         let is_missed = number < self.jumped_at && self.doubtful.contains(&number);
         self.lossy_node_deaths > 0 || self.loose.contains(&number) || is_missed
     }
 
-    /// Returns the number of times that something under way may have been lost: deaths of
-    /// processes, but for those of nodes with whose journal others go on.
+    /// Returns the number of times that unfinished work may have been lost: deaths of processes,
+    /// except for nodes whose journal others continue from.
     pub fn losses(&self) -> usize {
         self.deaths - self.node_deaths + self.lossy_node_deaths
     }
 
-    /// Takes down that a node has died, with what lived there: all of it, or what its journal
-    /// lacks.
+    /// Records that a node has died, with everything there, or only with what its journal lacks.
     pub fn node_dies(&mut self, is_lossy: bool) {
         (self.deaths, self.node_deaths) = (self.deaths + 1, self.node_deaths + 1);
         self.lossy_node_deaths += usize::from(is_lossy);
@@ -42,21 +41,20 @@ impl Book {
         self.end_sessions(|_| true);
     }
 
-    /// Takes down that somebody changes who is in a room.
+    /// Records that the occupants of a room change.
     pub fn stir(&mut self, room: usize) {
         self.stirred.insert(room, None);
     }
 
-    /// Takes down that the server has nothing left to do at this moment. A room has written down
-    /// who is there a little later.
+    /// Records that the server has nothing left to do at this moment. A room has its occupants
+    /// stored a little later.
     pub fn come_to_rest(&mut self) {
         let now_ms = self.now_ms;
         self.stirred.retain(|_, since| now_ms < *since.get_or_insert(now_ms) + ROOM_WRITES_MS);
     }
 
-    /// Takes down that a session ended that was in a room. If that may have been with a node,
-    /// nobody else says that it is gone, should another session have its address before a room
-    /// misses it.
+    /// Records that a session ended that was in a room. If that may have been with a node, no other
+    /// part announces that it is gone if another session has its address before the room notices.
     pub fn leave_ghost(&mut self, device: usize, room: usize, nick: &str) {
         let ended_ms = self.now_ms;
         if self.last_death_ms.is_some_and(|died| ended_ms < died + MISSED_MS) {
@@ -64,7 +62,7 @@ impl Book {
         }
     }
 
-    /// Takes down that a device has another session: what it left in rooms just now may stay there.
+    /// Records that a device has another session: its recent places in rooms may remain.
     pub(super) fn raise_ghosts(&mut self, device: usize) {
         let now_ms = self.now_ms;
         self.ghosts.retain(|_, ghost| {
@@ -74,13 +72,12 @@ impl Book {
         });
     }
 
-    /// Returns whether an occupant of a room may be somebody whose session is gone.
+    /// Returns whether an occupant of a room may be one whose session is gone.
     pub fn is_ghost(&self, room: usize, nick: &str) -> bool {
         self.ghosts.get(&(room, nick.to_owned())).is_some_and(|ghost| ghost.is_raised)
     }
 
-    /// Takes down that those who had got a message of which its sender knows nothing lost their
-    /// node.
+    /// Records that the recipients of messages without an answer for their sender lost their node.
     pub fn loosen(&mut self, session: usize) {
         let heard = self.sessions[session].heard.keys().map(|(number, _)| *number);
         let in_rooms = self.stays.iter().filter(|stay| stay.session == session).flat_map(|stay| stay.heard.clone());
@@ -89,8 +86,8 @@ impl Book {
         self.loose.extend(open);
     }
 
-    /// Takes down that a node died whose journal lacked something: what it had just kept for those
-    /// who weren't there, with an id that nobody else knows, comes once more.
+    /// Records that a node with an incomplete journal died: messages that it had just stored for
+    /// users without a session, with ids that no client knows, come once more.
     pub fn loosen_kept(&mut self) {
         let is_there = |account: usize| {
             self.sessions.iter().any(|session| session.account == account && session.takes && !session.is_over)
@@ -104,12 +101,12 @@ impl Book {
         self.loose.extend(kept);
     }
 
-    /// Takes down that what happens now may end sessions that go on from a journal.
+    /// Records that the current event may end sessions that continue from a journal.
     pub fn forget_going_on(&mut self) {
         self.sessions.iter_mut().for_each(|session| session.goes_on_ms = 0);
     }
 
-    /// Takes down that a client says a message again. A room knows it again for a minute, and the
+    /// Records that a client repeats a message. A room recognises repetitions for a minute, and the
     /// archive of an account for ten.
     pub fn say_again(&mut self, number: usize) {
         let message = &self.messages[number];
@@ -122,15 +119,15 @@ impl Book {
         }
     }
 
-    /// Takes down that nodes are late while homes move: they go on without what isn't done in time,
-    /// once for all that moves together.
+    /// Records that nodes are late while homes move: they continue without what isn't done in time,
+    /// once for all homes that move together.
     pub fn moves_late(&mut self) {
         if !std::mem::replace(&mut self.is_late, true) {
             self.node_dies(true);
         }
     }
 
-    /// Takes down that all has moved.
+    /// Records that all moves are complete.
     pub fn moves_end(&mut self) {
         if std::mem::take(&mut self.is_late) {
             self.node_dies(true);
@@ -138,13 +135,13 @@ impl Book {
     }
 }
 
-/// The time within which a room has written down who is there, in milliseconds.
+/// The time within which a room has its occupants stored, in milliseconds.
 const ROOM_WRITES_MS: u64 = 60;
-/// The time within which a room misses those whose sessions ended with a node, in milliseconds:
-/// that of a lease, of the others' patience, of homes that move, and 15 seconds.
+/// The time within which a room notices the absence of occupants whose sessions ended with a node,
+/// in milliseconds: that of a lease, of the others' patience, of moving homes, and 15 seconds.
 const MISSED_MS: u64 = 60_000;
-/// The time for which a room knows a message again, less than it says, in milliseconds.
+/// The time for which a room recognises a repetition, less than it promises, in milliseconds.
 const ROOM_KNOWS_MS: u64 = 50_000;
-/// The time for which the archive of an account knows a message again, less than it says, in
+/// The time for which the archive of an account recognises a repetition, less than it promises, in
 /// milliseconds.
 const ARCHIVE_KNOWS_MS: u64 = 590_000;

@@ -8,7 +8,7 @@ use crate::book::{Book, BookedRecipient};
 use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::peer::{SimulatedPeer, USERS};
 
-/// Those that a device may turn to.
+/// The addresses that a device may act on.
 #[derive(Debug)]
 pub struct People {
     /// The number of accounts.
@@ -17,12 +17,12 @@ pub struct People {
     pub devices: Vec<(usize, String)>,
     /// The number of rooms.
     pub rooms: usize,
-    /// True if a device that wants to speak in a room enters it first.
+    /// True if a device that is to write in a room enters it first.
     pub enters_to_speak: bool,
 }
 
 impl UserDevice {
-    /// Does what an event says, if it can be done now. Returns whether it was.
+    /// Carries out an event, if that is possible now. Returns whether it was.
     pub fn act(&mut self, event: &SimulatedEvent, people: &People, book: &mut Book) -> bool {
         if !self.is_ready() {
             return false;
@@ -39,7 +39,7 @@ impl UserDevice {
             SimulatedEventKind::Burst => {
                 (0..2 + event.b % 6).for_each(|_| self.chat(BookedRecipient::Account(account), &bare(account), 0, book))
             }
-            // The next one would take the place of the first, if nobody looks at the client.
+            // The next one would replace the first while the client is inactive.
             SimulatedEventKind::Presence if self.blind.is_none() => self.show(book),
             SimulatedEventKind::Unavailable => self.become_unavailable(book),
             SimulatedEventKind::Ping => drop(self.ask("ping", "get", None, "<ping xmlns='urn:xmpp:ping'/>", book)),
@@ -49,19 +49,19 @@ impl UserDevice {
             }
             SimulatedEventKind::Subscribe => {
                 let kind = ["subscribe", "subscribe", "subscribed", "unsubscribe", "unsubscribed"][event.b % 5];
-                // Who sees a contact doesn't ask for it: such a request tells the contact's server
-                // that there is nothing to answer (RFC 6121 §3.1.3), whatever the contact does
-                // meanwhile.
+                // A client that sees a contact doesn't request it: such a request tells the
+                // contact's server that there is nothing to answer (RFC 6121 §3.1.3), whatever the
+                // contact does in the meantime.
                 let entry = self.roster.as_ref().and_then(|roster| roster.get(&bare(account)));
                 let sees = entry.is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
                 if account == self.plan.account || kind == "subscribe" && sees {
                     return false;
                 }
                 if kind == "subscribe" {
-                    // Where the roster knows nothing of it, another session may have asked.
+                    // Another session may have requested it, although the roster doesn't show it.
                     let pair = (self.plan.account, account);
                     let is_open = !book.asking.insert(pair) || book.asks.get(&pair).is_some_and(|(_, asks)| *asks);
-                    // Who has seen the contact may not have heard that this is over.
+                    // A client that has seen the contact may not know yet that this is over.
                     if is_open || book.seen.contains(&pair) || entry.is_some_and(|entry| entry.asks) {
                         book.asked_again.insert(pair);
                     }
@@ -69,7 +69,7 @@ impl UserDevice {
                 if kind == "subscribed" {
                     book.allowed.insert((self.plan.account, account));
                 }
-                // Says what comes behind it.
+                // The status shows which message comes after it.
                 let status = self.session.filter(|_| kind == "subscribe");
                 let status = status.map(|session| format!("<status>s{session} {}</status>", book.messages.len()));
                 let status = status.unwrap_or_default();
@@ -127,7 +127,8 @@ impl UserDevice {
             }
             SimulatedEventKind::Block => self.block(account, event.b.is_multiple_of(2), book),
             SimulatedEventKind::Publish => self.publish(event.b % NODES.len(), book),
-            // The first is the administrator: nobody else may create an account of that name.
+            // The first account is the administrator's: no other client may create an account of
+            // that name.
             SimulatedEventKind::Remove if self.plan.account > 0 => {
                 let remove = format!("<query xmlns='{}'><remove/></query>", ns::REGISTER);
                 let removal = book.remove(self.plan.account);
@@ -144,7 +145,7 @@ impl UserDevice {
         true
     }
 
-    /// Does what an event says with a user of a peer. Returns whether it was done.
+    /// Carries out an event that concerns a user of a peer. Returns whether it was possible.
     pub fn act_abroad(&mut self, event: &SimulatedEvent, peer: &SimulatedPeer, book: &mut Book) -> bool {
         let Some(session) = self.session.filter(|_| self.is_ready()) else { return false };
         let contact = peer.user(event.a % USERS);
@@ -163,8 +164,8 @@ impl UserDevice {
         true
     }
 
-    /// Writes to somebody: in every fourth case a correction of what it wrote last (XEP-0308), or a
-    /// message that asks for a receipt (XEP-0184).
+    /// Writes a message: in every fourth case a correction of its last one (XEP-0308), or a message
+    /// that requests a receipt (XEP-0184).
     fn chat(&mut self, to: BookedRecipient, address: &str, choice: usize, book: &mut Book) {
         let Some(session) = self.session else { return };
         let number = book.send(session, to);
@@ -173,7 +174,7 @@ impl UserDevice {
             (3 | 4, _) => format!("<request xmlns='{}'/>", ns::RECEIPTS),
             _ => String::new(),
         };
-        // Nothing but its journal has what a node was given of these, and somebody has not got yet.
+        // Of these, only a node's journal has the ones that it accepted and has not delivered yet.
         let is_unkept = matches!((choice % 8, to), (5 | 6, BookedRecipient::Device(..)));
         book.messages[number].is_unkept = is_unkept;
         let hint = if is_unkept { format!("<no-store xmlns='{}'/>", ns::HINTS) } else { String::new() };
@@ -250,13 +251,13 @@ impl UserDevice {
         true
     }
 
-    /// Asks for the archive of somebody else, and for the nodes there.
+    /// Asks for the archive of another account, and its nodes.
     pub fn pry(&mut self, address: &str, book: &mut Book) {
         self.ask("nodes", "get", Some(address), &format!("<query xmlns='{}'/>", ns::DISCO_ITEMS), book);
         self.ask("foreign", "set", Some(address), "<query xmlns='urn:xmpp:mam:2'/>", book);
     }
 
-    /// Asks each room in which it believes to be whether it is there (XEP-0410 §3).
+    /// Asks each room that it considers itself in whether it is there (XEP-0410 §3).
     pub fn ping_rooms(&mut self, book: &mut Book) {
         let seats = self.seats.iter().enumerate().filter(|(number, _)| !book.unsettled.contains(number));
         let seats: Vec<_> = seats.filter_map(|(number, seat)| Some((number, seat.nick.clone()?))).collect();
@@ -270,7 +271,7 @@ impl UserDevice {
         if self.seats[number].nick.is_some() {
             return;
         }
-        // What it believed of an earlier visit is void.
+        // Its view from an earlier visit is invalid.
         let seat = &mut self.seats[number];
         if seat.entering.is_empty() {
             seat.leaves = false;
@@ -305,7 +306,7 @@ impl UserDevice {
         book.blockers.insert((self.plan.account, account));
         if blocks {
             let id = self.ask("block", "set", None, &format!("<block xmlns='urn:xmpp:blocking'>{item}</block>"), book);
-            // One that another session has asked for may come behind this.
+            // A request to unblock by another session may take effect after this one.
             if book.unblocking.get(&(self.plan.account, account)).is_none_or(|open| *open == 0) {
                 self.blocking.insert(id, (account, book.unblocked));
             }

@@ -32,7 +32,7 @@ impl UserDevice {
         }
     }
 
-    /// Takes an element before there is a session.
+    /// Handles an element before there is a session.
     pub(super) fn enter(&mut self, element: &Element, book: &mut Book) {
         if element.is("error", ns::STREAMS) {
             return;
@@ -53,7 +53,7 @@ impl UserDevice {
         }
     }
 
-    /// Creates its account, which may be there again already (XEP-0077 §3.1).
+    /// Creates its account, which may already exist again (XEP-0077 §3.1).
     fn register(&mut self, features: &Element, book: &mut Book) {
         let username = format!("<username>u{}</username>", self.plan.account);
         let query = format!("<query xmlns='{}'>{username}<password>{PASSWORD}</password></query>", ns::REGISTER);
@@ -92,8 +92,8 @@ impl UserDevice {
         self.stage = DeviceStage::Authenticating(Box::new(exchange));
     }
 
-    /// Returns the element that logs in and says what comes of that (XEP-0388 §2.3): a session that
-    /// goes on, else a new one; and `more`.
+    /// Returns the element that logs in and requests what follows (XEP-0388 §2.3): a session to
+    /// resume, otherwise a new one; and `more`.
     pub(super) fn authenticate_and_more(&self, mechanism: &str, initial: &[u8], more: &str) -> String {
         let agent = format!("<user-agent id='{}/{}'/>", self.bare, self.own_resource);
         let resume = self.resumable().map(|(id, handled)| resume(&id, handled)).unwrap_or_default();
@@ -137,7 +137,7 @@ impl UserDevice {
             _ => {
                 let condition = element.children().next().map(Element::name).unwrap_or_default();
                 self.registers = condition == "not-authorized" && book.removed.contains(&self.plan.account);
-                // A store that is away lets nobody in.
+                // If the store is unavailable, no client can log in.
                 if condition != "temporary-auth-failure" && !self.registers {
                     book.break_rule(format!("{} may not log in: {condition}", self.full()));
                 }
@@ -146,7 +146,7 @@ impl UserDevice {
         }
     }
 
-    /// Takes what came of a login by XEP-0388 and of all that was asked for along with it.
+    /// Handles the outcome of a login by XEP-0388 and of everything that was requested with it.
     pub(super) fn succeeded(&mut self, success: &Element, book: &mut Book) {
         self.keep_token(success);
         if let Some(resumed) = success.child("resumed", ns::SM) {
@@ -199,7 +199,7 @@ impl UserDevice {
     fn bound(&mut self, id: &str, element: &Element, book: &mut Book) {
         let bound = element.child("bind", ns::BIND).and_then(|bind| bind.child_text("jid", ns::BIND));
         if element.attr("id") != Some(id) || bound.as_deref() != Some(&*self.full()) {
-            // The store may be away, or the older session is not gone yet.
+            // The store may be unavailable, or the older session still there.
             if element.attr("type") != Some("error") {
                 book.break_rule(format!("{} was bound as {bound:?}", self.full()));
             }
@@ -269,7 +269,7 @@ impl UserDevice {
     }
 }
 
-/// Returns the wish to go on with a session (XEP-0198 §5).
+/// Returns the request to resume a session (XEP-0198 §5).
 fn resume(id: &str, handled: u32) -> String {
     format!("<resume xmlns='{}' previd='{id}' h='{handled}'/>", ns::SM)
 }

@@ -7,7 +7,7 @@ use crate::book::{Book, How, Stay};
 use crate::peer::FORGED;
 
 impl UserDevice {
-    /// Takes an element of a session.
+    /// Handles an element of a session.
     pub(super) fn hear(&mut self, element: &Element, book: &mut Book) {
         if element.ns() != ns::CLIENT {
             return self.element(element, book);
@@ -43,7 +43,7 @@ impl UserDevice {
             }
             (ns::SM, "a", Some(h)) => self.acknowledged(h, book),
             (ns::STREAMS, "error", _) => {}
-            // With a session of XEP-0386 come the features that are left.
+            // After a session by XEP-0386 come the remaining features.
             (ns::STREAMS, "features", _) if self.plan.login.is_sasl2() => {}
             _ => book.break_rule(format!("{} got <{} xmlns='{}'/>", self.full(), element.name(), element.ns())),
         }
@@ -97,15 +97,15 @@ impl UserDevice {
         }
     }
 
-    /// Takes down which id its archive has for a message, if the message says so (XEP-0359 §3).
+    /// Records the id of a message in its archive, if the message contains it (XEP-0359 §3).
     fn tell_archive_id(&self, message: &Element, number: usize, book: &mut Book) {
         if let Some(id) = archive_id(message, &self.bare, number, book) {
             book.name(self.plan.account, number, id);
         }
     }
 
-    /// Takes a message of a user elsewhere, or the error of one to such a user. Returns whether it
-    /// was one.
+    /// Handles a message from a user of another server, or the error of a message to such a user.
+    /// Returns whether it was one.
     fn is_from_abroad(&self, element: &Element, session: usize, book: &mut Book) -> bool {
         let from = element.attr("from").unwrap_or_default();
         let body = element.child_text("body", ns::CLIENT).unwrap_or_default();
@@ -129,7 +129,7 @@ impl UserDevice {
 
     fn hear_in_room(&mut self, room: usize, number: usize, book: &mut Book) {
         let Some(seat) = self.seats.get(room).filter(|seat| seat.nick.is_some()) else {
-            // It was on its way to an earlier session of the same address.
+            // It was on its way to an earlier session with the same address.
             return;
         };
         let heard = &mut book.stays[seat.stay].heard;
@@ -172,7 +172,7 @@ impl UserDevice {
                 let status = element.child_text("status", ns::CLIENT);
                 let number = status.and_then(|status| status.strip_prefix('p')?.parse().ok());
                 if from == self.full() && self.blind.take_if(|first| Some(*first) == number).is_some() {
-                    // What came before was for the time before (RFC 6121 §4.2.2).
+                    // Earlier presence belongs to the time before (RFC 6121 §4.2.2).
                     self.sight.clear();
                 }
                 let priority = element.child_text("priority", ns::CLIENT).and_then(|priority| priority.parse().ok());
@@ -185,7 +185,7 @@ impl UserDevice {
                 }
             }
             Some("unavailable") => drop(self.sight.remove(from)),
-            // Most people like to be seen; some let others wait.
+            // Most users approve requests; some let them wait.
             Some("subscribe") => {
                 let status = element.child_text("status", ns::CLIENT).unwrap_or_default();
                 let (by, before) = status.strip_prefix('s').and_then(|rest| rest.split_once(' ')).unwrap_or_default();
@@ -238,7 +238,8 @@ impl UserDevice {
             Some("unavailable") => {
                 seat.view.remove(nick);
                 if has("110") && has("303") {
-                    // Nobody looked at the client, and its arrival was not worth telling any more.
+                    // The client was inactive, and its arrival was outdated before it could be
+                    // sent.
                     seat.nick = seat.nick.is_some().then(|| attr("nick"));
                 } else if has("110") {
                     let is_told_why = ["301", "307", "321", "322", "332"].into_iter().any(has);
@@ -258,11 +259,11 @@ impl UserDevice {
         match element.attr("type") {
             Some("result" | "error") => {
                 if !self.asked.remove(&id) {
-                    // It may be for an earlier session of the same address.
-                    // The one who was asked may answer and end before its acknowledgement is there.
+                    // It may be for an earlier session with the same address. The resource that was
+                    // asked may answer and end before its acknowledgement arrives.
                     let mut before = book.sessions.iter().filter(|session| session.device == self.index);
-                    // A session that moves goes on without what isn't stored in time, which comes
-                    // twice.
+                    // A session that moves continues without what isn't stored in time, which then
+                    // comes twice.
                     if before.nth(1).is_some() || id.starts_with("ask") || book.node_deaths > 0 {
                         return;
                     }
@@ -338,7 +339,8 @@ fn forwarded(wrapper: &Element) -> Option<&Element> {
     wrapper.child("forwarded", "urn:xmpp:forward:0")?.child("message", ns::CLIENT)
 }
 
-/// Returns the id that an archive gave a message, if the message says so. No archive gives two.
+/// Returns the id that an archive assigned to a message, if the message contains it. An archive
+/// never assigns two.
 fn archive_id<'a>(message: &'a Element, by: &str, number: usize, book: &mut Book) -> Option<&'a str> {
     let is_by = |child: &&Element| child.is("stanza-id", "urn:xmpp:sid:0") && child.attr("by") == Some(by);
     let mut found = message.children().filter(is_by);

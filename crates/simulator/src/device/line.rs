@@ -1,5 +1,5 @@
-//! The way between a device and its server: a connection that carries a stream, or requests of BOSH
-//! (XEP-0124, XEP-0206), which may be repeated when their connections break.
+//! The connection between a device and its server: a connection that carries a stream, or requests
+//! of BOSH (XEP-0124, XEP-0206), which may be repeated when their connections break.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rookery_xml::{Element, ns};
 
 use super::DOMAIN;
 
-/// A way to the server.
+/// A connection to the server.
 pub(super) enum DeviceLine {
     /// A connection, over TCP or a WebSocket.
     Wire(Box<Wire>),
@@ -35,8 +35,7 @@ pub(super) struct BoshRequests {
 }
 
 impl DeviceLine {
-    /// Returns a way by BOSH, to a server that knows nothing of it yet. `rid` numbers its first
-    /// request.
+    /// Returns a new session by BOSH. `rid` is the number of its first request.
     pub(super) fn bosh(server: &Server, rid: u64) -> Self {
         Self::Bosh(Box::new(BoshRequests {
             server: server.clone(),
@@ -58,7 +57,7 @@ impl DeviceLine {
         }
     }
 
-    /// Returns whether there is something to read, or an end to be seen.
+    /// Returns whether there is something to read, or an end to notice.
     pub(super) fn has_news(&self) -> bool {
         match self {
             Self::Wire(wire) => wire.peer.has_news(),
@@ -93,7 +92,7 @@ impl DeviceLine {
         }
     }
 
-    /// Returns whether the server has ended it, and all is read.
+    /// Returns whether the server has ended it, and everything is read.
     pub(super) fn is_at_end(&self) -> bool {
         match self {
             Self::Wire(wire) => wire.peer.is_at_end(),
@@ -101,8 +100,8 @@ impl DeviceLine {
         }
     }
 
-    /// Sends all requests without an answer once more, since their connections broke (XEP-0124
-    /// §14.2). Returns `false` if this way has no requests to repeat.
+    /// Repeats all requests without an answer, since their connections broke (XEP-0124 §14.2).
+    /// Returns `false` if this connection has no requests to repeat.
     pub(super) fn repeat(&mut self) -> bool {
         let Self::Bosh(requests) = self else { return false };
         let is_known = !requests.sid.is_empty() && !requests.is_over;
@@ -115,7 +114,7 @@ impl DeviceLine {
         is_known
     }
 
-    /// Breaks it, so that the server knows.
+    /// Resets it, so that the server notices.
     pub(super) fn reset(&self) {
         match self {
             Self::Wire(wire) => wire.peer.reset(),
@@ -131,7 +130,8 @@ impl DeviceLine {
         }
     }
 
-    /// Sets how many bytes may lie on the way to the client, and how many the server moves at once.
+    /// Sets the bytes that may be on their way to the client, and those that the server moves at
+    /// once.
     pub(super) fn set_width(&self, window: usize, most: usize) {
         if let Self::Wire(wire) = self {
             wire.peer.set_window(window);
@@ -154,7 +154,7 @@ impl BoshRequests {
         }
     }
 
-    /// Sends what waits, and has one request at the server for what that wants to say.
+    /// Sends waiting stanzas, and keeps one request at the server for its output.
     fn flush(&mut self) {
         let is_known = !self.sid.is_empty() && !self.is_over;
         if is_known && (self.open.is_empty() || !self.waiting.is_empty() && self.open.len() < MOST_OPEN) {
@@ -180,7 +180,7 @@ impl BoshRequests {
         true
     }
 
-    /// Returns the answer that is next, if it is there.
+    /// Returns the next answer, if it is there.
     fn front(&self) -> Option<Arc<[u8]>> {
         self.open.front().and_then(|(_, pending)| pending.given())
     }
@@ -211,7 +211,7 @@ impl BoshRequests {
     }
 }
 
-/// Requests under way: one that the server holds, and one that carries something.
+/// The most requests in progress: one that the server holds, and one that carries stanzas.
 const MOST_OPEN: usize = 2;
 /// The version of XMPP (XEP-0206 §4).
 const VERSION: &str = "xmpp:version='1.0' xmlns:xmpp='urn:xmpp:xbosh'";

@@ -11,7 +11,7 @@ use crate::book::Book;
 pub const NODES: [&str; 3] = ["open", "presence", "whitelist"];
 
 impl UserDevice {
-    /// Publishes a new item in the place of the last one.
+    /// Publishes a new item in place of the last one.
     pub(super) fn publish(&mut self, node: usize, book: &mut Book) {
         let access = NODES[node];
         let number = book.publish(self.plan.account, node);
@@ -27,7 +27,7 @@ impl UserDevice {
         self.publishing.insert(id, number);
     }
 
-    /// Takes what was published somewhere.
+    /// Handles a notification of an item.
     pub(super) fn hear_news(&mut self, from: Option<&str>, event: &Element, book: &mut Book) {
         let Some(owner) = from.and_then(account_of) else { return };
         let Some(items) = event.child("items", ns::PUBSUB_EVENT) else { return };
@@ -41,7 +41,7 @@ impl UserDevice {
         }
     }
 
-    /// Returns what it says of its capabilities in its presence (XEP-0115).
+    /// Returns the element for its capabilities in its presence (XEP-0115).
     pub(super) fn capabilities(&self) -> String {
         match self.plan.wants_news {
             true => format!("<c xmlns='{}' hash='sha-1' node='urn:simulated' ver='{VERSION}'/>", ns::CAPS),
@@ -49,7 +49,7 @@ impl UserDevice {
         }
     }
 
-    /// Answers with its capabilities.
+    /// Answers a request for its capabilities.
     pub(super) fn tell_capabilities(&mut self, asked: &Element, book: &mut Book) {
         let attr = |name: &str| asked.attr(name).map(str::to_owned);
         let to = attr("from").map(|from| format!(" to='{from}'")).unwrap_or_default();
@@ -63,7 +63,7 @@ impl UserDevice {
         self.say(format!("<iq type='result' id='{id}'{to}>{query}</iq>"), None, book);
     }
 
-    /// Goes and comes back, to be told the last items again (XEP-0163 §4.3.4).
+    /// Becomes unavailable and available again, to get the last items again (XEP-0163 §4.3.4).
     pub fn look_again(&mut self, book: &mut Book) {
         if self.is_ready() {
             self.become_unavailable(book);

@@ -1,4 +1,4 @@
-//! Contacts as a device knows them (RFC 6121 §2).
+//! Contacts in the view of a device (RFC 6121 §2).
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use rookery_xml::Element;
 use super::{UserDevice, account_of};
 use crate::book::Book;
 
-/// An item of a roster, as its owner's client has it.
+/// An item of a roster in its owner's client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RosterEntry {
     /// The state of the subscription.
     pub subscription: String,
-    /// True if a subscription is asked for.
+    /// True if a subscription is requested.
     pub asks: bool,
     /// The name.
     pub name: String,
@@ -24,8 +24,8 @@ impl UserDevice {
         self.ask("roster", "get", None, "<query xmlns='jabber:iq:roster'/>", book);
     }
 
-    /// Asks for what has changed since it was told the roster last, if it keeps that (§2.6.2); for
-    /// the whole roster else.
+    /// Asks for the changes since the last roster that it got, if it keeps that (§2.6.2), otherwise
+    /// for the whole roster.
     pub(super) fn ask_changes(&mut self, book: &mut Book) {
         if !self.plan.keeps_roster {
             return self.ask_roster(book);
@@ -37,7 +37,7 @@ impl UserDevice {
         self.roster_asks.insert(id, since);
     }
 
-    /// Takes the answer to its question: no roster means that it has the newest, or will have it
+    /// Handles the answer to its request: no roster means that it has the newest, or will have it
     /// by pushes (§2.6.3).
     pub(super) fn take_roster(&mut self, id: &str, query: Option<&Element>, book: &mut Book) {
         let since = self.roster_asks.remove(id);
@@ -53,14 +53,14 @@ impl UserDevice {
             }
             None => {
                 self.roster = self.known.as_ref().map(|(_, items)| items.clone());
-                // What was pushed while it asked is pushed once more.
+                // Changes that were pushed before the answer are pushed once more.
                 self.version = since.map_or(self.version, |since| self.version.min(since));
             }
         }
     }
 
-    /// Takes down which requests for subscriptions are known to the server, as the roster shows
-    /// (§3.1.2), if no other session has been told a newer one.
+    /// Records which subscription requests the server knows, as the roster shows (§3.1.2), if no
+    /// other session has got a newer one.
     fn see_requests(&self, query: &Element, book: &mut Book) {
         let version = query.attr("ver").and_then(|version| version.parse().ok()).unwrap_or(0);
         for item in query.children() {
@@ -80,8 +80,8 @@ impl UserDevice {
         }
     }
 
-    /// Takes down which version of the roster it was told. A session hears of changes in their
-    /// order (§2.6.3), and of none that an earlier session has not read.
+    /// Records the version of the roster that it got. A session gets changes in their order
+    /// (§2.6.3), and none that an earlier session has not read.
     fn see_version(&mut self, query: &Element, book: &mut Book) {
         let Some(version) = query.attr("ver").and_then(|version| version.parse().ok()) else { return };
         if version < self.version && book.node_deaths == 0 {
@@ -94,9 +94,9 @@ impl UserDevice {
         book.tell_roster(self.plan.account, version);
     }
 
-    /// Takes down that it was told of a change by a push. Before it gets its roster, it gets no
-    /// push of a change that another session knew when it began: a session that hasn't asked for
-    /// the roster gets no pushes (§2.2), and the roster has that change.
+    /// Checks the age of a change that it got by a push. Before it gets its roster, it gets no push
+    /// of a change that another session knew when it began: a session that hasn't requested the
+    /// roster gets no pushes (§2.2), and the roster has that change.
     fn see_age(&self, query: &Element, book: &mut Book) {
         let Some(version) = query.attr("ver").and_then(|version| version.parse::<u64>().ok()) else { return };
         if version <= self.stale && book.node_deaths == 0 {
@@ -107,7 +107,7 @@ impl UserDevice {
         }
     }
 
-    /// Takes a push (§2.1.6).
+    /// Handles a push (§2.1.6).
     pub(super) fn take_push(&mut self, query: &Element, book: &mut Book) {
         self.see_age(query, book);
         self.see_version(query, book);

@@ -1,4 +1,4 @@
-//! Tokens in place of passwords (XEP-0484).
+//! Tokens instead of passwords (XEP-0484).
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_sasl::token::Presented;
@@ -9,7 +9,7 @@ use super::{DeviceStage, UserDevice};
 use crate::book::Book;
 
 impl UserDevice {
-    /// Logs in by its token, if it has one and the server takes such. Returns whether it does.
+    /// Logs in by its token, if it has one and the server supports that. Returns whether it does.
     pub(super) fn present_token(&mut self, features: &Element, book: &mut Book) -> bool {
         let Some(key) = self.token.as_ref().filter(|_| takes_tokens(features)) else { return false };
         let username = format!("u{}", self.plan.account);
@@ -21,14 +21,14 @@ impl UserDevice {
         true
     }
 
-    /// Returns the wish for a token, if it has none and the server gives such.
+    /// Returns the request for a token, if it has none and the server issues them.
     pub(super) fn wish_for_token(&self, features: &Element) -> String {
         let wishes = self.plan.has_token && self.token.is_none() && takes_tokens(features);
         let request = format!("<request-token xmlns='{}' mechanism='{}'/>", ns::FAST, MECHANISM.name());
         if wishes { request } else { String::new() }
     }
 
-    /// Takes what came of a login by its token.
+    /// Handles the outcome of a login by its token.
     pub(super) fn presented(&mut self, answer: &Element, book: &mut Book) {
         let Some(key) = self.token.clone() else { return };
         if answer.name() == "success" {
@@ -53,7 +53,7 @@ impl UserDevice {
         self.cut_off(book);
     }
 
-    /// Keeps the token that came with a login, in the place of the one that it has.
+    /// Keeps the token from a login, in place of its current one.
     pub(super) fn keep_token(&mut self, success: &Element) {
         let token = success.child("token", ns::FAST).and_then(|token| token.attr("token"));
         token.into_iter().for_each(|token| (self.token, self.token_node) = (Some(TokenKey::of(token)), self.node));
@@ -66,5 +66,5 @@ fn takes_tokens(features: &Element) -> bool {
     fast.is_some_and(|fast| fast.children().any(|child| child.text() == MECHANISM.name()))
 }
 
-/// A proxy has ended TLS: there is nothing to bind a token to.
+/// A proxy has ended TLS, so a token can't be bound to it.
 const MECHANISM: TokenMechanism = TokenMechanism::Unbound;

@@ -1,8 +1,8 @@
-//! That which runs beside the shards of a process in a cluster: it carries letters, keeps the
-//! lease, looks at the rows of the database and at the leases of others.
+//! The part that runs beside the shards of a process in a cluster: it carries letters, keeps the
+//! lease, and reads the rows of the database and the leases of others.
 //!
 //! The decisions are those of the server: [`Courier`], [`NodeTable`], [`Deaths`] and [`members`].
-//! The loop around them waits for sockets in the server, and is told to go on here.
+//! The loop around them waits for sockets in the server, and is driven by events here.
 
 use std::cell::RefMut;
 use std::collections::{BTreeSet, VecDeque};
@@ -42,7 +42,7 @@ pub(crate) struct Agent {
     store: Arc<Unsteady>,
     pub(super) reach: RedisReach,
     pub(super) members: Members,
-    /// The breaks of Redis when it connected, and the last entry that it has read since.
+    /// The number of Redis's breaks when it connected, and the last entry that it has read since.
     pub(super) connection: Option<(u64, u64)>,
     reachable_since_ms: u64,
     journal: AgentJournal,
@@ -66,19 +66,19 @@ enum RedisCommand {
     Write(usize, JournalBatch),
 }
 
-/// Letters that shards have handed over, writes to the journal, and questions about the journals of
-/// processes that died.
+/// Letters that shards have handed over, writes to the journal, and look-ups in the journals of
+/// dead processes.
 #[derive(Default)]
 pub(crate) struct PostedHere {
     letters: Mutex<Vec<(u16, NodeLetter)>>,
     journal: Mutex<Vec<(usize, JournalBatch)>>,
     lookups: Mutex<Vec<(usize, JournalLookup)>>,
-    /// Milliseconds for which shards gather these.
+    /// The milliseconds for which shards gather them.
     gather_ms: Arc<AtomicU64>,
 }
 
 impl PostedHere {
-    /// Returns what gets letters that shards have gathered for so many milliseconds.
+    /// Returns the outlet for letters that shards gather for this many milliseconds.
     pub fn gathered(gather_ms: Arc<AtomicU64>) -> Arc<Self> {
         Arc::new(Self { gather_ms, ..Self::default() })
     }
@@ -122,7 +122,7 @@ pub(crate) struct Around {
 }
 
 impl Agent {
-    /// Returns what runs beside the shards of a process that goes by this table.
+    /// Returns the part beside the shards of a process that uses this table.
     pub fn new(around: Around, table: NodeTable, now_ms: u64) -> Self {
         let Around { server, store, reach, members, posted } = around;
         let mut courier = Courier::new(table.me());
@@ -153,7 +153,7 @@ impl Agent {
         }
     }
 
-    /// Returns when it has something to do by the clock.
+    /// Returns the time of its next timer.
     pub fn next_ms(&self) -> u64 {
         self.courier.next_ms().map_or(self.next_look_ms, |due| due.min(self.next_look_ms))
     }
@@ -166,31 +166,31 @@ impl Agent {
         }
     }
 
-    /// Returns whether it runs, and leaves nothing to others.
+    /// Returns whether it runs, and isn't leaving.
     pub fn stays(&self) -> bool {
         self.end == AgentEnd::Runs
     }
 
-    /// Returns whether others have handled all that was written to them, and nothing waits here.
+    /// Returns whether others have handled all letters to them, and nothing waits here.
     pub fn is_idle(&self) -> bool {
         self.courier.is_idle() && self.commands.is_empty() && self.at_work.is_empty()
     }
 
-    /// Returns the sessions that others go on with if the process dies now, by their full JIDs:
-    /// `None` if nobody can say, since the journal doesn't have all that was promised.
+    /// Returns the full JIDs of the sessions that others would continue if the process died now;
+    /// `None` if that is uncertain, since the journal doesn't have everything that was promised.
     pub fn journaled(&self) -> Option<Vec<String>> {
         let is_whole = self.connection.is_some() && self.can_reach() && self.journal.is_whole(self.server.shards());
         is_whole.then(|| self.redis().journaled(self.table.me()))
     }
 
-    /// Returns whether its shards have said something that the journal doesn't have yet.
+    /// Returns whether its shards have sent something that the journal doesn't have yet.
     pub fn owes_journal(&self) -> bool {
         let is_write = |command: &RedisCommand| matches!(command, RedisCommand::Write(..));
         let is_gathered = self.server.inspect(World::has_to_journal).contains(&true);
         is_gathered || !lock(&self.posted.journal).is_empty() || self.commands.iter().any(is_write)
     }
 
-    /// Returns whether it can't reach Redis, which others may.
+    /// Returns whether it can't reach Redis, although others may.
     pub fn is_cut_off(&self) -> bool {
         self.reach.is_cut_off.get()
     }
@@ -215,8 +215,8 @@ impl Agent {
         self.reach.is_there()
     }
 
-    /// Does some of what there is to do: all of it that can be done now, if it is `thorough`.
-    /// Returns whether there was anything.
+    /// Does some of its work: everything that can be done now, if it is `thorough`. Returns whether
+    /// there was anything.
     pub fn turn(&mut self, now_ms: u64, thorough: bool) -> bool {
         self.now_ms = now_ms;
         let mut any = false;
@@ -235,14 +235,14 @@ impl Agent {
         any | self.leave()
     }
 
-    /// Ends, since others have taken over.
+    /// Ends, because others have taken over.
     fn supersede(&mut self) -> bool {
         self.courier.end();
         let was = std::mem::replace(&mut self.end, AgentEnd::Over(false));
         !matches!(was, AgentEnd::Over(_))
     }
 
-    /// Looks at rows and leases, once a second.
+    /// Reads rows and leases, once a second.
     fn look(&mut self) -> bool {
         if self.now_ms < self.next_look_ms || self.is_over().is_some() {
             return false;
@@ -334,7 +334,7 @@ impl Agent {
         self.deaths.forget_silence();
     }
 
-    /// Has a command reach Redis, whose answer is lost, and the connection with it.
+    /// Makes a command reach Redis, and then loses its answer together with the connection.
     pub fn lose_answer(&mut self) {
         match self.commands.pop_front() {
             Some(RedisCommand::Append(Append { to, entry })) => _ = self.redis().append(to, entry),
@@ -598,8 +598,8 @@ impl Agent {
         any
     }
 
-    /// Has the database say that the journal doesn't count, when nothing could be written for a
-    /// while.
+    /// Makes the database record that the journal doesn't count, after nothing could be written for
+    /// a while.
     fn void_journal(&mut self) {
         let Some(era) = self.journal.void(self.now_ms) else { return };
         let (meta, me) = (self.members.meta.clone(), self.table.me());
@@ -607,7 +607,7 @@ impl Agent {
     }
 }
 
-/// The kinds of letters, as the server numbers them.
+/// The numbers of the kinds of letters, as in the server.
 const MAIL: u8 = 1;
 const LINE: u8 = 2;
 const NEWS: u8 = 3;

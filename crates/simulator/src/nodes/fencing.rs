@@ -1,4 +1,4 @@
-//! The fence of the simulated database: processes that it takes nothing of any more.
+//! The fence of the simulated database: processes whose writes it refuses from then on.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,10 @@ use rookery_store::{Fencing, Pending, ProcessWriter, StoreError};
 
 use crate::unsteady::{DatabaseTrouble, Unsteady};
 
-/// The processes that are fenced off. Clones mean the same ones.
+/// The processes that are fenced off. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SimulatedFences {
-    /// Those that the database was told of.
+    /// Those that the database knows.
     fenced: Arc<Mutex<BTreeSet<(u16, u32)>>>,
     /// Those whose accounts others have begun to take over.
     taken: Arc<Mutex<BTreeSet<(u16, u32)>>>,
@@ -24,12 +24,12 @@ impl SimulatedFences {
         lock(&self.fenced).contains(&(writer.node, writer.incarnation))
     }
 
-    /// Takes down that others begin to take the accounts of a process over.
+    /// Records that others begin to take over the accounts of a process.
     pub fn note_taken(&self, process: ProcessWriter) {
         lock(&self.taken).insert((process.node, process.incarnation));
     }
 
-    /// Returns whether others have begun to take the accounts of a process over.
+    /// Returns whether others have begun to take over the accounts of a process.
     pub fn are_taken(&self, process: ProcessWriter) -> bool {
         lock(&self.taken).contains(&(process.node, process.incarnation))
     }
@@ -37,7 +37,7 @@ impl SimulatedFences {
 
 /// The fence as one process uses it.
 pub(crate) struct OwnFence {
-    /// The process's way to the database.
+    /// The process's connection to the database.
     pub store: Arc<Unsteady>,
     /// All of them.
     pub fences: SimulatedFences,
@@ -62,6 +62,6 @@ impl Fencing for OwnFence {
     }
 
     fn when_fenced(&self, _: Box<dyn FnOnce() + Send>) {
-        // The process looks by itself: [`Unsteady::was_refused`].
+        // The process notices by itself: [`Unsteady::was_refused`].
     }
 }

@@ -1,5 +1,5 @@
 //! The way of a process into its cluster, in the steps of the server: the database, the lease, and
-//! the others, who have to go by the same homes.
+//! the others, who have to use the same homes.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -14,15 +14,15 @@ use rookery_cluster::wire::NodeProcess;
 
 use crate::nodes::redis::{LEASE_MS, SimRedis};
 
-/// A process that has joined and serves nobody yet.
+/// A process that has joined and doesn't serve clients yet.
 pub(crate) struct EnteredProcess {
     pub table: NodeTable,
     /// Processes of other nodes that have no lease.
     pub away: Vec<NodeProcess>,
 }
 
-/// Joins. `None` if the process ends: the database or Redis doesn't let it, or others have taken
-/// over meanwhile.
+/// Joins. Returns `None` if the process ends, because the database or Redis refuses it, or others
+/// have taken over.
 pub(crate) async fn enter(
     name: String,
     shards: u16,
@@ -33,7 +33,7 @@ pub(crate) async fn enter(
     let (meta, fencing) = (&*members.meta, &*members.fencing);
     let rows = members::all(meta).await.ok()?;
     if let Some((_, row)) = rows.iter().find(|(other, _)| *other == name) {
-        // Somebody may run there.
+        // A process may be running there.
         let until = now_ms.get() + LEASE_MS + GRACE_MS;
         while redis.borrow().lease(row.number).is_some() {
             if now_ms.get() >= until {
@@ -83,5 +83,5 @@ async fn a_while(now_ms: &Cell<u64>) {
 
 /// The time beyond a lease for which a process waits for others, in milliseconds.
 const GRACE_MS: u64 = 2_000;
-/// The time between two looks.
+/// The time between two checks.
 const LOOK_MS: u64 = 100;

@@ -1,5 +1,5 @@
-//! The journal of a process, in the simulated Redis, and the look into those of processes that have
-//! died: in the steps of the server.
+//! The journal of a process, in the simulated Redis, and look-ups in the journals of dead
+//! processes: in the steps of the server.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -16,12 +16,12 @@ use rookery_store::{Meta, ProcessWriter};
 use crate::nodes::fencing::SimulatedFences;
 use crate::nodes::redis::SimRedis;
 
-/// A process's way to Redis.
+/// A process's connection to Redis.
 #[derive(Clone)]
 pub(crate) struct RedisReach {
     pub redis: Rc<RefCell<SimRedis>>,
     pub now_ms: Rc<Cell<u64>>,
-    /// True while this process can't reach it, which others may.
+    /// True while this process can't reach it, although others may.
     pub is_cut_off: Rc<Cell<bool>>,
     pub fences: SimulatedFences,
 }
@@ -33,24 +33,24 @@ impl RedisReach {
     }
 }
 
-/// The journal of a process, as the loop beside its shards knows it.
+/// The journal of a process, in the view of the part beside its shards.
 pub(crate) struct AgentJournal {
     /// The era that is written.
     era: u64,
-    /// Since when nothing can be written; `None` while something can.
+    /// The time since which nothing can be written; `None` while writes succeed.
     broken_since_ms: Option<u64>,
     /// True once the database says that the era doesn't count.
     is_void: bool,
-    /// True while it is told that.
+    /// True while the database is being told so.
     is_voiding: bool,
-    /// Shares in the custody of what has still to be written in the next era, by shards.
+    /// Shares in the custody of data that still has to be written in the next era, by shard.
     held: Vec<(usize, Vec<Custody>)>,
-    /// The shards that have written all they have in this era.
+    /// The shards that have written all their data in this era.
     whole: BTreeSet<usize>,
 }
 
 impl AgentJournal {
-    /// Returns a journal that nothing was written to.
+    /// Returns an empty journal.
     pub fn new(now_ms: u64) -> Self {
         Self {
             era: 0,
@@ -62,7 +62,7 @@ impl AgentJournal {
         }
     }
 
-    /// Returns whether it has all that so many shards have promised to have there.
+    /// Returns whether it has everything that this many shards have promised.
     pub fn is_whole(&self, shards: usize) -> bool {
         self.broken_since_ms.is_none() && self.whole.len() == shards
     }
@@ -82,12 +82,12 @@ impl AgentJournal {
         Some(self.era)
     }
 
-    /// Takes note that nothing can be written.
+    /// Records that nothing can be written.
     pub fn lost(&mut self, now_ms: u64) {
         self.broken_since_ms.get_or_insert(now_ms);
     }
 
-    /// Returns a batch if it can be written now; keeps its custody otherwise.
+    /// Returns a batch if it can be written now; otherwise keeps its custody.
     pub fn take(&mut self, shard: usize, batch: JournalBatch) -> Option<JournalBatch> {
         if self.broken_since_ms.is_none() && batch.era == self.era {
             return Some(batch);
@@ -96,14 +96,14 @@ impl AgentJournal {
         None
     }
 
-    /// Keeps the custody of a batch of which nobody knows whether it was written.
+    /// Keeps the custody of a batch that may or may not have been written.
     pub fn hold(&mut self, shard: usize, shares: Vec<Custody>) {
         if !self.is_void {
             self.held.push((shard, shares));
         }
     }
 
-    /// Has a batch reach Redis, and takes the outcome.
+    /// Makes a batch reach Redis, and handles the outcome.
     pub fn write(&mut self, me: NodeProcess, shard: usize, batch: JournalBatch, redis: &mut SimRedis) {
         let JournalBatch { era, writes, is_whole, shares } = batch;
         let counts = redis.write_journal(me, era, writes);
@@ -117,8 +117,8 @@ impl AgentJournal {
         }
     }
 
-    /// Returns the era of which the database is to say now that it doesn't count, if nothing could
-    /// be written for a while.
+    /// Returns the era that the database has to declare invalid now, if nothing could be written
+    /// for a while.
     pub fn void(&mut self, now_ms: u64) -> Option<u64> {
         let is_late = self.broken_since_ms.is_some_and(|since| now_ms >= since + PATIENCE_MS);
         if !is_late || self.is_void || std::mem::replace(&mut self.is_voiding, true) {
@@ -127,7 +127,7 @@ impl AgentJournal {
         Some(self.era)
     }
 
-    /// Takes note of whether the database says so.
+    /// Records whether the database says so.
     pub fn voided(&mut self, era: u64, is_void: bool) {
         self.is_voiding = false;
         if is_void && era == self.era && self.broken_since_ms.is_some() {
@@ -137,8 +137,8 @@ impl AgentJournal {
     }
 }
 
-/// Returns what the journal of a process has of some slots, which goes there: nothing if Redis or
-/// the database don't answer, or not in time.
+/// Returns the data of some slots in the journal of a process, and removes it there: nothing if
+/// Redis or the database doesn't answer in time.
 pub(crate) async fn look_up(
     reach: RedisReach,
     meta: Arc<dyn Meta>,
@@ -162,7 +162,7 @@ async fn look_into(
     process: NodeProcess,
     slots: Vec<u16>,
 ) -> Option<JournalFields> {
-    // From here on its accounts are somebody else's.
+    // From here on its accounts belong to others.
     reach.fences.note_taken(ProcessWriter { node: process.node, incarnation: process.incarnation });
     let there = || reach.is_there().then(|| reach.redis.borrow_mut());
     let era = there()?.close_journal(process)?;
@@ -175,7 +175,7 @@ async fn look_into(
     Some(there()?.take_journal(process, era, &slots))
 }
 
-/// Ends the journal of a process, whose sessions and rooms have gone elsewhere.
+/// Ends the journal of a process, whose sessions and rooms have moved elsewhere.
 pub(crate) async fn end(reach: RedisReach, has_connection: bool, meta: Arc<dyn Meta>, me: NodeProcess) {
     if has_connection && reach.is_there() {
         reach.redis.borrow_mut().end_journal(me);
@@ -184,14 +184,14 @@ pub(crate) async fn end(reach: RedisReach, has_connection: bool, meta: Arc<dyn M
     }
 }
 
-/// Says in the database that eras up to this one don't count. Returns whether that is so.
+/// Records in the database that eras up to this one don't count. Returns whether that succeeded.
 pub(crate) async fn say_void(meta: Arc<dyn Meta>, process: NodeProcess, era: u64) -> bool {
     meta.put_entry(VOID, &process.to_string(), era.to_be_bytes().to_vec()).await.is_ok()
 }
 
-/// The list of journals that don't count, or no longer.
+/// The list of invalid journals.
 const VOID: &str = "cluster journals void";
 /// The time for which senders wait for Redis.
 const PATIENCE_MS: u64 = 2_000;
-/// The time that a look into a journal may take.
+/// The time limit for reading a journal.
 const LOOKUP_MS: u64 = 8_000;

@@ -9,18 +9,18 @@ use crate::nodes::journal;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AgentEnd {
     Runs,
-    /// Its homes go to others, since then.
+    /// Its homes go to others, since this time.
     Leaves(u64),
-    /// Its shards stop, since then. True if all that lived there has left.
+    /// Its shards stop, since this time. True if everything there has left.
     Stops(u64, bool),
     /// Its row is being removed.
     Withdraws(bool),
-    /// It is over: in order, or since others have taken over.
+    /// It is over: in order, or because others have taken over.
     Over(bool),
 }
 
 impl Agent {
-    /// Goes on with leaving, as far as it has come.
+    /// Continues with leaving, as far as possible.
     pub(super) fn leave(&mut self) -> bool {
         let now_ms = self.now_ms;
         match self.end {
@@ -54,6 +54,6 @@ impl Agent {
     }
 }
 
-/// The times that a node has to hand on what it has, and to say its last words.
+/// The times that a node has to hand on its data, and to send its last letters.
 const MOVES_MS: u64 = 30_000;
 const FAREWELL_MS: u64 = 9_000;

@@ -1,5 +1,5 @@
-//! A Redis as nodes see it: inboxes that only their owners empty, leases that run out, journals,
-//! and all of it away or forgotten when a run says so.
+//! Redis in the view of nodes: inboxes that only their owners empty, leases that expire, and
+//! journals; a run may make it unavailable or empty.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +13,7 @@ pub(crate) struct SimRedis {
     inboxes: BTreeMap<NodeProcess, Inbox>,
     leases: BTreeMap<u16, Lease>,
     journals: BTreeMap<NodeProcess, SimJournal>,
-    /// Set while nobody reaches it.
+    /// True while it is unavailable.
     pub is_away: bool,
     /// The number of times that it broke all connections.
     pub breaks: u64,
@@ -31,7 +31,7 @@ struct Inbox {
 struct SimJournal {
     era: u64,
     is_closed: bool,
-    /// By the eras, the slots and the names of the fields.
+    /// The fields by era, slot and name.
     fields: BTreeMap<(u64, u16, Vec<u8>), Vec<u8>>,
 }
 
@@ -41,13 +41,13 @@ struct Lease {
 }
 
 impl SimRedis {
-    /// Lets time pass. Leases are over by that.
+    /// Advances the clock, by which leases expire.
     pub fn set_now(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         self.leases.retain(|_, lease| lease.until_ms > now_ms);
     }
 
-    /// Loses all that it had, and all connections.
+    /// Loses all data, and all connections.
     pub fn forget(&mut self) {
         self.inboxes.clear();
         self.leases.clear();
@@ -78,7 +78,8 @@ impl SimRedis {
         self.inboxes.remove(&own);
     }
 
-    /// Returns the entry behind a position, and its own; what is before that position goes.
+    /// Returns the entry after a position, and its own position; entries before that position are
+    /// removed.
     pub fn read(&mut self, own: NodeProcess, after: u64) -> Option<(u64, Vec<u8>)> {
         let inbox = self.inboxes.get_mut(&own)?;
         while inbox.entries.front().is_some_and(|(at, _)| *at < after) {
@@ -87,7 +88,7 @@ impl SimRedis {
         inbox.entries.iter().find(|(at, _)| *at > after).cloned()
     }
 
-    /// Takes the lease of a node, if nobody has it.
+    /// Takes the lease of a node, if it is free.
     pub fn take_lease(&mut self, node: u16, text: &str) -> bool {
         if self.leases.contains_key(&node) {
             return false;
@@ -96,7 +97,7 @@ impl SimRedis {
         true
     }
 
-    /// Renews the lease of a process, or takes it again. `false` if another process has it.
+    /// Renews the lease of a process, or takes it again. Returns `false` if another process has it.
     pub fn renew_lease(&mut self, own: NodeProcess, text: &str) -> bool {
         if self.leases.get(&own.node).is_some_and(|lease| !is_of(&lease.text, own)) {
             return false;
@@ -117,7 +118,7 @@ impl SimRedis {
         }
     }
 
-    /// Begins an era of a process's journal. Returns `false` if others have closed that.
+    /// Begins an era of a process's journal. Returns `false` if others have closed the journal.
     pub fn begin_journal(&mut self, own: NodeProcess, era: u64) -> bool {
         let journal = self.journals.entry(own).or_default();
         if !journal.is_closed {
@@ -126,8 +127,8 @@ impl SimRedis {
         !journal.is_closed
     }
 
-    /// Carries out writes to a process's journal. Returns whether they count: not if another era
-    /// has begun, or others have closed the journal.
+    /// Carries out writes to a process's journal. Returns whether they count, which they don't if
+    /// another era has begun or others have closed the journal.
     pub fn write_journal(&mut self, own: NodeProcess, era: u64, writes: Vec<JournalWrite>) -> bool {
         let Some(journal) = self.journals.get_mut(&own) else { return false };
         for JournalWrite { slot, field, value } in writes {
@@ -152,14 +153,14 @@ impl SimRedis {
         Some(journal.era)
     }
 
-    /// Ends the journal of a process: nobody reads what it has had.
+    /// Ends the journal of a process, which is not read any more.
     pub fn end_journal(&mut self, own: NodeProcess) {
         let journal = self.journals.entry(own).or_default();
         journal.is_closed = true;
         journal.fields.clear();
     }
 
-    /// Takes what an era of a process's journal has of some slots.
+    /// Takes the data of some slots from an era of a process's journal.
     pub fn take_journal(&mut self, of: NodeProcess, era: u64, slots: &[u16]) -> JournalFields {
         let Some(journal) = self.journals.get_mut(&of) else { return JournalFields::new() };
         let is_wanted = |key: &(u64, u16, Vec<u8>)| key.0 == era && slots.contains(&key.1);

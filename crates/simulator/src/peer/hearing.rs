@@ -7,8 +7,8 @@ use crate::book::Book;
 use crate::device::{DOMAIN, account_of};
 
 impl SimulatedPeer {
-    /// Takes a stanza of a stream. It is from a host of the server under test, and for this peer
-    /// (RFC 6120 §8.1).
+    /// Handles a stanza of a stream. It must be from a host of the server under test, and for this
+    /// peer (RFC 6120 §8.1).
     pub(super) fn hear(&mut self, element: &Element, stream: usize, book: &mut Book) {
         let [from, to] = ["from", "to"].map(|name| element.attr(name).unwrap_or_default().to_owned());
         let domain = |jid: &str| jid.split('/').next().unwrap_or_default().rsplit('@').next().map(str::to_owned);
@@ -48,7 +48,7 @@ impl SimulatedPeer {
                 self.send_subscription("subscribed", user, account, book);
                 self.show_to(user, &crate::device::bare(account), book);
             }
-            // What nobody has asked for is ignored (RFC 6121 §3.1.6).
+            // An approval without a request is ignored (RFC 6121 §3.1.6).
             Some("subscribed") if self.users[user].asked.remove(&account) => {
                 self.users[user].watched.insert(account);
             }
@@ -56,7 +56,7 @@ impl SimulatedPeer {
                 self.hide_from(user, account, book);
                 self.users[user].watchers.remove(&account);
             }
-            // It may have crossed the request, which is answered then, for nobody.
+            // It may have crossed the request, whose answer is then ignored.
             Some("unsubscribed") => {
                 let known = &mut self.users[user];
                 if known.asked.contains(&account) {
