@@ -1,5 +1,5 @@
-//! Measures what a letter between two nodes costs: CPU of the writer, the reader and Redis, and the
-//! way of one letter alone.
+//! Measures the cost of a letter between two nodes: CPU of the writer, the reader and Redis, and
+//! the round trip of a single letter.
 //!
 //! ```text
 //! cargo run --release -p rookery-cluster --example letters -- redis://127.0.0.1:6379
@@ -32,7 +32,7 @@ fn main() -> Result<(), LetterError> {
     Ok(())
 }
 
-/// Writes and reads for a while, so many letters an entry, and prints what it has cost.
+/// Writes and reads for a while, with this many letters per entry, and prints the cost.
 fn measure(engine: &RedisEngine, batch: usize) -> Result<(), LetterError> {
     let mut connection = runtime()?.block_on(prepared(engine))?;
     drop(connection.1.take());
@@ -63,12 +63,12 @@ async fn prepared(engine: &RedisEngine) -> Result<(RedisConnection, Option<Redis
     Ok((connection.clone(), Some(connection)))
 }
 
-/// Writes, one append at a time, as the courier does it.
+/// Writes, one append at a time, as the courier does.
 async fn write(engine: &RedisEngine, batch: usize, until: Instant) -> Result<(u64, Duration), LetterError> {
     let mut connection = engine.connect().await?;
     let (mut count, since) = (0, cpu());
     while Instant::now() < until {
-        // A courier of its own for each entry: nobody confirms here.
+        // Each entry has a new courier, since the reader doesn't confirm here.
         let mut courier = Courier::<()>::new(WRITER);
         courier.meet(READER, 1);
         for _ in 0..batch {
@@ -103,7 +103,8 @@ async fn read(engine: &RedisEngine, until: Instant) -> Result<(u64, Duration), L
     Ok((count, cpu().saturating_sub(since)))
 }
 
-/// Returns the time of a letter there and back, in microseconds: median and 99th percentile.
+/// Returns the time of a letter there and back, in microseconds: the median and the 99th
+/// percentile.
 fn alone(engine: &RedisEngine) -> Result<(u128, u128), LetterError> {
     runtime()?.block_on(async {
         prepared(engine).await?;
@@ -135,13 +136,13 @@ fn runtime() -> Result<Runtime, LetterError> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Returns the processor time of this thread.
+/// Returns the CPU time of this thread.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Returns the processor time of Redis.
+/// Returns the CPU time of Redis.
 fn redis_cpu(engine: &RedisEngine) -> Result<Duration, LetterError> {
     let text = runtime()?.block_on(async { engine.connect().await?.information("cpu").await })?.unwrap_or_default();
     let seconds = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
@@ -149,9 +150,9 @@ fn redis_cpu(engine: &RedisEngine) -> Result<Duration, LetterError> {
     Ok(Duration::from_secs_f64(all))
 }
 
-/// Bytes of a letter: a message with what goes with it.
+/// The bytes of a letter: a message with its envelope.
 const BYTES: usize = 600;
 /// The time of each measurement.
 const SECONDS: u64 = 4;
-/// Letters that are sent alone.
+/// The number of letters that are sent one by one.
 const ROUNDS: usize = 2_000;

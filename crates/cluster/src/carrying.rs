@@ -7,8 +7,8 @@
 //! * Every new connection is treated as if Redis had forgotten everything: the inbox is read from
 //!   its beginning, and entries that others haven't read are sent again.
 //! * A process that finds another one in its lease ends, and leaves that lease alone.
-//! * A process that others have taken over from neither reads nor sends anything more: whatever it
-//!   would refuse, the new homes accept.
+//! * A process that others have taken over from neither reads nor sends anything more, since the
+//!   new homes accept what it would refuse.
 //! * A letter whose handling is awaited is confirmed when the last share in it is given up, and
 //!   never if no shard has seen it.
 
@@ -54,18 +54,18 @@ pub(crate) struct CarryingLoop {
     pub(crate) posted: Arc<PostedLetters>,
     pub(crate) courier: Courier<Custody>,
     epoch: Instant,
-    /// The connection for everything but reading, and its number.
+    /// The connection for everything except reading, and its number.
     pub(crate) connection: Option<RedisConnection>,
     turn: u64,
-    /// Tasks of the connection.
+    /// The tasks of the connection.
     tasks: Vec<JoinHandle<()>>,
-    /// The time since which Redis can be asked.
+    /// The time since which Redis has been reachable.
     pub(crate) reachable_since: Instant,
-    /// Notified when something leaves for Redis.
+    /// Notified when letters leave for Redis.
     leaving: Arc<Notify>,
     /// The leases to renew and to watch.
     leases: Arc<Mutex<Leases>>,
-    /// Knowledge of processes without a lease.
+    /// The processes without a lease.
     pub(crate) deaths: Deaths,
     /// The data that others need of this process if it dies.
     pub(crate) journal: JournalState,
@@ -75,9 +75,9 @@ pub(crate) struct CarryingLoop {
     is_over: bool,
     /// Renews the lease until the loop does.
     joining: Option<JoinHandle<()>>,
-    /// The processes of other nodes that were found gone.
+    /// The number of other nodes' processes that were found gone.
     pub(crate) gone: u64,
-    /// The time when others could last read this node's knowledge of the cluster, and the slots of
+    /// The time at which this node's knowledge of the cluster was last published, and the slots of
     /// each node.
     shown: Option<Instant>,
     slots: BTreeMap<u16, u64>,
@@ -132,7 +132,7 @@ impl CarryingLoop {
                 Ok(None) => return,
                 Err(_) => {}
             }
-            // Everything else is added to the same entries.
+            // All pending events are added to the same entries.
             while let Ok(event) = events.try_recv() {
                 match event {
                     ServiceEvent::Stop => stops_at = Some(Instant::now() + LAST_WORDS),
@@ -167,7 +167,7 @@ impl CarryingLoop {
                     Err(error) if turn == self.turn && is_broken(&error) => self.lost(&error),
                     Err(error) => {
                         self.tell("append", || warn!(%error, "Redis doesn't accept letters for other nodes; they wait"));
-                        // Not at once: Redis may be out of memory.
+                        // There is a pause first: Redis may be out of memory.
                         let events = self.posted.events.clone();
                         tokio::spawn(async move {
                             tokio::time::sleep(RETRY).await;
@@ -206,7 +206,7 @@ impl CarryingLoop {
         }
     }
 
-    /// Logs each cause at most once a minute.
+    /// Logs a cause at most once a minute.
     pub(crate) fn tell(&mut self, cause: &'static str, write: impl FnOnce()) {
         let now = Instant::now();
         if self.told.get(cause).is_none_or(|last| now.duration_since(*last) >= MINUTE) {
@@ -255,8 +255,8 @@ impl CarryingLoop {
                 Err(Unposted::Full(letter)) => {
                     self.refuse(vec![letter], "letters for another node are refused: too many wait for it");
                 }
-                // Its shard hasn't adopted the new homes yet; a line has ended with its other
-                // side.
+                // The letter's shard hasn't adopted the new homes yet; a line has ended with its
+                // other side.
                 Err(Unposted::Gone(letter)) => self.send_again(vec![letter]),
             }
         }
@@ -268,13 +268,13 @@ impl CarryingLoop {
             return;
         }
         let (processes, letters): (BTreeSet<NodeProcess>, Vec<_>) = expired.into_iter().unzip();
-        // Clients whose lines have a gap would wait for ever: they are disconnected and connect
+        // Clients whose lines have a gap would wait forever, so they are disconnected and connect
         // again.
         processes.iter().for_each(|process| self.outer.door.departed(process.node, process.incarnation));
         self.refuse(letters, "letters for another node are refused: it is away");
     }
 
-    /// Hands letters back to the shards that wrote them, so that their senders are told.
+    /// Hands letters back to the shards that wrote them, so that their senders get errors.
     pub(crate) fn refuse(&mut self, letters: Vec<CourierLetter<Custody>>, why: &'static str) {
         let count = letters.len();
         self.tell(why, || warn!(count, "{why}"));
@@ -396,7 +396,7 @@ impl CarryingLoop {
                 until_read: false,
                 share: None,
             };
-            // A node that is unreachable, or has too much to read, reads them by itself.
+            // A node that is unreachable, or has too much to read, reads them at its own time.
             _ = self.courier.post(*process, news);
         }
     }
@@ -412,13 +412,13 @@ impl CarryingLoop {
         });
     }
 
-    /// Lets others have the homes of this node, if one is up that can take them.
+    /// Begins to leave the homes of this node to others, if a node is up that can take them.
     fn begin_leaving(&mut self, answer: &std::sync::mpsc::SyncSender<bool>) {
         let can_take_over = |(_, process): &(String, NodeProcess)| {
             !self.table.has_leaving(*process) && !self.deaths.is_silent(*process)
         };
         let may = !self.is_over && self.connection.is_some() && self.table.others().iter().any(can_take_over);
-        // Nobody waits for it any more.
+        // The caller may have stopped waiting.
         _ = answer.try_send(may);
         if !may || self.table.leaves() {
             return;
@@ -434,7 +434,7 @@ impl CarryingLoop {
         });
     }
 
-    /// Connects to Redis, retrying for as long as it takes.
+    /// Connects to Redis, and retries for as long as necessary.
     fn connect(&mut self) {
         let (engine, events, turn) = (self.outer.engine.clone(), self.posted.events.clone(), self.turn);
         tokio::spawn(async move {
@@ -501,9 +501,9 @@ impl CarryingLoop {
         }
     }
 
-    /// Reads the inbox: entries after a pause at once. When entries follow each other closely, the
-    /// next ones are read together, and requested when something leaves for Redis anyway: then it
-    /// is woken once for both.
+    /// Reads the inbox: entries that follow a pause are read at once. If entries follow each other
+    /// closely, the next ones are read together, and requested when letters leave for Redis anyway,
+    /// so that it is woken once for both.
     fn read_inbox(&self, mut shared: RedisConnection) -> JoinHandle<()> {
         let (engine, events, turn, me) =
             (self.outer.engine.clone(), self.posted.events.clone(), self.turn, self.table.me());
@@ -512,8 +512,7 @@ impl CarryingLoop {
             let read = async {
                 let mut connection = engine.connect().await?;
                 let (mut position, mut trimmed) = (START.to_owned(), Instant::now());
-                // Consecutive reads that have returned nothing; `None` if entries don't follow
-                // closely.
+                // The number of consecutive empty reads; `None` if entries don't follow closely.
                 let mut in_vain = None;
                 loop {
                     let asked = Instant::now();
@@ -575,23 +574,23 @@ impl CarryingLoop {
             journal::end(self.connection.as_mut(), &*self.outer.members.meta, me, journal).await;
         }
         if self.table.leaves() && !self.is_over {
-            // Otherwise others take over when its lease expires.
+            // If this fails, others take over when its lease expires.
             _ = members::withdraw(&*self.outer.members.meta, me).await;
         }
         if let Some(mut connection) = self.connection.take() {
-            // Anything that can't be sent is noticed when the lease expires.
+            // If the removal can't be sent, others notice when the lease expires.
             _ = connection.remove_inbox(me).await;
             _ = connection.end_lease(me).await;
         }
     }
 }
 
-/// Returns whether a connection can't be used after an error.
+/// Returns whether an error makes a connection unusable.
 pub(crate) fn is_broken(error: &RedisError) -> bool {
     error.is_io_error() || error.is_connection_dropped() || error.is_timeout() || is_demoted(error)
 }
 
-/// Returns the number of a kind of letter. New kinds get further numbers; none is ever reused.
+/// Returns the number of a kind of letter. New kinds get further numbers, and none is ever reused.
 pub(crate) fn number(kind: MailboxKind) -> u8 {
     match kind {
         MailboxKind::Mail => 1,
@@ -599,7 +598,7 @@ pub(crate) fn number(kind: MailboxKind) -> u8 {
     }
 }
 
-/// Returns the kind of a number; `None` if this version doesn't know it, and skips it.
+/// Returns the kind with a number; `None` if this version doesn't know it, and skips it.
 fn kind_of(number: u8) -> Option<MailboxKind> {
     match number {
         1 => Some(MailboxKind::Mail),
@@ -608,15 +607,16 @@ fn kind_of(number: u8) -> Option<MailboxKind> {
     }
 }
 
-/// The kind of a letter between the loops which says that the rows of the database have changed.
-/// Versions that don't know it skip it.
+/// The kind of a letter between the loops of two nodes, by which one informs the other that the
+/// rows of the database have changed. Versions that don't know it skip it.
 const NEWS: u8 = 3;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-/// The longest time that a busy inbox waits for outgoing data with which it could be read.
+/// The longest time for which reading a busy inbox waits for outgoing letters to be sent along
+/// with.
 const LONGEST_GATHER: Duration = Duration::from_millis(5);
-/// Consecutive empty reads before the next one waits for an entry.
+/// The number of consecutive empty reads before the next one waits for an entry.
 const IN_VAIN: u32 = 2;
 /// The longest wait of the loop.
 const IDLE: Duration = Duration::from_millis(500);

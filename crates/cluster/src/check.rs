@@ -11,7 +11,7 @@ use crate::service::JoinFailure;
 use crate::source::RedisAddresses;
 
 impl JoinFailure {
-    /// Returns whether another start may succeed although nothing is changed.
+    /// Returns whether another start may succeed without any change.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Redis(error) => may_pass(error),
@@ -22,8 +22,8 @@ impl JoinFailure {
     }
 }
 
-/// Checks the Redis at some addresses, which may be in use: whether it can be reached and accepts
-/// the login, its version and its settings, and its latency. Changes nothing in it.
+/// Checks the Redis at some addresses, which may be in use, without changing it: whether it can be
+/// reached and accepts the login, its version and its settings, and its latency.
 pub fn check(addresses: &RedisAddresses) -> Vec<Finding> {
     let mut findings = Vec::new();
     let looked = match Builder::new_current_thread().enable_all().build() {
@@ -37,7 +37,7 @@ pub fn check(addresses: &RedisAddresses) -> Vec<Finding> {
     findings
 }
 
-/// Stops at the first thing that makes further looks pointless.
+/// Adds findings, up to the first error that makes further checks pointless.
 async fn look(addresses: &RedisAddresses, findings: &mut Vec<Finding>) -> Result<(), JoinFailure> {
     let mut note = |severity, text| findings.push(Finding { severity, text });
     let engine = RedisEngine::new(addresses, "")?;
@@ -69,23 +69,22 @@ async fn look(addresses: &RedisAddresses, findings: &mut Vec<Finding>) -> Result
     Ok(())
 }
 
-/// Returns the version of a Redis, if it is one that nodes can use; `None` if this user may not ask
-/// for it.
+/// Returns the version of a Redis, if nodes can use it; `None` if this user may not query it.
 ///
 /// # Errors
-/// The words of the system or of Redis; its version is too old.
+/// The error of the system or of Redis, or the version if it is too old.
 pub(crate) async fn is_new_enough(connection: &mut RedisConnection) -> Result<Option<String>, JoinFailure> {
     let Some(information) = connection.information("server").await? else { return Ok(None) };
     let version = member(&information, "redis_version").unwrap_or("unknown").to_owned();
     let numbers: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).collect();
-    // A Redis that doesn't tell its version is tried.
+    // A Redis with an unknown version is tried.
     match numbers.as_slice() {
         [major, minor, ..] if (*major, *minor) < OLDEST => Err(JoinFailure::TooOld(version)),
         _ => Ok(Some(version)),
     }
 }
 
-/// Returns whether another start may succeed after Redis has answered so.
+/// Returns whether another start may succeed after this error of Redis.
 fn may_pass(error: &RedisError) -> bool {
     let is_refused = matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig);
     !is_refused && !matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"))
@@ -100,7 +99,7 @@ fn is_replica(replication: &str) -> bool {
     member(replication, "role").is_some_and(|role| role == "slave" || role == "replica")
 }
 
-/// Describes its persistence: it needs none, but a failing disk may keep it from accepting writes
+/// Describes its persistence: nodes need none, but a failing disk may keep it from accepting writes
 /// (`stop-writes-on-bgsave-error`).
 fn persisted(persistence: &str) -> Vec<(Severity, String)> {
     let failed = |name: &str| member(persistence, name) == Some("err");
@@ -137,14 +136,14 @@ fn distance(trips: &[Duration]) -> (Severity, String) {
     }
 }
 
-/// Reported if INFO is not allowed, which is one of the commands in `@dangerous`.
+/// The finding if INFO is not allowed, which is one of the commands in `@dangerous`.
 const UNSEEN: &str = "its version and its state can't be seen by this user, who may not use INFO (`ACL SETUSER … +info` \
                       allows it); it has to be 6.2 or later, or Valkey, and no replica";
-/// Redis 6.2 has what inboxes need: `XADD … NOMKSTREAM` and `XTRIM … MINID`.
+/// Redis 6.2 has the commands that inboxes need: `XADD … NOMKSTREAM` and `XTRIM … MINID`.
 const OLDEST: (u32, u32) = (6, 2);
-/// Round trips that are timed.
+/// The number of round trips that are timed.
 const TRIPS: usize = 50;
-/// The round-trip time above which people notice.
+/// The round-trip time above which users notice.
 const FAR: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

@@ -1,29 +1,28 @@
-//! The courier of a process, without I/O: it tracks the letters that wait for other nodes, those
-//! on their way, and those that have been read.
+//! The courier of a process, without I/O: it tracks the letters that wait for other nodes, those on
+//! their way, and those that have been read.
 //!
-//! It is given letters, arriving entries, the handling of their letters, answers of the engine and
-//! the time, and decides what to append to whose inbox. One append per node is under way at a
-//! time; letters that arrive meanwhile are the next entry, so that batches grow with the load.
+//! It gets letters, arriving entries, the handling of their letters, answers of the engine and the
+//! time, and decides what to append to whose inbox. One append per node is under way at a time;
+//! letters that arrive in the meantime are the next entry, so that batches grow with the load.
 //!
 //! # Invariants
 //!
 //! * Letters of one shard to another arrive in the order in which they were posted, and each once,
 //!   as long as both processes live: entries are numbered, a reader accepts only the next number,
 //!   and a writer sends again any entry that isn't known to have been read.
-//! * A reader is told which entries were given up, so that neither side waits for them.
+//! * A reader learns which entries were given up, so that neither side waits for them.
 //! * A share is kept until the other side has handled the letter, or until it was refused. A
-//!   confirmation covers the named entry and all before it, and after it all except those named as
-//!   still being worked on. So a process that dies has lost nothing that its writers don't still
-//!   have, and one slow letter delays nobody else.
-//! * Entries that have been read are kept only while somebody waits for them: a letter without a
-//!   share, and one that doesn't outlive the process, is dropped as soon as it is known to be
-//!   read.
+//!   confirmation covers the named entry and all before it, and the later ones except those named
+//!   as still being worked on. So if a process dies, its writers still have everything that it had
+//!   not handled, and one slow letter doesn't delay others.
+//! * Entries that have been read are kept only while a writer waits for them: a letter without a
+//!   share, and one that doesn't outlive the process, is dropped as soon as it is known to be read.
 //! * Letters waiting for a node are bounded in bytes and in time; refused ones are handed back.
 //!   Frames of lines have no bound here: their windows open when the other side has read, and the
 //!   same event lets frames be dropped.
-//! * Shard numbers mean nothing to a process with a different number of shards: letters for one of
-//!   the node's earlier processes are handed back then.
-//! * Positions in a stream mean nothing here: an engine may lose entries that it has accepted.
+//! * Shard numbers have no meaning for a process with a different number of shards: letters for one
+//!   of the node's earlier processes are handed back then.
+//! * Positions in a stream have no meaning here: an engine may lose entries that it has accepted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,7 +30,7 @@ use rookery_observe::cluster::NodeTraffic;
 
 use crate::wire::{self, CarriedMail, EntryHeader, Malformed, NodeProcess};
 
-/// A letter for a shard of another node. `S` is what is kept until it has been handled.
+/// A letter for a shard of another node. `S` is the share that is kept until it has been handled.
 #[derive(Debug)]
 pub struct CourierLetter<S> {
     /// The kind of its content.
@@ -44,10 +43,10 @@ pub struct CourierLetter<S> {
     pub body: Vec<u8>,
     /// True if the node's next process may read it as well, after this one has ended.
     pub outlives: bool,
-    /// True if its share is given up when the reader's process has read it: what comes of it waits
-    /// for letters that are written when the share is gone.
+    /// True if its share is given up when the reader's process has read it, because its
+    /// consequences wait for letters that are only written once the share is gone.
     pub until_read: bool,
-    /// Kept until it has been handled.
+    /// The share that is kept until it has been handled.
     pub share: Option<S>,
 }
 
@@ -60,7 +59,7 @@ pub struct Append {
     pub entry: Vec<u8>,
 }
 
-/// A letter that can't be taken.
+/// The reason why a letter can't be accepted, with the letter.
 #[derive(Debug)]
 pub enum Unposted<S> {
     /// Too many letters wait for the node.
@@ -90,61 +89,61 @@ pub struct ArrivedPart {
     pub letters: Vec<(u8, u16, u16, Vec<u8>)>,
     /// True if the writer has given up letters between the last ones and these.
     pub is_torn: bool,
-    /// The number to pass to [`Courier::handled`] when the letters have been handled, if the
-    /// writer waits for that; otherwise they count as handled.
+    /// The number to pass to [`Courier::handled`] when the letters have been handled; `None` if the
+    /// writer doesn't wait for that.
     pub waits: Option<u64>,
 }
 
-/// The state towards all other nodes.
+/// The state of the traffic with all other nodes.
 #[derive(Debug)]
 pub struct Courier<S> {
     me: NodeProcess,
     /// True once others have taken over from this process.
     is_over: bool,
     peers: BTreeMap<u16, CourierPeer<S>>,
-    /// The latest time that it was given.
+    /// The latest time that was passed in.
     now_ms: u64,
 }
 
-/// The state towards one node.
+/// The state of the traffic with one node.
 #[derive(Debug)]
 struct CourierPeer<S> {
     process: NodeProcess,
     /// The number of its shards.
     shards: u16,
-    /// The time since which nothing can be appended, or of the last sign of life meanwhile, in
+    /// The time since which nothing can be appended, or of the last sign of life since then, in
     /// milliseconds.
     away_since: Option<u64>,
     queue: VecDeque<CourierLetter<S>>,
     /// Entries that the other side is not known to have read, oldest first and without a gap.
     unread: VecDeque<CourierSent<S>>,
-    /// Entries that it has read but not handled, oldest first: their letters go to a new home if
-    /// it dies.
+    /// Entries that it has read but not handled, oldest first: their letters go to a new home if it
+    /// dies.
     unhandled: VecDeque<CourierSent<S>>,
     /// The number of the next entry to be appended.
     cursor: u64,
     /// The last entry that the other side is known to have read.
     received: u64,
-    /// Bytes of all three.
+    /// The bytes of all three.
     bytes: usize,
     last_seq: u64,
     is_appending: Option<Appending>,
     /// The last of its entries that was read here.
     read: u64,
-    /// Those of them that are not handled yet; the other side never has more unconfirmed entries
-    /// than allowed.
+    /// Its entries that are not handled yet; the other side never has more unconfirmed entries than
+    /// allowed.
     at_work: BTreeSet<u64>,
-    /// The last entries that were reported as handled, and as read.
+    /// The last entries that it knows to be handled, and read, here.
     told: (u64, u64),
     told_at: u64,
     is_urgent: bool,
-    /// Total traffic since this process has known the node, except for waiting letters.
+    /// The traffic since this process has known the node, except for waiting letters.
     traffic: NodeTraffic,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Appending {
-    /// The entry of this number, with so many letters and bytes.
+    /// The entry with this number, with its numbers of letters and bytes.
     Letters(u64, usize, usize),
     /// A header alone.
     Header,
@@ -158,14 +157,14 @@ struct CourierSent<S> {
 }
 
 impl<S> Courier<S> {
-    /// Returns the courier of a process that knows of no other.
+    /// Returns the courier of a process that doesn't know other nodes yet.
     pub fn new(me: NodeProcess) -> Self {
         Self { me, is_over: false, peers: BTreeMap::new(), now_ms: 0 }
     }
 
-    /// Notes the process that a node has now, and its number of shards. Returns the letters that
-    /// its last process had not handled: that may have read them, and the shards that wrote them
-    /// send them again, marked so.
+    /// Records the process that a node has now, and its number of shards. Returns the letters that
+    /// its last process had not handled: it may have read them, and the shards that wrote them send
+    /// them again, marked so.
     pub fn meet(&mut self, process: NodeProcess, shards: u16) -> Vec<CourierLetter<S>> {
         let peer = self.peers.entry(process.node).or_insert_with(|| CourierPeer::new(process, shards));
         if peer.process == process {
@@ -176,17 +175,17 @@ impl<S> Courier<S> {
         last.into_letters()
     }
 
-    /// Forgets a node. Returns the letters that waited for it.
+    /// Removes a node. Returns the letters that waited for it.
     pub fn forget(&mut self, node: u16) -> Vec<CourierLetter<S>> {
         self.peers.remove(&node).map(CourierPeer::into_letters).unwrap_or_default()
     }
 
-    /// Returns the numbers of the nodes that it knows.
+    /// Returns the numbers of the known nodes.
     pub fn nodes(&self) -> Vec<u16> {
         self.peers.keys().copied().collect()
     }
 
-    /// Notes whether a process is known to be alive.
+    /// Records whether a process is known to be alive.
     pub fn set_present(&mut self, process: NodeProcess, is_present: bool, now_ms: u64) {
         if let Some(peer) = self.peers.get_mut(&process.node).filter(|peer| peer.process == process) {
             match is_present {
@@ -228,7 +227,7 @@ impl<S> Courier<S> {
         let over = self.peers.values_mut().filter(is_late);
         over.flat_map(|peer| {
             let away_since = peer.away_since;
-            // Its numbers continue: the same process may come back. It has to be told that
+            // Its numbers continue, since the same process may come back. It has to learn that
             // something is missing, even if no entry had been made of it.
             let last_seq = peer.last_seq + u64::from(!peer.queue.is_empty());
             let next = CourierPeer {
@@ -250,9 +249,9 @@ impl<S> Courier<S> {
         .collect()
     }
 
-    /// Notes that others have taken over from this process: it sends nothing more, not even
+    /// Records that others have taken over from this process: it sends nothing more, not even
     /// confirmations, and accepts no letters. Their writers send them to the new homes; its own
-    /// letters are kept, so that nobody takes them for handled.
+    /// letters are kept, so that they don't count as handled.
     pub fn end(&mut self) {
         self.is_over = true;
     }
@@ -266,7 +265,8 @@ impl<S> Courier<S> {
         self.peers.values_mut().filter_map(|peer| peer.append(me, now_ms, unix_ms)).collect()
     }
 
-    /// Returns when [`Courier::appends`] may have something to report on its own, in milliseconds.
+    /// Returns the time at which [`Courier::appends`] may return appends without further input, in
+    /// milliseconds.
     pub fn next_ms(&self) -> Option<u64> {
         if self.is_over {
             return None;
@@ -274,7 +274,7 @@ impl<S> Courier<S> {
         self.peers.values().filter_map(CourierPeer::due).min()
     }
 
-    /// Takes the outcome of an append.
+    /// Handles the outcome of an append.
     pub fn appended(&mut self, to: NodeProcess, outcome: AppendOutcome, now_ms: u64) {
         let Some(peer) = self.peers.get_mut(&to.node).filter(|peer| peer.process == to) else { return };
         match (peer.is_appending.take(), outcome) {
@@ -294,27 +294,27 @@ impl<S> Courier<S> {
         }
     }
 
-    /// Takes an entry from the process's own inbox. Returns its new part, if there is any; shares
+    /// Handles an entry from the process's own inbox. Returns its new part, if there is any; shares
     /// in letters that its writer has handled are dropped.
     ///
     /// # Errors
-    /// It is none.
+    /// The entry is malformed.
     pub fn arrived(&mut self, entry: &[u8]) -> Result<Option<ArrivedPart>, Malformed> {
         let (header, letters) = wire::read(entry)?;
         let peer = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from);
         let Some(peer) = peer.filter(|_| !self.is_over) else { return Ok(None) };
-        // A node that speaks again after a long silence isn't given up at once: its lease will be
+        // A node that writes again after a long silence isn't given up at once: its lease will be
         // seen soon.
         peer.away_since = peer.away_since.map(|_| self.now_ms);
         peer.heard(&header, &letters);
         let is_torn = header.first > peer.read.saturating_add(1);
         if is_torn {
             peer.read = header.first - 1;
-            // Nobody waits for those any more.
+            // Their writer doesn't wait for them any more.
             peer.at_work = peer.at_work.split_off(&header.first);
         }
         if header.seq != peer.read.saturating_add(1) {
-            // It was read before, or arrives again in order.
+            // It was read before, or will arrive again in order.
             peer.is_urgent |= header.seq != 0;
             return Ok(is_torn.then(|| ArrivedPart { from: header.from, letters: Vec::new(), is_torn, waits: None }));
         }
@@ -330,11 +330,11 @@ impl<S> Courier<S> {
         Ok(Some(ArrivedPart { from: header.from, letters, is_torn, waits }))
     }
 
-    /// Processes only the confirmations in an entry, and none of its letters: nobody is there for
-    /// them.
+    /// Handles only the confirmations in an entry, and none of its letters, since the shards are
+    /// gone.
     ///
     /// # Errors
-    /// It is none.
+    /// The entry is malformed.
     pub fn only_confirmed(&mut self, entry: &[u8]) -> Result<(), Malformed> {
         let (header, letters) = wire::read(entry)?;
         if let Some(peer) = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from) {
@@ -343,10 +343,10 @@ impl<S> Courier<S> {
         Ok(())
     }
 
-    /// Notes that the letters of an entry have been handled, for which its writer waits.
+    /// Records that the letters of an entry have been handled, for which its writer waits.
     pub fn handled(&mut self, from: NodeProcess, seq: u64) {
         if let Some(peer) = self.peers.get_mut(&from.node).filter(|peer| peer.process == from) {
-            // As far as it can be reported.
+            // True only for entries that can be named.
             peer.is_urgent |= peer.at_work.iter().take(MOST_NAMED).any(|at_work| *at_work == seq);
             peer.at_work.remove(&seq);
         }
@@ -368,9 +368,9 @@ impl<S> Courier<S> {
         self.peers.values().all(|peer| peer.queue.is_empty() && peer.unread.is_empty() && peer.unhandled.is_empty())
     }
 
-    /// Returns whether the process may end: everything that was posted has been handled, and
-    /// others have been told the same of everything that they have sent. They would send the rest
-    /// once more, to the new homes.
+    /// Returns whether the process may end: everything that was posted has been handled, and the
+    /// others know the same of everything that they have sent. They would send the rest once more,
+    /// to the new homes.
     pub fn may_end(&self) -> bool {
         self.is_idle() && self.peers.values().all(CourierPeer::has_told)
     }
@@ -404,8 +404,8 @@ impl<S> CourierPeer<S> {
         sent.flat_map(|sent| sent.letters).chain(self.queue).collect()
     }
 
-    /// Returns whether the other side has been told that all of its entries were handled, or can't
-    /// be told anything.
+    /// Returns whether the other side knows that all of its entries were handled, or can't be
+    /// informed any more.
     fn has_told(&self) -> bool {
         let is_told = self.at_work.is_empty() && self.told == (self.read, self.read) && !self.is_urgent;
         self.away_since.is_some() || is_told && self.is_appending.is_none()
@@ -416,7 +416,7 @@ impl<S> CourierPeer<S> {
         self.at_work.first().map_or(self.read, |first| first.saturating_sub(1))
     }
 
-    /// Processes what the other side says about our entries.
+    /// Handles the other side's confirmations of our entries.
     fn heard(&mut self, header: &EntryHeader, letters: &[CarriedMail<'_>]) {
         let received = letters.iter().filter(|letter| letter.kind == RECEIVED);
         let received = received.filter_map(|letter| Some(u64::from_le_bytes(letter.body.try_into().ok()?))).max();
@@ -444,7 +444,7 @@ impl<S> CourierPeer<S> {
         }
     }
 
-    /// Reports how far the other side's entries were read and handled, in addition to the header.
+    /// Appends how far the other side's entries were read and handled, in addition to the header.
     fn note(&self, entry: &mut Vec<u8>) {
         if self.at_work.is_empty() {
             return;
@@ -505,7 +505,7 @@ impl<S> CourierPeer<S> {
         Some(Append { to: self.process, entry })
     }
 
-    /// Makes an entry of waiting letters.
+    /// Packs waiting letters into an entry.
     fn pack(&mut self, at_ms: u64) {
         let (mut letters, mut size) = (Vec::new(), 0);
         while let Some(letter) = self.queue.pop_front_if(|letter| size == 0 || size + letter.size() <= LARGE) {
@@ -516,8 +516,8 @@ impl<S> CourierPeer<S> {
         self.unread.push_back(CourierSent { seq: self.last_seq, letters, at_ms });
     }
 
-    /// Returns when the other side is told, without a letter, up to where its entries were handled
-    /// and read.
+    /// Returns the time at which the other side is informed, without a letter, up to where its
+    /// entries were handled and read.
     fn tells_at(&self, now: (u64, u64)) -> Option<u64> {
         match self.is_urgent {
             true => Some(self.told_at + HURRY_MS),
@@ -538,7 +538,7 @@ impl<S> CourierLetter<S> {
         self.body.len() + OVERHEAD
     }
 
-    /// Returns whether somebody has to handle it, if not its reader.
+    /// Returns whether it has to be handled by another process if its reader dies.
     fn is_awaited(&self) -> bool {
         self.outlives && !self.until_read && self.share.is_some()
     }
@@ -553,9 +553,9 @@ fn size<'a, S: 'a>(letters: impl IntoIterator<Item = &'a CourierLetter<S>>) -> u
     letters.into_iter().map(CourierLetter::size).sum()
 }
 
-/// Bytes of letters in one entry, unless it is one letter that is larger.
+/// The most bytes of letters in one entry, unless it is one letter that is larger.
 const LARGE: usize = 256 * 1024;
-/// Entries to one node that it may not be known to have read.
+/// The most entries to one node that it isn't known to have read.
 const MOST_UNREAD: u64 = 4096;
 /// The kind of a letter between couriers: the last entry that was read, if that is later than the
 /// last one handled. Versions that don't know it skip it.
@@ -563,24 +563,24 @@ const RECEIVED: u8 = 255;
 /// The kind of a letter between couriers: [`NamedEntries`]. Versions that don't know it skip it;
 /// letters between shards have lower numbers.
 const AT_WORK: u8 = 254;
-/// The entry up to which all were handled except those that follow: numbers from the first one on
-/// that the header doesn't confirm.
+/// The entry up to which all were handled except the following ones, which are numbered from the
+/// first one that the header doesn't confirm.
 type NamedEntries = (u64, Vec<u64>);
-/// Entries that are named in this way: most are done in order, and few remain.
+/// The most entries that are named in this way: most are done in order, and few remain.
 const MOST_NAMED: usize = 32;
-/// Bytes that may wait for one node, or be on their way to it.
+/// The most bytes that may wait for one node, or be on their way to it.
 pub const MOST_WAITING: usize = 32 << 20;
 /// The time for which letters wait for an unreachable node, in milliseconds.
 pub const PATIENCE_MS: u64 = 30_000;
 /// The time after which unread entries are sent again, in milliseconds.
 const AGAIN_MS: u64 = 5_000;
-/// The time within which a writer is told that an entry was handled, in milliseconds, if there is
-/// no hurry.
+/// The time within which a writer learns that an entry was handled, in milliseconds, if it isn't
+/// urgent.
 const TELL_MS: u64 = 200;
-/// The time between two entries without letters to a node, in milliseconds: waiting writers are
-/// told of several entries at once.
+/// The time between two entries without letters to a node, in milliseconds: waiting writers learn
+/// of several entries at once.
 const HURRY_MS: u64 = 3;
-/// Bytes that a letter takes besides its content.
+/// The bytes that a letter takes besides its content.
 const OVERHEAD: usize = 64;
 
 #[cfg(test)]

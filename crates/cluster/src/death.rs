@@ -2,16 +2,16 @@
 //! letters that they had not handled.
 //!
 //! A process without a lease is suspected; if it remains without one for a while, any node that
-//! sees it fences it off in the database and removes its row. The row decides: all nodes notice
-//! that it is gone, and adopt the homes that follow. Each of them fences the process off first,
-//! even if another one removed the row.
+//! notices fences it off in the database and removes its row. The row decides: all nodes notice
+//! that it is gone, and adopt the resulting homes. Each of them fences the process off first, even
+//! if another one removed the row.
 //!
 //! # Invariants
 //!
 //! * A home is only taken over from a process that can't write any more.
-//! * Nobody is suspected while Redis can't be asked, nor for a lease after that.
-//! * Letters that a process had not handled are with their writers, who send them to the new homes
-//!   once they have adopted them.
+//! * No process is suspected while Redis is unreachable, nor for a lease after that.
+//! * Letters that a process had not handled are with their writers, which send them to the new
+//!   homes once they have adopted those.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -29,28 +29,28 @@ use crate::wire::NodeProcess;
 /// The processes that may be gone.
 #[derive(Debug, Default)]
 pub struct Deaths {
-    /// Those that have no lease, and since when.
+    /// Processes without a lease, with the time since which they have none.
     silent: BTreeMap<NodeProcess, Instant>,
-    /// Those that are being taken over from.
+    /// Processes that are being taken over from.
     under_way: BTreeSet<NodeProcess>,
     /// True while processes without a row are being fenced off.
     is_fencing: bool,
 }
 
-/// The result of a look at a process's lease.
+/// The result of checking a process's lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseVerdict {
     /// It has one.
     Lives(NodeProcess),
-    /// It has none, since now.
+    /// It has had none from now on.
     Silent(NodeProcess),
     /// It has had none for too long: its homes have to be taken over.
     Dead(NodeProcess),
 }
 
 impl Deaths {
-    /// Notes who has a lease, as Redis says now. Returns the consequences, except those under way.
-    /// `reachable_since`: the time since which Redis can be asked.
+    /// Records which processes have a lease in Redis now. Returns the consequences, except for
+    /// those under way. `reachable_since` is the time since which Redis has been reachable.
     pub fn look(
         &mut self,
         found: &[(NodeProcess, bool)],
@@ -84,17 +84,18 @@ impl Deaths {
         verdicts
     }
 
-    /// Notes that a process has been taken over from, or that this failed: then it is tried again.
+    /// Records that a process has been taken over from, or that this failed, in which case it is
+    /// tried again.
     pub fn ended(&mut self, process: NodeProcess) {
         self.under_way.remove(&process);
     }
 
-    /// Forgets who was silent, because Redis can't be asked.
+    /// Drops the silent processes, because Redis is unreachable.
     pub fn forget_silence(&mut self) {
         self.silent.clear();
     }
 
-    /// Forgets a process that is gone.
+    /// Drops a process that is gone.
     pub fn forget(&mut self, process: NodeProcess) {
         self.silent.remove(&process);
     }
@@ -106,7 +107,7 @@ impl Deaths {
 }
 
 impl CarryingLoop {
-    /// Notes who has a lease.
+    /// Handles the result of checking leases.
     pub(crate) fn leases(&mut self, found: &[(NodeProcess, bool)]) {
         let now_ms = self.now_ms();
         for verdict in self.deaths.look(found, Instant::now(), self.reachable_since, self.outer.lease) {
@@ -127,7 +128,7 @@ impl CarryingLoop {
         }
     }
 
-    /// Takes the homes of a silent process away.
+    /// Takes over the homes of a silent process.
     fn take_over(&self, process: NodeProcess) {
         let (members, events) = (self.outer.members.clone(), self.posted.events.clone());
         tokio::spawn(async move {
@@ -150,7 +151,7 @@ impl CarryingLoop {
                 warn!(%process, "a process of the cluster was silent for too long: other nodes now have its accounts and rooms");
                 self.clear_away(process);
             }
-            // It is tried again at the next look.
+            // It is tried again at the next check.
             Err(error) => self.tell("take over", || {
                 warn!(?error, %process, "the accounts of a silent node can't be taken over: the database refuses");
             }),
@@ -168,8 +169,7 @@ impl CarryingLoop {
         }
     }
 
-    /// Adopts the rows of the database, once the processes that have no row any more are fenced
-    /// off.
+    /// Adopts the rows of the database, once the processes that have lost their row are fenced off.
     pub(crate) fn rows(&mut self, rows: Vec<(String, MemberRow)>) {
         if let Some((name, row)) = rows.iter().find(|(_, row)| !row.letters.fits(LetterVersions::OWN)) {
             let (node, theirs, own) = (name.clone(), row.letters, LetterVersions::OWN);
@@ -210,10 +210,10 @@ impl CarryingLoop {
         }
     }
 
-    /// Goes by rows of the database.
+    /// Adopts the rows of the database.
     fn take_rows(&mut self, rows: Vec<(String, MemberRow)>) {
-        // A node that joins just now has read no journal of one that is gone: who had its homes
-        // next passes them on.
+        // A node that is just joining has not read the journals of dead nodes: the next node with
+        // their homes passes the content on.
         if let Some(known) = self.table.without_new(&rows) {
             let update = self.table.update(known);
             self.updated(update);
@@ -237,6 +237,6 @@ impl CarryingLoop {
     }
 }
 
-/// The minimum time for which a process has to be silent beyond its lease: it renews that each
+/// The least time for which a process has to be silent beyond its lease: it renews that each
 /// second, and Redis may have forgotten it.
 const DOUBT: Duration = Duration::from_secs(2);

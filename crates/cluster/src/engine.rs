@@ -2,11 +2,11 @@
 //!
 //! # Invariants
 //!
-//! * A process creates its own inbox, and nobody else does: an append to a missing one fails
+//! * A process creates its own inbox, and no other process does: an append to a missing one fails
 //!   (`NOMKSTREAM`).
 //! * A process changes no lease that another one holds: a frozen node finds out that it was
 //!   replaced.
-//! * A process whose journal was closed by others gets no confirmation for further writes to it.
+//! * A process whose journal others have closed gets no confirmation for further writes to it.
 //! * Keys of a cluster begin with its id, so that two clusters may share a Redis.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct RedisEngine {
     prefix: String,
 }
 
-/// Returns the time between two renewals of a lease: three may be late before it is over.
+/// Returns the time between two renewals of a lease: three may be late before it expires.
 pub(crate) fn renewed_every(lease: Duration) -> Duration {
     (lease / 4).min(Duration::from_secs(1))
 }
@@ -54,10 +54,10 @@ impl std::fmt::Debug for RedisConnection {
 pub type InboxEntries = Vec<(String, Vec<u8>)>;
 
 impl RedisEngine {
-    /// Takes the addresses of a Redis for the cluster with this id.
+    /// Returns the engine at some addresses, for the cluster with this id.
     ///
     /// # Errors
-    /// One of them is none.
+    /// The error for an invalid address.
     pub fn new(addresses: &RedisAddresses, id: &str) -> Result<Self, RedisError> {
         Ok(Self { source: RedisSource::new(addresses)?, prefix: format!("rk:{id}") })
     }
@@ -65,15 +65,15 @@ impl RedisEngine {
     /// Connects.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn connect(&self) -> Result<RedisConnection, RedisError> {
         Ok(RedisConnection { connection: self.source.connect().await?, prefix: self.prefix.clone() })
     }
 
-    /// Returns whether a connection still leads to the primary, as far as anyone can tell.
+    /// Returns whether a connection still leads to the primary, as far as that is known.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn is_current(&self, connection: &mut RedisConnection) -> Result<bool, RedisError> {
         self.source.is_current(&mut connection.connection).await
     }
@@ -83,7 +83,7 @@ impl RedisConnection {
     /// Appends an entry to the inbox of a process.
     ///
     /// # Errors
-    /// The words of the system or of Redis; the entry may have been appended.
+    /// The error of the system or of Redis; the entry may have been appended.
     pub async fn append(&mut self, to: NodeProcess, entry: &[u8]) -> Result<AppendOutcome, RedisError> {
         let mut append = cmd("XADD");
         append.arg(self.inbox(to)).arg("NOMKSTREAM").arg("*").arg("e").arg(entry);
@@ -94,11 +94,11 @@ impl RedisConnection {
     /// Creates the inbox of this process, if it is missing, and removes its predecessor's.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn create_inbox(&mut self, own: NodeProcess) -> Result<(), RedisError> {
         let before = NodeProcess { incarnation: own.incarnation.saturating_sub(1), ..own };
         let mut create = cmd("XADD");
-        // An entry that nobody reads: a stream without any exists as well.
+        // An entry that is trimmed at once, since a stream without entries exists as well.
         create.arg(self.inbox(own)).arg("MAXLEN").arg(0).arg("*").arg("e").arg("");
         create.query_async::<()>(&mut self.connection).await?;
         self.remove_inbox(before).await
@@ -107,15 +107,15 @@ impl RedisConnection {
     /// Returns whether the inbox of this process is there.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn has_inbox(&mut self, own: NodeProcess) -> Result<bool, RedisError> {
         cmd("EXISTS").arg(self.inbox(own)).query_async(&mut self.connection).await
     }
 
-    /// Removes the inbox of this process: it ends.
+    /// Removes the inbox of this process, which ends.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn remove_inbox(&mut self, own: NodeProcess) -> Result<(), RedisError> {
         cmd("UNLINK").arg(self.inbox(own)).query_async::<()>(&mut self.connection).await
     }
@@ -123,7 +123,7 @@ impl RedisConnection {
     /// Returns the entries after a position, as soon as there are any or a while has passed.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn read(&mut self, own: NodeProcess, after: &str) -> Result<InboxEntries, RedisError> {
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(AT_ONCE).arg("BLOCK").arg(BLOCK_MS).arg("STREAMS").arg(self.inbox(own)).arg(after);
@@ -134,7 +134,7 @@ impl RedisConnection {
     /// Returns the existing entries after a position.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn read_now(&mut self, own: NodeProcess, after: &str) -> Result<InboxEntries, RedisError> {
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(AT_ONCE).arg("STREAMS").arg(self.inbox(own)).arg(after);
@@ -145,7 +145,7 @@ impl RedisConnection {
     /// Removes the entries up to a position.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn trim(&mut self, own: NodeProcess, upto: &str) -> Result<(), RedisError> {
         // The entry at the position itself stays until the next time.
         let mut trim = cmd("XTRIM");
@@ -156,7 +156,7 @@ impl RedisConnection {
     /// Takes the lease of a node, if it is free.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn take_lease(&mut self, node: u16, text: &str, lasts: Duration) -> Result<bool, RedisError> {
         let mut take = cmd("SET");
         take.arg(self.lease(node)).arg(text).arg("NX").arg("PX").arg(lasts.as_millis() as u64);
@@ -168,7 +168,7 @@ impl RedisConnection {
     /// `false` and leaves it alone if another process holds it.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn renew_lease(&mut self, own: NodeProcess, text: &str, lasts: Duration) -> Result<bool, RedisError> {
         let mut renew = cmd("EVAL");
         renew.arg(RENEW).arg(1).arg(self.lease(own.node)).arg(lease_prefix(own));
@@ -178,7 +178,7 @@ impl RedisConnection {
     /// Ends the lease of a process's node, unless another process holds it.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn end_lease(&mut self, own: NodeProcess) -> Result<(), RedisError> {
         let mut end = cmd("EVAL");
         end.arg(END).arg(1).arg(self.lease(own.node)).arg(lease_prefix(own));
@@ -188,26 +188,26 @@ impl RedisConnection {
     /// Returns the lease of a node, if it has one.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn find_lease(&mut self, node: u16) -> Result<Option<String>, RedisError> {
         cmd("GET").arg(self.lease(node)).query_async(&mut self.connection).await
     }
 
-    /// Begins an era of a process's journal. Returns `false` if others have closed that.
+    /// Begins an era of a process's journal. Returns `false` if others have closed the journal.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn begin_journal(&mut self, own: NodeProcess, era: u64) -> Result<bool, RedisError> {
         let mut begin = cmd("EVAL");
         begin.arg(BEGIN_JOURNAL).arg(1).arg(self.journal_of(own)).arg(era);
         begin.query_async(&mut self.connection).await
     }
 
-    /// Applies writes to a process's journal atomically. Returns whether they count: not if
-    /// another era has begun, or others have closed the journal.
+    /// Applies writes to a process's journal atomically. Returns whether they count, which they
+    /// don't if another era has begun or others have closed the journal.
     ///
     /// # Errors
-    /// The words of the system or of Redis; the writes may have been applied.
+    /// The error of the system or of Redis; the writes may have been applied.
     pub async fn journal(&mut self, own: NodeProcess, era: u64, writes: Vec<JournalWrite>) -> Result<bool, RedisError> {
         let mut all = pipe();
         all.atomic().cmd("GET").arg(self.journal_of(own));
@@ -228,7 +228,7 @@ impl RedisConnection {
     /// Closes the journal of a process. Returns its era, if there is one.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn close_journal(&mut self, of: NodeProcess) -> Result<Option<u64>, RedisError> {
         let mut close = cmd("EVAL");
         close.arg(CLOSE_JOURNAL).arg(1).arg(self.journal_of(of));
@@ -236,10 +236,10 @@ impl RedisConnection {
         Ok(era.and_then(|era| era.parse().ok()))
     }
 
-    /// Ends the journal of this process: nobody will read it.
+    /// Ends the journal of this process, which won't be read.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn end_journal(&mut self, own: NodeProcess) -> Result<(), RedisError> {
         let mut end = cmd("SET");
         end.arg(self.journal_of(own)).arg(CLOSED).arg("EX").arg(CLOSED_SECONDS);
@@ -249,7 +249,7 @@ impl RedisConnection {
     /// Takes the data of some slots from an era of a process's journal.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn take_journal(
         &mut self,
         of: NodeProcess,
@@ -266,7 +266,7 @@ impl RedisConnection {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Removes an era of a process's journal that nobody reads any more.
+    /// Removes an era of a process's journal that is not read any more.
     pub async fn forget_journal(&mut self, own: NodeProcess, era: u64, slots: Vec<u16>) {
         if slots.is_empty() {
             return;
@@ -275,14 +275,14 @@ impl RedisConnection {
         for slot in slots {
             forget.arg(self.journal_slot(own, era, slot));
         }
-        // Otherwise it would waste memory.
+        // A failure only wastes memory.
         _ = forget.query_async::<()>(&mut self.connection).await;
     }
 
     /// Returns a section of the output of INFO; `None` if this user may not see it.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn information(&mut self, section: &str) -> Result<Option<String>, RedisError> {
         match self.connection.ask_any(cmd("INFO").arg(section)).await {
             Err(error) if error.code() == Some("NOPERM") => Ok(None),
@@ -293,12 +293,12 @@ impl RedisConnection {
     /// Pings Redis.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn ping(&mut self) -> Result<(), RedisError> {
         self.connection.ask_any::<()>(&cmd("PING")).await
     }
 
-    /// Returns the eviction policy; `None` if Redis doesn't say.
+    /// Returns the eviction policy; `None` if it is unknown.
     pub async fn eviction(&mut self) -> Option<String> {
         let answer: Vec<String> =
             self.connection.ask_any(cmd("CONFIG").arg("GET").arg("maxmemory-policy")).await.ok()?;
@@ -355,27 +355,28 @@ fn entries(answer: Value) -> Option<InboxEntries> {
     Some(found.into_iter().filter_map(entry).collect())
 }
 
-/// Renews a lease. The key; how our lease begins, its text, the milliseconds that it lasts.
+/// Renews a lease. Arguments: the key; the beginning of our lease, its text, its duration in
+/// milliseconds.
 const RENEW: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, #ARGV[1]) ~= ARGV[1] then return 0 end \
     redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) \
     return 1";
 
-/// Ends a lease. The key; how our lease begins.
+/// Ends a lease. Arguments: the key; the beginning of our lease.
 const END: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end \
     return 0";
 
-/// Begins an era of a journal, unless that is closed. The key; the era.
+/// Begins an era of a journal, unless that is closed. Arguments: the key; the era.
 const BEGIN_JOURNAL: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, 1) == 'x' then return 0 end \
     redis.call('SET', KEYS[1], ARGV[1]) \
     return 1";
 
-/// Closes a journal for an hour, within which its process ends. The key.
+/// Closes a journal for an hour, within which its process ends. Argument: the key.
 const CLOSE_JOURNAL: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if not found then return false end \
@@ -383,13 +384,13 @@ const CLOSE_JOURNAL: &str = "\
     redis.call('SET', KEYS[1], 'x' .. found, 'EX', 3600) \
     return found";
 
-/// The state of a journal that has ended; that of a closed one is followed by its era.
+/// The state of a journal that has ended; in a closed one, the era follows.
 const CLOSED: &str = "x";
-/// The time for which that is kept; its process ends within it.
+/// The time for which that state is kept; its process ends within it.
 const CLOSED_SECONDS: u64 = 3600;
-/// The time to wait for an empty inbox in one call, in milliseconds.
+/// The time for which one call waits for an entry in an empty inbox, in milliseconds.
 const BLOCK_MS: u64 = 1_000;
-/// Entries that are read at once, each of at most [`crate::courier`]'s size.
+/// The most entries that are read at once, each of at most [`crate::courier`]'s size.
 pub(crate) const AT_ONCE: usize = 64;
 /// The position before all entries.
 pub const START: &str = "0";

@@ -1,5 +1,5 @@
-//! Finds the homes of addresses for an operator: by the rows of the database, as a node that has
-//! just read them would.
+//! Finds the homes of addresses for an operator, by the rows of the database, as a node would that
+//! has just read them.
 
 use rookery_base::{AddressHash, wait};
 use rookery_store::Meta;
@@ -33,7 +33,7 @@ mod tests {
 
     use super::*;
 
-    /// Fences nobody off.
+    /// A fence that fences no process off.
     struct OpenFencing;
 
     impl Fencing for OpenFencing {

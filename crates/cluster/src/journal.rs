@@ -4,15 +4,15 @@
 //! # Invariants
 //!
 //! * Data that a shard has passed on for writing is in its senders' custody until Redis has it.
-//! * A new connection, or a failed write, begins an era: all shards write everything they have,
-//!   and nobody reads an older era.
-//! * If Redis accepts nothing for two seconds, the custody ends without it: but not before the
-//!   database says that the era doesn't count, so that nobody continues a session that lacks
+//! * A new connection, or a failed write, begins an era: all shards write everything they have, and
+//!   older eras are never read.
+//! * If Redis accepts nothing for two seconds, the custody ends without it, but not before the
+//!   database says that the era doesn't count, so that no node continues a session that lacks
 //!   acknowledged data.
 //! * Writes use the same connection as letters, and go before the letters that their shard posted
 //!   after them: no other node has read anything that the journal lacks.
-//! * A reader closes a journal first: its process gets no confirmation for further writes. Nobody
-//!   reads the journal of a process that ended in order.
+//! * A reader closes a journal first: its process gets no confirmation for further writes. The
+//!   journal of a process that ended in order is never read.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ pub(crate) struct JournalState {
     held: Vec<(usize, Vec<Custody>)>,
     /// The slots that the era has.
     slots: BTreeSet<u16>,
-    /// Data that was sent to Redis.
+    /// The counts of data that was sent to Redis.
     given: JournalSeen,
 }
 
@@ -53,7 +53,7 @@ impl JournalState {
         Self { broken_since: Some(Instant::now()), ..Self::default() }
     }
 
-    /// Notes that nothing can be written.
+    /// Records that nothing can be written.
     pub(crate) fn lost(&mut self) {
         self.broken_since.get_or_insert_with(Instant::now);
     }
@@ -77,7 +77,7 @@ impl CarryingLoop {
         let last = (journal.era, std::mem::take(&mut journal.slots));
         journal.era += 1;
         if !connection.begin_journal(me, journal.era).await? {
-            // Others have read it: this process is about to end.
+            // Others have read the journal, so this process is about to end.
             journal.lost();
             return Ok(());
         }
@@ -110,7 +110,7 @@ impl CarryingLoop {
         }
     }
 
-    /// Processes the outcome of a write.
+    /// Handles the outcome of a write.
     pub(crate) fn journaled(
         &mut self,
         (shard, era, is_whole): (usize, u64, bool),
@@ -135,7 +135,7 @@ impl CarryingLoop {
                 });
                 self.begin_era_later();
             }
-            // Written before another era began, or closed by its readers.
+            // It was written before another era began, or the readers have closed the journal.
             _ => self.journal.hold(shard, shares),
         }
     }
@@ -148,7 +148,7 @@ impl CarryingLoop {
         });
     }
 
-    /// Tries again to write, after Redis had refused to.
+    /// Tries again to write, after Redis had refused a write.
     pub(crate) async fn next_era(&mut self) {
         if self.journal.broken_since.is_none() {
             return;
@@ -180,7 +180,7 @@ impl CarryingLoop {
         });
     }
 
-    /// Takes note of whether the database says that an era doesn't count.
+    /// Records whether the database says that an era doesn't count.
     pub(crate) fn voided(&mut self, era: u64, is_void: bool) {
         self.journal.is_voiding = false;
         if is_void && era == self.journal.era && self.journal.broken_since.is_some() {
@@ -220,7 +220,7 @@ impl CarryingLoop {
 }
 
 /// Ends the journal of this process, whose sessions and rooms have moved elsewhere, or wait in a
-/// file: reading it now would restore an old state.
+/// file: reading it later would restore an old state.
 pub(crate) async fn end(
     connection: Option<&mut RedisConnection>,
     meta: &dyn Meta,
@@ -260,13 +260,13 @@ async fn look_into(
     Ok(fields)
 }
 
-/// Says in the database that eras up to this one don't count. Returns whether that is so.
+/// Records in the database that eras up to this one don't count. Returns whether that succeeded.
 async fn say_void(meta: &dyn Meta, process: NodeProcess, era: u64) -> bool {
     meta.put_entry(VOID, &process.to_string(), era.to_be_bytes().to_vec()).await.is_ok()
 }
 
-/// Forgets what the database says about the journals of a node's earlier processes, except the
-/// last ones.
+/// Removes the database's records about the journals of a node's earlier processes, except the last
+/// ones.
 pub(crate) async fn forget_void(meta: &dyn Meta, me: NodeProcess) {
     let Ok(entries) = meta.entries(VOID).await else { return };
     let is_old = |name: &str| {
@@ -281,11 +281,11 @@ pub(crate) async fn forget_void(meta: &dyn Meta, me: NodeProcess) {
 
 /// The list of invalid journals.
 const VOID: &str = "cluster journals void";
-/// Incarnations of a node whose journals may still be read.
+/// The number of a node's processes whose journals may still be read.
 const LIVES: u32 = 8;
 /// The time for which senders wait for Redis.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The time limit for reading a journal.
 const LOOKUP: Duration = Duration::from_secs(8);
-/// Slots that are read at once.
+/// The number of slots that are read at once.
 const AT_ONCE: usize = 256;

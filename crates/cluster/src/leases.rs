@@ -1,9 +1,9 @@
-//! The leases by which processes know of each other that they live.
+//! The leases by which processes know that others are alive.
 //!
 //! # Invariants
 //!
-//! * A process renews its own lease whatever else waits: nobody takes it for dead because Redis has
-//!   much to do, or because there are many nodes to look at.
+//! * A process renews its own lease regardless of other work: it isn't considered dead because
+//!   Redis has much to do, or because there are many nodes to check.
 //! * A process that finds another one in its lease ends, and leaves that lease alone.
 
 use std::pin::pin;
@@ -21,9 +21,9 @@ use crate::service::ServiceEvent;
 use crate::table::NodeTable;
 use crate::wire::NodeProcess;
 
-/// The leases to be kept and looked at.
+/// The leases to renew and to check.
 pub(crate) struct Leases {
-    /// The words of this process's lease.
+    /// The text of this process's lease.
     text: String,
     others: Vec<NodeProcess>,
 }
@@ -35,7 +35,7 @@ impl Leases {
     }
 }
 
-/// The part beside the loop that renews this process's lease and looks at those of others.
+/// The part beside the loop that renews this process's lease and checks those of others.
 pub(crate) struct LeaseKeeper {
     pub engine: RedisEngine,
     pub connection: RedisConnection,
@@ -43,10 +43,10 @@ pub(crate) struct LeaseKeeper {
 }
 
 impl LeaseKeeper {
-    /// Keeps the lease for as long as nobody else has it and somebody takes the events.
+    /// Keeps the lease until another process has it or the events aren't received any more.
     ///
     /// # Errors
-    /// The words of the system or of Redis: the connection is of no use any more.
+    /// The error of the system or of Redis, after which the connection is unusable.
     pub(crate) async fn keep(
         self,
         me: NodeProcess,
@@ -77,8 +77,7 @@ impl LeaseKeeper {
         }
     }
 
-    /// Looks each second whether Redis is still the one that it was, and at the leases of others,
-    /// all at once.
+    /// Checks each second whether Redis is still the same, and the leases of others, all at once.
     async fn look(&self, me: NodeProcess, events: &UnboundedSender<ServiceEvent>) -> Result<(), RedisError> {
         let mut connection = self.connection.clone();
         let mut turns = interval(SECOND);
@@ -107,5 +106,5 @@ impl LeaseKeeper {
     }
 }
 
-/// The time between two looks at the leases of others.
+/// The time between two checks of others' leases.
 const SECOND: Duration = Duration::from_secs(1);

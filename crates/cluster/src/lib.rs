@@ -12,7 +12,7 @@
 //!   without I/O. [`engine`]: the commands of Redis; `source`: how it is found.
 //! * [`placement`]: the slots of each node. [`members`]: the rows of the database; [`table`]:
 //!   their meaning for a process.
-//! * [`service`]: joining, and the handle on the thread; `carrying`: its loop; `leases`: the signs
+//! * [`service`]: joining, and the handle of the thread; `carrying`: its loop; `leases`: the signs
 //!   of life; [`death`]: processes that are gone, and their homes; `journal`: the data recorded for
 //!   the other nodes. For an operator, `check` checks the Redis, and `home` finds the home of an
 //!   address.

@@ -1,13 +1,13 @@
 //! The members of a cluster: rows in the database that all nodes share.
 //!
-//! The database decides who is a member and under which number; Redis only shows who is alive.
-//! Everything here is an entry of a list ([`Meta`]), each in its own row.
+//! The database decides who is a member and under which number; Redis only shows who is alive. All
+//! data here are entries of lists ([`Meta`]), each in its own row.
 //!
 //! # Invariants
 //!
 //! * No two processes ever have the same numbers.
-//! * A row is changed or removed only if it is unchanged since it was read: a slow process undoes
-//!   nothing of a later one with the same name.
+//! * A row is changed or removed only if it is unchanged since it was read: a slow process never
+//!   overwrites a later one with the same name.
 //! * A process without a row is fenced off ([`Fencing`]): before the row is removed, and again by
 //!   each process that notices, before it takes over a home.
 
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::NodeProcess;
 
-/// The cluster's knowledge of a node.
+/// The row of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRow {
     /// Its number, which no node with another name ever gets in this cluster.
@@ -33,11 +33,11 @@ pub struct MemberRow {
     pub shards: u16,
     /// The name under which clients reach it, if it has one of its own.
     pub public_host: Option<String>,
-    /// True if it is leaving: others are to take over its homes, with everything that lives there.
+    /// True if it is leaving: others have to take over its homes, with everything that lives there.
     /// In the bytes, it comes after the fields that earlier versions read.
     #[serde(skip)]
     pub leaves: bool,
-    /// The versions of letters that its process understands. In the bytes they stand behind that.
+    /// The versions of letters that its process understands. In the bytes, they come last.
     #[serde(skip)]
     pub letters: LetterVersions,
 }
@@ -52,7 +52,7 @@ pub struct LetterVersions {
 }
 
 impl LetterVersions {
-    /// Those of this process.
+    /// The versions of this process.
     pub const OWN: Self = Self { oldest: OLDEST_LETTERS, newest: LETTERS };
 
     /// Returns whether two processes have a version in common.
@@ -62,7 +62,8 @@ impl LetterVersions {
 }
 
 impl Default for LetterVersions {
-    /// Returns those of a process that doesn't say: it is of version 0.2.0 or before.
+    /// Returns the versions of a process that doesn't state them, which is of version 0.2.0 or
+    /// before.
     fn default() -> Self {
         Self { oldest: 1, newest: 1 }
     }
@@ -81,7 +82,7 @@ impl MemberRow {
     fn read(bytes: &[u8]) -> Option<Self> {
         let (row, rest) = postcard::take_from_bytes::<Self>(bytes).ok()?;
         let Some((leaves, rest)) = rest.split_first() else { return Some(row) };
-        // Later versions may say more.
+        // Later versions may write more.
         let letters = postcard::take_from_bytes::<LetterVersions>(rest).map_or_else(|_| row.letters, |(told, _)| told);
         Some(Self { leaves: *leaves == 1, letters, ..row })
     }
@@ -98,20 +99,20 @@ impl MemberRow {
 pub struct JoinedMember {
     /// Its row.
     pub row: MemberRow,
-    /// True if no earlier process of the node was a member: others have had what lived there.
+    /// True if no earlier process of the node was a member, so that others have had its homes.
     pub is_newcomer: bool,
 }
 
 /// The reason why a process can't be a member.
 #[derive(Debug)]
 pub enum NotJoined {
-    /// The database says no.
+    /// The database failed.
     Store(StoreError),
     /// Another process took the node's next number at the same moment.
     Taken,
-    /// A row can't be read: it has another version.
+    /// A row can't be read, because another version wrote it.
     Unreadable(String),
-    /// The operating system has no random bytes.
+    /// The operating system can't provide random bytes.
     Chance,
 }
 
@@ -128,7 +129,7 @@ impl From<StoreError> for NotJoined {
 pub async fn key(meta: &dyn Meta) -> Result<[u8; 16], NotJoined> {
     let mut key = [0; 16];
     chance::fill(&mut key).map_err(|_| NotJoined::Chance)?;
-    // The first node to write wins: the others get its key.
+    // The first node to write determines the key, and the others get it.
     _ = meta.add_entry(SECRETS, KEY, key.to_vec(), 1).await?;
     let found = meta.entries(SECRETS).await?.into_iter().find(|(name, _)| name == KEY);
     let found = found.and_then(|(_, bytes)| bytes.try_into().ok());
@@ -138,7 +139,7 @@ pub async fn key(meta: &dyn Meta) -> Result<[u8; 16], NotJoined> {
 /// Returns all members by name.
 ///
 /// # Errors
-/// The error of the database; a row of another version.
+/// The error of the database; a row that another version wrote.
 pub async fn all(meta: &dyn Meta) -> Result<Vec<(String, MemberRow)>, NotJoined> {
     Ok(found(meta).await?.into_iter().map(|(name, row, _)| (name, row)).collect())
 }
@@ -154,8 +155,8 @@ async fn found(meta: &dyn Meta) -> Result<Vec<(String, MemberRow, Vec<u8>)>, Not
     Ok(rows)
 }
 
-/// Makes this process the node with a name, in place of the previous process, which can't write
-/// any more from then on.
+/// Makes this process the node with a name, in place of the previous process, which can't write any
+/// more from then on.
 ///
 /// # Errors
 /// The error of the database; another process was faster.
@@ -182,7 +183,7 @@ pub async fn join(
     if meta.add_entry(PROCESSES, &claim, name.as_bytes().to_vec(), MOST).await? != Added::Done {
         return Err(NotJoined::Taken);
     }
-    // Before others know of it: they fence off processes with rows.
+    // Done before others know the process, since they fence off processes with rows.
     fencing.enlist(ProcessWriter { node: number, incarnation }).await?;
     let row = MemberRow { number, incarnation, shards, public_host, leaves: false, letters: LetterVersions::OWN };
     write(meta, name, &row).await?;
@@ -212,8 +213,8 @@ async fn write(meta: &dyn Meta, name: &str, row: &MemberRow) -> Result<(), NotJo
     Err(NotJoined::Taken)
 }
 
-/// Returns the numbers of a node's processes that are not cleared away, in order: those of its
-/// last one, and of those that ended while they joined.
+/// Returns the numbers of a node's processes that are not cleaned up, in order: that of its last
+/// one, and those that ended while they joined.
 async fn processes(meta: &dyn Meta, number: u16) -> Result<BTreeSet<u32>, NotJoined> {
     let of_node = |claim: &str| {
         let (node, incarnation) = claim.split_once('.')?;
@@ -227,8 +228,8 @@ fn claim(number: u16, incarnation: u32) -> String {
     format!("{number}.{incarnation}")
 }
 
-/// Makes a running node leave: others are to take over its homes, and it hands on everything that
-/// lives there. `false` if there is no node with that name.
+/// Makes a running node leave: others have to take over its homes, and it hands on everything that
+/// lives there. Returns `false` if there is no node with that name.
 ///
 /// # Errors
 /// The error of the database.
@@ -246,7 +247,7 @@ pub async fn leave(meta: &dyn Meta, name: &str) -> Result<bool, NotJoined> {
     Err(NotJoined::Taken)
 }
 
-/// Removes the row of this process, which has left: it can't write any more.
+/// Removes the row of this process, which has left and can't write any more.
 ///
 /// # Errors
 /// The error of the database.
@@ -258,11 +259,11 @@ pub async fn withdraw(meta: &dyn Meta, process: NodeProcess) -> Result<bool, Not
     }
 }
 
-/// Takes the homes of a process away: from then on, the others have its accounts. Returns `false`
+/// Takes over the homes of a process: from then on, the others have its accounts. Returns `false`
 /// if the node has another process by now, or was removed before.
 ///
 /// # Errors
-/// The error of the database; this process was fenced off itself.
+/// The error of the database; this process was itself fenced off.
 pub async fn take_over(meta: &dyn Meta, fencing: &dyn Fencing, process: NodeProcess) -> Result<bool, NotJoined> {
     let NodeProcess { node, incarnation } = process;
     fencing.fence(ProcessWriter { node, incarnation }).await?;
@@ -274,8 +275,8 @@ pub async fn take_over(meta: &dyn Meta, fencing: &dyn Fencing, process: NodeProc
     }
 }
 
-/// Removes a node, which must have ended: from then on, others have its accounts. `false` if there
-/// is no node with that name.
+/// Removes a node, which must have ended: from then on, others have its accounts. Returns `false`
+/// if there is no node with that name.
 ///
 /// # Errors
 /// The error of the database.
@@ -306,13 +307,13 @@ const SECRETS: &str = "cluster secrets";
 const KEY: &str = "addresses";
 /// The list of nodes, by name.
 const NODES: &str = "cluster nodes";
-/// The list of numbers that nodes have, or have had.
+/// The list of all numbers that nodes have, or have had.
 const NUMBERS: &str = "cluster numbers";
-/// The list of processes: an entry for the newest of each node, also when the node was removed.
+/// The list of processes: an entry for the newest of each node, even if the node was removed.
 const PROCESSES: &str = "cluster processes";
-/// Entries that a list may have.
+/// The most entries that a list may have.
 const MOST: usize = 10_000;
-/// Attempts to write a row that others may change meanwhile: it can be removed once.
+/// The attempts to write a row that others may change in between: it can be removed once.
 const ATTEMPTS: usize = 3;
 
 #[cfg(test)]
@@ -418,7 +419,7 @@ mod tests {
         let bytes = row.bytes().unwrap();
         let later: Vec<u8> = bytes.iter().copied().chain([9, 9]).collect();
         assert_eq!((MemberRow::read(&bytes), MemberRow::read(&later)), (Some(row.clone()), Some(row.clone())));
-        // 0.2.0 wrote no more than the mark.
+        // 0.2.0 wrote nothing after the mark.
         let without = MemberRow::read(&bytes[..bytes.len() - 2]).unwrap();
         assert_eq!(without.letters, LetterVersions { oldest: 1, newest: 1 });
         let shown = |oldest, newest| LetterVersions { oldest, newest }.to_string();

@@ -1,20 +1,21 @@
-//! Chooses the node of each slot: the one whose name and the slot's number have the highest hash
-//! together, so that a node that joins or leaves moves its own share of the slots and no other.
+//! Chooses the node of each slot: the one whose name and the slot's number together have the
+//! highest hash, so that a node that joins or leaves moves its own share of the slots and no other.
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-/// Returns the place, among these names of nodes, of the one that a slot belongs to; 0 if there is
+/// Returns the index, among these names of nodes, of the one that a slot belongs to; 0 if there is
 /// none.
 pub fn owner<'a>(slot: usize, names: impl Iterator<Item = &'a str>) -> usize {
     let weigh = |name: &str| {
-        // Not a secret: all versions have to agree on it, and nobody chooses the number of a slot.
+        // The key isn't secret: all versions have to agree on it, and users can't choose the number
+        // of a slot.
         let mut hasher = SipHasher13::new_with_keys(0, slot as u64);
         hasher.write(name.as_bytes());
         hasher.finish()
     };
-    // Of two with the same weight the order of the names decides, which is the same everywhere.
+    // Equal weights are ordered by name, which is the same everywhere.
     let weighed = names.enumerate().map(|(at, name)| (weigh(name), name, at));
     weighed.max_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1))).map_or(0, |(_, _, at)| at)
 }

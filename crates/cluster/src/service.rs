@@ -1,9 +1,9 @@
-//! Joining a cluster, and the handle on the thread that carries letters.
+//! Joining a cluster, and the handle of the thread that carries letters.
 //!
 //! # Invariants
 //!
 //! * No client is served before the database says that this process is the node, and before the
-//!   live nodes have adopted the homes that follow from it.
+//!   live nodes have adopted the resulting homes.
 //! * No home is taken over from a process before that is fenced off.
 //! * Shards never wait for letters to leave: they hand them over and continue.
 
@@ -38,7 +38,7 @@ use crate::wire::NodeProcess;
 /// The operator's settings for a process in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
-    /// The name of the node: no other process of the cluster has it at the same time.
+    /// The name of the node, which no other process of the cluster has at the same time.
     pub node: String,
     /// The addresses of the Redis.
     pub redis: RedisAddresses,
@@ -53,7 +53,7 @@ pub struct ClusterSettings {
 pub enum JoinFailure {
     /// An error of the database, or of its content.
     Members(NotJoined),
-    /// Redis can't be asked.
+    /// Redis is unreachable.
     Redis(RedisError),
     /// Redis is too old: its version.
     TooOld(String),
@@ -120,13 +120,13 @@ impl From<RedisError> for JoinFailure {
     }
 }
 
-/// A process that has joined and serves no client yet. Its thread renews its lease.
+/// A process that has joined and doesn't serve clients yet. Its thread renews its lease.
 pub struct Joined {
     /// The current homes of all addresses.
     pub view: Arc<View>,
-    /// The hash that names them.
+    /// The hash of addresses.
     pub addresses: AddressHash,
-    /// Processes of other nodes without a lease: nobody waits for what they might have.
+    /// Processes of other nodes without a lease, for whose data nothing waits.
     away: Vec<NodeProcess>,
     fencing: Arc<dyn Fencing>,
     posted: Arc<PostedLetters>,
@@ -143,7 +143,7 @@ pub(crate) type ServiceEnds = Box<dyn Fn(ClusterEnding) + Send>;
 pub enum ClusterEnding {
     /// Others have taken over from it.
     TakenOver,
-    /// An operator wants the node to leave.
+    /// An operator ordered the node to leave.
     Leaves,
 }
 
@@ -169,7 +169,7 @@ impl Outlet for PostedLetters {
         waiting.extend(letters.into_iter().map(|letter| (from, letter)));
         drop(waiting);
         if is_first {
-            // If the thread has ended, nobody receives it: then the process ends, too.
+            // If the thread has ended, the event isn't received, and the process ends, too.
             _ = self.events.send(ServiceEvent::Posted);
         }
     }
@@ -207,8 +207,8 @@ impl RunningCluster {
         _ = self.posted.events.send(ServiceEvent::Deaf);
     }
 
-    /// Lets other nodes have the homes of this one, which hands on everything that lives there.
-    /// Returns `false` if no other node is up that could take them.
+    /// Gives the homes of this node to others, and hands on everything that lives there. Returns
+    /// `false` if no other node is up that could take them.
     pub fn leave(&self) -> bool {
         let (told, answer) = std::sync::mpsc::sync_channel(1);
         _ = self.posted.events.send(ServiceEvent::Leave(told));
@@ -226,9 +226,9 @@ impl RunningCluster {
 /// The part of the database that a cluster needs.
 #[derive(Clone)]
 pub struct Members {
-    /// Has the rows of the nodes.
+    /// The rows of the nodes.
     pub meta: Arc<dyn Meta>,
-    /// Keeps processes from writing.
+    /// The fence that keeps processes from writing.
     pub fencing: Arc<dyn Fencing>,
 }
 
@@ -238,8 +238,8 @@ impl std::fmt::Debug for Members {
     }
 }
 
-/// Joins the cluster of a database, with a number of shards. The thread that carries letters
-/// starts here, so that the lease is renewed from the moment when it is taken.
+/// Joins the cluster of a database, with a number of shards. The thread that carries letters starts
+/// here, so that the lease is renewed from the moment when it is taken.
 ///
 /// # Errors
 /// See [`JoinFailure`].
@@ -276,7 +276,7 @@ struct Entered {
     table: NodeTable,
     addresses: AddressHash,
     away: Vec<NodeProcess>,
-    /// Renews the lease.
+    /// The task that renews the lease.
     joining: task::JoinHandle<()>,
 }
 
@@ -326,15 +326,15 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
 /// # Errors
 /// [`JoinFailure::NoCommonLetters`].
 fn fits(rows: &[(String, MemberRow)], own: &str) -> Result<(), JoinFailure> {
-    // That of its own node is of the process before it.
+    // The row of this process's own node may still be its predecessor's.
     match rows.iter().find(|(name, row)| name != own && !row.letters.fits(LetterVersions::OWN)) {
         Some((name, row)) => Err(JoinFailure::NoCommonLetters(name.clone(), row.letters)),
         None => Ok(()),
     }
 }
 
-/// Renews the lease of a joining process, however long it waits for other things. Ends when
-/// another process holds it.
+/// Renews the lease of a joining process, however long joining takes. Ends when another process
+/// holds it.
 async fn renew(engine: RedisEngine, me: NodeProcess, text: Arc<Mutex<String>>, lease: Duration) {
     loop {
         // Redis may be unreachable for a moment.
@@ -368,9 +368,9 @@ async fn wait_for_lease(
     Ok(())
 }
 
-/// Waits until the live nodes use the same table as this one, so that no account has two homes;
-/// for a node that doesn't answer, no longer than its lease. Nodes that join at the same time are
-/// in the table as soon as the database has them.
+/// Waits until the live nodes use the same table as this one, so that no account has two homes; for
+/// a node that doesn't answer, no longer than its lease. Nodes that join at the same time are in
+/// the table as soon as the database has them.
 async fn wait_for_others(
     connection: &mut RedisConnection,
     members: &Members,
@@ -387,7 +387,7 @@ async fn wait_for_others(
             return Err(superseded(&settings.node, has_successor));
         }
         lock(text).clone_from(&table.lease());
-        // Renewed at once, so that they see this node and its table.
+        // Renewed at once, so that the others see this node and its table.
         if !connection.renew_lease(table.me(), &table.lease(), settings.lease).await? {
             return Err(JoinFailure::NameTaken(settings.node.clone()));
         }
@@ -400,7 +400,8 @@ async fn wait_for_others(
     }
 }
 
-/// Says why a process whose row is gone can't continue: another one may have its own there.
+/// Returns the reason why a process whose row is gone can't continue: another process may have its
+/// own row there.
 fn superseded(node: &str, has_successor: bool) -> JoinFailure {
     match has_successor {
         true => JoinFailure::NameTaken(node.to_owned()),
@@ -412,7 +413,7 @@ fn superseded(node: &str, has_successor: bool) -> JoinFailure {
 /// were removed.
 ///
 /// # Errors
-/// The error of the database; this process was fenced off itself.
+/// The error of the database; this process was itself fenced off.
 pub async fn fence_off(fencing: &dyn Fencing, gone: &[NodeProcess]) -> Result<(), NotJoined> {
     for NodeProcess { node, incarnation } in gone {
         fencing.fence(ProcessWriter { node: *node, incarnation: *incarnation }).await?;
@@ -443,7 +444,7 @@ async fn away(connection: &mut RedisConnection, table: &NodeTable) -> Result<Vec
     Ok(away)
 }
 
-/// A node, and whether it lives.
+/// A node, and whether it is up.
 #[derive(Debug)]
 pub struct ListedNode {
     /// Its name.
@@ -472,7 +473,7 @@ pub fn nodes(settings: &ClusterSettings, meta: &dyn Meta) -> Result<Vec<ListedNo
 }
 
 /// Makes a running node leave: it hands on everything that lives there to the others, and ends.
-/// `false` if there is no node with that name.
+/// Returns `false` if there is no node with that name.
 ///
 /// # Errors
 /// See [`JoinFailure`].
@@ -481,7 +482,7 @@ pub fn drain(of: &Members, name: &str) -> Result<bool, JoinFailure> {
 }
 
 /// Removes a node that is down, and keeps it from writing: the others have its accounts from then
-/// on. `false` if there is no node with that name.
+/// on. Returns `false` if there is no node with that name.
 ///
 /// # Errors
 /// See [`JoinFailure`].
@@ -492,7 +493,7 @@ pub fn remove(of: &Members, name: &str) -> Result<bool, JoinFailure> {
 /// Returns the engine of the cluster of a database, and its address hash.
 async fn engine(settings: &ClusterSettings, meta: &dyn Meta) -> Result<(RedisEngine, AddressHash), JoinFailure> {
     let addresses = AddressHash::of_cluster(members::key(meta).await?);
-    // The key can't be derived from it.
+    // The key can't be derived from the id.
     let engine = RedisEngine::new(&settings.redis, &format!("{:016x}", addresses.of("the cluster's id")))?;
     Ok((engine, addresses))
 }
@@ -531,7 +532,7 @@ pub(crate) enum ServiceEvent {
     Lost(u64, RedisError),
     /// A connection has been made.
     Connected(RedisConnection),
-    /// It is known whether these processes have leases.
+    /// The leases of these processes were checked; true if there is one.
     Leases(Vec<(NodeProcess, bool)>),
     /// The letters in the entry with this process and number were handled.
     Handled(NodeProcess, u64),
@@ -542,8 +543,8 @@ pub(crate) enum ServiceEvent {
     Rows(Vec<(String, MemberRow)>),
     /// These processes can't write any more, and are not in these rows of the database.
     FencedOff(Vec<NodeProcess>, Vec<(String, MemberRow)>),
-    /// A silent process has no homes any more: this node has taken them away, or found that
-    /// another one has.
+    /// A silent process has no homes any more: this node has taken them over, or found that another
+    /// one has.
     TakenOver(NodeProcess, Result<bool, NotJoined>),
     /// The rows can't be read.
     NoRows(NotJoined),
@@ -558,7 +559,7 @@ pub(crate) enum ServiceEvent {
     Void(u64, bool),
     /// A shard asks for the journal of a dead process.
     LookUp(usize, JournalLookup),
-    /// The node is to leave, if another one can take over: the answer.
+    /// The node should leave, if another one can take over; the sender is for the answer.
     Leave(std::sync::mpsc::SyncSender<bool>),
     /// The shards end: nothing more is read.
     Deaf,
@@ -566,14 +567,14 @@ pub(crate) enum ServiceEvent {
     Stop,
 }
 
-/// The time for which letters wait for others that could go with them, at each end of their way: a
-/// message passes three nodes at most, and should arrive within 20 ms.
+/// The time for which letters wait for others that could be sent with them, at each end: a message
+/// passes three nodes at most, and should arrive within 20 ms.
 pub(crate) const GATHER: Duration = Duration::from_millis(3);
 /// The time beyond a lease for which a process waits for others.
 const GRACE: Duration = Duration::from_secs(2);
 /// The time limit for finding out whether other nodes are up.
 const DECISION: Duration = Duration::from_secs(5);
-/// The time between two looks at a lease.
+/// The time between two checks of a lease.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! * A connection is used only while it leads to the current primary, as far as anyone can tell:
+//! * A connection is used only while it leads to the current primary, as far as that is known:
 //!   after a failover everything starts again as if Redis had forgotten everything, since it may
 //!   have lost the latest writes.
 //! * A primary on another machine that Sentinels name is only contacted over TLS.
@@ -23,10 +23,10 @@ use redis::{
 /// The addresses that the operator has configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisAddresses {
-    /// Those of Redis, `redis://…` or `rediss://…`: one, or several of a Redis Cluster. With
-    /// Sentinels its host is the name under which they know the primary.
+    /// The addresses of Redis, `redis://…` or `rediss://…`: one, or several of a Redis Cluster.
+    /// With Sentinels its host is the name under which they know the primary.
     pub redis: Vec<String>,
-    /// Those of the Sentinels, of the same form; with none there are no Sentinels.
+    /// The addresses of the Sentinels, in the same form; empty without Sentinels.
     pub sentinels: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl RedisSource {
     /// Reads addresses.
     ///
     /// # Errors
-    /// One of them is none.
+    /// The error for an invalid address.
     pub fn new(addresses: &RedisAddresses) -> Result<Self, RedisError> {
         let RedisAddresses { redis, sentinels } = addresses;
         let first = redis.first().map(String::as_str).unwrap_or_default();
@@ -71,7 +71,7 @@ impl RedisSource {
     /// Connects to the current primary.
     ///
     /// # Errors
-    /// The words of the system, of Redis or of the Sentinels.
+    /// The error of the system, of Redis or of the Sentinels.
     pub async fn connect(&self) -> Result<RedisWay, RedisError> {
         match self {
             Self::One(client) => Ok(RedisWay::One(open(client).await?)),
@@ -95,10 +95,10 @@ impl RedisSource {
         }
     }
 
-    /// Returns whether a connection still leads to the primary. If nobody can be asked, it does.
+    /// Returns whether a connection still leads to the primary; true if that can't be found out.
     ///
     /// # Errors
-    /// The words of the system or of Redis.
+    /// The error of the system or of Redis.
     pub async fn is_current(&self, way: &mut RedisWay) -> Result<bool, RedisError> {
         match (self, way) {
             (Self::Sentinels { sentinels, name, .. }, RedisWay::Primary(_, at)) => {
@@ -111,7 +111,7 @@ impl RedisSource {
 }
 
 impl RedisWay {
-    /// Sends a command that concerns no key: to any node of a Redis Cluster.
+    /// Sends a command without a key: to any node of a Redis Cluster.
     pub async fn ask_any<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
         match self {
             Self::One(connection) | Self::Primary(connection, _) => command.query_async(connection).await,
@@ -213,7 +213,7 @@ fn place(address: &ConnectionAddr) -> (String, u16) {
 }
 
 /// Returns the epoch of a Redis Cluster, which changes with each failover; `None` if this user may
-/// not ask for it.
+/// not query it.
 async fn epoch(connection: &mut ClusterConnection) -> Result<Option<u64>, RedisError> {
     let mut ask = cmd("CLUSTER");
     ask.arg("INFO");
@@ -235,7 +235,7 @@ fn other(text: String) -> RedisError {
 
 /// The time within which Redis has to answer before it counts as unreachable.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The same for one Sentinel, of which there are others.
+/// The same for one of several Sentinels.
 const SENTINEL_PATIENCE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

@@ -31,11 +31,11 @@ struct NodePlace {
 /// The effect of an update.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Update {
-    /// Nothing.
+    /// There is none.
     Same,
-    /// Nodes or their processes. These processes are gone.
+    /// Nodes or their processes have changed. These processes are gone.
     Changed(Vec<NodeProcess>),
-    /// Another process is this node now, or none.
+    /// This node has another process now, or none.
     Superseded,
 }
 
@@ -46,13 +46,13 @@ impl NodePlace {
 }
 
 impl NodeTable {
-    /// Returns the table of a node that knows no other.
+    /// Returns the table of a node that doesn't know other nodes yet.
     pub fn new(name: String, row: MemberRow) -> Self {
         Self { places: vec![NodePlace { name, row, is_member: true }], is_newcomer: false }
     }
 
-    /// Returns the table of a node that joins, and the rows that it has found before it had one:
-    /// those that are gone later have had homes that are its own then.
+    /// Returns the table of a joining node, with the rows that it found before: nodes that are gone
+    /// later have had homes that then belong to it.
     pub fn joining(name: String, joined: JoinedMember, found: Vec<(String, MemberRow)>) -> Self {
         let JoinedMember { row, is_newcomer } = joined;
         let mut table = Self { is_newcomer, ..Self::new(name.clone(), row.clone()) };
@@ -102,8 +102,8 @@ impl NodeTable {
         self.others().into_iter().map(|(_, process)| process).filter(|process| !is_there(*process)).collect()
     }
 
-    /// Returns the rows without those of nodes that are new, if nodes are gone for good by the same
-    /// rows; `None` if it is not both.
+    /// Returns the rows without those of new nodes, if nodes are gone for good by the same rows;
+    /// `None` unless there are both.
     pub fn without_new(&self, rows: &[(String, MemberRow)]) -> Option<Vec<(String, MemberRow)>> {
         let is_known = |name: &str| self.places.iter().any(|place| place.is_member && place.name == name);
         let is_there = |place: &&NodePlace| rows.iter().any(|(name, _)| *name == place.name);
@@ -131,7 +131,7 @@ impl NodeTable {
         }
         for place in self.places.iter_mut().skip(1).filter(|place| place.is_member) {
             let row = rows.iter().find(|(name, _)| *name == place.name).map(|(_, row)| row.clone());
-            // A command of an earlier version leaves out what it doesn't know of a process.
+            // A command of an earlier version leaves out fields of a process that it doesn't know.
             let row = row.map(|row| match (row.number, row.incarnation) == (place.row.number, place.row.incarnation) {
                 true => MemberRow { letters: place.row.letters, ..row },
                 false => row,
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(understood(&table), [2, 2, 1]);
         let view = table.view();
         assert_eq!((view.letters(1), view.letters(2), view.letters(7)), (2, 1, 0));
-        // A command of an earlier version has written the row once more.
+        // A command of an earlier version has rewritten the row.
         let drained = MemberRow { leaves: true, letters: old, ..newer(2, 1) };
         let written = rows(&[("n1", newer(1, 1)), ("n2", drained), ("n3", row(3, 1, 1))]);
         assert_eq!(table.update(written.clone()), Update::Changed(vec![]), "its process is the same");

@@ -1,17 +1,17 @@
 //! The wire format of an entry: the content of one append to a node's inbox.
 //!
-//! A header, then letters, each with its length, so that a version can skip kinds that it doesn't
+//! A header, then letters, each after its length, so that a version can skip kinds that it doesn't
 //! know. Numbers are little-endian; lengths are LEB128, as in every format of this size. The
 //! letters themselves are decoded on the shard that they are for: here they are bytes.
 //!
 //! # Invariants
 //!
-//! * Whatever the bytes, reading them neither panics nor takes more memory than they have.
-//! * What is written is read back the same.
+//! * Whatever the bytes, reading them neither panics nor takes more memory than their size.
+//! * Anything that is written is read back unchanged.
 
 use rookery_fanout::Station;
 
-/// A process by the number of its node and the count of the node's starts.
+/// A process, identified by the number of its node and the count of the node's starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeProcess {
     /// The number of the node.
@@ -38,16 +38,16 @@ impl NodeProcess {
 pub struct EntryHeader {
     /// The process that has written it.
     pub from: NodeProcess,
-    /// The number of the entry among those of this writer for this reader, from 1; 0 for one
-    /// without letters, which has none.
+    /// The number of the entry among those of this writer for this reader, from 1; 0 for an entry
+    /// without letters.
     pub seq: u64,
     /// The number of the oldest entry that the writer still has for the reader, or of the next one:
-    /// what is before it was handled, or given up.
+    /// all earlier ones were handled, or given up.
     pub first: u64,
-    /// The number of the reader's last entry that the writer has handled, as all that are before
-    /// it.
+    /// The number of the reader's last entry that the writer has handled, together with all earlier
+    /// ones.
     pub read: u64,
-    /// True if the writer waits until this was handled, and wants to hear of it soon.
+    /// True if the writer waits until this entry is handled, and wants to know soon.
     pub is_urgent: bool,
     /// The writer's time of day, in milliseconds since 1970.
     pub unix_ms: u64,
@@ -56,24 +56,24 @@ pub struct EntryHeader {
 /// A letter within an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CarriedMail<'a> {
-    /// The kind, of which others may be added.
+    /// The kind; further ones may be added.
     pub kind: u8,
     /// The writer's shard.
     pub from: u16,
     /// The reader's shard.
     pub to: u16,
-    /// That which it says.
+    /// The content.
     pub body: &'a [u8],
 }
 
-/// Says why bytes are no entry.
+/// The reason why bytes are no entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// They don't begin like one.
     Magic,
-    /// They are of another version.
+    /// They are in another version.
     Version(u8),
-    /// They end within something, or a length is too large.
+    /// They end too early, or a length is too large.
     Short,
 }
 
@@ -117,7 +117,7 @@ pub fn push(letter: &CarriedMail<'_>, out: &mut Vec<u8>) {
 /// Reads an entry.
 ///
 /// # Errors
-/// It is of another version, or isn't one.
+/// The bytes are in another version, or aren't an entry.
 pub fn read(bytes: &[u8]) -> Result<(EntryHeader, Vec<CarriedMail<'_>>), Malformed> {
     let rest = bytes.strip_prefix(MAGIC).ok_or(Malformed::Magic)?;
     let (version, rest) = rest.split_first().ok_or(Malformed::Short)?;
@@ -176,9 +176,10 @@ fn take<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
 
 /// The first bytes of every entry.
 const MAGIC: &[u8] = b"rk";
-/// The version of the header and of letters' heads. What a letter says has a version of its own.
+/// The version of the header and of letters' heads. The content of a letter has a version of its
+/// own.
 pub const VERSION: u8 = 1;
-/// Bytes of a letter besides its length and its body.
+/// The bytes of a letter besides its length and its body.
 const FIXED: usize = 5;
 
 #[cfg(test)]

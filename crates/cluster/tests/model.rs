@@ -1,12 +1,12 @@
 //! A small exhaustive model of moves, joins, departures, deaths and pauses: all interleavings of a
 //! few nodes and two slots, for a number of faults and changes.
 //!
-//! Which homes follow from which rows is the server's own decision ([`NodeTable`]). Modelled after
-//! the server, in the words of its code, are: what a shard does when its homes change
-//! (`rookery_hub::moves`, `parting` and `arriving`), that a process is fenced off before its row
-//! goes ([`members`](rookery_cluster::members)), and that letters between two processes keep their
-//! order ([`courier`](rookery_cluster::courier)). Left out is what a home gives up because it has
-//! waited for too long: here nobody is late, but for processes that stand still or are dead.
+//! The server itself decides which homes follow from which rows ([`NodeTable`]). The model follows
+//! the server, in the words of its code, in a shard's steps when its homes change
+//! (`rookery_hub::moves`, `parting` and `arriving`), in fencing a process off before its row is
+//! removed ([`members`](rookery_cluster::members)), and in the order of letters between two
+//! processes ([`courier`](rookery_cluster::courier)). The model leaves out what a home gives up
+//! after waiting for too long: here no process is late unless it is paused or dead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ type ModelRows = BTreeMap<u16, (u32, bool)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum ModelLetter {
-    /// The writer goes by these homes.
+    /// The writer uses these homes.
     Homes(u64),
-    /// It has sent all that it had by these.
+    /// It has sent everything by these homes.
     Sent(u64),
     /// All that lives in a slot.
     Card(usize),
@@ -37,14 +37,14 @@ struct ModelNode {
     rows: ModelRows,
     acting: [bool; SLOTS],
     awaited: [bool; SLOTS],
-    /// True where what lives in a slot is here.
+    /// True for each slot whose content is here.
     has: [bool; SLOTS],
-    /// Those who have something for it, and the names of the homes by which they may say that this
-    /// was all.
+    /// The processes that have something for it, and the names of the homes with which they may say
+    /// that this was all.
     sources: BTreeMap<ModelProcess, Vec<u64>>,
     is_parting: bool,
     heard: BTreeMap<ModelProcess, u64>,
-    /// The homes by which others have sent all.
+    /// The homes by which others have sent everything.
     has_sent: BTreeMap<ModelProcess, u64>,
     gone: BTreeSet<ModelProcess>,
 }
@@ -55,9 +55,9 @@ struct ModelState {
     fenced: BTreeSet<ModelProcess>,
     nodes: BTreeMap<ModelProcess, ModelNode>,
     letters: BTreeMap<(ModelProcess, ModelProcess), VecDeque<ModelLetter>>,
-    /// True where the memory of a slot went with a process.
+    /// True for each slot whose content was lost with a process.
     is_lost: [bool; SLOTS],
-    /// The faults that may still happen, and the starts and departures.
+    /// The numbers of faults, and of starts and departures, that may still happen.
     faults: usize,
     changes: usize,
 }
@@ -126,7 +126,7 @@ impl Decisions {
 }
 
 impl ModelNode {
-    /// Returns a process that goes by rows and has nothing.
+    /// Returns a process that uses these rows and has nothing.
     fn of(rows: &ModelRows) -> Self {
         Self {
             stands_still: false,
@@ -148,7 +148,7 @@ impl ModelNode {
         }
     }
 
-    /// Goes by other rows, as `World::change_homes` does.
+    /// Adopts other rows, as `World::change_homes` does.
     fn change_homes(&mut self, own: ModelProcess, rows: &ModelRows, decisions: &mut Decisions, state: &mut ModelState) {
         let (before, homes) = (decisions.homes(&self.rows), decisions.homes(rows));
         let last = std::mem::replace(&mut self.rows, rows.clone());
@@ -173,7 +173,8 @@ impl ModelNode {
         self.post(own, state, ModelLetter::Homes(homes.name));
         let between: Vec<_> = state.letters.keys().copied().collect();
         for (from, to) in between {
-            // Letters for a process that is gone come again; those of such a one are not heard.
+            // Letters for a process that is gone are sent again; those from such a process are
+            // ignored.
             let (is_own, is_for) = (from == own && !is_among(to, rows), to == own && !is_among(from, rows));
             if !is_own && !is_for {
                 continue;
@@ -188,7 +189,7 @@ impl ModelNode {
         }
     }
 
-    /// Sends what lives in a slot to its home.
+    /// Sends the content of a slot to its home.
     fn send(&mut self, own: ModelProcess, slot: usize, homes: Homes, state: &mut ModelState) {
         let home = homes.of[slot];
         if home == own.0 {
@@ -231,7 +232,7 @@ impl ModelNode {
         }
     }
 
-    /// Packs what has its home elsewhere.
+    /// Packs everything whose home is elsewhere.
     fn pack(&mut self, own: ModelProcess, homes: Homes, state: &mut ModelState) {
         for slot in (0..SLOTS).filter(|slot| homes.of[*slot] != own.0) {
             self.acting[slot] = false;
@@ -257,7 +258,7 @@ impl ModelState {
         Self { nodes, rows, fenced, letters, is_lost, faults, changes }
     }
 
-    /// Changes one node, which runs.
+    /// Changes one running node.
     fn with(&self, own: ModelProcess, change: impl FnOnce(&mut ModelNode, &mut Self)) -> Self {
         let mut state = self.clone();
         let mut node = state.nodes[&own].clone();
@@ -267,8 +268,8 @@ impl ModelState {
         state
     }
 
-    /// Has a process end, with what lives there. What it has said may still be read, what it was
-    /// told is with those who have told it.
+    /// Ends a process, with everything that lives there. Its letters may still be read, and the
+    /// letters to it remain with their writers.
     fn without(&self, own: ModelProcess) -> Self {
         let mut state = self.clone();
         let Some(node) = state.nodes.remove(&own) else { return state };
@@ -281,7 +282,7 @@ impl ModelState {
                 }
             }
         }
-        // What nobody is left to send again is lost, too.
+        // Letters without a writer that could send them again are lost, too.
         for ((from, to), letters) in &state.letters {
             for letter in letters.iter().filter(|_| !state.nodes.contains_key(from) && !state.nodes.contains_key(to)) {
                 if let ModelLetter::Card(slot) = letter {
@@ -296,7 +297,7 @@ impl ModelState {
         self.nodes.get(&process).is_none_or(|node| node.stands_still)
     }
 
-    /// Returns what a running process may do next by itself.
+    /// Returns the next steps that a running process may take by itself.
     fn own_steps(&self, own: ModelProcess, decisions: &mut Decisions, steps: &mut Vec<(String, Self)>) {
         let node = &self.nodes[&own];
         if self.fenced.contains(&own) || !is_among(own, &self.rows) {
@@ -305,7 +306,7 @@ impl ModelState {
         }
         if node.rows != self.rows {
             let mut next = self.with(own, |node, state| node.change_homes(own, &self.rows, decisions, state));
-            // It fences off who is gone before it takes note of that.
+            // It fences dead processes off before it adopts the rows.
             next.fenced.extend(processes(&node.rows).filter(|process| !is_among(*process, &self.rows)));
             steps.push((format!("{own:?} reads the rows"), next));
         }
@@ -340,8 +341,8 @@ impl ModelState {
         }
     }
 
-    /// Returns what may happen to processes. `at_rest`: those that run have nothing to do by
-    /// themselves.
+    /// Returns the events that may happen to processes. `at_rest` is true if the running ones have
+    /// nothing to do by themselves.
     fn events(&self, at_rest: bool, decisions: &mut Decisions, events: &mut Vec<(String, Self)>) {
         let faulty = |state: Self| Self { faults: self.faults - 1, ..state };
         let stands = |own: ModelProcess, stands_still: bool| self.with(own, |node, _| node.stands_still = stands_still);
@@ -363,7 +364,7 @@ impl ModelState {
         }
         for at in (1..=3).filter(|_| self.changes > 0) {
             let is_there = self.nodes.keys().any(|process| process.0 == at);
-            // Those that run go by the rows before another one is served.
+            // The running ones adopt the rows before another one serves clients.
             if !is_there && at_rest {
                 events.push((format!("node {at} starts"), self.started(at, decisions)));
             }
@@ -394,7 +395,7 @@ impl ModelState {
         state
     }
 
-    /// Returns what is wrong.
+    /// Returns a broken invariant, if there is one.
     fn broken(&self) -> Option<String> {
         (0..SLOTS).find_map(|slot| {
             let can_write = |(own, node): &(&ModelProcess, &ModelNode)| node.acting[slot] && !self.fenced.contains(own);
@@ -413,7 +414,7 @@ impl ModelState {
     }
 }
 
-/// Goes through all states. Returns their number, or the way to one that is wrong.
+/// Visits all states. Returns their number, or the way to a broken one.
 fn explore(faults: usize, changes: usize) -> Result<usize, String> {
     let mut decisions = Decisions::new();
     let first = ModelState::new(&mut decisions, faults, changes);
@@ -446,7 +447,7 @@ fn explore(faults: usize, changes: usize) -> Result<usize, String> {
     Ok(seen.len())
 }
 
-/// With nobody late.
+/// No process is late.
 #[test]
 fn a_slot_has_one_home_whoever_comes_goes_and_dies() {
     for (faults, changes) in [(0, 2), (1, 1)] {

@@ -27,7 +27,7 @@ fn pair() -> (Courier<Rc<()>>, Courier<Rc<()>>) {
     (here, there)
 }
 
-/// Reads an entry, and handles what it brings.
+/// Reads an entry, and handles its letters.
 fn take(there: &mut Courier<Rc<()>>, entry: &[u8]) -> Option<ArrivedPart> {
     let arrived = there.arrived(entry).unwrap()?;
     arrived.waits.into_iter().for_each(|seq| there.handled(arrived.from, seq));
@@ -92,7 +92,7 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     assert_eq!(there.appends(9_000, 1), [], "who is told says nothing of it");
 }
 
-/// Others send what it isn't known to have handled to its new homes once more.
+/// Others send everything that it isn't known to have handled to its new homes once more.
 #[test]
 fn a_process_may_end_when_others_know_what_it_has_handled() {
     let (mut here, mut there) = pair();
@@ -157,7 +157,8 @@ fn what_a_process_had_not_handled_when_it_died_comes_back() {
             there.appended(HERE, AppendOutcome::Taken, 0);
         }
     }
-    // Its last words confirm what it had handled, and bring nothing that nobody would see.
+    // Its last entries confirm what it had handled, and their letters are ignored, since no shard
+    // would see them.
     there.post(HERE, letter("last words", &Rc::new(()))).unwrap();
     here.only_confirmed(&there.appends(300, 300).remove(0).entry).unwrap();
     assert_eq!(here.peers[&2].read, 0);
@@ -166,7 +167,7 @@ fn what_a_process_had_not_handled_when_it_died_comes_back() {
     assert_eq!(back, ["read", "on its way", "not sent"]);
 }
 
-/// It stood still and goes on with a backlog, but the database takes nothing more of it.
+/// It was frozen and continues with a backlog, but the database refuses its writes.
 #[test]
 fn who_was_taken_over_from_takes_and_confirms_nothing_more() {
     let (mut here, mut there) = pair();
@@ -212,15 +213,15 @@ fn what_a_process_may_have_read_is_given_back_when_its_node_has_another() {
     assert_eq!(old.arrived(&entry).unwrap(), None, "a process that has a successor says nothing any more");
 }
 
-/// A home that moves is opened when all has come that is for it; until then mail for it waits, and
-/// with that the entry that has brought it.
+/// A moving home is opened when everything for it has arrived; until then its mail waits, and with
+/// that the entry that contained it.
 #[test]
 fn what_is_only_to_be_read_does_not_wait_for_what_has_come_with_it() {
     let (mut here, mut there) = pair();
     let (card, mail) = (Rc::new(()), Rc::new(()));
     here.post(THERE, letter("mail that waits for the card", &mail)).unwrap();
     here.post(THERE, CourierLetter { until_read: true, ..letter("card", &card) }).unwrap();
-    // Many that wait, too, so that nobody can tell which of those behind them were handled.
+    // With many waiting entries, the later handled ones can't all be named.
     for at in 0..=MOST_NAMED {
         for Append { entry, .. } in here.appends(0, 0) {
             there.arrived(&entry).unwrap();
@@ -258,7 +259,7 @@ fn what_waits_is_bounded_in_bytes_and_in_time() {
     assert!(matches!(nobody, Err(Unposted::Gone(_))), "there is no such node");
 }
 
-/// A node stood still, and what was for it was given up before an entry was made of it.
+/// A node was frozen, and the letters for it were given up before an entry was made of them.
 #[test]
 fn who_was_away_hears_that_letters_were_given_up() {
     let (mut here, mut there) = pair();
@@ -277,8 +278,8 @@ fn who_was_away_hears_that_letters_were_given_up() {
     assert_eq!(texts(Some(arrived)), ["later"]);
 }
 
-/// A node goes on after a long silence: what comes of its first words must reach it, and its lease
-/// is seen a moment later.
+/// A node continues after a long silence: the replies to its first letters must reach it, and its
+/// lease is seen a moment later.
 #[test]
 fn who_speaks_again_is_not_given_up_at_once() {
     let (mut here, mut there) = pair();
@@ -295,7 +296,7 @@ fn who_speaks_again_is_not_given_up_at_once() {
     assert_eq!(texts(take(&mut there, &entry)), ["answer"]);
 }
 
-/// A node stood still for longer than letters wait, and Redis has lost what was in its inbox.
+/// A node was frozen for longer than letters wait, and Redis has lost the content of its inbox.
 #[test]
 fn what_was_given_up_keeps_nothing_back() {
     let (mut here, mut there) = pair();
@@ -325,7 +326,8 @@ fn what_was_given_up_keeps_nothing_back() {
     assert!(!arrived.is_torn);
 }
 
-/// The database of the other side is away, or it is slow: what it has read stays unhandled.
+/// The database of the other side is unavailable, or slow: the letters that it has read stay
+/// unhandled.
 #[test]
 fn what_was_read_is_kept_only_where_somebody_waits() {
     let (mut here, mut there) = pair();
@@ -360,7 +362,7 @@ fn what_was_read_is_kept_only_where_somebody_waits() {
     assert_eq!(back, ["waits"]);
 }
 
-/// As one archive whose part of the database is slow, among many that are not.
+/// Such as one archive whose part of the database is slow, among many that are not.
 #[test]
 fn one_letter_that_takes_long_keeps_no_other_waiting() {
     let (mut here, mut there) = pair();
@@ -422,14 +424,14 @@ fn a_node_that_comes_back_gets_nothing_by_the_numbers_of_its_shards() {
 }
 
 proptest! {
-    /// An engine that loses answers, connections and all of its memory costs neither a letter nor
-    /// the order, and doubles none.
+    /// An engine that loses answers, connections and all of its memory neither loses nor reorders
+    /// letters, and repeats none.
     #[test]
     fn letters_arrive_once_and_in_order(steps in prop::collection::vec(0u8..8, 1..400)) {
         let (mut here, mut there) = pair();
         let share = Rc::new(());
         let (mut posted, mut got) = (Vec::new(), Vec::new());
-        // What the engine has for each side, and appends that wait for their answers.
+        // The engine's entries for each side, and appends that wait for their answers.
         let (mut to_there, mut to_here) = (VecDeque::new(), VecDeque::new());
         let (mut now, mut at_work) = (0, Vec::new());
         let settle = steps.len();
@@ -475,7 +477,7 @@ proptest! {
                 }
             }
             if step >= 7 {
-                // In whatever order.
+                // In the opposite order.
                 at_work.drain(..).rev().for_each(|seq| there.handled(HERE, seq));
             }
         }
