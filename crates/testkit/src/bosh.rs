@@ -1,4 +1,4 @@
-//! A BOSH client (XEP-0124): sends requests, and looks at the replies.
+//! A BOSH client (XEP-0124), which sends requests and examines the replies.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ pub struct Bosh {
     pub jid: String,
 }
 
-/// A request under way.
+/// A request in progress.
 #[derive(Debug, Clone)]
 pub struct BoshPending {
     server: Server,
@@ -55,7 +55,7 @@ impl Bosh {
         Self { server: server.clone(), sid: String::new(), rid: 1_573_741_820, jid: String::new() }
     }
 
-    /// Returns a session from `user/resource`, bound, whose request waits.
+    /// Logs in as `user/resource` and binds. Returns the client and its waiting request.
     pub fn login(server: &Server, address: &str) -> (Self, BoshPending) {
         let (name, resource) = address.split_once('/').expect("user/resource");
         let account = server.account(name);
@@ -68,7 +68,7 @@ impl Bosh {
         (client, waits)
     }
 
-    /// Opens a session with these attributes, and takes its id and the features.
+    /// Opens a session with these attributes, and stores its id and the features.
     pub fn open(&mut self, attributes: &str) -> Element {
         let body = self.create(&format!("to='example.org' {attributes}")).expect();
         self.sid = body.attr("sid").unwrap_or_else(|| panic!("no session: {body:?}")).to_owned();
@@ -111,7 +111,7 @@ impl Bosh {
         self.ask_as(rid, attributes, content)
     }
 
-    /// Sends a request of a certain number.
+    /// Sends a request with a certain number.
     pub fn ask_as(&self, rid: u64, attributes: &str, content: &str) -> BoshPending {
         let (sid, ns) = (&self.sid, ns::HTTP_BIND);
         self.server.post(&format!("<body rid='{rid}' sid='{sid}' {attributes} xmlns='{ns}'>{content}</body>"))
@@ -124,7 +124,7 @@ impl Bosh {
 }
 
 impl BoshPending {
-    /// Returns a request for the server to take, and where its answer will be.
+    /// Returns a request for the server, and the place of its answer.
     pub(crate) fn new(server: &Server) -> (Self, Box<dyn Waiter>) {
         let slot = Arc::<Mutex<BoshSlot>>::default();
         (Self { server: server.clone(), slot: slot.clone() }, Box::new(BoshWaiting(slot)))
@@ -136,8 +136,8 @@ impl BoshPending {
         lock(&self.slot).answer.clone()
     }
 
-    /// Returns the document that was answered so far, without letting the server work: for tests
-    /// that choose the order themselves.
+    /// Returns the document that has been returned so far, without making the server work: for
+    /// tests that choose the order themselves.
     pub fn given(&self) -> Option<Arc<[u8]>> {
         lock(&self.slot).answer.as_ref().map(|answer| answer.body.clone())
     }
@@ -147,7 +147,7 @@ impl BoshPending {
         lock(&self.slot).is_gone = true;
     }
 
-    /// Returns the answer, which has to be there and say that all is well.
+    /// Returns the answer, which must be there and successful.
     pub fn expect(&self) -> Element {
         let answer = self.answer().expect("an answer");
         assert_eq!(answer.status, AnswerStatus::Ok, "{answer:?}");
@@ -162,13 +162,13 @@ impl BoshPending {
         assert!(answer.is_none(), "an answer: {}", String::from_utf8_lossy(&answer.expect("one").body));
     }
 
-    /// Takes an answer, which has to have nothing in it.
+    /// Expects an answer without content.
     pub fn expect_empty(&self) {
         let body = self.expect();
         assert!(body.children().next().is_none() && body.attr("type").is_none(), "{body:?}");
     }
 
-    /// Returns an answer with one element, which has to match a pattern.
+    /// Returns an answer with one element, which must match a pattern.
     pub fn expect_one(&self, wanted: &str) -> Element {
         let body = self.expect();
         let mut children = body.children();

@@ -1,7 +1,7 @@
-//! A scripted client: it sends what the test says, and checks what it receives.
+//! A scripted client, which sends what the test says and checks what it receives.
 //!
-//! Whenever it is asked what it has received, the server works until nothing moves any more; so
-//! anything that isn't there then never comes, and silence can be asserted without waiting.
+//! Before its input is examined, the server works until nothing changes any more; so a stanza that
+//! isn't there then will never arrive, and silence can be asserted without waiting.
 
 use rookery_base::Transport;
 use rookery_jid::Jid;
@@ -24,7 +24,7 @@ pub struct Client {
     pub name: String,
     /// Its full JID, once it is bound.
     pub jid: Option<Jid>,
-    /// The stream features that it was offered last.
+    /// The last stream features that it was offered.
     pub features: Option<Element>,
     /// The traffic of the stream, for the message of a test that fails.
     story: Vec<String>,
@@ -57,18 +57,18 @@ impl Client {
         self.jid.as_ref().map(Jid::bare_str).expect("bound")
     }
 
-    /// Sends text. Nothing happens before somebody wants to know what came of it.
+    /// Sends text. The server doesn't work until the test examines the result.
     pub fn send(&mut self, xml: &str) {
         self.tell("C", &|| xml.to_owned());
         self.wire.send(xml.as_bytes());
     }
 
-    /// Sends bytes as they are, whatever the transport makes of text.
+    /// Sends bytes unchanged, whatever the transport does with text.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         self.wire.send_bytes(bytes);
     }
 
-    /// Lets the server work, and reads until nothing comes any more.
+    /// Makes the server work, and reads until nothing arrives any more.
     pub fn pump(&mut self) {
         self.server.settle();
         while self.wire.receive() {
@@ -76,7 +76,7 @@ impl Client {
         }
     }
 
-    /// Returns the next thing that the server says, if there is any.
+    /// Returns the next item from the server, if there is any.
     pub fn take(&mut self) -> Option<Item> {
         if self.wire.peek().is_none() {
             self.pump();
@@ -99,7 +99,7 @@ impl Client {
         }
     }
 
-    /// Returns the next element, which has to match a pattern (see [`pattern`]).
+    /// Returns the next element, which must match a pattern (see [`pattern`]).
     pub fn expect(&mut self, pattern: &str) -> Element {
         let wanted = pattern::element(pattern);
         let found = match self.take() {
@@ -112,7 +112,7 @@ impl Client {
         found
     }
 
-    /// Takes the next elements, which have to match these patterns, in any order.
+    /// Expects the next elements to match these patterns, in any order.
     pub fn expect_in_any_order(&mut self, patterns: &[&str]) {
         let mut open: Vec<_> = patterns.iter().map(|pattern| pattern::element(pattern)).collect();
         while !open.is_empty() {
@@ -125,7 +125,7 @@ impl Client {
         }
     }
 
-    /// Returns the next element, which has to be a message with this body from that sender.
+    /// Returns the next element, which must be a message with this body from that sender.
     pub fn expect_message(&mut self, from: &str, body: &str) -> Element {
         let found = self.expect_element();
         let is_it = found.is("message", ns::CLIENT)
@@ -137,7 +137,7 @@ impl Client {
         found
     }
 
-    /// Takes the copy of its own presence that a resource gets (RFC 6121 §4.2.2).
+    /// Expects the copy of its own presence that a resource gets (RFC 6121 §4.2.2).
     pub fn expect_presence_of_itself(&mut self) {
         let found = self.expect_element();
         if !(found.is("presence", ns::CLIENT) && found.attr("from") == Some(self.full())) {
@@ -145,7 +145,7 @@ impl Client {
         }
     }
 
-    /// Checks that there is silence.
+    /// Checks that nothing arrives.
     pub fn expect_nothing(&mut self) {
         if let Some(item) = self.take() {
             self.fail(&format!("silence was expected, not {item:?}"));
@@ -155,7 +155,7 @@ impl Client {
         }
     }
 
-    /// Returns the elements that there are.
+    /// Returns all available elements.
     pub fn all(&mut self) -> Vec<Element> {
         let mut all = Vec::new();
         self.pump();
@@ -168,20 +168,20 @@ impl Client {
         all
     }
 
-    /// Returns the bodies of all messages there are, in their order.
+    /// Returns the bodies of all available messages, in their order.
     pub fn bodies(&mut self) -> Vec<String> {
         let all = self.all();
         all.iter().filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
     }
 
-    /// Returns the same of what has been read so far, without letting the server work.
+    /// Returns the bodies of all messages read so far, without making the server work.
     pub fn unsettled_bodies(&mut self) -> Vec<String> {
         let items = std::iter::from_fn(|| self.wire.take());
         let elements = items.filter_map(|item| if let Item::Element(element) = item { Some(element) } else { None });
         elements.filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
     }
 
-    /// Returns the elements up to the end of the stream, which has to come.
+    /// Returns the elements up to the end of the stream, which must be there.
     pub fn all_to_the_end(&mut self) -> Vec<Element> {
         let mut all = Vec::new();
         loop {
@@ -199,8 +199,8 @@ impl Client {
         all.iter().filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
     }
 
-    /// Takes a stream error of this condition, the end of the stream, and the end of the server's
-    /// direction (RFC 6120 §4.9.1.1).
+    /// Expects a stream error with this condition, the end of the stream, and the end of the
+    /// server's direction (RFC 6120 §4.9.1.1).
     pub fn expect_stream_error(&mut self, condition: &str) {
         self.expect(&format!(
             "<stream:error><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error>"
@@ -208,7 +208,7 @@ impl Client {
         self.expect_end();
     }
 
-    /// Takes the end of the stream, and of the server's direction.
+    /// Expects the end of the stream, and of the server's direction.
     pub fn expect_end(&mut self) {
         match self.take() {
             Some(Item::End) => {}
@@ -217,7 +217,7 @@ impl Client {
         self.expect_closed();
     }
 
-    /// Takes the end of the server's direction.
+    /// Expects the end of the server's direction.
     pub fn expect_closed(&mut self) {
         self.expect_nothing();
         if !self.wire.peer.is_at_end() {
@@ -231,14 +231,14 @@ impl Client {
         !self.wire.peer.is_at_end()
     }
 
-    /// Sends an iq and gets the answer, which is the next element.
+    /// Sends an iq and returns the answer, which is the next element.
     pub fn ask(&mut self, iq: &str) -> Element {
         self.send(iq);
         self.expect_element()
     }
 
-    /// Shows that the stream works: a ping to the client's own server is answered, and nothing else
-    /// was there (XEP-0199).
+    /// Checks that the stream works: a ping to the client's own server is answered, and nothing
+    /// else was there (XEP-0199).
     pub fn expect_alive(&mut self) {
         let domain = self.jid.as_ref().expect("bound").domain().to_owned();
         self.send(&format!("<iq type='get' id='alive' to='{domain}'><ping xmlns='urn:xmpp:ping'/></iq>"));
@@ -246,7 +246,7 @@ impl Client {
         self.expect_nothing();
     }
 
-    /// Sets whether it reads what arrives. While it doesn't, the server fills the connection's
+    /// Sets whether it reads arriving data. While it doesn't, the server fills the connection's
     /// window and then has to wait.
     pub fn set_reading(&mut self, reads: bool) {
         self.wire.appetite = if reads { usize::MAX } else { 0 };
@@ -270,7 +270,7 @@ impl Client {
         self.pump();
     }
 
-    /// Goes away, without a word.
+    /// Disappears silently.
     pub fn vanish(&mut self) {
         self.wire.peer.reset();
         self.server.settle();
@@ -290,7 +290,7 @@ impl Client {
     }
 }
 
-/// Makes two who are available see each other's presence (RFC 6121 §3); both have heard all of it
+/// Makes two available clients see each other's presence (RFC 6121 §3); both have got all stanzas
 /// afterwards.
 pub fn befriend(one: &mut Client, other: &mut Client) {
     let (a, b) = (one.bare().to_owned(), other.bare().to_owned());
@@ -308,7 +308,7 @@ pub fn xml(element: &Element) -> String {
     String::from_utf8_lossy(Writer::write(element).bytes()).into_owned()
 }
 
-/// Lines of the story that a failing test shows.
+/// The lines of the story that a failing test shows.
 const TOLD: usize = 30;
-/// Bytes of a line.
+/// The most bytes of a line.
 const LONGEST: usize = 600;

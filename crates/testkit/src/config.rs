@@ -20,32 +20,32 @@ use super::engine;
 use crate::internet::Internet;
 use crate::seat::Seat;
 
-/// A server to be.
+/// The settings of a server.
 #[derive(Clone)]
 pub struct Config {
     /// The number of shards.
     pub shards: usize,
-    /// The number of nodes that share the shards evenly, each a process of its own as far as the
-    /// server can tell; without this [`NODES`] decides.
+    /// The number of nodes that share the shards evenly, each a process of its own in the server's
+    /// view; by default, [`NODES`] decides.
     pub nodes: usize,
-    /// The versions of letters that the nodes understand, in their order; further ones understand
+    /// The versions of letters that the nodes understand, in their order; further nodes understand
     /// all.
     pub letters: Vec<u16>,
-    /// The seat of the server among processes that a test plays the cluster of, if it has one: it
-    /// is one node then.
+    /// The seat of the server in a cluster that the test simulates, if there is one: the server is
+    /// then a single node.
     pub seat: Option<Seat>,
     /// The domains; the first is the default.
     pub domains: Vec<String>,
     /// Limits and policies of the hub. Its domains are made from `domains`, `modules_off` and
     /// `options`.
     pub settings: Settings,
-    /// The modules that there are: those of the server, without this.
+    /// The available modules, by default those of the server.
     pub table: fn(&Shared) -> Vec<Box<dyn Module>>,
-    /// Modules that are off, which without this is what they are by default.
+    /// Modules that are off, by default those that are off in the server.
     pub modules_off: Vec<&'static str>,
     /// Options that differ from the default: module, key, value.
     pub options: Vec<(&'static str, &'static str, Value)>,
-    /// The domains whose clients log in otherwise than by passwords in the store, and how.
+    /// The domains whose clients don't log in with passwords from the store, and their way.
     pub login_by: Vec<(String, LoginBy)>,
     /// True if there is a certificate.
     pub tls: bool,
@@ -53,7 +53,7 @@ pub struct Config {
     pub plaintext: bool,
     /// The SASL mechanisms.
     pub mechanisms: Vec<Mechanism>,
-    /// True if PLAIN goes without TLS where login without TLS is allowed.
+    /// True if PLAIN is offered without TLS, where login without TLS is allowed.
     pub plain_without_tls: bool,
     /// Limits until a resource is bound.
     pub limits_before: Limits,
@@ -65,43 +65,44 @@ pub struct Config {
     pub max_auth_failures: u32,
     /// Connections of one address, 0 for no limit.
     pub connections_per_address: u32,
-    /// For sessions of BOSH.
+    /// The terms of sessions of BOSH.
     pub bosh: Terms,
     /// The terms on which clients may try to log in.
     pub logins: LoginTerms,
-    /// True if stanzas leave for other servers, which the test then plays: [`crate::Server::left`],
-    /// [`crate::Server::incoming`].
+    /// True if stanzas leave for other servers, which the test then simulates:
+    /// [`crate::Server::left`], [`crate::Server::incoming`].
     pub federates: bool,
-    /// The network on which the server meets others for real, and how: streams, TLS, DNS.
+    /// The network on which the server really connects to others, with streams, TLS and DNS.
     pub internet: Option<Meeting>,
     /// The components, which connect with the secret of [`COMPONENT_SECRET`].
     pub components: Vec<String>,
     /// The privileges of some of them.
     pub privileges: Vec<(String, Privileges)>,
-    /// The source that gives items to the module `data`.
+    /// The source of items for the module `data`.
     pub source: Option<Arc<dyn DataSource>>,
-    /// The tokens of connections that wait at the proxy for bytestreams, one for each, if there is
-    /// one.
+    /// The tokens of connections that wait at the proxy for bytestreams, one for each; `None`
+    /// without a proxy.
     pub relay: Option<Vec<String>>,
     /// The store.
     pub stores: Stores,
-    /// The threads for work that takes milliseconds: none without this, such work is done at once.
+    /// The threads for work that takes milliseconds; by default none, and such work is done at
+    /// once.
     pub background: Background,
-    /// The seed from which the store shuffles what isn't of the same owner, if it does; without
-    /// this [`SHUFFLE`] decides.
+    /// The seed with which the store shuffles operations of different owners; by default,
+    /// [`SHUFFLE`] decides.
     pub shuffle: Option<u64>,
-    /// The seed that all chance in the server follows from.
+    /// The seed of all randomness in the server.
     pub seed: u64,
 }
 
-/// The terms on which a server meets others.
+/// The terms on which a server connects to others.
 #[derive(Clone)]
 pub struct Meeting {
     /// The network between them.
     pub internet: Internet,
     /// The server's settings for federation.
     pub federation: FederationTerms,
-    /// The names that DNS has for it.
+    /// The server's names in DNS.
     pub names: Vec<String>,
     /// True if others reach it by direct TLS.
     pub direct_tls: bool,
@@ -152,7 +153,7 @@ impl std::fmt::Debug for Config {
 }
 
 impl Config {
-    /// Plays the proxy for bytestreams: it has one stream at most.
+    /// Simulates the proxy for bytestreams, which has one stream at most.
     pub(crate) fn serve_relay(&self, relay: &Relay) {
         let Some(waiting) = self.relay.clone() else { return };
         let joined = AtomicUsize::new(0);
@@ -170,7 +171,7 @@ impl Config {
         });
     }
 
-    /// Returns the settings that shards work by.
+    /// Returns the settings of the shards.
     pub(crate) fn generation(&self) -> Arc<Generation> {
         let table = (self.table)(&Shared::default());
         let domains = self.domains.iter().map(|name| self.domain(name, &table)).collect();
@@ -261,19 +262,19 @@ fn tls(domains: &[String]) -> TlsSettings {
     TlsSettings::new(vec![identity]).expect("TLS settings")
 }
 
-/// Names the variable of the environment that has all servers shuffle what they ask of the store:
-/// its value is the seed.
+/// The environment variable that makes all servers shuffle their store's operations; its value is
+/// the seed.
 pub const SHUFFLE: &str = "ROOKERY_SHUFFLE";
-/// Names the variable of the environment that spreads all servers over so many nodes, where their
-/// shards can be divided among them.
+/// The environment variable that spreads all servers over this many nodes, if their shards can be
+/// divided among them.
 pub const NODES: &str = "ROOKERY_NODES";
-/// The seed of servers that a test says nothing about.
+/// The default seed of servers.
 const SEED: u64 = 13;
-/// PBKDF2 rounds of all accounts: none of the tests is about how slow they are.
+/// The PBKDF2 rounds of all accounts; no test depends on their slowness.
 pub const ITERATIONS: u32 = 4;
 /// The secret of all components.
 pub const COMPONENT_SECRET: &str = "a secret of components";
 /// The port of the proxy for bytestreams.
 const RELAY_PORT: u16 = 7777;
-/// The time when the certificates begin, in seconds since 1970.
+/// The time at which certificates become valid, in seconds since 1970.
 const CERTIFIED_AT: u64 = 1_700_000_000;

@@ -1,5 +1,5 @@
-//! Documents that some module declares: a test that makes the server write another one fails,
-//! since nobody would know how to export it.
+//! The check that a module declares every document: a test that makes the server write another one
+//! fails, since no export would contain it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The default stores of a server in tests: those in memory, or a database's.
+//! The default stores of a server in tests: in memory, or in a database.
 
 use std::env;
 use std::sync::{Arc, LazyLock};
@@ -8,9 +8,9 @@ use rookery_store::forward::{Forward, Owners};
 use rookery_store::memory::Memory;
 use rookery_store::{Pending, Stores, TermsOf, mysql, postgres, sqlite, wait};
 
-/// Names the engine: `sqlite`, `postgres` or `mariadb`, whose databases are made for each server;
-/// without it, or with `memory`, all is kept in memory. With `postgres-index` and `mariadb-index`
-/// searches have an index.
+/// The environment variable for the engine: `sqlite`, `postgres` or `mariadb`, with a database for
+/// each server; without it, or with `memory`, everything is kept in memory. With `postgres-index`
+/// and `mariadb-index` searches have an index.
 pub const ENGINE: &str = "ROOKERY_TEST_ENGINE";
 
 /// Returns the stores of a new server.
@@ -23,7 +23,7 @@ pub(crate) fn stores() -> Stores {
             at_once(Stores::of(Arc::new(store.expect("a new database"))), folder)
         }
         Ok("postgres") => {
-            // The schema is made once: each server gets a copy.
+            // The schema is created once, and each server gets a copy.
             static CLUSTER: LazyLock<(Postgres, String)> = LazyLock::new(|| {
                 let cluster = Postgres::start();
                 let address = cluster.database();
@@ -55,12 +55,12 @@ pub(crate) fn stores() -> Stores {
 
 fn options(address: &str) -> postgres::PostgresOptions {
     let address = postgres::PostgresAddress::parse(address).expect("an address");
-    // The cluster of tests doesn't wait for the disk.
+    // The tests' cluster doesn't wait for the disk.
     postgres::PostgresOptions { trusts_durability: true, connections: 2, ..postgres::PostgresOptions::at(address) }
 }
 
-/// Returns stores that answer at once, however long it takes: nothing is left to wait for when the
-/// server has settled. `kept` lives as long as they.
+/// Returns stores that answer before a call returns, however long it takes, so that nothing is
+/// outstanding when the server has settled. `kept` lives as long as they do.
 pub fn at_once(stores: Stores, kept: impl Send + Sync + 'static) -> Stores {
     Stores::of(Arc::new(AtOnce { stores, _kept: kept }))
 }

@@ -1,5 +1,5 @@
-//! Servers that reach each other: addresses, a DNS that a test writes, and an authority that
-//! everybody trusts.
+//! Servers that reach each other: addresses, a DNS that a test controls, and an authority that all
+//! trust.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,16 +19,16 @@ use crate::config::Meeting;
 use crate::net::{self, Peer, Socket};
 use crate::server::{Server, ServerAbsent};
 
-/// The network between servers; clones mean the same one.
+/// The network between servers; clones share it.
 #[derive(Clone)]
 pub struct Internet {
     servers: Rc<RefCell<Vec<ServerAbsent>>>,
     listeners: Rc<RefCell<BTreeMap<SocketAddr, InternetListener>>>,
     names: Arc<InternetRecords>,
     authority: Rc<Authority>,
-    /// Servers that a test plays.
+    /// The servers that a test simulates.
     played: Rc<RefCell<BTreeMap<SocketAddr, Calls>>>,
-    /// After how many bytes the next connections break.
+    /// The numbers of bytes after which the next connections break.
     lives: Rc<RefCell<VecDeque<usize>>>,
 }
 
@@ -39,8 +39,8 @@ struct InternetListener {
     next: usize,
 }
 
-/// The connections to a server that a test plays, in the order in which they were made; clones mean
-/// the same ones.
+/// The connections to a server that a test simulates, in the order in which they were made; clones
+/// share them.
 #[derive(Debug, Clone, Default)]
 pub struct Calls(Rc<RefCell<InternetCalled>>);
 
@@ -62,8 +62,8 @@ impl Calls {
     }
 }
 
-/// The answers of DNS: nothing about a domain is an error, and no entry means that there is no such
-/// domain.
+/// The records of DNS: a domain without a record is an error, and an empty one means that there is
+/// no such domain.
 #[derive(Default)]
 struct InternetRecords(Mutex<BTreeMap<String, Found>>);
 
@@ -95,7 +95,7 @@ impl Default for Internet {
 }
 
 impl Internet {
-    /// Lets all servers work until none has anything left to do at this moment.
+    /// Makes all servers work until none has anything left to do at this moment.
     pub(crate) fn settle(&self) {
         for _ in 0..MOST_ROUNDS {
             let servers = self.servers();
@@ -106,7 +106,7 @@ impl Internet {
         panic!("the servers do not come to rest");
     }
 
-    /// Lets time pass for all of them.
+    /// Advances the clock of all servers.
     pub(crate) fn advance(&self, until: u64) {
         loop {
             self.settle();
@@ -128,30 +128,30 @@ impl Internet {
         self.servers.borrow().iter().filter_map(ServerAbsent::get).collect()
     }
 
-    /// Lets DNS say where a domain is, or why it doesn't.
+    /// Sets the record of a domain in DNS, which may be a failure.
     pub fn say(&self, domain: &str, found: Found) {
         self.names.0.lock().unwrap_or_else(PoisonError::into_inner).insert(domain.to_owned(), found);
     }
 
-    /// Returns what DNS says of a domain.
+    /// Returns the record of a domain in DNS.
     pub fn says(&self, domain: &str) -> Found {
         let names = self.names.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.get(domain).cloned().unwrap_or(Err(NotFound::NoServer))
     }
 
-    /// Lets the next connections between servers break after so many bytes, in both directions
-    /// together, and with them what was carried and not read.
+    /// Makes the next connections between servers break after this many bytes, in both directions
+    /// together, and lose bytes that were carried and not read.
     pub fn live_for(&self, bytes: impl IntoIterator<Item = usize>) {
         self.lives.borrow_mut().extend(bytes);
     }
 
-    /// Returns how often a server has called another.
+    /// Returns how often one server has connected to another.
     pub fn calls(&self) -> usize {
         self.listeners.borrow().values().map(|listener| listener.next).sum()
     }
 
-    /// Returns the terms on which a server of these names meets the others: by STARTTLS and with a
-    /// certificate of the authority that all trust.
+    /// Returns the terms on which a server of these names connects to others: by STARTTLS and with
+    /// a certificate of the authority that all trust.
     pub fn meeting(&self, names: &[String], change: impl FnOnce(&mut FederationSettings)) -> Meeting {
         let federation = self.federation(names, change);
         Meeting { internet: self.clone(), federation, names: names.to_owned(), direct_tls: false }
@@ -162,7 +162,7 @@ impl Internet {
         self.meeting(names, |settings| settings.rules.policy = PeerPolicy::Plain)
     }
 
-    /// Returns the same with a certificate that the test has made.
+    /// Returns the same with a certificate from the test.
     pub fn meeting_with(
         &self,
         issued: &IssuedCertificate,
@@ -184,7 +184,7 @@ impl Internet {
         self.federation_with(&self.issue(names), names, change)
     }
 
-    /// Returns the same with a certificate that the test has made.
+    /// Returns the same with a certificate from the test.
     pub fn federation_with(
         &self,
         issued: &IssuedCertificate,
@@ -202,7 +202,7 @@ impl Internet {
         }
     }
 
-    /// Makes a domain reachable whose server a test plays, and returns the connections to it.
+    /// Makes a domain reachable whose server a test simulates, and returns the connections to it.
     pub fn play(&self, domain: &str) -> Calls {
         let mut played = self.played.borrow_mut();
         let socket = SocketAddr::from((Ipv4Addr::new(1, 1, 2, played.len() as u8 + 1), 5269));
@@ -212,8 +212,8 @@ impl Internet {
         calls
     }
 
-    /// Makes a server reachable under a new address, by STARTTLS and by direct TLS, and has DNS say
-    /// so for its domains.
+    /// Makes a server reachable at a new address, by STARTTLS and by direct TLS, with a record in
+    /// DNS for its domains.
     pub(crate) fn listen(&self, posts: Vec<Arc<Post<Socket>>>, names: &[String], direct_tls: bool) {
         let mut listeners = self.listeners.borrow_mut();
         let number = listeners.len() as u8 + 1;
@@ -242,7 +242,7 @@ impl Internet {
         let (called, calling) = net::between_servers(life);
         let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 200), 50_000));
         let letter = Envelope::Accepted { socket: called, peer, port: listener.port };
-        // Each node in turn, as behind a balancer, and there each shard.
+        // Connections go to each node in turn, as behind a balancer, and there to each shard.
         let (nodes, turn) = (listener.posts.len(), listener.next);
         let post = listener.posts.get(turn % nodes).ok_or(ErrorKind::ConnectionRefused)?;
         post.send(turn / nodes % post.shards().max(1), letter);
@@ -250,7 +250,7 @@ impl Internet {
     }
 }
 
-/// Rounds after which servers that never rest are taken for broken.
+/// The rounds after which servers that never rest count as broken.
 const MOST_ROUNDS: usize = 10_000;
-/// The time when the certificates begin, in seconds since 1970.
+/// The time at which certificates become valid, in seconds since 1970.
 const CERTIFIED_AT: u64 = 1_700_000_000;

@@ -1,10 +1,10 @@
 //! The whole server in one thread, over a virtual network and with virtual time, and scripted
 //! clients that talk to it.
 //!
-//! The code that runs is that which serves sockets: [`rookery_shard::Shard`] with everything
-//! behind it. Only the layer below differs: [`net`] stands in for the sockets, a number for the
-//! clock, memory for the disk. Nothing blocks, and randomness follows from a seed (except for the
-//! keys of TLS), so a test that fails once always fails.
+//! The code is the same that serves sockets: [`rookery_shard::Shard`] with everything above it.
+//! Only the layer below differs: [`net`] replaces the sockets, a number the clock, memory the disk.
+//! Nothing blocks, and randomness depends on a seed (except for the keys of TLS), so a test that
+//! fails once always fails.
 //!
 //! ```
 //! use rookery_testkit::{Server, play};
@@ -23,20 +23,20 @@
 //!
 //! * [`net`]: pipes with bounded windows, partial reads and writes, ends and resets.
 //! * [`config`]: a test's settings for its server. [`server`]: shards, clock and store, stepped
-//!   until nothing moves; `declared`: the names of documents that the store accepts; [`engine`]:
-//!   which store that is.
+//!   until nothing changes; `declared`: the names of documents that the store accepts; [`engine`]:
+//!   the kind of the store.
 //! * `nodes`: several groups of shards that only exchange bytes. [`seat`]: one of several
-//!   processes, whose cluster a test plays.
+//!   processes, whose cluster a test simulates.
 //! * [`wire`]: the client's end of a connection, with or without TLS. [`login`]: SASL and binding.
-//!   [`client`]: a test's use of it.
+//!   [`client`]: the use of both by a test.
 //! * [`websocket`]: the same over WebSocket. [`bosh`]: requests and answers. [`remote`]: other
-//!   servers, played by a test; [`internet`]: servers that reach each other, and those that a test
-//!   plays.
+//!   servers, simulated by a test; [`internet`]: servers that reach each other, and those that a
+//!   test simulates.
 //! * [`pattern`]: the form of an expected stanza. [`play`](mod@play): dialogues of clients and
 //!   server as text.
 //!
-//! Everything panics with a readable text when the server doesn't do what is expected: this crate
-//! is for tests.
+//! Everything panics with a readable text when the server deviates from what is expected: this
+//! crate is for tests.
 
 pub mod bosh;
 pub mod client;

@@ -27,8 +27,8 @@ pub enum Security {
 }
 
 impl Client {
-    /// Logs in to an account with its right password, by the strongest mechanism that is offered;
-    /// the stream waits for binding then.
+    /// Logs in to an account with its right password, by the strongest offered mechanism; the
+    /// stream then waits for binding.
     pub fn log_in(&mut self, account: &Jid, security: Security) {
         let domain = account.domain().to_owned();
         if security == Security::DirectTls {
@@ -54,7 +54,8 @@ impl Client {
         self.send(&stream_header(&domain));
     }
 
-    /// Makes another connection of the same user, logged in and not bound. This one is as it was.
+    /// Opens another connection of the same user, logged in and not bound. This one stays as it
+    /// was.
     pub fn again(&self) -> Client {
         let account = self.jid.as_ref().expect("bound").to_bare();
         let mut client = self.server().connect().named(&self.name);
@@ -62,7 +63,7 @@ impl Client {
         client
     }
 
-    /// Opens a stream and takes header and features.
+    /// Opens a stream and reads header and features.
     pub fn open(&mut self, domain: &str) -> &Element {
         self.send(&if self.wire.transport == Transport::WebSocket {
             websocket::open(domain)
@@ -90,7 +91,7 @@ impl Client {
         assert!(!self.wire.is_handshaking(), "the handshake does not end");
     }
 
-    /// Returns the names of the mechanisms that are offered.
+    /// Returns the names of the offered mechanisms.
     pub fn mechanisms(&self) -> Vec<String> {
         self.offered().names
     }
@@ -107,7 +108,7 @@ impl Client {
     /// Authenticates.
     ///
     /// # Errors
-    /// The failure's condition.
+    /// The condition of the failure.
     pub fn authenticate(&mut self, username: &str, password: &str, mechanism: Mechanism) -> Result<(), String> {
         let (mut exchange, initial) = self.exchange(username, password, mechanism);
         self.send(&sasl("auth", Some(mechanism), &initial));
@@ -129,7 +130,7 @@ impl Client {
         }
     }
 
-    /// Begins an authentication: its first message, and what goes on with it.
+    /// Begins an authentication. Returns the exchange and its first message.
     pub fn exchange(&self, username: &str, password: &str, mechanism: Mechanism) -> (Exchange, Vec<u8>) {
         let login = Login { username, password, authzid: None };
         let begun =
@@ -149,25 +150,25 @@ impl Client {
         self.take_bound(&result)
     }
 
-    /// Enables stream management with resumption (XEP-0198 §3); returns the id.
+    /// Enables stream management with resumption (XEP-0198 §3). Returns the id.
     pub fn enable(&mut self) -> String {
         self.send("<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
         let enabled = self.expect("<enabled xmlns='urn:xmpp:sm:3' resume='true' id='*' max='*'/>");
         enabled.attr("id").expect("an id").to_owned()
     }
 
-    /// Carries on with the session of `jid` in the place of binding (XEP-0198 §5); returns the
-    /// number of stanzas that the server has handled.
+    /// Resumes the session of `jid` instead of binding (XEP-0198 §5). Returns the number of stanzas
+    /// that the server has handled.
     pub fn resume(&mut self, jid: &Jid, id: &str, handled: u32) -> u32 {
         self.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='{handled}'/>"));
-        // The server waits until what the session has sent is archived.
+        // The server waits until the session's messages are archived.
         self.server().advance(ARCHIVED_MS);
         let resumed = self.expect(&format!("<resumed xmlns='urn:xmpp:sm:3' previd='{id}' h='*'/>"));
         self.jid = Some(jid.clone());
         resumed.attr("h").and_then(|h| h.parse().ok()).expect("a number")
     }
 
-    /// Takes the result of binding.
+    /// Handles the result of binding.
     pub fn take_bound(&mut self, result: &Element) -> Jid {
         let jid = result.child("bind", ns::BIND).and_then(|bind| bind.child_text("jid", ns::BIND));
         let jid = jid.unwrap_or_else(|| panic!("no resource was bound: {result:?}"));
@@ -177,21 +178,22 @@ impl Client {
         jid
     }
 
-    /// Opens the stream of a component and shakes hands with the right secret (XEP-0114 §3).
+    /// Opens the stream of a component and completes the handshake with the right secret (XEP-0114
+    /// §3).
     pub fn attach(&mut self, name: &str) {
         let digest = self.open_component(name, COMPONENT_SECRET);
         self.send(&format!("<handshake>{digest}</handshake>"));
         self.expect("<handshake/>");
     }
 
-    /// Opens the stream of a component, and returns the digest that shows a secret on it.
+    /// Opens the stream of a component, and returns the digest that proves a secret on it.
     pub fn open_component(&mut self, name: &str, secret: &str) -> String {
         self.send(&component_header(name));
         let id = self.expect_header().id.expect("a stream has an id");
         handshake(&id, secret)
     }
 
-    /// Takes the server's stream header.
+    /// Expects the server's stream header.
     pub fn expect_header(&mut self) -> rookery_xml::Header {
         match self.take() {
             Some(Item::Header(header)) => header,
@@ -200,5 +202,6 @@ impl Client {
     }
 }
 
-/// The longest time until what a client with stream management has written is in the archives.
+/// The longest time until the messages of a client with stream management are in the archives, in
+/// milliseconds.
 const ARCHIVED_MS: u64 = 200;

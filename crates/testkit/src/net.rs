@@ -1,8 +1,8 @@
-//! A network in memory: byte pipes, level-triggered like the epoll set that they stand in for.
+//! A network in memory: byte pipes, level-triggered like the epoll set that they replace.
 //!
 //! A pipe holds at most `window` bytes towards the client, so a client that doesn't read stops the
-//! server as a full TCP window does, possibly in the middle of a stanza. `most` bounds the bytes
-//! of one read or write by the server.
+//! server as a full TCP window does, possibly in the middle of a stanza. `most` bounds the bytes of
+//! one read or write by the server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read};
@@ -25,25 +25,26 @@ struct Pipe {
     server_ended: bool,
     server_closed: bool,
     reset: bool,
-    /// Bytes that are carried until the connection breaks, if it is to.
+    /// The bytes that are carried until the connection breaks; `None` if it doesn't.
     left: Option<usize>,
 }
 
 type NetShared = Arc<Mutex<Pipe>>;
 
-/// A server's end: of the one that was called, or of the one that has called another. Dropping it
-/// closes the connection.
+/// A server's end of a connection: of the one that accepted it, or of one that connected to
+/// another. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Socket(NetShared, NetEnd);
 
-/// The end of a connection: the one that was called, or the one that calls.
+/// The end of a connection: the accepting one, or the connecting one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NetEnd {
     Called,
     Calling,
 }
 
-/// The test's end: of a client, or of another server that a test plays, which calls or is called.
+/// The test's end: of a client, or of another server that a test simulates, which accepts or
+/// connects.
 #[derive(Debug)]
 pub struct Peer(NetShared, NetEnd);
 
@@ -53,15 +54,15 @@ pub fn connection() -> (Socket, Peer) {
     (Socket(pipe.clone(), NetEnd::Called), Peer(pipe, NetEnd::Calling))
 }
 
-/// Returns a new connection between two servers: the end of the one that is called, and the other.
-/// It breaks after so many bytes, if it is to.
+/// Returns a new connection between two servers: the accepting end, and the other. With a number,
+/// it breaks after that many bytes.
 pub(crate) fn between_servers(left: Option<usize>) -> (Socket, Socket) {
     let pipe = pipe();
     lock(&pipe).left = left;
     (Socket(pipe.clone(), NetEnd::Called), Socket(pipe, NetEnd::Calling))
 }
 
-/// Returns a new connection that a server makes to somebody whom a test plays.
+/// Returns a new connection from a server to one that a test simulates.
 pub(crate) fn to_played() -> (Socket, Peer) {
     let pipe = pipe();
     (Socket(pipe.clone(), NetEnd::Calling), Peer(pipe, NetEnd::Called))
@@ -82,7 +83,7 @@ fn pipe() -> NetShared {
 }
 
 impl Peer {
-    /// Sends bytes. What comes after the server has closed is lost.
+    /// Sends bytes, which are lost after the server has closed.
     pub fn write(&self, bytes: &[u8]) {
         let mut pipe = lock(&self.0);
         match self.1 {
@@ -117,7 +118,7 @@ impl Peer {
         }
     }
 
-    /// Returns whether the server has ended its direction and all it sent is read.
+    /// Returns whether the server has ended its direction and everything from it is read.
     pub fn is_at_end(&self) -> bool {
         let pipe = lock(&self.0);
         pipe.arrived(self.1) == 0 && pipe.is_ended(self.1)
@@ -138,12 +139,12 @@ impl Peer {
         }
     }
 
-    /// Sets the bytes that may lie in the pipe towards the test before the server has to wait.
+    /// Sets the bytes that may be in the pipe towards the test before the server has to wait.
     pub fn set_window(&self, bytes: usize) {
         lock(&self.0).window = bytes;
     }
 
-    /// Sets the bytes that one read or write of the server moves at most.
+    /// Sets the most bytes that one read or write of the server moves.
     pub fn set_most(&self, bytes: usize) {
         lock(&self.0).most = bytes.max(1);
     }
@@ -157,7 +158,7 @@ impl Peer {
         }
     }
 
-    /// Breaks the connection: what is under way in either direction is lost.
+    /// Breaks the connection: bytes under way in either direction are lost.
     pub fn reset(&self) {
         let mut pipe = lock(&self.0);
         pipe.reset = true;
@@ -167,7 +168,7 @@ impl Peer {
 }
 
 impl Pipe {
-    /// Returns whether nothing comes any more for one of the ends but what is on its way.
+    /// Returns whether nothing more will arrive at one of the ends, except for bytes under way.
     fn is_ended(&self, end: NetEnd) -> bool {
         self.reset
             || match end {
@@ -198,7 +199,7 @@ impl Drop for Socket {
     }
 }
 
-/// The network as one shard sees it.
+/// The network in the view of one shard.
 #[derive(Debug, Default)]
 pub struct TestkitNetwork {
     watched: BTreeMap<u32, NetWatch>,
@@ -214,13 +215,13 @@ struct NetWatch {
 }
 
 impl TestkitNetwork {
-    /// Puts a shard where it can call other servers.
+    /// Returns the network of a shard that can connect to other servers.
     pub(crate) fn within(internet: Option<Internet>) -> Self {
         Self { watched: BTreeMap::new(), internet }
     }
 
     /// Returns the sockets that are ready now, by their keys. A broken connection is reported
-    /// whatever it is watched for, as epoll does.
+    /// regardless of the watched events, as epoll does.
     pub fn ready(&self) -> Vec<ReadySocket> {
         let ready = self.watched.iter().map(|(&key, watch)| {
             let pipe = lock(&watch.pipe);
@@ -290,7 +291,7 @@ impl Driver for TestkitNetwork {
         if let Some(left) = pipe.left {
             pipe.left = left.checked_sub(bytes.len());
             if pipe.left.is_none() {
-                // What has been carried and not read yet goes with it, as with a reset of TCP.
+                // Bytes that were carried and not read yet are lost, too, as with a reset of TCP.
                 pipe.reset = true;
                 pipe.to_server.clear();
                 pipe.to_client.clear();
@@ -328,6 +329,5 @@ impl Driver for TestkitNetwork {
     }
 }
 
-/// The size of a pipe unless a test says otherwise: more than any test sends to a client that
-/// reads.
+/// The default size of a pipe: more than any test sends to a client that reads.
 const WINDOW: usize = 16 * 1024 * 1024;

@@ -22,30 +22,30 @@ pub(crate) struct TestkitNodes {
     carrier: Arc<Mutex<NodeCarrier>>,
 }
 
-/// That which carries letters between the nodes.
+/// The carrier of letters between the nodes.
 #[derive(Default)]
 struct NodeCarrier {
     posts: Vec<std::sync::Weak<Post<Socket>>>,
-    /// The node that nothing reaches, and that says nothing.
+    /// The node that is cut off in both directions.
     silent: Option<usize>,
     /// The node that has died, and has no homes any more.
     dead: Option<usize>,
-    /// Mail for that one: the node that has written it, its shard, what it says.
+    /// Mail for that node: the node that has written it, its shard, its content.
     kept: Vec<(usize, usize, Vec<u8>, Option<Custody>)>,
-    /// The journals, by the nodes, the slots and the fields.
+    /// The journals, by node, slot and field.
     journals: BTreeMap<(usize, u16, Vec<u8>), Vec<u8>>,
-    /// Batches that a slow store of journals has not taken yet, if it is slow.
+    /// Batches that slow journals have not accepted yet; `None` if journals aren't slow.
     slow: Option<Vec<(usize, JournalBatch)>>,
-    /// Milliseconds for which shards gather what is for others.
+    /// The milliseconds for which shards gather mail for others.
     gather_ms: u64,
-    /// Questions of shards of nodes that a slow store of journals has not answered yet, if it is
-    /// slow to answer.
+    /// Look-ups by nodes' shards that slow journals have not answered yet; `None` if journals
+    /// aren't slow to answer.
     asked: Option<Vec<(usize, usize, JournalLookup)>>,
 }
 
 impl TestkitNodes {
-    /// Returns so many nodes of so many shards each, whose shards are woken by these, and which
-    /// understand letters of these versions.
+    /// Returns this many nodes with this many shards each, whose shards are woken by these
+    /// functions, and which understand letters of these versions.
     pub(crate) fn new(nodes: usize, letters: Vec<u16>, wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Self {
         let shards = wakers.len() / nodes;
         let mut wakers = wakers.into_iter();
@@ -61,12 +61,12 @@ impl TestkitNodes {
         Self { posts, shards, letters, carrier }
     }
 
-    /// Lets nothing reach a node from now on, nor come from it.
+    /// Cuts a node off from now on, in both directions.
     pub(crate) fn silence(&self, node: usize) {
         self.carrier.lock().expect("no test panics here").silent = Some(node);
     }
 
-    /// Lets a node have no homes from now on.
+    /// Removes all homes of a node from now on.
     pub(crate) fn bury(&self, node: usize) {
         self.carrier.lock().expect("no test panics here").dead = Some(node);
     }
@@ -80,7 +80,7 @@ impl TestkitNodes {
         }
     }
 
-    /// Lets journals take nothing from now on, or what waits for them.
+    /// Makes journals accept nothing from now on, or everything that waits for them.
     pub(crate) fn slow_journals(&self, are_slow: bool) {
         let mut carrier = self.carrier.lock().expect("no test panics here");
         let waiting = std::mem::replace(&mut carrier.slow, are_slow.then(Vec::new));
@@ -89,12 +89,12 @@ impl TestkitNodes {
         }
     }
 
-    /// Lets shards gather what is for others for so many milliseconds.
+    /// Makes shards gather mail for others for this many milliseconds.
     pub(crate) fn gather(&self, gather_ms: u64) {
         self.carrier.lock().expect("no test panics here").gather_ms = gather_ms;
     }
 
-    /// Lets journals answer nothing from now on, or what was asked meanwhile.
+    /// Makes journals answer nothing from now on, or all waiting look-ups.
     pub(crate) fn slow_lookups(&self, are_slow: bool) {
         let mut carrier = self.carrier.lock().expect("no test panics here");
         let waiting = std::mem::replace(&mut carrier.asked, are_slow.then(Vec::new));
@@ -125,14 +125,14 @@ impl TestkitNodes {
         self.shards
     }
 
-    /// Returns the process that is a node in a life of the server.
+    /// Returns the membership of a node in one life of the server.
     pub(crate) fn member(&self, node: usize, life: u32) -> Member {
         let shards = u16::try_from(self.shards).expect("few shards");
         let letters = self.letters.get(node).copied().unwrap_or(LETTERS);
         Member { node: number(node), incarnation: life + 1, shards, letters }
     }
 
-    /// Returns the hash that all nodes compute under a key.
+    /// Returns the hash that all nodes compute with a key.
     pub(crate) fn addresses(&self, [a, b]: [u64; 2]) -> AddressHash {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&a.to_le_bytes());
@@ -140,7 +140,7 @@ impl TestkitNodes {
         AddressHash::of_cluster(key)
     }
 
-    /// Returns the place of a shard. `life` tells apart the servers that there have been.
+    /// Returns the place of a shard. `life` distinguishes successive servers.
     pub(crate) fn place(&self, shard: usize, life: u32, keys: [u64; 4]) -> Place {
         let (nodes, node) = (self.posts.len(), shard / self.shards);
         if nodes == 1 {
@@ -155,7 +155,7 @@ impl TestkitNodes {
 }
 
 impl TestkitNodes {
-    /// Returns the view of a node, where one of them may have no homes.
+    /// Returns the view of a node; `removed` is a node without homes, if there is one.
     pub(crate) fn view(&self, node: usize, life: u32, removed: Option<usize>) -> Arc<View> {
         let nodes = self.posts.len();
         let dead = self.carrier.lock().expect("no test panics here").dead;
@@ -189,7 +189,7 @@ impl Outlet for Loopback {
         if silent == Some(self.node) {
             return;
         }
-        // What leaves together is handled together.
+        // Letters that leave together are handled together.
         let mut owned = BTreeMap::<u16, Vec<Custody>>::new();
         for letter in letters.iter().filter(|letter| silent != Some(usize::from(letter.to.node) - 1)) {
             owned.entry(letter.to.node).or_default().extend(letter.custody.clone());
@@ -215,7 +215,7 @@ impl Outlet for Loopback {
 
     fn journal(&self, _: usize, batch: JournalBatch) {
         let mut carrier = self.carrier.lock().expect("no test panics here");
-        // Of a node that is silent nobody waits for anything.
+        // Nothing waits for a silent node.
         if carrier.silent == Some(self.node) {
             return std::mem::forget(batch.shares);
         }
@@ -239,7 +239,7 @@ impl Outlet for Loopback {
 }
 
 impl NodeCarrier {
-    /// Answers a question of a node's shard.
+    /// Answers a look-up by a node's shard.
     fn look_up(&mut self, asker: usize, shard: usize, JournalLookup { process, slots }: &JournalLookup) {
         let node = usize::from(process.0) - 1;
         let mut fields = JournalFields::new();
@@ -267,8 +267,8 @@ impl NodeCarrier {
     }
 }
 
-/// Returns a custody on another node, which says that it is over as soon as it is: the sender has
-/// its own until then.
+/// Returns a custody on another node, which reports its end at once: the sender keeps its own until
+/// then.
 fn custody_elsewhere(own: Vec<Custody>) -> Custody {
     let (custody, settled) = Custody::apart();
     let waiting = Arc::new(CustodyInWait { own: Mutex::new(own), settled: Mutex::new(Some(settled)) });
@@ -292,7 +292,7 @@ impl Wake for CustodyInWait {
     }
 }
 
-/// Returns the number that a node has in a view: 0 is a process that is alone.
+/// Returns the number of a node in a view: 0 is a process without a cluster.
 fn number(node: usize) -> u16 {
     u16::try_from(node + 1).expect("few nodes")
 }

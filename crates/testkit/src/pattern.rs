@@ -4,7 +4,7 @@
 //! wildcards exist:
 //!
 //! * the attribute value `*`: the attribute is there, with any value;
-//! * the text `*`: some text, at least a letter;
+//! * the text `*`: some text, at least one letter;
 //! * the text `...` after the other content: and anything else.
 //!
 //! A first-level pattern without `to` matches any `to`: clients rarely care how they are
@@ -19,7 +19,7 @@ use rookery_xml::{Element, Limits, Node, Scan, Scanner, Stanza, ns, slow};
 /// Reads one element; the prefix `stream` may be used as if a stream header had declared it.
 ///
 /// # Panics
-/// If it is none.
+/// If it isn't one element.
 pub fn element(xml: &str) -> Element {
     let mut all = elements(xml);
     assert_eq!(all.len(), 1, "exactly one element was expected: {xml}");
@@ -53,9 +53,9 @@ pub fn elements(xml: &str) -> Vec<Element> {
 }
 
 /// Reads an element that uses the prefix `stream` of its stream's header, or `db`, which those of
-/// servers declare as well (XEP-0220 §2.2).
+/// servers also declare (XEP-0220 §2.2).
 ///
-/// Streams begin with the same features again and again: what was read lately is remembered.
+/// Streams begin with the same features again and again, so recent results are cached.
 pub(crate) fn element_of_stream(bytes: &[u8]) -> Element {
     thread_local! {
         static KNOWN: RefCell<BTreeMap<Vec<u8>, Element>> = const { RefCell::new(BTreeMap::new()) };
@@ -158,7 +158,7 @@ fn tell(node: Option<&Node>) -> String {
     }
 }
 
-/// Elements that are remembered.
+/// The most elements that are cached.
 const MOST_KNOWN: usize = 256;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use rookery_jid::Jid;
 pub struct Left {
     /// The shard that it left from: the home of the other domain.
     pub shard: usize,
-    /// The address that it goes to.
+    /// The address that it is for.
     pub to: String,
     /// The whole stanza.
     pub text: String,

@@ -1,4 +1,4 @@
-//! A process of a cluster that a test plays: the test decides who has which homes and carries the
+//! A process of a cluster that a test simulates: the test assigns the homes and carries the
 //! letters.
 
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use rookery_fanout::View;
 use rookery_hub::Place;
 use rookery_shard::Outlet;
 
-/// The part of a process in its cluster, as it starts.
+/// The seat of a process in its cluster at its start.
 #[derive(Clone)]
 pub struct Seat {
-    /// The homes of all addresses, as this process sees them.
+    /// The homes of all addresses, in the view of this process.
     pub view: Arc<View>,
-    /// The hash that names them.
+    /// The hash of addresses.
     pub addresses: AddressHash,
-    /// True if others may have what lives at the homes of this process.
+    /// True if others may still have the content of this process's homes.
     pub is_joining: bool,
-    /// Takes letters for other nodes.
+    /// The outlet for letters to other nodes.
     pub outlet: Arc<dyn Outlet>,
 }
 

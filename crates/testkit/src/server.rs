@@ -1,4 +1,4 @@
-//! The server under test: all shards in this thread, stepped until nothing moves any more.
+//! The server under test: all shards in this thread, stepped until nothing changes any more.
 
 mod replacing;
 mod running;
@@ -31,11 +31,11 @@ use crate::net::{self, Peer};
 use crate::remote::Left;
 use running::ServerRunning;
 
-/// A handle on the server; clones mean the same one.
+/// A handle of the server; clones share it.
 #[derive(Clone)]
 pub struct Server(Rc<RefCell<ServerRunning>>);
 
-/// A server that others know of, while it is there.
+/// A reference by which others know a server while it exists.
 pub(crate) struct ServerAbsent(Weak<RefCell<ServerRunning>>);
 
 impl ServerAbsent {
@@ -62,9 +62,9 @@ impl Server {
         Self::with(Config::default())
     }
 
-    /// Returns a server as the test wants it.
+    /// Returns a server with the test's settings.
     pub fn with(config: Config) -> Self {
-        // Tokens, nonces and the order of hash tables.
+        // The seed for tokens, nonces and the order of hash tables.
         chance::seed(config.seed);
         let internet = config.internet.as_ref().map(|meeting| meeting.internet.clone());
         let server = Self(Rc::new(RefCell::new(ServerRunning::start(config, 0, 0))));
@@ -79,8 +79,8 @@ impl Server {
         self.0.borrow().config.stores.clone()
     }
 
-    /// Makes an account, given as `user` or `user@domain`, whose password is [`PASSWORD`]. It may
-    /// be there already.
+    /// Creates an account, given as `user` or `user@domain`, with the password [`PASSWORD`]. It may
+    /// already exist.
     pub fn account(&self, name: &str) -> Jid {
         let account = self.address(name);
         let credentials =
@@ -89,8 +89,7 @@ impl Server {
         account
     }
 
-    /// Waits for an answer of the store while the server goes on. Panics if the store holds it
-    /// back.
+    /// Waits for an answer of the store while the server works. Panics if the store holds it back.
     pub fn done<T>(&self, mut pending: rookery_store::Pending<T>) -> Result<T, StoreError> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match pending.as_mut().poll(&mut context) {
@@ -106,7 +105,7 @@ impl Server {
         Jid::parse(&text).expect("an address")
     }
 
-    /// Returns a connection that nothing was said on, at the shard whose turn it is.
+    /// Returns an unused connection, at the shard whose turn it is.
     pub fn connect(&self) -> Client {
         self.connect_from(Ipv4Addr::new(192, 0, 2, 1).into())
     }
@@ -131,7 +130,7 @@ impl Server {
         Client::new(self, self.plug(0, Ipv4Addr::new(192, 0, 2, 1).into(), Port::ClientsTls))
     }
 
-    /// Returns a WebSocket behind its opening handshake, at a certain shard, without TLS.
+    /// Returns a WebSocket after its opening handshake, at a certain shard, without TLS.
     pub fn connect_websocket(&self, shard: usize) -> Client {
         self.hand_websocket(shard, false)
     }
@@ -162,8 +161,8 @@ impl Server {
         client
     }
 
-    /// Returns the same as [`Server::login`], over a WebSocket that begins at a shard that is not
-    /// that of the account.
+    /// Returns the same as [`Server::login`], over a WebSocket that begins at a shard other than
+    /// the account's.
     pub fn login_websocket(&self, address: &str) -> Client {
         let (name, resource) = address.split_once('/').expect("user/resource");
         let account = self.account(name);
@@ -173,7 +172,7 @@ impl Server {
         client
     }
 
-    /// Takes a request of BOSH as it comes from the web front, encrypted or not.
+    /// Sends a request of BOSH as the web front does, encrypted or not.
     pub fn post_over(&self, document: &str, is_secure: bool) -> BoshPending {
         let (pending, waiter) = BoshPending::new(self);
         match BoshBody::read(document.as_bytes().into(), &Limits::AFTER_LOGIN) {
@@ -184,7 +183,7 @@ impl Server {
                 running.next_shard += 1;
                 let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), running.next_port);
                 let request = BoshRequest { request, waiter, peer, is_secure, is_local: true };
-                // A balancer that sends each to another node than the one before.
+                // A balancer sends each request to another node than the one before.
                 let (turn, nodes) = (running.next_shard, running.nodes.posts().len());
                 running.nodes.posts()[turn % nodes].request(request, turn / nodes);
             }
@@ -192,13 +191,13 @@ impl Server {
         pending
     }
 
-    /// Takes the same, in the clear.
+    /// Does the same without encryption.
     pub fn post(&self, document: &str) -> BoshPending {
         self.post_over(document, false)
     }
 
-    /// Returns a session from `user/resource` or `user@domain/resource`: makes the account if it
-    /// has to, connects, logs in, binds. It has not sent presence.
+    /// Returns a session from `user/resource` or `user@domain/resource`: creates the account if
+    /// necessary, connects, logs in and binds. It has not sent presence.
     pub fn login(&self, address: &str) -> Client {
         let (name, resource) = address.split_once('/').expect("user/resource");
         let account = self.account(name);
@@ -227,13 +226,12 @@ impl Server {
         Client::new(self, self.plug(shard, address, Port::Servers))
     }
 
-    /// Returns a connection to the port for components, at a certain shard, that nothing was said
-    /// on.
+    /// Returns an unused connection to the port for components, at a certain shard.
     pub fn connect_component(&self, shard: usize) -> Client {
         Client::new(self, self.plug(shard, Ipv4Addr::LOCALHOST.into(), Port::Components))
     }
 
-    /// Returns a component that is connected (XEP-0114), by way of a shard that is not its home.
+    /// Returns a connected component (XEP-0114), through a shard that is not its home.
     pub fn component(&self, name: &str) -> Client {
         let shard = (self.home_of_domain(name) + 1) % self.shards();
         let mut component = self.connect_component(shard).named(name);
@@ -250,7 +248,7 @@ impl Server {
         end
     }
 
-    /// Lets the shards work until none has anything left to do at this moment.
+    /// Makes the shards work until none has anything left to do at this moment.
     pub fn settle(&self) {
         match self.internet() {
             Some(internet) => internet.settle(),
@@ -258,8 +256,8 @@ impl Server {
         }
     }
 
-    /// Works until nothing moves on this server, whatever others it meets. Returns whether there
-    /// was anything.
+    /// Works until nothing changes on this server, regardless of others. Returns whether there was
+    /// anything.
     pub(crate) fn settle_alone(&self) -> bool {
         self.0.borrow_mut().settle()
     }
@@ -268,23 +266,23 @@ impl Server {
         self.0.borrow().config.internet.as_ref().map(|meeting| meeting.internet.clone())
     }
 
-    /// Returns the time when some shard has something to do by the clock, which may be over.
+    /// Returns the time of the next timer of any shard, which may be in the past.
     pub fn next_timer(&self) -> Option<u64> {
         self.0.borrow().next_timer()
     }
 
-    /// Moves the clock without letting anybody work: for tests that choose the order themselves.
-    /// It never goes back.
+    /// Moves the clock without any work: for tests that choose the order themselves. It never goes
+    /// back.
     pub fn move_clock(&self, now_ms: u64) {
         self.set_now(now_ms);
     }
 
-    /// Puts the time of day so far off that of the clock, as an operator or NTP does.
+    /// Sets the offset between the time of day and the clock, as an operator or NTP may change it.
     pub fn set_time_of_day(&self, skew_ms: i64) {
         self.0.borrow_mut().skew_ms = skew_ms;
     }
 
-    /// Returns what is seen of the world of each shard.
+    /// Returns a value from the world of each shard.
     pub fn inspect<T>(&self, look: impl Fn(&World) -> T) -> Vec<T> {
         self.0.borrow().shards.iter().map(|shard| look(&shard.world)).collect()
     }
@@ -294,20 +292,20 @@ impl Server {
         running.now_ms = running.now_ms.max(now_ms);
     }
 
-    /// Lets one shard tick once, if it has anything to do: for tests that choose the order
-    /// themselves. While a test does that, clients must not be asked for what they got, because
-    /// that settles everything.
+    /// Makes one shard tick once, if it has anything to do: for tests that choose the order
+    /// themselves. Meanwhile a test must not examine clients' input, because that settles
+    /// everything.
     pub fn step(&self, shard: usize) -> bool {
         self.0.borrow_mut().step(shard)
     }
 
-    /// Keeps a shard from doing anything until another one is named, or none, as if it had far too
-    /// much to do. What comes for it waits.
+    /// Stalls a shard until another one is given, or none, as if it had far too much to do.
+    /// Everything for it waits.
     pub fn stall(&self, shard: Option<usize>) {
         self.0.borrow_mut().stalled = shard;
     }
 
-    /// Runs `work` on a shard, as threads outside of the server have it run, and settles.
+    /// Runs `work` on a shard, as for a thread outside of the server, and settles.
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();
         let letter = Envelope::Errand(Errand::new(work), Posted { since: now, at: now });
@@ -315,13 +313,12 @@ impl Server {
         self.settle();
     }
 
-    /// Tells the shards of all other nodes that this one is gone, as its death does.
+    /// Informs the shards of all other nodes that this one is gone, as at its death.
     pub fn depart(&self, node: usize) {
         self.tell_others(node, Envelope::Departed);
     }
 
-    /// Tells the shards of all other nodes that this one says nothing, as a lease that is over
-    /// does.
+    /// Informs the shards of all other nodes that this one is silent, as when its lease expires.
     pub fn seem_silent(&self, node: usize) {
         self.tell_others(node, Envelope::Silent);
     }
@@ -335,20 +332,20 @@ impl Server {
         self.settle();
     }
 
-    /// Gives all homes of a node to the others, with what lives there: the node goes on.
+    /// Gives all homes of a node to the others, with their content; the node stays.
     pub fn remove(&self, node: usize) {
         (0..self.nodes()).for_each(|told| self.tell_homes(told, Some(node)));
         self.settle();
     }
 
-    /// Gives the nodes the homes that each has at the start, with what lives there.
+    /// Gives the nodes their homes as at the start, with their content.
     pub fn share_out(&self) {
         (0..self.nodes()).for_each(|told| self.tell_homes(told, None));
         self.settle();
     }
 
-    /// Tells the shards of one node that one of all has no homes, or that each has some, and lets
-    /// nobody work: for tests that choose the order themselves.
+    /// Informs the shards of one node that a node has no homes, or that each has some, without
+    /// further work: for tests that choose the order themselves.
     pub fn tell_homes(&self, told: usize, without: Option<usize>) {
         let running = self.0.borrow();
         for shard in (0..running.shards.len()).filter(|shard| shard / running.nodes.shards() == told) {
@@ -362,14 +359,14 @@ impl Server {
         self.0.borrow().nodes.posts().len()
     }
 
-    /// Lets nothing reach a node from now on, nor come from it: what others write to it waits,
-    /// until they [take over](Server::bury) or it is [refused](Server::refuse_what_waits).
+    /// Cuts a node off from now on, in both directions: letters to it wait until others [take
+    /// over](Server::bury) or they are [refused](Server::refuse_what_waits).
     pub fn silence(&self, node: usize) {
         self.0.borrow().nodes.silence(node);
     }
 
-    /// Kills a node that was [silenced](Server::silence): all of its homes are the others', who
-    /// read its journal, and get what has waited for it.
+    /// Kills a node that was [silenced](Server::silence): all of its homes go to the others, which
+    /// read its journal and get the letters that waited for it.
     pub fn bury(&self, node: usize) {
         self.depart(node);
         self.0.borrow().nodes.bury(node);
@@ -379,25 +376,25 @@ impl Server {
         self.settle();
     }
 
-    /// Lets the journals of all nodes take nothing from now on, or what waits for them.
+    /// Makes the journals of all nodes accept nothing from now on, or everything that waits for
+    /// them.
     pub fn slow_journals(&self, are_slow: bool) {
         self.0.borrow().nodes.slow_journals(are_slow);
         self.settle();
     }
 
-    /// Lets shards gather what is for other nodes and for journals for so many milliseconds.
+    /// Makes shards gather mail for other nodes and for journals for this many milliseconds.
     pub fn gather(&self, gather_ms: u64) {
         self.0.borrow().nodes.gather(gather_ms);
     }
 
-    /// Lets the journals of nodes that have died answer nothing from now on, or what was asked
-    /// meanwhile.
+    /// Makes the journals of dead nodes answer nothing from now on, or all waiting look-ups.
     pub fn slow_lookups(&self, are_slow: bool) {
         self.0.borrow().nodes.slow_lookups(are_slow);
         self.settle();
     }
 
-    /// Hands what has waited for a silent node back: it can't be brought there.
+    /// Hands the letters for a silent node back, since they can't be delivered.
     pub fn refuse_what_waits(&self) {
         self.0.borrow().nodes.hand_back(true);
         self.settle();
@@ -408,7 +405,7 @@ impl Server {
         self.0.borrow().shards.len()
     }
 
-    /// Lets time pass, timer by timer, and settles.
+    /// Advances the clock, timer by timer, and settles.
     pub fn advance(&self, ms: u64) {
         let until = self.now() + ms;
         if let Some(internet) = self.internet() {
@@ -436,14 +433,13 @@ impl Server {
         self.0.borrow().config.domains[0].clone()
     }
 
-    /// Returns a user name, made from `stem`, whose home is that shard.
+    /// Returns a user name, derived from `stem`, whose home is that shard.
     pub fn name_at(&self, stem: &str, shard: usize) -> String {
         let names = (0..).map(|number| format!("{stem}{number}"));
         names.into_iter().find(|name| self.home_of(name) == shard).expect("some name hashes there")
     }
 
-    /// Returns the home shard of another server's domain: all that goes there, and comes from
-    /// there, passes it.
+    /// Returns the home shard of another server's domain: all stanzas to and from that pass it.
     pub fn home_of_domain(&self, domain: &str) -> usize {
         let domain = Jid::parse(domain).expect("a domain");
         self.0.borrow().shards[0].world.home_of(domain.as_ref())
@@ -471,14 +467,14 @@ impl Server {
         sum
     }
 
-    /// Returns what has left for other servers since the last call, oldest first.
+    /// Returns the stanzas that have left for other servers since the last call, oldest first.
     pub fn left(&self) -> Vec<Left> {
         self.settle();
         self.0.borrow().sent.take()
     }
 
-    /// Takes a stanza with `from` and `to` that another server sends. It comes in on the home shard
-    /// of that server's domain.
+    /// Simulates a stanza with `from` and `to` from another server. It arrives on the home shard of
+    /// that server's domain.
     pub fn incoming(&self, stanza: &str) {
         let mut running = self.0.borrow_mut();
         let scanned = Stanza::parse(stanza.as_bytes(), &Limits::AFTER_LOGIN).expect("a stanza");
@@ -514,7 +510,7 @@ impl Server {
         running.settle();
     }
 
-    /// Returns the wishes of administrators for the process since the last call.
+    /// Returns the orders of administrators to the process since the last call.
     pub fn wishes(&self) -> Vec<Wish> {
         self.settle();
         std::mem::take(&mut *self.0.borrow().wishes.lock().expect("no test panics here"))

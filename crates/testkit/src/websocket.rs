@@ -6,7 +6,7 @@ use rookery_xml::{Element, Limits, Scan, Scanner, escape_attr, ns};
 use crate::pattern;
 use crate::wire::Item;
 
-/// Returns a frame as a client sends it, masked.
+/// Returns a client's frame, which is masked.
 pub fn frame(is_final: bool, opcode: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![u8::from(is_final) << 7 | opcode];
     match payload.len() {
@@ -25,11 +25,10 @@ pub fn frame(is_final: bool, opcode: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Reads a frame of the server: its length, opcode and payload. `None` if it is not complete.
+/// Reads a frame of the server: its length, opcode and payload; `None` if it is incomplete.
 ///
 /// # Panics
-/// If a server may not send it: masked, fragmented, or with bits that no extension has given a
-/// meaning.
+/// If a server may not send it: masked, fragmented, or with bits that no extension defines.
 pub fn read_frame(input: &[u8]) -> Option<(usize, u8, Vec<u8>)> {
     let (&first, &second) = (input.first()?, input.get(1)?);
     assert_eq!(first & 0xf0, 0x80, "a whole message without extensions was expected: {first:#x}");
@@ -46,7 +45,7 @@ pub fn read_frame(input: &[u8]) -> Option<(usize, u8, Vec<u8>)> {
 /// Returns the item that a message contains.
 ///
 /// # Panics
-/// If it is no XML document that could stand alone (RFC 7395 §3.3.3).
+/// If it isn't an XML document that could stand alone (RFC 7395 §3.3.3).
 pub fn item(message: &[u8]) -> Item {
     let text = String::from_utf8_lossy(message);
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
@@ -79,7 +78,7 @@ pub fn open(domain: &str) -> String {
 
 /// The message that ends one.
 pub const CLOSE_STREAM: &str = "<close xmlns='urn:ietf:params:xml:ns:xmpp-framing'/>";
-/// A frame that goes on with a message.
+/// A frame that continues a message.
 pub const CONTINUATION: u8 = 0x0;
 /// A message of text, or its beginning.
 pub const TEXT: u8 = 0x1;
@@ -87,9 +86,9 @@ pub const TEXT: u8 = 0x1;
 pub const BINARY: u8 = 0x2;
 /// The closing handshake.
 pub const CLOSE: u8 = 0x8;
-/// To be answered.
+/// A frame that must be answered.
 pub const PING: u8 = 0x9;
-/// The answer.
+/// The answer to a ping.
 pub const PONG: u8 = 0xa;
 
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];

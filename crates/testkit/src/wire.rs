@@ -1,5 +1,5 @@
-//! The client's end of a connection: bytes in the clear or through TLS, cut into the items of an
-//! XML stream.
+//! The client's end of a connection: bytes with or without TLS, cut into the items of an XML
+//! stream.
 
 use std::collections::VecDeque;
 
@@ -21,14 +21,14 @@ pub struct Wire {
     tls: Option<ClientTls>,
     input: Vec<u8>,
     reader: StreamReader,
-    /// Bytes that one call of [`Wire::receive`] takes from the network.
+    /// The bytes that one call of [`Wire::receive`] takes from the network.
     pub appetite: usize,
     items: VecDeque<Item>,
-    /// All input so far, decrypted, for tests that look at bytes.
+    /// All input so far, decrypted, for tests that examine bytes.
     pub plain: Vec<u8>,
     /// The transport of the stream: TCP or a WebSocket.
     pub transport: Transport,
-    /// The control frames that came in, opcode first (RFC 6455 §5.5).
+    /// The control frames that arrived, opcode first (RFC 6455 §5.5).
     pub controls: Vec<(u8, Vec<u8>)>,
 }
 
@@ -57,7 +57,7 @@ impl Wire {
         self.restart();
     }
 
-    /// Returns whether the handshake goes on.
+    /// Returns whether the handshake is in progress.
     pub fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(ClientTls::handshaking)
     }
@@ -72,7 +72,7 @@ impl Wire {
         self.reader.restart();
     }
 
-    /// Sends text: as one message, where there are messages.
+    /// Sends text, as one message on a transport with messages.
     pub fn send(&mut self, text: &[u8]) {
         if self.transport == Transport::WebSocket {
             self.send_bytes(&websocket::frame(true, websocket::TEXT, text));
@@ -93,7 +93,7 @@ impl Wire {
         }
     }
 
-    /// Reads what has arrived; `true` if there was anything.
+    /// Reads the bytes that have arrived. Returns whether there were any.
     pub fn receive(&mut self) -> bool {
         let mut bytes = self.peer.read(self.appetite);
         if bytes.is_empty() {
@@ -118,12 +118,12 @@ impl Wire {
         self.items.pop_front()
     }
 
-    /// Returns the same, but leaves it there.
+    /// Returns the same, but leaves it in place.
     pub fn peek(&self) -> Option<&Item> {
         self.items.front()
     }
 
-    /// Returns the bytes of an item that is not complete.
+    /// Returns the bytes of an incomplete item.
     pub fn rest(&self) -> &[u8] {
         &self.input
     }
@@ -136,7 +136,7 @@ impl Wire {
         self.input.drain(..at);
     }
 
-    /// Takes one frame at `at`; its length, or `None` if it is not complete.
+    /// Takes the frame at `at`. Returns its length; `None` if it is incomplete.
     fn frame(&mut self, at: usize) -> Option<usize> {
         let (len, opcode, payload) = websocket::read_frame(&self.input[at..])?;
         match opcode {
@@ -146,14 +146,14 @@ impl Wire {
         Some(len)
     }
 
-    /// Takes one item at `at`; its length, or `None` if it is not complete.
+    /// Takes the item at `at`. Returns its length; `None` if it is incomplete.
     fn item(&mut self, at: usize) -> Option<usize> {
         let input = &self.input[at..];
         let read = self.reader.next(input);
         let (len, item) =
             read.unwrap_or_else(|fault| panic!("no stream, {fault}: {}", String::from_utf8_lossy(input)))?;
-        // What a stream is negotiated by ends it: the next one begins with a header (RFC 6120
-        // §4.3.3).
+        // The element that completes the negotiation of a stream ends it: the next one begins with
+        // a header (RFC 6120 §4.3.3).
         if matches!(&item, Some(Item::Element(element)) if element.is("success", ns::SASL)) {
             self.reader.restart();
         }
@@ -162,5 +162,5 @@ impl Wire {
     }
 }
 
-/// The limits for what a server may send: more than a client may.
+/// The limits of a server's output, which are higher than a client's.
 const LIMITS: Limits = Limits { bytes: 16 * 1024 * 1024, ..Limits::AFTER_LOGIN };

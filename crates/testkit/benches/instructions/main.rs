@@ -1,16 +1,15 @@
-//! Instructions that the hot functions take, counted by valgrind's callgrind: `.ci/instructions`
-//! runs this and compares the counts with the table in
-//! `crates/testkit/benches/instructions/counts.txt`.
+//! Instructions of the hot functions, counted by valgrind's callgrind: `.ci/instructions` runs this
+//! and compares the counts with the table in `crates/testkit/benches/instructions/counts.txt`.
 //!
 //! A count is the same on a busy machine and on an idle one, so it can guard a commit where a time
 //! can't. Each count covers a whole piece of work (one settling of a server, a thousand copies),
 //! long enough that two per cent of it are many instructions. Each piece checks its result after
-//! the count: a server that refuses the stanzas would be fast.
+//! the count, since a server that refuses the stanzas would be fast.
 //!
 //! # Layout
 //!
 //! * [`scene`]: servers of the test kit, up to the moment at which the count begins, and the
-//!   stanzas that have to arrive.
+//!   stanzas that must arrive.
 //! * [`outboxes`]: copies without a server. [`tls`]: an encrypted connection.
 
 #![allow(missing_docs, reason = "the macros make public items")]
@@ -28,7 +27,7 @@ use outboxes::Copies;
 use scene::Scene;
 use tls::Encrypted;
 
-// Scans the same stanza many times, as one that comes after the other in a buffer.
+// Scans the same stanza many times, as if one came after the other in a buffer.
 #[library_benchmark]
 #[bench::scan(scene::message("juliet@example.org/bench", "romeo@example.org/bench"))]
 fn scanner(text: String) -> usize {
@@ -44,8 +43,7 @@ fn scanner(text: String) -> usize {
     bytes
 }
 
-// Lets a server work off what its clients have sent: sockets are read, stanzas routed, copies
-// written.
+// Makes a server process its clients' input: sockets are read, stanzas routed, copies written.
 #[library_benchmark]
 #[bench::route_to_a_full_jid(args = (scene::chat("/bench")), teardown = Scene::check)]
 #[bench::route_to_a_bare_jid(args = (scene::chat("")), teardown = Scene::check)]
@@ -67,7 +65,7 @@ fn push(mut copies: Copies) -> Copies {
     copies
 }
 
-// Renders what is queued for many recipients, as before it is written.
+// Renders the queued copies for many recipients.
 #[library_benchmark]
 #[bench::render(args = (Copies::queued()), teardown = Copies::check_rendered)]
 fn render(mut copies: Copies) -> Copies {
@@ -85,7 +83,7 @@ fn encrypt(mut connection: Encrypted) -> Encrypted {
 
 library_benchmark_group!(name = hot, benchmarks = [scanner, settle, push, render, encrypt]);
 main!(
-    // Caches differ from one machine to the next.
+    // Cache simulation is off, since caches differ between machines.
     config = LibraryBenchmarkConfig::default().tool(Callgrind::with_args(["--cache-sim=no"])),
     library_benchmark_groups = hot
 );

@@ -7,7 +7,7 @@ use rookery_jid::Jid;
 
 use crate::scene;
 
-/// Recipients of the packet.
+/// The number of the packet's recipients.
 const RECIPIENTS: u32 = 1000;
 
 /// Outboxes and a packet for all of them.
@@ -19,7 +19,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Returns outboxes in which nothing waits.
+    /// Returns empty outboxes.
     pub fn none() -> Self {
         let mut copies = Self {
             outboxes: Outboxes::new(OutboxLimits::default()),
@@ -31,8 +31,7 @@ impl Copies {
             let address = scene::account(number as usize) + "/bench";
             copies.outboxes.open(Link(number), Jid::parse(&address).expect("an address"));
         }
-        // The lists of the outboxes have their size afterwards, as those of sessions that have been
-        // there for a while.
+        // This gives the lists of the outboxes the capacity of those of older sessions.
         copies.push();
         copies.render();
         copies.rendered = 0;
@@ -53,7 +52,7 @@ impl Copies {
         }
     }
 
-    /// Renders what waits, and takes it for written.
+    /// Renders the waiting copies, and counts them as written.
     pub fn render(&mut self) {
         let dirty = self.outboxes.take_dirty();
         for &link in &dirty {
@@ -65,7 +64,7 @@ impl Copies {
         self.outboxes.recycle(dirty);
     }
 
-    /// Panics if not everybody has a copy.
+    /// Panics unless a copy waits for every recipient.
     pub fn check_queued(self) {
         assert!((0..RECIPIENTS).all(|number| self.outboxes.has_waiting(Link(number))), "a copy for everybody");
     }

@@ -1,35 +1,35 @@
 //! Servers of the test kit: one shard, no threads, a store in memory, and clients that have just
 //! sent something.
 //!
-//! Every scene has run the same once before the count begins, so that tables have grown and caches
-//! are filled.
+//! Every scene has already run once in the same way when the count begins, so that tables have
+//! grown and caches are filled.
 
 use rookery_testkit::{Client, Config, Server, befriend};
 
-/// Messages of a chat.
+/// The messages of a chat.
 pub const MESSAGES: usize = 64;
-/// Contacts, occupants and addresses.
+/// The number of contacts, occupants and addresses.
 const OTHERS: usize = 50;
-/// Roster changes, and sessions that hear of each.
+/// The number of roster changes, and of sessions that get each.
 const CHANGES: usize = 8;
 
-/// A server that has something to do.
+/// A server with work to do.
 pub struct Scene {
     /// The server.
     pub server: Server,
-    /// Those who hear of it.
+    /// The clients that get the results.
     recipients: Vec<Client>,
     /// The number of stanzas that each of them gets.
     stanzas: usize,
 }
 
 impl Scene {
-    /// Lets one client say something twice, and stops before the server reads the second time.
+    /// Makes one client send a text twice, and stops before the server reads the second one.
     fn of(server: Server, sender: &mut Client, recipients: Vec<Client>, stanzas: usize, said: &str) -> Self {
         Self::of_two(server, sender, recipients, stanzas, [said, said])
     }
 
-    /// Does the same for what makes a difference when it is said again.
+    /// Does the same for a text that would have another effect the second time.
     fn of_two(server: Server, sender: &mut Client, recipients: Vec<Client>, stanzas: usize, said: [&str; 2]) -> Self {
         let mut scene = Self { server, recipients, stanzas };
         sender.send(said[0]);
@@ -39,7 +39,7 @@ impl Scene {
         scene
     }
 
-    /// Panics unless everybody got what was sent.
+    /// Panics unless every recipient got all stanzas.
     pub fn check(mut self) {
         self.hear();
     }
@@ -51,12 +51,12 @@ impl Scene {
     }
 }
 
-/// Returns a scene in which one account chats with another, at an address of it with that end.
+/// Returns a scene in which one account chats with another, at an address of it with this suffix.
 pub fn chat(end: &str) -> Scene {
     chats(server(&["archive"]), end)
 }
 
-/// Returns the same scene, in which both accounts keep what is said.
+/// Returns the same scene, in which both accounts archive the messages.
 pub fn archive() -> Scene {
     chats(server(&[]), "/bench")
 }
@@ -81,7 +81,7 @@ pub fn presence() -> Scene {
     Scene::of(server, &mut sender, contacts, 1, PRESENCE)
 }
 
-/// Returns a scene in which an occupant speaks.
+/// Returns a scene in which an occupant sends a message.
 pub fn room() -> Scene {
     const ROOM: &str = "room@conference.example.org";
     let server = server(&["archive"]);
@@ -156,8 +156,8 @@ fn others(server: &Server) -> Vec<Client> {
     (1..=OTHERS).map(|number| online(server, number)).collect()
 }
 
-/// Returns a chat message as a client sends it, of [`BYTES`] bytes: body with an entity, chat
-/// state, receipt request.
+/// Returns a chat message as clients send it, of [`BYTES`] bytes: body with an entity, chat state,
+/// receipt request.
 pub fn message(from: &str, to: &str) -> String {
     let head = format!("<message to='{to}' from='{from}' type='chat' id='9b2f6a1e-5c1d-4f5e'><body>Wherefore &amp; ");
     let tail =
@@ -175,7 +175,7 @@ fn local(number: usize) -> String {
     format!("user{number:04}")
 }
 
-/// Bytes of a [`message`].
+/// The bytes of a [`message`].
 pub const BYTES: usize = 288;
 
 /// Available presence as clients send it, with entity capabilities (XEP-0115).

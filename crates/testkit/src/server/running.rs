@@ -18,7 +18,7 @@ use crate::nodes::TestkitNodes;
 use crate::remote::{RemoteSent, RemoteStreams};
 use crate::seat::Seat;
 
-/// The shards, and what is around them.
+/// The shards, and their surroundings.
 pub(super) struct ServerRunning {
     pub(super) config: Config,
     pub(super) shards: Vec<Shard<TestkitNetwork>>,
@@ -27,20 +27,20 @@ pub(super) struct ServerRunning {
     pub(super) now_ms: u64,
     /// The number of processes before this one.
     pub(super) life: u64,
-    /// Milliseconds by which the time of day is off.
+    /// The offset of the time of day, in milliseconds.
     pub(super) skew_ms: i64,
     pub(super) next_shard: usize,
     pub(super) next_port: u16,
     pub(super) sent: RemoteSent,
     pub(super) wishes: Arc<Mutex<Vec<Wish>>>,
-    /// The shuffling store that the shards have in front of theirs, if there is one.
+    /// The shuffling store between the shards and theirs, if there is one.
     pub(super) shuffled: Option<Arc<Shuffled>>,
-    /// A shard that does nothing.
+    /// A shard that is stalled.
     pub(super) stalled: Option<usize>,
 }
 
 impl ServerRunning {
-    /// Starts the process that has so many predecessors.
+    /// Starts a process with this many predecessors.
     pub(super) fn start(config: Config, now_ms: u64, life: u64) -> Self {
         let count = config.shards;
         let awake: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(true))).collect();
@@ -121,7 +121,7 @@ impl ServerRunning {
         }
     }
 
-    /// Begins to stop in order, for another process that goes on.
+    /// Begins to stop in order, for another process that continues.
     pub(super) fn stop_for_next(&mut self) {
         for shard in 0..self.shards.len() {
             self.nodes.send(shard, Envelope::Stop { hands_on: true });
@@ -129,8 +129,8 @@ impl ServerRunning {
         self.settle();
     }
 
-    /// Ends the sessions that another process can't go on with; the cards of the others have at
-    /// most so many bytes on a shard.
+    /// Ends the sessions that another process can't continue; the cards of the others have at most
+    /// this many bytes on a shard.
     pub(super) fn end_others(&mut self, most_bytes: usize) {
         assert!(self.is_resting(), "a server that stops comes to rest");
         let (done, _answers) = std::sync::mpsc::sync_channel(self.shards.len());
@@ -140,8 +140,7 @@ impl ServerRunning {
         self.settle();
     }
 
-    /// Returns the cards of what another process is to go on with; those of a shard have at most so
-    /// many bytes.
+    /// Returns the cards for another process; those of a shard have at most this many bytes.
     pub(super) fn hand_on(&mut self, most_bytes: usize) -> Vec<Vec<u8>> {
         assert!(self.is_resting(), "those who can't go on end");
         let gathered = Arc::new(GatheredCards::default());
@@ -159,7 +158,7 @@ impl ServerRunning {
         self.shards.iter().all(Shard::is_resting)
     }
 
-    /// Lets time pass as for a server that has handed on its sessions and waits for the last
+    /// Advances the clock for a server that has handed on its sessions and waits for the last
     /// clients to close.
     pub(super) fn linger(&mut self, ms: u64) {
         let until = self.now_ms + ms;
@@ -168,8 +167,8 @@ impl ServerRunning {
         self.settle();
     }
 
-    /// Gives the shards the cards of an earlier process, as the start of a server does. Returns
-    /// whether all of them go on already.
+    /// Gives the shards the cards of an earlier process, as at the start of a server. Returns
+    /// whether all sessions already continue.
     pub(super) fn go_on(&mut self, cards: &[Vec<u8>]) -> bool {
         let (custody, mut settled) = Custody::apart();
         let mut of_shards: Vec<Vec<Card>> = self.shards.iter().map(|_| Vec::new()).collect();
@@ -188,14 +187,14 @@ impl ServerRunning {
     }
 
     pub(super) fn kill(&mut self) {
-        // The store outlives the server: what was queued is carried out.
+        // The store outlives the server, so queued operations are carried out.
         while self.run_one() {}
         let skew_ms = self.skew_ms;
         *self = Self::start(self.config.clone(), self.now_ms, self.life + 1);
         self.skew_ms = skew_ms;
     }
 
-    /// Returns whether there was anything to do.
+    /// Works until nothing changes any more. Returns whether there was anything to do.
     pub(super) fn settle(&mut self) -> bool {
         for round in 0..MOST_ROUNDS {
             let any = (0..self.shards.len()).fold(false, |any, shard| self.tick(shard) | any);
@@ -211,7 +210,7 @@ impl ServerRunning {
         self.tick(index)
     }
 
-    /// Lets a shuffled store carry out one of the operations that wait for it.
+    /// Makes a shuffling store carry out one of its waiting operations.
     pub(super) fn run_one(&self) -> bool {
         self.shuffled.as_ref().is_some_and(|shuffled| shuffled.run_one())
     }
@@ -232,7 +231,7 @@ impl ServerRunning {
         true
     }
 
-    /// Goes on to the next timer before `until`, and does what it wants; `false` if there is none.
+    /// Advances to the next timer before `until`, and runs it. Returns `false` if there is none.
     pub(super) fn advance_to_next_timer(&mut self, until: u64) -> bool {
         let Some(due) = self.next_timer().filter(|&due| due <= until) else { return false };
         self.now_ms = self.now_ms.max(due);
@@ -255,5 +254,5 @@ fn waker(awake: &Arc<AtomicBool>) -> Box<dyn Fn() + Send + Sync> {
     Box::new(move || awake.store(true, Ordering::Relaxed))
 }
 
-/// Rounds after which a server that never rests is taken for broken.
+/// The rounds after which a server that never rests counts as broken.
 const MOST_ROUNDS: usize = 200_000;

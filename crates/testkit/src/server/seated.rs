@@ -1,5 +1,5 @@
-//! A server that is one process of a cluster: the test carries the letters and decides who has
-//! which homes ([`Seat`]).
+//! A server that is one process of a cluster: the test carries the letters and assigns the homes
+//! ([`Seat`]).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::Server;
 use crate::seat::Seat;
 
 impl Server {
-    /// Starts another process in the place of this one, whatever that does, at this time.
+    /// Starts another process in place of this one at this time, whatever that is doing.
     pub fn begin_again(&self, seat: Seat, now_ms: u64) {
         let mut running = self.0.borrow_mut();
         running.config.seat = Some(seat);
@@ -19,61 +19,61 @@ impl Server {
         running.kill();
     }
 
-    /// Gives a shard letters of a shard of another node, in their order. Whatever comes of them has
-    /// a share in the custody.
+    /// Gives a shard letters from a shard of another node, in their order. All consequences share
+    /// the custody.
     pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(MailboxKind, Vec<u8>)>, custody: Option<Custody>) {
         self.0.borrow().nodes.send(shard, Envelope::Afar(from, letters, custody));
     }
 
-    /// Lets all shards write all of their journals once more.
+    /// Makes all shards write all of their journals once more.
     pub fn rewrite_journal(&self, era: u64) {
         let running = self.0.borrow();
         (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::RewriteJournal(era)));
     }
 
-    /// Gives a shard what the journal of a process has that it has asked for.
+    /// Gives a shard the data that it has requested from the journal of a process.
     pub fn recovered(&self, shard: usize, process: (u16, u32), fields: JournalFields) {
         self.0.borrow().nodes.send(shard, Envelope::Recovered(process, fields));
     }
 
-    /// Gives a shard mail of its own back: its home is elsewhere now or, if it is refused, it can't
-    /// be brought there.
+    /// Gives a shard its own mail back: its home is elsewhere now or, if it is refused, it can't be
+    /// delivered.
     pub fn give_back(&self, shard: usize, mail: Vec<u8>, custody: Option<Custody>, is_refused: bool) {
         let envelope = if is_refused { Envelope::Refused(mail, custody) } else { Envelope::Again(mail, custody) };
         self.0.borrow().nodes.send(shard, envelope);
     }
 
-    /// Lets all shards go by these homes from now on.
+    /// Makes all shards use these homes from now on.
     pub fn go_by(&self, view: &Arc<View>) {
         let running = self.0.borrow();
         (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::View(view.clone())));
     }
 
-    /// Tells all shards that a process of another node says nothing.
+    /// Informs all shards that a process of another node is silent.
     pub fn note_silent(&self, node: u16, incarnation: u32) {
         let running = self.0.borrow();
         (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::Silent(node, incarnation)));
     }
 
-    /// Tells all shards that a process of another node is gone.
+    /// Informs all shards that a process of another node is gone.
     pub fn note_departed(&self, node: u16, incarnation: u32) {
         let running = self.0.borrow();
         (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::Departed(node, incarnation)));
     }
 
-    /// Lets nobody in any more: the node leaves its cluster.
+    /// Refuses clients from now on: the node leaves its cluster.
     pub fn shut(&self) {
         let running = self.0.borrow();
         (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::Shut));
     }
 
-    /// Returns whether all shards have handed on to other nodes what lived there.
+    /// Returns whether all shards have handed on everything to other nodes.
     pub fn has_moved_out(&self) -> bool {
         let running = self.0.borrow();
         running.shards.iter().all(|shard| shard.is_shut() && shard.world.has_moved_out())
     }
 
-    /// Begins to stop, and lets nobody work: for tests that choose the order themselves.
+    /// Begins to stop, without further work: for tests that choose the order themselves.
     pub fn begin_to_stop(&self) {
         let running = self.0.borrow();
         (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::Stop { hands_on: false }));
