@@ -1,11 +1,11 @@
 //! Handles a database that makes the process run out of memory while it is opened.
 //!
-//! The library that speaks to MariaDB reserves room for as many columns as a server announces. If
-//! that fails, the process aborts: no code of ours runs after that, no error can be returned, and
-//! a supervisor would start the server again and again. While a database is being opened, an abort
-//! therefore ends the process with the same exit code as every other lie of a database. By then
-//! the standard library has said on standard error what could not be reserved. A server that has
-//! started ends by the signal, so that it is started again.
+//! The library for MariaDB reserves memory for as many columns as a server announces. If that
+//! fails, the process aborts: none of our code runs after that, no error can be returned, and a
+//! supervisor would start the server again and again. While a database is being opened, an abort
+//! therefore ends the process with the same exit code as any other invalid data from a database. By
+//! then the standard library has reported on standard error how much could not be reserved. A
+//! server that has started ends by the signal, so that it is started again.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,14 +16,14 @@ use signal_hook::flag::register_conditional_shutdown;
 
 use crate::failure::EX_CONFIG;
 
-/// True while an abort says that a database can't be used.
+/// True while an abort means that a database can't be used.
 static IS_UNFIT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Lets an abort end the process with exit code 78 from now on.
+/// Makes an abort end the process with exit code 78 from now on.
 ///
 /// # Errors
 ///
-/// The error of the operating system that has no handler for it.
+/// The error of the operating system, which has no handler for the signal.
 pub fn means_unfit() -> io::Result<()> {
     if let Some(is_unfit) = IS_UNFIT.get() {
         is_unfit.store(true, Ordering::Relaxed);
@@ -33,7 +33,7 @@ pub fn means_unfit() -> io::Result<()> {
     register_conditional_shutdown(SIGABRT, EX_CONFIG.into(), is_unfit).map(drop)
 }
 
-/// Lets an abort end the process by its signal again: the database has been opened.
+/// Makes an abort end the process by its signal again, after the database has been opened.
 pub fn means_a_fault() {
     if let Some(is_unfit) = IS_UNFIT.get() {
         is_unfit.store(false, Ordering::Relaxed);

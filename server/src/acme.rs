@@ -1,14 +1,15 @@
-//! Certificates from an ACME authority: which are due, where they are stored, and the thread that
-//! requests them.
+//! Certificates from an ACME authority: which ones are due, where they are stored, and the thread
+//! that requests them.
 //!
 //! # Invariants
 //!
-//! - Chain and key of a domain are one file, written completely or not at all, so that they match.
-//! - A domain whose certificate can't be obtained keeps the one it has, and is tried again later,
-//!   with doubling intervals.
-//! - A certificate names the domain and, if that is wanted, the addresses of its services; one that
-//!   lacks a name is requested again.
-//! - The rest of the server continues meanwhile; it is told to read the certificates again.
+//! - The chain and key of a domain are one file, written completely or not at all, so that they
+//!   match.
+//! - A domain whose certificate can't be obtained keeps its current one, and is tried again later,
+//!   at doubling intervals.
+//! - A certificate names the domain and, if that is configured, the addresses of its services; one
+//!   that lacks a name is requested again.
+//! - The rest of the server continues meanwhile; it reads the certificates again when they change.
 //! - In a cluster one node asks the authority, and the others use the result.
 
 use std::collections::HashMap;
@@ -29,12 +30,12 @@ use crate::config::{DomainConfig, ServerConfig};
 use crate::failure::CommandFailure;
 use crate::folder::{self, Folder};
 
-/// The thread that gets certificates. It ends some time after this is dropped.
+/// The thread that obtains certificates. It ends some time after this is dropped.
 pub struct Renewal {
     plans: mpsc::Sender<Option<AcmePlan>>,
 }
 
-/// The certificates to get, the authority and the folder.
+/// The certificates to obtain, the authority and the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcmePlan {
     authority: AcmeAuthority,
@@ -47,12 +48,12 @@ pub struct AcmePlan {
 pub struct WantedNames {
     /// The domain, by which its file is named.
     pub domain: String,
-    /// The names that it is to have: the domain, and services of it.
+    /// The names that it must have: the domain, and some of its services.
     pub names: Vec<String>,
 }
 
 impl AcmePlan {
-    /// Returns the plan of a configuration; `None` if it wants no certificates.
+    /// Returns the plan of a configuration; `None` if it configures no certificates by ACME.
     pub fn of(config: &ServerConfig, folder: &Folder) -> Option<AcmePlan> {
         let certificates = wanted(config);
         let acme = &config.acme;
@@ -65,7 +66,7 @@ impl AcmePlan {
     }
 }
 
-/// Returns the certificates that a configuration wants.
+/// Returns the certificates that a configuration requests by ACME.
 pub fn wanted(config: &ServerConfig) -> Vec<WantedNames> {
     let domains = config.domains.iter().filter(|domain| covers(config, domain));
     let wanted = domains.filter_map(|domain| {
@@ -76,8 +77,8 @@ pub fn wanted(config: &ServerConfig) -> Vec<WantedNames> {
     wanted.collect()
 }
 
-/// Returns the file of a domain's certificate and key, if the configuration wants one by ACME and
-/// there is one.
+/// Returns the file of a domain's certificate and key, if the configuration requests one by ACME
+/// and it exists.
 pub fn issued(config: &ServerConfig, folder: &Folder, domain: &DomainConfig) -> Option<PathBuf> {
     let file = folder.issued(&ascii(&domain.name).filter(|_| covers(config, domain))?);
     file.is_file().then_some(file)
@@ -87,7 +88,7 @@ impl Renewal {
     /// Starts the thread. `renewed` is called in it when certificates have changed.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system can't start a thread.
     pub fn start(
         plan: Option<AcmePlan>,
         challenges: Challenges,
@@ -106,15 +107,14 @@ impl Renewal {
         Ok(Renewal { plans })
     }
 
-    /// Follows another plan from now on. What has failed is tried again at once.
+    /// Switches to another plan. Failed requests are retried at once.
     pub fn change(&self, plan: Option<AcmePlan>) {
-        // A thread that has ended follows no plan.
+        // A thread that has ended needs no plan.
         let _ = self.plans.send(plan);
     }
 }
 
-/// Gets what is due, and sleeps until something is, until there is nobody any more who could change
-/// the plan.
+/// Obtains certificates as they become due and sleeps in between, until no sender of plans is left.
 fn follow(
     mut plan: Option<AcmePlan>,
     changes: &mpsc::Receiver<Option<AcmePlan>>,
@@ -133,7 +133,7 @@ fn follow(
             let seconds = next.unwrap_or(i64::MAX).saturating_sub(clock::now() as i64).max(1);
             wait = wait.min(Duration::from_secs(seconds.unsigned_abs()));
             if asking.shared.is_some() {
-                // Another node may have got something.
+                // Another node may have obtained a certificate.
                 wait = wait.clamp(LOOK / 6, LOOK);
             }
         }
@@ -148,16 +148,17 @@ fn follow(
     }
 }
 
-/// The number of a domain's refusals in a row, and when to try again, in seconds since 1970.
+/// The number of a domain's consecutive failures, and the time of the next attempt, in seconds
+/// since 1970.
 type Failures = HashMap<String, (u32, i64)>;
 
-/// The ways to prove a domain, and the nodes that share what comes of it.
+/// The ways to prove a domain, and the certificates that nodes share.
 struct AcmeAsking {
     challenges: Challenges,
     shared: Option<SharedCertificates>,
 }
 
-/// Takes what other nodes have got; whether that was anything.
+/// Adopts certificates that other nodes have obtained. Returns whether there were any.
 async fn take_over(plan: &AcmePlan, shared: &SharedCertificates) -> bool {
     let mut any = false;
     for WantedNames { domain, .. } in &plan.certificates {
@@ -174,14 +175,15 @@ async fn take_over(plan: &AcmePlan, shared: &SharedCertificates) -> bool {
     any
 }
 
-/// Gets all certificates that are due, of other nodes or of the authority; whether there were any.
+/// Obtains all due certificates from other nodes or from the authority. Returns whether there were
+/// any.
 async fn get_due(plan: &AcmePlan, asking: &AcmeAsking, failures: &mut Failures) -> bool {
     let Some(shared) = &asking.shared else { return order_due(plan, asking, failures).await };
     let mut any = take_over(plan, shared).await;
     let now = clock::now() as i64;
     let is_due = plan.certificates.iter().any(|wanted| next_try(plan, wanted, failures) <= now);
     if is_due && shared.take_turn(now).await {
-        // What the one before had got in its turn.
+        // Certificates that the previous node obtained in its turn.
         any |= take_over(plan, shared).await;
         any |= order_due(plan, asking, failures).await;
         shared.give_turn_back().await;
@@ -189,7 +191,7 @@ async fn get_due(plan: &AcmePlan, asking: &AcmeAsking, failures: &mut Failures) 
     any
 }
 
-/// Orders all certificates that are due; whether there were any.
+/// Orders all due certificates. Returns whether there were any.
 async fn order_due(plan: &AcmePlan, asking: &AcmeAsking, failures: &mut Failures) -> bool {
     let now = clock::now() as i64;
     let due = plan.certificates.iter().filter(|wanted| next_try(plan, wanted, failures) <= now);
@@ -232,14 +234,14 @@ async fn get(plan: &AcmePlan, client: &AcmeClient, wanted: &WantedNames, asking:
     }
 }
 
-/// An account with the authority that made it: another one doesn't know it.
+/// An account with its authority, since other authorities don't know it.
 #[derive(Serialize, Deserialize)]
 struct KeptAccount {
     directory: String,
     account: String,
 }
 
-/// Opens the account at the authority: the one that was kept, or a new one.
+/// Opens the account at the authority: the stored one, or a new one.
 async fn open(plan: &AcmePlan) -> Result<AcmeClient, String> {
     let file = plan.folder.account();
     let kept = fs::read_to_string(&file).ok().and_then(|text| toml::from_str::<KeptAccount>(&text).ok());
@@ -259,8 +261,8 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
     folder::write(file, text, 0o600).map_err(|failure| failure.to_string())
 }
 
-/// Returns when a domain's certificate is to be got, in seconds since 1970: when the last third of
-/// its life begins, at once if there is none, later if that has failed.
+/// Returns the time at which a domain's certificate is due, in seconds since 1970: when the last
+/// third of its life begins, at once if there is none, later after failures.
 fn next_try(plan: &AcmePlan, wanted: &WantedNames, failures: &Failures) -> i64 {
     let seen = fs::read(plan.folder.issued(&wanted.domain)).ok().and_then(|pem| inspect(&pem).ok());
     let seen = seen.filter(|seen| wanted.names.iter().all(|name| seen.covers(name)));
@@ -272,24 +274,24 @@ fn due(seen: &Inspection) -> i64 {
     seen.not_after - (seen.not_after - seen.not_before) / 3
 }
 
-/// Returns whether a domain is to have a certificate by ACME: it has no files of its own, and is
-/// among those that were named, if any were.
+/// Returns whether a domain should have a certificate by ACME: it has no files of its own, and is
+/// among the named domains, if any are named.
 fn covers(config: &ServerConfig, domain: &DomainConfig) -> bool {
     let acme = &config.acme;
     let is_named = acme.domains.is_empty() || acme.domains.contains(&domain.name);
     acme.enabled && is_named && config.files_of(domain).is_none()
 }
 
-/// Returns a domain as authorities have it, in A-labels; `None` if it can't be one of DNS.
+/// Returns a domain in the form for authorities, in A-labels; `None` if it can't be in DNS.
 pub fn ascii(domain: &str) -> Option<String> {
     let ascii = idna::domain_to_ascii(domain).ok()?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
     (!ascii.is_empty() && !ascii.starts_with('.') && ascii.bytes().all(plain)).then_some(ascii)
 }
 
-/// Seconds until the second try. Authorities let a host fail five times an hour.
+/// The seconds until the second attempt. Authorities allow a host five failures an hour.
 const FIRST_WAIT: u64 = 600;
-/// The longest time that a node of a cluster sleeps before it looks what others have got.
+/// The longest time that a node of a cluster sleeps before it checks for certificates of others.
 const LOOK: Duration = Duration::from_secs(60);
 /// The longest time that it sleeps.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);

@@ -1,8 +1,9 @@
-//! Certificates of a cluster: one node gets them from the authority, the others from the database.
+//! Certificates of a cluster: one node obtains them from the authority, the others from the
+//! database.
 //!
 //! # Invariants
 //!
-//! * At most one node asks the authority at a time; its turn expires if it dies.
+//! * At most one node uses the authority at a time; its turn expires if it dies.
 //! * A node saves the certificate that another one has obtained, and uses it like its own: the
 //!   newer one wins.
 
@@ -22,13 +23,13 @@ pub struct SharedCertificates {
 }
 
 impl SharedCertificates {
-    /// Shares certificates with the nodes that have this database.
+    /// Returns the certificates that are shared by the nodes on this database.
     pub fn new(meta: Arc<dyn Meta>, node: &str) -> Self {
         Self { meta, node: node.to_owned() }
     }
 
-    /// Takes the turn to ask the authority, at this time in seconds since 1970. `false` if another
-    /// node has it, or the database can't be asked.
+    /// Takes the turn to use the authority, at this time in seconds since 1970. Returns `false` if
+    /// another node has it, or the database is unavailable.
     pub async fn take_turn(&self, now_s: i64) -> bool {
         let turn = format!("{} {}", now_s + TURN_S, self.node).into_bytes();
         let Ok(entries) = self.meta.entries(TURNS).await else { return false };
@@ -40,9 +41,9 @@ impl SharedCertificates {
         taken.unwrap_or(false)
     }
 
-    /// Lets the next one have its turn.
+    /// Ends this node's turn.
     pub async fn give_turn_back(&self) {
-        // Otherwise it ends by itself.
+        // If this fails, the turn expires.
         _ = self.meta.remove_entry(TURNS, TURN).await;
     }
 
@@ -53,16 +54,17 @@ impl SharedCertificates {
         node == self.node || until.parse().is_ok_and(|until: i64| until <= now_s)
     }
 
-    /// Gives the others a certificate with its key, PEM.
+    /// Gives the other nodes a certificate with its key, as PEM.
     ///
     /// # Errors
-    /// In words: the error of the database.
+    /// A text with the error of the database.
     pub async fn publish(&self, domain: &str, pem: &str) -> Result<(), String> {
         let put = self.meta.put_entry(CERTIFICATES, domain, pem.as_bytes().to_vec()).await;
         put.map_err(|error| format!("other nodes can't be given the certificate: {error}"))
     }
 
-    /// Returns what others have got for a domain, if it lasts longer than what is in this file.
+    /// Returns another node's certificate for a domain, if it lasts longer than the one in this
+    /// file.
     pub async fn newer(&self, domain: &str, file: &Path) -> Option<String> {
         let entries = self.meta.entries(CERTIFICATES).await.ok()?;
         let (_, pem) = entries.into_iter().find(|(name, _)| name == domain)?;
@@ -75,11 +77,11 @@ impl SharedCertificates {
     }
 }
 
-/// The lists of what nodes share: whose turn it is, and certificates by their domains.
+/// The lists that nodes share: the current turn, and certificates by their domains.
 const TURNS: &str = "acme turn";
 const TURN: &str = "turn";
 const CERTIFICATES: &str = "acme certificates";
-/// The seconds that a node has for its turn: longer than an order takes.
+/// The length of a turn in seconds, longer than an order takes.
 const TURN_S: i64 = 600;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `rookery admin`: lists and changes the administrators of domains, also while the server runs.
 //!
-//! Administrators named in the configuration are listed here, and changed there.
+//! Administrators named in the configuration are listed here, but changed there.
 
 use rookery_jid::Jid;
 use rookery_operations::rights::{self, Administrators};
@@ -31,7 +31,7 @@ pub fn run(source: &ConfigSource, command: AdminCommand) -> Result<(), CommandFa
     match command {
         AdminCommand::Add { jid, domain } => {
             let (jid, at) = administered(&jid, domain.as_deref(), &domains)?;
-            // The next account of a name must not find rights there.
+            // The next account of a name must not inherit rights.
             if !wait(database.stores.accounts.exists(jid.as_ref()))? {
                 return Err(CommandFailure::Failed(format!(
                     "there is no account {jid}; create it with `rookery user add {jid}`"
@@ -82,7 +82,7 @@ pub fn run(source: &ConfigSource, command: AdminCommand) -> Result<(), CommandFa
     Ok(())
 }
 
-/// Returns the administrators of all domains that can have some.
+/// Returns the administrators of all domains that can have any.
 ///
 /// # Errors
 ///
@@ -92,7 +92,7 @@ pub fn administrators(config: &ServerConfig, database: &OpenedDatabase) -> Resul
     Ok(wait(rights::administrators(&database.stores, &settings::settings(config, &table, &LoginSources::default())))?)
 }
 
-/// Reads an account, and finds the domain: the one that was named, or the account's own.
+/// Reads an account, and finds the domain: the named one, or the account's own.
 fn administered<'a>(
     jid: &str,
     domain: Option<&str>,

@@ -3,15 +3,15 @@
 //! The file is a compressed tar archive, so that it can be inspected without this server:
 //! `backup.toml` describes it, `rookery.db` is the database, whatever its engine was, `data/` has
 //! the other files of the data folder, `uploads/` the files that users have shared, `outside/` the
-//! files that the configuration names elsewhere, and `SHA256SUMS`, at the end, the checksums of
-//! all of these.
+//! files that the configuration names elsewhere, and `SHA256SUMS`, at the end, the checksums of all
+//! of these.
 //!
 //! # Invariants
 //!
-//! - The database reflects one moment. Files that users share are read after it, only those that
-//!   it knows; so each is there, unless it expired or was removed while the backup was made.
-//! - A file under the name of the backup is complete and has been verified: it is written under
-//!   another name first.
+//! - The database reflects one moment. Uploaded files are read after it, and only those that it
+//!   knows; so each is there, unless it expired or was removed while the backup was made.
+//! - A file with the name of the backup is complete and has been verified: it is first written
+//!   under another name.
 //! - Only the owner can read it: it contains keys, and data from which passwords can be guessed.
 //!
 //! # Layout
@@ -29,38 +29,38 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The facts about a backup that are in no other file of it.
+/// The facts about a backup that no other file of it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct About {
     /// The version of this format.
     format: u32,
     /// The server that wrote it.
     version: String,
-    /// The time at which it was made, as a date of XMPP.
+    /// The time at which it was made, in XMPP's date format.
     made: String,
-    /// Files from outside of the data folder.
+    /// Files from outside the data folder.
     #[serde(default)]
     outside: Vec<OutsideFile>,
 }
 
-/// A file from outside of the data folder.
+/// A file from outside the data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct OutsideFile {
     /// Its name in the backup.
     name: String,
-    /// The path at which it was.
+    /// Its original path.
     path: PathBuf,
 }
 
 /// The version of this format.
 const FORMAT: u32 = 1;
-/// The facts.
+/// The file for the facts about the backup.
 const ABOUT: &str = "backup.toml";
-/// The database.
+/// The file for the database.
 const DATABASE: &str = "rookery.db";
-/// Other files of the data folder are below it.
+/// The folder for other files of the data folder.
 const DATA: &str = "data/";
-/// Files of users are below it.
+/// The folder for files of users.
 const UPLOADS: &str = "uploads/";
-/// Files from elsewhere are below it.
+/// The folder for files from elsewhere.
 const OUTSIDE: &str = "outside/";

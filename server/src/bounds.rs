@@ -7,10 +7,10 @@
 //!   another one.
 //! - A bound says what happens to an excess.
 //! - Every setting of a module or of `[limits]` with a number is a bound, or is listed in
-//!   `NO_BOUNDS` with the reason; every table of the store is bounded, or listed in
-//!   `BY_OPERATORS`. So nothing new can be without one.
+//!   `NO_BOUNDS` with the reason; every table of the store is bounded, or listed in `BY_OPERATORS`.
+//!   So no new one can be without a bound.
 //!
-//! All of this is tested.
+//! Tests check all of this.
 
 mod core;
 
@@ -29,20 +29,20 @@ struct BoundRow {
     value: String,
 }
 
-/// Returns the page for people, with the values of a configuration.
+/// Returns the page for readers, with the values of a configuration.
 pub fn page(config: &ServerConfig, table: &[Box<dyn Module>]) -> String {
     let mut text = HEAD.to_owned();
     for row in rows(config, table) {
         let BoundRow { of, bound, key, value } = row;
         let Bound { resource, per, excess, .. } = bound;
-        // A condition is written as the element that it is; Markdown would take it for markup.
+        // A condition is written as its element, which Markdown would treat as markup.
         let excess = excess.replace('<', "`<").replace("/>", "/>`");
         text.push_str(&format!("| {of} | {resource} | {} | {value} | {key} | {excess} |\n", per.words()));
     }
     text
 }
 
-/// Prints the same for programs, an object for each bound.
+/// Prints the bounds for programs, an object for each.
 ///
 /// # Errors
 ///
@@ -81,7 +81,7 @@ fn row(config: &ServerConfig, of: &'static str, module: Option<&'static str>, bo
         }
     };
     let value = match number {
-        // Zero switches a bound off wherever it is a number that operators set.
+        // Zero switches a bound off wherever operators set a number.
         Some(0) if !key.is_empty() => "none".to_owned(),
         Some(number) => bound.unit.show(number),
         None => String::new(),
@@ -200,8 +200,8 @@ mod tests {
         }
     }
 
-    /// Numbers that bound nothing that others could fill: how often the server itself does
-    /// something, what a new room or node begins with, what people must do at least.
+    /// Numbers that are no bounds on what others could fill: intervals of the server's own work,
+    /// initial values of a new room or node, minimums for users.
     const NO_BOUNDS: &[(&str, &str)] = &[
         ("strangers", "newcomer_days"),
         ("limits", "outbox_soft"),
@@ -214,6 +214,6 @@ mod tests {
         ("rooms", "default_history"),
     ];
 
-    /// Tables that only operators fill, or whose rows are as many as the domains or the versions.
+    /// Tables that only operators fill, or with as many rows as domains or versions.
     const BY_OPERATORS: &[&str] = &["meta", "counters", "disabled_accounts", "rookery_schema"];
 }

@@ -22,19 +22,19 @@ use tracing::{info, warn};
 use crate::clock;
 use crate::folder::Folder;
 
-/// The place of the file, found before any session is touched: a folder that takes nothing more is
-/// known by then, and the sessions end as those of a server that doesn't come back.
+/// The place of the file, which is reserved before any session is touched: a full disk is noticed
+/// by then, and the sessions end as those of a server that doesn't come back.
 #[derive(Debug)]
 pub struct CardPlace {
     file: File,
-    /// The name until the file is whole.
+    /// The name until the file is complete.
     unfinished: PathBuf,
     path: PathBuf,
     is_kept: bool,
 }
 
-/// Makes room for what a server leaves that has so many sessions, for which so many bytes wait.
-/// `None` if there is no room: then the server has to stop without leaving any.
+/// Reserves space for a server with this many sessions, for which this many bytes wait; `None` if
+/// there is no space, and the server has to stop without leaving a file.
 pub fn make_room(folder: &Folder, sessions: usize, unread_bytes: usize) -> Option<CardPlace> {
     let path = folder.sessions();
     match CardPlace::make(&path, (sessions * SESSION_BYTES + 2 * unread_bytes).clamp(SESSION_BYTES, MOST_BYTES)) {
@@ -53,7 +53,7 @@ impl CardPlace {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
         let place = CardPlace { file, unfinished, path: path.to_owned(), is_kept: false };
         match fallocate(&place.file, FallocateFlags::KEEP_SIZE, 0, bytes as u64) {
-            // A file system that knows no such promise tells when it is written to.
+            // A file system that can't reserve space reports a lack when it is written to.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             allocated => allocated?,
         }
@@ -74,11 +74,11 @@ impl CardPlace {
         }
     }
 
-    /// Writes the file under another name first: what has the right name is whole.
+    /// Writes the file under another name first, so that a file with the right name is complete.
     fn write(&mut self, cards: &[Vec<u8>], now: u64) -> io::Result<()> {
         let bytes = encode(cards, now);
         self.file.write_all(&bytes)?;
-        // More room may have been made.
+        // More space may have been reserved.
         self.file.set_len(bytes.len() as u64)?;
         self.file.sync_all()?;
         fs::rename(&self.unfinished, &self.path)?;
@@ -89,18 +89,18 @@ impl CardPlace {
 
 impl Drop for CardPlace {
     fn drop(&mut self) {
-        // What isn't written must not fill the disk.
+        // A file that isn't completed must not fill the disk.
         if !self.is_kept {
             let _ = fs::remove_file(&self.unfinished);
         }
     }
 }
 
-/// Reads the cards that the last process has left, and removes them. If that was longer ago than
-/// any session waits, its rooms are over: others may have their names by now.
+/// Reads the cards that the last process left, and removes them. If that was longer ago than any
+/// session waits, its rooms are over, since others may have their names by now.
 pub fn take(folder: &Folder, longest_wait: Duration) -> Vec<Card> {
     let path = folder.sessions();
-    // Of a process that died while it wrote.
+    // The file of a process that died while it wrote.
     let _ = fs::remove_file(unfinished(&path));
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
@@ -111,7 +111,7 @@ pub fn take(folder: &Folder, longest_wait: Duration) -> Vec<Card> {
         }
     };
     if let Err(error) = fs::remove_file(&path) {
-        // They would go on again at every start.
+        // They would continue again at every start.
         warn!(file = %path.display(), %error, "the sessions of the last process end, because their file can't be removed");
         return Vec::new();
     }
@@ -133,7 +133,7 @@ pub fn longest_wait(settings: &Settings) -> Duration {
     Duration::from_secs(seconds.max().unwrap_or_default())
 }
 
-/// Returns the name of the file while it is written.
+/// Returns the name of the file while it is being written.
 fn unfinished(path: &Path) -> PathBuf {
     path.with_extension("new")
 }
@@ -149,7 +149,7 @@ fn encode(cards: &[Vec<u8>], now: u64) -> Vec<u8> {
     let mut bytes = HEAD.to_vec();
     bytes.extend(now.to_le_bytes());
     for card in cards {
-        // No card is as long as that: all of them together are bounded.
+        // No card is that long, since all of them together are bounded.
         let Ok(length) = u32::try_from(card.len()) else { continue };
         bytes.extend(length.to_le_bytes());
         bytes.extend(checksum(card));
@@ -158,7 +158,8 @@ fn encode(cards: &[Vec<u8>], now: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads as many cards as are whole, and when they were written, in seconds since 1970.
+/// Reads all complete cards. Returns them with the time at which they were written, in seconds
+/// since 1970.
 fn decode(bytes: &[u8]) -> (u64, Vec<Card>) {
     let Some((written, mut rest)) = bytes.strip_prefix(HEAD).and_then(<[u8]>::split_first_chunk) else {
         warn!("the file with the sessions of the last process is invalid or from another version; they end");
@@ -196,11 +197,11 @@ fn checksum(card: &[u8]) -> [u8; CHECKSUM] {
     std::array::from_fn(|at| digest.get(at).copied().unwrap_or_default())
 }
 
-/// The first bytes of the file: what it is, and the version of its form. The time follows.
+/// The first bytes of the file: its kind, and the version of its format. The time follows.
 const HEAD: &[u8] = b"rookery sessions 2\n";
-/// Bytes that the card of a session has, apart from what waits for it; a generous guess.
+/// The bytes of a session's card, apart from waiting stanzas; a generous estimate.
 const SESSION_BYTES: usize = 4096;
-/// Bytes of a checksum.
+/// The length of a checksum in bytes.
 const CHECKSUM: usize = 8;
 
 #[cfg(test)]
@@ -253,8 +254,8 @@ mod tests {
         assert!(make_room(&folder, 10, 10_000).is_none());
     }
 
-    /// Rooms of long ago could take the place of others; sessions of long ago end by themselves,
-    /// and what they had not got is delivered.
+    /// Old rooms could take the place of others; old sessions end by themselves, and their waiting
+    /// stanzas are delivered.
     #[test]
     fn rooms_of_long_ago_do_not_go_on() {
         let directory = tempfile::tempdir().expect("a directory");

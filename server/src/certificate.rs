@@ -20,7 +20,7 @@ use crate::config::{ConfigError, ServerConfig};
 use crate::failure::CommandFailure;
 use crate::folder::{self, Folder};
 
-/// A certificate that the server shows, and for whom.
+/// A certificate that the server shows, and its domains.
 #[derive(Debug)]
 pub struct ServerCertificate {
     /// Chain, key and domains.
@@ -31,9 +31,9 @@ pub struct ServerCertificate {
     pub file: PathBuf,
     /// Its contents, as far as they matter here.
     pub inspection: Inspection,
-    /// It is the self-signed one that the server makes.
+    /// True if it is the self-signed one that the server creates.
     pub own: bool,
-    /// It was made just now.
+    /// True if it was just created.
     pub made: bool,
 }
 
@@ -46,13 +46,13 @@ pub struct WantedCertificate {
     pub key: PathBuf,
     /// The domains, prepared.
     pub domains: Vec<String>,
-    /// The addresses of their services: it is shown for those that it names.
+    /// The addresses of their services: it is shown for those that it contains.
     pub services: Vec<String>,
-    /// It is the self-signed one.
+    /// True if it is the self-signed one.
     pub own: bool,
 }
 
-/// Returns the certificates that a configuration asks for, that of the default domain first.
+/// Returns the certificates in a configuration, that of the default domain first.
 pub fn wanted(config: &ServerConfig, folder: &Folder) -> Vec<WantedCertificate> {
     let mut all: Vec<WantedCertificate> = Vec::new();
     for domain in &config.domains {
@@ -77,7 +77,7 @@ pub fn wanted(config: &ServerConfig, folder: &Folder) -> Vec<WantedCertificate> 
     all
 }
 
-/// Reads every certificate that a configuration asks for; makes the self-signed one if it is due.
+/// Reads every certificate in a configuration; creates the self-signed one if it is due.
 ///
 /// # Errors
 ///
@@ -91,7 +91,7 @@ pub fn load(config: &ServerConfig, folder: &Folder) -> Result<Vec<ServerCertific
 ///
 /// # Errors
 ///
-/// Which file is wrong, and why.
+/// The file that is wrong, and the reason.
 pub fn read(wanted: &WantedCertificate) -> Result<ServerCertificate, ConfigError> {
     let because = |error: String| ConfigError::because(format!("the certificate can't be used: {error}"));
     let named = |error: &dyn std::fmt::Display| because(format!("{}: {error}", wanted.certificate.display()));
@@ -111,15 +111,15 @@ pub fn read(wanted: &WantedCertificate) -> Result<ServerCertificate, ConfigError
     })
 }
 
-/// Returns whether the self-signed certificate has to be made again: it isn't there, is for other
-/// domains, or ends soon.
+/// Returns whether the self-signed certificate has to be created again: it is missing, is for other
+/// domains, or expires soon.
 pub fn is_due(certificate: &ServerCertificate) -> bool {
     let names = &certificate.inspection.names;
     let covered = certificate.domains.iter().all(|domain| certificate.inspection.covers(domain));
     !covered || names.len() != certificate.domains.len() || ends_soon(&certificate.inspection)
 }
 
-/// Returns whether a certificate ends within a month or has ended, or hasn't begun.
+/// Returns whether a certificate expires within a month or has expired, or isn't valid yet.
 pub fn ends_soon(inspection: &Inspection) -> bool {
     clock::days_until(inspection.not_after) < WARN_DAYS
 }
@@ -145,11 +145,11 @@ fn make(wanted: &WantedCertificate, folder: &Folder) -> Result<(), CommandFailur
     let certs = place.parent().unwrap_or(Path::new("."));
     let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(certs);
     created.map_err(|error| CommandFailure::file(certs, &error))?;
-    // The key first: a certificate without its key would look finished, a key without its
+    // The key comes first: a certificate without its key would look finished, a key without its
     // certificate doesn't.
     folder::write(&folder.key(), &made.key, 0o600)?;
     folder::write(&place, &made.certificate, 0o600)
 }
 
-/// A month is what authorities leave between the renewal and the end.
+/// The days before the expiry, a month, by which authorities expect a renewal.
 const WARN_DAYS: i64 = 30;

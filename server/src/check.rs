@@ -44,9 +44,9 @@ use crate::listener;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Checks everything and says what it found; with `dns` also of the records that there should be,
-/// with `outside` also of what strangers find, with `live` only of the server that runs. Returns
-/// the exit code for the grade.
+/// Checks everything and reports the findings; with `dns` also the expected records, with `outside`
+/// also the view of strangers, with `live` only the running server. Returns the exit code for the
+/// grade.
 ///
 /// # Errors
 ///
@@ -70,8 +70,8 @@ pub fn run(source: &ConfigSource, wishes: Wishes) -> Result<ExitCode, CommandFai
     Ok(report.exit_code())
 }
 
-/// Logs what a start or a reload goes on in spite of: the warnings of a check, as far as nothing
-/// else logs them.
+/// Logs the problems despite which a start or a reload continues: the warnings of a check, except
+/// for those that are logged elsewhere.
 pub fn tell(source: &ConfigSource, config: &ServerConfig) {
     let mut report = CheckReport::default();
     settled(&mut report, source, config);
@@ -80,7 +80,7 @@ pub fn tell(source: &ConfigSource, config: &ServerConfig) {
     }
 }
 
-/// Asks the server that runs in the folder. Nothing else is looked at, so that a supervisor may ask
+/// Asks the server that runs in the folder. Nothing else is checked, so that a supervisor may ask
 /// every few seconds.
 fn live(source: &ConfigSource) -> CheckReport {
     let mut report = CheckReport::default();
@@ -120,8 +120,8 @@ fn look(source: &ConfigSource) -> CheckReport {
     report
 }
 
-/// Looks at what the configuration and the machine settle for as long as the server runs. A start
-/// does this, too: what is a warning here lets it go on, and a fault doesn't.
+/// Checks everything that the configuration and the machine determine for as long as the server
+/// runs. A start does this, too: it continues despite a warning, but not despite a fault.
 fn settled(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
     configuration(report, source, config);
     services::look(report, config);
@@ -163,7 +163,8 @@ fn certificates(report: &mut CheckReport, config: &ServerConfig, folder: &Folder
     }
 }
 
-/// Reports what can be seen from here of whether an authority will give certificates out (ACME).
+/// Reports what can be checked here about the chances of getting certificates from an authority
+/// (ACME).
 fn authority(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let acme = &config.acme;
     if !acme.enabled {
@@ -283,7 +284,7 @@ fn ports(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     }
 }
 
-/// Reports an address that can't be had.
+/// Reports an address that can't be used.
 fn port(report: &mut CheckReport, error: &io::Error, text: String) {
     match listener::may_pass(error) {
         true => report.blocked(PORTS, text),
@@ -328,7 +329,7 @@ fn storage(report: &mut CheckReport, folder: &Folder, store: Store) {
         report.fault(STORAGE, folder.half_restored());
     }
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    // Before the first start, the folder above has to take it.
+    // Before the first start, the nearest existing folder above must be writable.
     let Some(there) = absolute.ancestors().find(|path| path.is_dir()) else { return };
     if let Err(error) = access(there, Access::WRITE_OK | Access::EXEC_OK) {
         let there = there.display();
@@ -347,7 +348,7 @@ fn storage(report: &mut CheckReport, folder: &Folder, store: Store) {
     }));
 }
 
-/// Warns of what others can read.
+/// Warns about files that others can read.
 fn exposed(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
     let path = source.folder.path();
     if let Ok(found) = fs::metadata(path)
@@ -361,7 +362,7 @@ fn exposed(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfi
     }
 }
 
-/// Reports on the room that the disk of a folder has, which a running server watches.
+/// Reports on the free space of a folder's disk, which a running server watches.
 fn room(report: &mut CheckReport, folder: &Path) {
     let Ok(space) = Space::of(folder) else { return };
     match space.fill() {
@@ -378,9 +379,9 @@ fn room(report: &mut CheckReport, folder: &Path) {
     }
 }
 
-/// Reports on the limit of open files: a connection is one.
+/// Reports on the limit of open files, of which each connection is one.
 fn open_files(report: &mut CheckReport) {
-    // The server raises its own to what it may have.
+    // The server raises its own limit to the maximum.
     match getrlimit(Resource::Nofile).maximum {
         Some(files) if files < FEW_FILES => report.warn(
             OPEN_FILES,
@@ -391,7 +392,7 @@ fn open_files(report: &mut CheckReport) {
     }
 }
 
-/// Reports by which interface shards wait for their sockets.
+/// Reports on the interface by which shards wait for their sockets.
 fn sockets(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
     match interface::settle(source, config) {
         Ok(interface) => report.note(SOCKETS, format!("by {}: see `io`", interface.name())),
@@ -415,5 +416,5 @@ const PROXIES: &str = "proxies";
 const OPEN_FILES: &str = "open files";
 const SOCKETS: &str = "sockets";
 
-/// Below it, a server for more than a household runs out.
+/// The limit below which a server for more than a household runs out of files.
 const FEW_FILES: u64 = 4096;

@@ -1,4 +1,4 @@
-//! Dates for people, and the present.
+//! Dates in readable form, and the current time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ pub fn now_ms() -> u64 {
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Returns the whole days from now until then, negative if it is past.
+/// Returns the whole days from now until a time, negative if that has passed.
 pub fn days_until(then: i64) -> i64 {
     then.saturating_sub_unsigned(now()).div_euclid(DAY)
 }

@@ -29,7 +29,7 @@ pub fn join(config: &Cluster, shards: usize, database: &OpenedDatabase) -> Resul
     }
 }
 
-/// Returns what the configuration says of this process's part in a cluster, if there is one.
+/// Returns the settings of this process's part in a cluster, if there is one.
 pub fn settings(config: &Cluster) -> Option<ClusterSettings> {
     Some(ClusterSettings {
         node: config.node.clone().filter(|_| !config.redis.is_empty())?,
@@ -57,8 +57,8 @@ pub fn run(source: &ConfigSource, command: NodeCommand) -> Result<(), CommandFai
     done
 }
 
-/// Prints the nodes, a line each: name, number, process, shards, whether it lives, which letters it
-/// understands, host.
+/// Prints the nodes, a line each: name, number, process, shards, whether it is up, the versions of
+/// letters that it understands, host.
 ///
 /// # Errors
 ///
@@ -97,11 +97,11 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
     Ok(())
 }
 
-/// Prints at which nodes addresses are at home, a line for each.
+/// Prints the home nodes of addresses, a line for each.
 ///
 /// # Errors
 ///
-/// There is no cluster, or no node; an address that is none; the database can't be used.
+/// There is no cluster, or no node; an address is invalid; the database can't be used.
 fn home(
     config: &Cluster,
     database: &OpenedDatabase,
@@ -136,11 +136,11 @@ fn home(
     Ok(())
 }
 
-/// Lets a node leave that is up: it hands its accounts and rooms on to the others, and ends.
+/// Makes a running node leave: it hands its accounts and rooms on to the others, and ends.
 ///
 /// # Errors
 ///
-/// There is no cluster, no such node, it is away, or no other is up; the database or Redis can't be
+/// There is no cluster, no such node, it is down, or no other is up; the database or Redis can't be
 /// used.
 fn drain(config: &Cluster, database: &OpenedDatabase, name: Option<&str>) -> Result<(), CommandFailure> {
     let settings = settings(config).ok_or_else(no_cluster)?;
@@ -168,7 +168,7 @@ fn drain(config: &Cluster, database: &OpenedDatabase, name: Option<&str>) -> Res
     }
 }
 
-/// Removes a node that is away for good: the others take its accounts and rooms.
+/// Removes a node that is down for good: the others take its accounts and rooms.
 ///
 /// # Errors
 ///

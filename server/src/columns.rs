@@ -1,4 +1,4 @@
-//! Lists on the terminal: columns for people, a line of JSON for each entry for programs.
+//! Lists on the terminal: columns for readers, a line of JSON for each entry for programs.
 
 use std::io::{ErrorKind, Write};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::failure::CommandFailure;
 
-/// Returns a number with the name of what is counted, for one of it or for more.
+/// Returns a number with the name of the things it counts, in the singular or plural.
 pub fn counted(count: u64, thing: &str) -> String {
     match count {
         1 => format!("1 {thing}"),
@@ -14,13 +14,13 @@ pub fn counted(count: u64, thing: &str) -> String {
     }
 }
 
-/// Prints rows below a head, each column as wide as its longest entry.
+/// Rows below a head, printed with each column as wide as its longest entry.
 pub struct Columns {
     rows: Vec<Vec<String>>,
 }
 
 impl Columns {
-    /// Begins with the names of the columns.
+    /// Returns a table with these names of columns and no rows.
     pub fn new(names: &[&str]) -> Columns {
         Columns { rows: vec![names.iter().map(|name| (*name).to_owned()).collect()] }
     }
@@ -50,7 +50,7 @@ impl std::fmt::Display for Columns {
     }
 }
 
-/// Prints an object for each entry of a list, a line each, until nobody reads any more.
+/// Prints an object for each entry of a list, a line each, until the reader closes the pipe.
 ///
 /// # Errors
 ///
@@ -64,7 +64,7 @@ pub fn objects(list: impl IntoIterator<Item = Value>) -> Result<(), CommandFailu
     Ok(())
 }
 
-/// Prints a line on standard output. `false` if nobody reads there any more.
+/// Prints a line on standard output. Returns `false` if the reader has closed the pipe.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub fn objects(list: impl IntoIterator<Item = Value>) -> Result<(), CommandFailu
 pub fn line(text: &str) -> Result<bool, CommandFailure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")) {
-        // `| head` has seen enough.
+        // `| head` has read enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true).map_err(|error| CommandFailure::Failed(format!("standard output: {error}"))),
     }

@@ -1,5 +1,5 @@
 //! Completions for shells and manual pages, generated from the table of commands, with the same
-//! words as the help.
+//! texts as the help.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub fn manual(folder: &Path) -> Result<(), CommandFailure> {
     commands.get_subcommands().try_for_each(|command| pages(folder, command))
 }
 
-/// Writes the page of a command and of those below it.
+/// Writes the page of a command and those of its subcommands.
 fn pages(folder: &Path, command: &Command) -> Result<(), CommandFailure> {
     if command.is_hide_set() || command.get_name() == "help" {
         return Ok(());
@@ -56,5 +56,5 @@ fn commands() -> Command {
 }
 
 const NAME: &str = "rookery";
-/// The section of the manual for commands of users.
+/// The section of the manual for user commands.
 const SECTION: &str = "1";

@@ -2,8 +2,8 @@
 //!
 //! `keys` is the table of all keys; the parser in `read`, the errors and `rookery config example`
 //! are all derived from it, so that none of them can know a key that the others don't. `given`
-//! reads single values, `environment` has those of variables, `error` says what is wrong and
-//! where, `nearest` guesses the intended key. A table with many keys has a separate file with its
+//! reads single values, `environment` has those of variables, `error` describes mistakes with their
+//! places, `nearest` guesses the intended key. A table with many keys has a separate file with its
 //! values and their defaults.
 //!
 //! # Invariants
@@ -61,9 +61,9 @@ pub use web::{Acme, WebConfig, WebTls};
 pub struct ServerConfig {
     /// The served domains, the default one first.
     pub domains: Vec<DomainConfig>,
-    /// Threads that serve connections; 0 means one per core.
+    /// The number of threads that serve connections; 0 means one per core.
     pub shards: usize,
-    /// The interface of the system by which they wait for their sockets.
+    /// The system's interface by which they wait for their sockets.
     pub io: SystemInterface,
     /// True if the stages of a multicast are measured.
     pub profile: bool,
@@ -81,9 +81,9 @@ pub struct ServerConfig {
     pub acme: Acme,
     /// The ways in which clients may authenticate.
     pub login: LoginConfig,
-    /// The database that everything is kept in.
+    /// The database for all data.
     pub store: Store,
-    /// The nodes that are one server together.
+    /// The nodes that form one server.
     pub cluster: Cluster,
     /// Other servers.
     pub federation: FederationConfig,
@@ -93,25 +93,25 @@ pub struct ServerConfig {
     pub dpm: DpmConfig,
     /// The limits of one client.
     pub limits: ClientLimits,
-    /// The settings of what helps to find out why something is slow.
+    /// The settings of instruments for finding out why something is slow.
     pub instruments: Instruments,
     /// The collector of traces.
     pub traces: TracesConfig,
     /// The settings of the log.
     pub log: LogConfig,
-    /// The modules of domains that say nothing of their own.
+    /// The modules of domains without settings of their own.
     pub modules: Modules,
 }
 
-/// Modules by name. Every known module is here.
+/// Modules by name. Every known module is included.
 pub type Modules = BTreeMap<&'static str, ModuleConfig>;
 
-/// One module, as it is to run in one domain.
+/// The settings of one module in one domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleConfig {
     /// True if it runs.
     pub enabled: bool,
-    /// Every option that it declares.
+    /// The values of all its declared options.
     pub options: BTreeMap<&'static str, Value>,
 }
 
@@ -122,7 +122,7 @@ pub struct DomainConfig {
     pub name: String,
     /// Its own certificate.
     pub files: CertificateFiles,
-    /// The other servers that there are for it.
+    /// Its settings for other servers.
     pub federation: OwnFederation,
     /// The way in which clients log in to its accounts.
     pub login: DomainLogin,
@@ -131,8 +131,8 @@ pub struct DomainConfig {
 }
 
 impl DomainConfig {
-    /// Returns the address that a module has for itself in the domain, as its option `host` says,
-    /// if it is on and has one.
+    /// Returns the address of a module's service in the domain, as its option `host` says, if the
+    /// module is on and has one.
     pub fn service(&self, module: &str) -> Option<String> {
         let config = self.modules.get(module).filter(|config| config.enabled)?;
         match config.options.get("host") {
@@ -152,16 +152,16 @@ impl DomainConfig {
 pub struct ComponentConfig {
     /// Its name, prepared.
     pub name: String,
-    /// The secret that proves the name, if it stands in the configuration.
+    /// The secret that proves the name, if it is in the configuration.
     pub secret: Option<String>,
-    /// The file that has it otherwise.
+    /// The file with the secret otherwise.
     pub secret_file: Option<PathBuf>,
-    /// Allows it to act in the name of accounts.
+    /// The permissions to act in the name of accounts.
     pub privileges: Privileges,
 }
 
 impl std::fmt::Debug for ComponentConfig {
-    /// Shows nothing of the secret.
+    /// Leaves out the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ComponentConfig").field("name", &self.name).finish_non_exhaustive()
     }
@@ -179,17 +179,17 @@ pub struct CertificateFiles {
 /// Addresses to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Client streams that start in the clear and offer STARTTLS (RFC 6120 §5).
+    /// Client streams that start without TLS and offer STARTTLS (RFC 6120 §5).
     pub c2s: Vec<SocketAddr>,
     /// Client streams under TLS from their first byte (XEP-0368).
     pub c2s_tls: Vec<SocketAddr>,
-    /// HTTP in the clear.
+    /// HTTP without TLS.
     pub web: Vec<SocketAddr>,
-    /// HTTP under TLS, and XMPP clients that say so by ALPN.
+    /// HTTP under TLS, and XMPP clients that select it by ALPN.
     pub web_tls: Vec<SocketAddr>,
     /// SOCKS5, for bytestreams between clients (XEP-0065).
     pub bytestreams: Vec<SocketAddr>,
-    /// Other servers that start in the clear, if there are any.
+    /// Other servers whose streams start without TLS, if there are any.
     pub s2s: Vec<SocketAddr>,
     /// Other servers under TLS from their first byte (XEP-0368), likewise.
     pub s2s_tls: Vec<SocketAddr>,
@@ -208,7 +208,7 @@ pub struct LoginConfig {
     pub plain_without_tls: bool,
     /// Networks from which logins are neither counted nor held back.
     pub exempt_networks: Vec<WrittenNetwork>,
-    /// Guesses at one account in a day from places where it has not logged in.
+    /// The most guesses at one account in a day from places where it has not logged in.
     pub guesses_per_day: u32,
     /// PBKDF2 iterations for new passwords.
     pub scram_iterations: u32,
@@ -216,59 +216,59 @@ pub struct LoginConfig {
     pub mechanisms: Vec<Mechanism>,
 }
 
-/// The database that everything is kept in.
+/// The database for all data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     /// The database.
     pub place: DatabasePlace,
     /// The file with the password, if there is one and it isn't in the address.
     pub password: Option<PathBuf>,
-    /// True if the way to the database is encrypted; by default it is, unless the database is on
-    /// this machine.
+    /// True if the connection to the database is encrypted; by default it is, unless the database
+    /// is on this machine.
     pub encrypted: Option<bool>,
-    /// A PEM file of the authorities whose certificates are taken, instead of those that the
+    /// A PEM file of the authorities whose certificates are accepted, instead of those that the
     /// machine trusts.
     pub authorities: Option<PathBuf>,
-    /// Connections for what belongs to one owner each.
+    /// The number of connections for the data of one owner each.
     pub connections: usize,
-    /// Memory for pages of the file, in bytes.
+    /// The size of the cache for pages of the file, in bytes.
     pub cache: usize,
-    /// True if a database is used that doesn't promise to keep what it has acknowledged.
+    /// True if the database is used even if it doesn't guarantee to keep acknowledged data.
     pub trusts_durability: bool,
     /// The occasions on which the schema of the database may change.
     pub migrations: Migrations,
-    /// Set if archives are divided into months.
+    /// True if archives are divided into months.
     pub months: bool,
-    /// Set if searches have an index.
+    /// True if searches have an index.
     pub has_index: bool,
 }
 
-/// This process among the nodes that are one server together.
+/// This process among the nodes that form one server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cluster {
     /// The name of this node; without one there is no cluster.
     pub node: Option<String>,
-    /// The addresses of the Redis that carries what nodes tell each other, with its password: one,
+    /// The addresses of the Redis that carries the traffic between nodes, with its password: one,
     /// or several of a Redis Cluster.
     pub redis: Vec<String>,
     /// The addresses of the Sentinels that know its primary, if there are any.
     pub sentinels: Vec<String>,
     /// The name under which clients reach this node and no other.
     pub public_host: Option<String>,
-    /// Says how clients find the home of their account, if nodes have public hosts.
+    /// The way in which clients find the home of their account, if nodes have public hosts.
     pub steer: ClusterSteering,
-    /// Seconds after which a silent node is taken to be gone.
+    /// The seconds after which a silent node is considered gone.
     pub lease_seconds: u64,
 }
 
-/// Says whether clients are sent to the node that is home to their account.
+/// The occasions on which clients are sent to the home node of their account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterSteering {
-    /// They stay where they have connected.
+    /// None: they stay at their node.
     Off,
-    /// They are told where to resume their sessions.
+    /// They get the address for resuming their sessions.
     Resume,
-    /// They are sent there when they have logged in, too.
+    /// In addition, they are redirected after they have logged in.
     Login,
 }
 
@@ -286,7 +286,7 @@ impl Default for Cluster {
 }
 
 impl std::fmt::Debug for Cluster {
-    /// Shows nothing of the password.
+    /// Leaves out the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cluster").field("node", &self.node).finish_non_exhaustive()
     }
@@ -297,7 +297,7 @@ impl std::fmt::Debug for Cluster {
 pub enum DatabasePlace {
     /// A file in the data folder.
     Folder,
-    /// A server of databases.
+    /// A database server.
     Server(EndAddress),
 }
 
@@ -321,9 +321,9 @@ impl Default for Store {
 /// A network as the operator wrote it, for messages about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenNetwork {
-    /// As the operator wrote it.
+    /// The operator's text.
     pub written: String,
-    /// The same, read.
+    /// The parsed network.
     pub network: Network,
 }
 
@@ -336,24 +336,24 @@ pub struct LogConfig {
     pub format: LogFormat,
 }
 
-/// The settings of what helps to find out why something is slow.
+/// The settings of instruments for finding out why something is slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruments {
-    /// Milliseconds from which on something is slow; 0 for never.
+    /// The milliseconds from which something counts as slow; 0 for never.
     pub slow_ms: u64,
 }
 
 /// The form of a line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// For readers.
     Text,
     /// One JSON object per line.
     Json,
 }
 
 impl ServerConfig {
-    /// Returns the configuration that holds without a file.
+    /// Returns the configuration without a file.
     pub fn defaults(table: &[Box<dyn Module>]) -> ServerConfig {
         let modules: Modules = table.iter().map(|module| (module.name(), ModuleConfig::defaults(&**module))).collect();
         ServerConfig {
@@ -422,12 +422,12 @@ impl ServerConfig {
         }
     }
 
-    /// Reads a configuration: that of a file, if there is one, with what the environment says
-    /// instead.
+    /// Reads a configuration: that of a file, if there is one, with the variables of the
+    /// environment in place of its values.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong in it, with the lines and the variables.
+    /// All mistakes in it, with the lines and the variables.
     pub fn load(
         file: Option<&Path>,
         environment: &Environment,
@@ -452,7 +452,7 @@ impl ServerConfig {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong in it, in the order of the text.
+    /// All mistakes in it, in the order of the text.
     pub fn parse(text: &str, table: &[Box<dyn Module>]) -> Result<ServerConfig, Vec<WrongValue>> {
         read::read(text, "", table)
     }
@@ -467,13 +467,13 @@ impl ServerConfig {
         self.domains.iter().any(|domain| self.federation_of(domain).enabled)
     }
 
-    /// Returns the other servers that there are for a domain.
+    /// Returns the settings of a domain for other servers.
     pub fn federation_of(&self, domain: &DomainConfig) -> FederationConfig {
         self.federation.with(&domain.federation)
     }
 
     /// Returns the names of a domain: its own, and those of its services and components. A
-    /// component belongs to the nearest domain that it is below, or else to the first one.
+    /// component belongs to the nearest domain above it, or otherwise to the first one.
     pub fn hosts_of(&self, domain: &DomainConfig) -> Vec<String> {
         let of = |component: &&ComponentConfig| {
             let is_above = |domain: &&DomainConfig| {
@@ -486,14 +486,14 @@ impl ServerConfig {
         std::iter::once(domain.name.clone()).chain(domain.services()).chain(components).collect()
     }
 
-    /// Returns the certificate files of a domain: its own, else those of all domains; `None` if the
-    /// operator gave none.
+    /// Returns the certificate files of a domain: its own, otherwise those of all domains; `None`
+    /// if the operator configured none.
     pub fn files_of<'a>(&'a self, domain: &'a DomainConfig) -> Option<(&'a Path, &'a Path)> {
         domain.files.pair().or_else(|| self.tls.files.pair())
     }
 
-    /// Makes file names relative to the file they stand in, not to where the server happens to be
-    /// started.
+    /// Makes file names relative to the configuration file, not to the folder where the server
+    /// happens to be started.
     fn resolve(&mut self, base: &Path) {
         let of_domains = self.domains.iter_mut().map(|domain| &mut domain.files);
         for files in of_domains.chain([&mut self.tls.files]) {
@@ -550,14 +550,14 @@ impl ModuleConfig {
 }
 
 impl CertificateFiles {
-    /// Returns both files, if they are given.
+    /// Returns both files, if they are configured.
     pub fn pair(&self) -> Option<(&Path, &Path)> {
         Some((self.certificate.as_deref()?, self.key.as_deref()?))
     }
 }
 
 impl WrittenNetwork {
-    /// Reads one; `None` if it is none.
+    /// Reads a network; `None` if it is invalid.
     pub fn read(text: &str) -> Option<WrittenNetwork> {
         Some(WrittenNetwork { written: text.to_owned(), network: text.parse().ok()? })
     }

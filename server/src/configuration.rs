@@ -14,8 +14,8 @@ use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Prints every value of the configuration as TOML, with the line of the file, or the variable,
-/// that gives it; with `given`, only those that are given. Secrets aren't shown.
+/// Prints every value of the configuration as TOML, with the line of the file or the variable that
+/// sets it; with `given`, only those that are set. Secrets aren't shown.
 ///
 /// # Errors
 ///
@@ -53,14 +53,14 @@ pub fn show(source: &ConfigSource, given: bool, shown: ShownAs) -> Result<(), Co
     Ok(())
 }
 
-/// Returns a value of TOML as JSON has it.
+/// Converts a TOML value to JSON.
 fn as_json(value: &str) -> Value {
     let read = toml::from_str::<toml::Table>(&format!("value = {value}")).ok();
     let value = read.and_then(|mut table| serde_json::to_value(table.remove("value")?).ok());
     value.unwrap_or(Value::Null)
 }
 
-/// Prints what is different in the configuration file of the running server from what it goes by.
+/// Prints how the configuration file of the running server differs from the values in force.
 ///
 /// # Errors
 ///

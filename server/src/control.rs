@@ -15,10 +15,10 @@ use crate::failure::CommandFailure;
 use crate::folder::Folder;
 use crate::loaded::ConfigSource;
 
-/// Makes the socket. A server that can't be reached is told in the log, and runs all the same.
+/// Creates the socket. A failure is logged, and the server runs without it.
 pub fn bind(folder: &Folder) -> Option<UnixListener> {
     let path = folder.control();
-    // What an earlier server left: the lock of the folder is ours.
+    // Left by an earlier server: the lock of the folder is ours.
     let _ = fs::remove_file(&path);
     let bound = UnixListener::bind(&path)
         .and_then(|listener| fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map(|()| listener));
@@ -51,7 +51,7 @@ impl<'a> RunningServer<'a> {
         RunningServer::find(folder).ok_or_else(|| nobody(folder))
     }
 
-    /// Returns what the server has at a path of its API.
+    /// Asks for a path of the server's API and returns the response.
     ///
     /// # Errors
     ///
@@ -60,12 +60,11 @@ impl<'a> RunningServer<'a> {
         self.ask("GET", path, None)
     }
 
-    /// Gives each entry of a list to `each`. A path that ends with a `?` is that of a list which
-    /// comes in parts.
+    /// Calls `each` with each entry of a list. The path of a list that is paged ends with a `?`.
     ///
     /// # Errors
     ///
-    /// As [`RunningServer::get`], and what `each` returns.
+    /// As [`RunningServer::get`], and the errors of `each`.
     pub fn list(
         self,
         path: &str,
@@ -86,7 +85,7 @@ impl<'a> RunningServer<'a> {
         }
     }
 
-    /// Asks the running server to do something.
+    /// Sends a request to the running server and returns its response.
     ///
     /// # Errors
     ///
@@ -95,7 +94,7 @@ impl<'a> RunningServer<'a> {
         self.ask_for(client::PATIENCE, method, path, body)
     }
 
-    /// Asks the running server to do something that takes a while.
+    /// Sends a request that takes a while to the running server.
     ///
     /// # Errors
     ///
@@ -114,12 +113,12 @@ impl<'a> RunningServer<'a> {
         }
     }
 
-    /// Gives each line of JSON that the server has at a path to `each`, as they come, until it
-    /// returns `false` or the server ends.
+    /// Calls `each` with each line of JSON that a path of the server streams, as they arrive, until
+    /// it returns `false` or the server ends.
     ///
     /// # Errors
     ///
-    /// As [`RunningServer::get`], and what `each` returns.
+    /// As [`RunningServer::get`], and the errors of `each`.
     pub fn follow(
         self,
         path: &str,
@@ -137,13 +136,13 @@ impl<'a> RunningServer<'a> {
         failed.map_or_else(|| followed.map_err(|error| self.unreached(&error)), Err)
     }
 
-    /// Returns the number of its process, as it has written it.
+    /// Returns its process id, which it has written to the folder.
     pub fn process(self) -> Option<String> {
         self.folder.running()
     }
 
-    /// Notes in the server's journal what a command has done to the database itself. A command that
-    /// has succeeded doesn't fail for that.
+    /// Records in the server's journal what a command has done to the database itself. A command
+    /// that has succeeded doesn't fail if that does.
     pub fn note(self, domain: &str, act: &str) {
         if let Err(failure) =
             self.exchange(client::PATIENCE, "POST", NOTE, Some(&json!({ "domain": domain, "act": act })))
@@ -163,7 +162,7 @@ impl<'a> RunningServer<'a> {
         asked.map_err(|error| self.unreached(&error))
     }
 
-    /// Says why the server wasn't reached.
+    /// Explains why the server wasn't reached.
     fn unreached(self, error: &io::Error) -> CommandFailure {
         let socket = self.folder.control();
         match error.kind() {
@@ -179,26 +178,26 @@ impl<'a> RunningServer<'a> {
     }
 }
 
-/// Notes an act in the journal of the server that runs in the folder, if one does.
+/// Records an act in the journal of the server that runs in the folder, if one does.
 pub fn note(source: &ConfigSource, domain: &str, act: &str) {
     if let Some(server) = RunningServer::find(&source.folder) {
         server.note(domain, act);
     }
 }
 
-/// Says on the terminal if what the server tells lacks a part.
+/// Warns on the terminal if the server's answer is incomplete.
 pub fn note_partial(told: &Value) {
     if told["partial"] == true {
         eprintln!("rookery: a part of the server didn't respond in time, so its share is missing");
     }
 }
 
-/// Returns a part of a path or query as it is written there.
+/// Encodes a segment of a path or a value of a query.
 pub fn encoded(text: &str) -> String {
     rookery_web::control::client::encode(text)
 }
 
-/// Returns what the server says of a problem.
+/// Returns the server's description of a problem.
 fn words(problem: &Value) -> String {
     problem["detail"].as_str().unwrap_or("the server refused, and didn't say why").to_owned()
 }
@@ -210,7 +209,7 @@ fn nobody(folder: &Folder) -> CommandFailure {
     ))
 }
 
-/// Entries of a part of a list.
+/// Entries per page of a list.
 const PART: usize = 500;
 /// The path to the journal.
 const NOTE: &str = rookery_web::control::NOTE;

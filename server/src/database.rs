@@ -21,28 +21,28 @@ use crate::config::{DatabasePlace, Store};
 use crate::failure::CommandFailure;
 use crate::folder::Folder;
 
-/// A store that is open for a command, and what it takes to close it well.
+/// A store that is open for a command, with everything that is needed to close it cleanly.
 pub struct OpenedDatabase {
     /// Its contents.
     pub stores: Stores,
     store: Arc<SqlStore>,
 }
 
-/// The secrets of which decoys of accounts are made, besides the configuration.
+/// The secrets from which decoys of accounts are made, besides the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Decoys {
-    /// The secret behind their salts.
+    /// The secret from which their salts are derived.
     pub secret: [u8; 32],
     /// The iteration counts of accounts, each with the number of accounts, as of the start.
     pub counts: Vec<(u32, u64)>,
 }
 
 impl OpenedDatabase {
-    /// Opens the database for a server; makes a file if there is none.
+    /// Opens the database for a server, and creates a file if there is none.
     ///
     /// # Errors
     ///
-    /// The error of the store, with what mends it.
+    /// The error of the store, with the remedy.
     pub fn open(folder: &Folder, store: &Store) -> Result<OpenedDatabase, CommandFailure> {
         match &store.place {
             DatabasePlace::Folder => OpenedDatabase::embedded(folder, &options(store)),
@@ -54,12 +54,11 @@ impl OpenedDatabase {
         }
     }
 
-    /// Opens it for a command, which can wait longer for a busy server than the users of a server
-    /// can wait for a command.
+    /// Opens it for a command, which can wait longer for a busy server than the server's users can.
     ///
     /// # Errors
     ///
-    /// The same; and that there is no data folder, if the database would be in it.
+    /// The same, and a missing data folder if the database would be in it.
     pub fn open_patiently(folder: &Folder, store: &Store) -> Result<OpenedDatabase, CommandFailure> {
         match &store.place {
             DatabasePlace::Folder => {
@@ -67,7 +66,7 @@ impl OpenedDatabase {
                 let lock_wait = sqlite::SqliteOptions::of_commands().lock_wait;
                 OpenedDatabase::embedded(folder, &sqlite::SqliteOptions { lock_wait, ..options(store) })
             }
-            // A command does one thing at a time, and a few of those at most.
+            // A command does one thing at a time, or a few at most.
             DatabasePlace::Server(server) => {
                 let address = served(server, &Store { connections: 1, ..store.clone() })?;
                 let name = address.to_string();
@@ -78,8 +77,8 @@ impl OpenedDatabase {
         }
     }
 
-    /// Lets the database look at what an import has written. Otherwise it may read whole tables
-    /// until it does so by itself, since it doesn't know yet how many rows there are.
+    /// Lets the database collect statistics about the rows that an import has written. Until it
+    /// does so by itself, it doesn't know how many there are, and may read whole tables.
     pub fn look_over(&self) {
         if let Err(error) = wait(self.stores.meta.look_over()) {
             eprintln!(
@@ -88,12 +87,12 @@ impl OpenedDatabase {
         }
     }
 
-    /// Returns what a cluster needs of it.
+    /// Returns the part of it that a cluster needs.
     pub fn members(&self) -> Members {
         Members { meta: self.stores.meta.clone(), fencing: self.store.clone() }
     }
 
-    /// Says on standard error, once, that something waits for the database for long.
+    /// Reports on standard error, once, that the command waits long for the database.
     fn tell_waits(&self, name: String) {
         let store = Arc::downgrade(&self.store);
         let waiting = move || Some(store.upgrade()?.activity().waiting);
@@ -111,8 +110,8 @@ impl OpenedDatabase {
         OpenedDatabase { stores: Stores::of(store.clone()), store }
     }
 
-    /// Returns what accounts that don't exist answer with: the same as those that do, as far as
-    /// anybody can tell.
+    /// Returns the secrets by which accounts that don't exist answer like those that do, so that
+    /// nobody can tell the difference.
     ///
     /// # Errors
     ///
@@ -121,7 +120,7 @@ impl OpenedDatabase {
         Ok(Decoys { secret: self.decoy_secret()?, counts: wait(self.stores.accounts.iterations())? })
     }
 
-    /// Returns the secret behind the salts: made once, then kept, since real salts don't change
+    /// Returns the secret for the salts: made once, then kept, since real salts don't change
     /// either.
     fn decoy_secret(&self) -> Result<[u8; 32], CommandFailure> {
         let found = wait(self.stores.meta.get(DECOY_SECRET))?;
@@ -133,13 +132,13 @@ impl OpenedDatabase {
         Ok(secret)
     }
 
-    /// Carries out what is queued and closes the database: the last thing that a server does.
+    /// Executes the queued work and closes the database; a server does this last.
     pub fn close(&self) {
         self.store.close();
     }
 }
 
-/// Returns where the database is that a configuration names.
+/// Returns the address of the configured database.
 ///
 /// # Errors
 ///
@@ -151,17 +150,17 @@ pub fn address(folder: &Folder, store: &Store) -> Result<EndAddress, CommandFail
     }
 }
 
-/// Returns the database that an operator names. What the configuration says of the way to the
-/// server's own (password, TLS) holds for it, too.
+/// Returns the database that an operator names. The configured password and TLS of the server's own
+/// database hold for it, too.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if it is no address; as [`served`].
+/// [`CommandFailure::Failed`] if it is no address, and the errors of [`served`].
 pub fn named(text: &str, store: &Store) -> Result<EndAddress, CommandFailure> {
     served(&EndAddress::parse(text).map_err(CommandFailure::Failed)?, store)
 }
 
-/// Returns an address with what the configuration says of the way to a server of databases.
+/// Adds the configured password and TLS to the address of a database server.
 ///
 /// # Errors
 ///
@@ -198,8 +197,8 @@ fn options(store: &Store) -> sqlite::SqliteOptions {
     sqlite::SqliteOptions { cache_bytes: store.cache, migrations: store.migrations, ..sqlite::SqliteOptions::default() }
 }
 
-/// Reads the password from the file that is named, else from the one that the service manager has
-/// made, if it has.
+/// Reads the password from the named file, otherwise from the service manager's credential, if
+/// there is one.
 fn password(named: Option<&Path>) -> Result<Option<String>, CommandFailure> {
     let credential = || Some(PathBuf::from(env::var_os("CREDENTIALS_DIRECTORY")?).join("store-password"));
     let file = named.map(Path::to_owned).or_else(|| credential().filter(|file| file.exists()));
@@ -212,7 +211,7 @@ fn password(named: Option<&Path>) -> Result<Option<String>, CommandFailure> {
 
 /// Returns the authorities of a PEM file, or those that the machine trusts.
 fn authorities(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, CommandFailure> {
-    // What can't be read of the machine's is missing when a connection is tried, and told then.
+    // Errors of the machine's own list show when a connection is tried.
     let Some(file) = file else { return Ok(rustls_native_certs::load_native_certs().certs) };
     let wrong = |error: &dyn std::fmt::Display| unreadable("tls_authorities", file, error);
     let found = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -226,7 +225,7 @@ fn authorities(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Comm
     }
 }
 
-/// Returns a TLS that trusts authorities.
+/// Returns a TLS configuration that trusts these authorities.
 fn trusting(authorities: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, CommandFailure> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(authorities);
@@ -251,8 +250,8 @@ pub fn random<const N: usize>() -> Result<[u8; N], CommandFailure> {
     Ok(bytes)
 }
 
-/// Looks now and then how long a command has waited for a database, and lets that be told once it
-/// is long, with the minutes that it may take. Ends when nothing is left to wait for.
+/// Watches how long a command waits for a database, and reports a long wait with the minutes that
+/// it may take. It ends with the command's work.
 pub fn tell_long_wait(
     waiting: impl Fn() -> Option<Duration> + Send + 'static,
     tell: impl FnOnce(u64) + Send + 'static,
@@ -265,11 +264,11 @@ pub fn tell_long_wait(
             thread::sleep(LOOK);
         }
     };
-    // Without the thread nobody is told; the command works all the same.
+    // Without the thread there is no report, but the command works.
     drop(thread::Builder::new().name("waits".into()).spawn(watch));
 }
 
-/// Says on standard error that a command waits for a file of SQLite.
+/// Reports on standard error that a command waits for a file of SQLite.
 pub fn tell_wait_for_file(most: Duration) {
     let minutes = most.as_secs() / 60;
     eprintln!(
@@ -277,10 +276,10 @@ pub fn tell_wait_for_file(most: Duration) {
     );
 }
 
-/// The wait of a command for its database after which the operator hears of it.
+/// The wait for the database after which the operator is informed.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Time between two looks for that.
+/// The time between two checks of that.
 const LOOK: Duration = Duration::from_millis(500);
 
 const DECOY_SECRET: &str = "decoy-secret";
@@ -289,8 +288,8 @@ const DECOY_SECRET: &str = "decoy-secret";
 mod tests {
     use super::*;
 
-    /// The keys by which other servers verify this one are made with it, too (CVE-2016-1232): 256
-    /// bits that nobody else has, and the same after a restart.
+    /// The keys by which other servers verify this one are also derived from it (CVE-2016-1232):
+    /// 256 bits that nobody else has, and the same after a restart.
     #[test]
     fn each_database_has_a_secret_of_its_own_and_keeps_it() {
         let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));

@@ -12,8 +12,8 @@ use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Prints what the server finds of itself. Returns the exit code of a check: that of one with
-/// warnings, if somebody should do something.
+/// Prints the server's findings about itself. Returns the exit code of a check: that for warnings,
+/// if the operator should act.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ fn text(found: &Value) -> String {
         1 => "one thing needs attention\n".to_owned(),
         many => format!("{many} things need attention\n"),
     };
-    // What other servers and clients call themselves is in there.
+    // It contains names that other servers and clients choose for themselves.
     text.chars().map(|char| if char.is_control() && char != '\n' { '\u{fffd}' } else { char }).collect()
 }
 

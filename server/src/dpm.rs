@@ -57,11 +57,11 @@ pub struct RunningDpm {
     simulated: Option<SocketAddr>,
 }
 
-/// Reads the device database that the configuration names, checked against it.
+/// Reads the configured device database, and checks the configuration against it.
 ///
 /// # Errors
 ///
-/// [`ConfigError`] with file, line and field, or the key that names a device which isn't there.
+/// [`ConfigError`] with file, line and field, or the key that names a device that doesn't exist.
 pub fn database(config: &DpmConfig) -> Result<Database, ConfigError> {
     let database = Database::load(config.database.as_deref());
     let database = database.map_err(|unusable| ConfigError::because(unusable.to_string()))?;
@@ -77,12 +77,12 @@ pub fn database(config: &DpmConfig) -> Result<Database, ConfigError> {
 }
 
 impl Opened {
-    /// Opens sockets and database, if readings are to be served, and joins them to the chat's side.
+    /// Opens sockets and database, if readings are to be served, and connects them to the chat.
     ///
     /// # Errors
     ///
-    /// [`CommandFailure::Config`] for the database, [`CommandFailure::Failed`] for whatever the
-    /// machine refuses.
+    /// [`CommandFailure::Config`] for the database, [`CommandFailure::Failed`] for resources that
+    /// the machine refuses.
     pub fn open(whole: &ServerConfig, folder: &Folder, data: &Data) -> Result<Option<Opened>, CommandFailure> {
         let config = &whole.dpm;
         if !config.enabled {
@@ -144,22 +144,22 @@ impl Opened {
         Ok(Some(Opened { server, path, access, bridge, watch, simulated, addresses }))
     }
 
-    /// Returns what reads devices for clients of the API.
+    /// Returns the feeds of device readings for clients of the API.
     pub fn readings(&self) -> Arc<dyn Readings> {
         Arc::new(Feeds(self.server.feeds()))
     }
 
-    /// Starts to serve; what the chat wants to read goes through the door.
+    /// Starts to serve; readings for the chat go through the door.
     ///
     /// # Errors
     ///
-    /// [`CommandFailure::Failed`] if the system gives no thread.
+    /// [`CommandFailure::Failed`] if the operating system refuses a thread.
     pub fn start(self, door: Door) -> Result<RunningDpm, CommandFailure> {
         let Opened { server, path, access, bridge, watch, simulated, .. } = self;
         let played_at = simulated.as_ref().map(Simulated::address);
         let orders = bridge.clone();
         let serve = move || {
-            // The front-ends that we play ourselves end with their readers.
+            // Our own simulated front-ends end with their readers.
             let _simulated = simulated;
             let mut reader = DpmReader::new(door, watch);
             let mut is_new = true;
@@ -183,7 +183,7 @@ impl Opened {
 }
 
 impl RunningDpm {
-    /// Reads the device database and the roles again. On an error the old ones go on.
+    /// Reads the device database and the roles again. On an error the old ones stay in force.
     pub fn reload(&self) {
         match self.access.roles() {
             Ok(roles) => self.bridge.order(BridgeOrder::Roles(roles)),
@@ -200,14 +200,14 @@ impl RunningDpm {
         }
     }
 
-    /// Ends it. `false` if it had failed.
+    /// Ends it. Returns `false` if it had failed.
     pub fn stop(self) -> bool {
         self.bridge.order(BridgeOrder::Stop);
         self.thread.join().is_ok()
     }
 }
 
-/// Carries out an order; returns whether the thread ends.
+/// Executes an order; returns whether the thread ends.
 fn obey(bridge: &Bridge, reader: &mut DpmReader, dpm: &mut Service, now: Moment) -> bool {
     for order in bridge.take() {
         match order {
@@ -221,7 +221,7 @@ fn obey(bridge: &Bridge, reader: &mut DpmReader, dpm: &mut Service, now: Moment)
     false
 }
 
-/// Lets a server record what the database says.
+/// Enables a server to record the readings that the database selects.
 fn record(server: DpmServer, config: &DpmConfig, folder: &Folder) -> Result<DpmServer, CommandFailure> {
     let path = folder.path().join(HISTORY);
     let bounds = HistoryBounds { age: config.history_days * 86_400, size: config.history_bytes as u64 };
@@ -230,7 +230,7 @@ fn record(server: DpmServer, config: &DpmConfig, folder: &Folder) -> Result<DpmS
     server.with_history(archive).map_err(|error| failed(error.to_string()))
 }
 
-/// Returns the first domain whose service can speak in rooms.
+/// Returns the first domain whose service can send messages to rooms.
 fn speaking_domain(config: &ServerConfig) -> String {
     let has_service = |domain: &&DomainConfig| domain.modules.get(DATA).is_some_and(|module| module.enabled);
     config.domains.iter().find(has_service).map(|domain| domain.name.clone()).unwrap_or_default()
@@ -261,14 +261,14 @@ fn take_on(dpm: &mut Service, database: Arc<Database>, bridge: &Bridge) {
     }
 }
 
-/// Says what the database wants recorded and can't be.
+/// Warns about readings that the database selects for recording but that can't be recorded.
 fn tell_unrecorded(dpm: &Service) {
     for (request, status) in dpm.unrecorded() {
         warn!("{request} is not recorded: {status}");
     }
 }
 
-/// Says why an address can't be had, and which key of `[dpm]` names it.
+/// Explains why an address can't be bound, with the key of `[dpm]` that sets it.
 pub fn refused(address: SocketAddr, key: &str, error: &std::io::Error) -> String {
     listener::refused(address, error).replace("[listen]", &format!("`{key}` in [dpm]"))
 }

@@ -6,7 +6,7 @@ use crate::config::{ConfigError, ServerConfig};
 use crate::folder::Folder;
 use crate::uploads::secret;
 
-/// Returns where events are posted, if they are.
+/// Returns the settings for posting events, if there are any.
 ///
 /// # Errors
 ///

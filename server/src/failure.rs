@@ -14,16 +14,16 @@ use crate::config::ConfigError;
 pub enum CommandFailure {
     /// Something went wrong: exit code 1.
     Failed(String),
-    /// The reason has been told already: exit code 1.
+    /// The reason was printed already: exit code 1.
     Told,
-    /// The database, or the machine, isn't what this server needs and has to be put right first:
+    /// The database or the machine doesn't meet the server's needs and has to be repaired first:
     /// exit code 78, too.
     Unfit(String),
-    /// Something that is needed is taken or away for now, such as a port or a database: exit code
-    /// 75, `EX_TEMPFAIL` of sysexits.h. A supervisor should try again.
+    /// A resource such as a port or a database is taken or unavailable for now: exit code 75,
+    /// `EX_TEMPFAIL` of sysexits.h. A supervisor should try again.
     Blocked(String),
-    /// Other nodes of the cluster have taken over from this process, which they had heard nothing
-    /// of: exit code 75, `EX_TEMPFAIL` of sysexits.h. A supervisor should start it again.
+    /// Other nodes of the cluster have taken over from this process while it was cut off from them:
+    /// exit code 75, `EX_TEMPFAIL` of sysexits.h. A supervisor should start it again.
     TakenOver,
     /// The configuration can't be used: exit code 78, `EX_CONFIG` of sysexits.h. A supervisor
     /// shouldn't try again.
@@ -31,13 +31,13 @@ pub enum CommandFailure {
 }
 
 impl CommandFailure {
-    /// Returns the failure of something that went wrong with a file.
+    /// Returns the failure of an operation on a file.
     pub fn file(path: &Path, error: &io::Error) -> CommandFailure {
         CommandFailure::Failed(format!("{}: {error}", path.display()))
     }
 
-    /// Returns the exit code that tells it to scripts. Code 2, for wrong arguments, comes from the
-    /// parser of the command line.
+    /// Returns the exit code that represents it in scripts. Code 2, for wrong arguments, comes from
+    /// the parser of the command line.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             CommandFailure::Failed(_) | CommandFailure::Told => ExitCode::FAILURE,
@@ -88,7 +88,7 @@ impl From<StoreError> for CommandFailure {
     }
 }
 
-/// The exit code of what stays wrong until somebody mends it (sysexits.h).
+/// The exit code of failures that last until the operator repairs them (sysexits.h).
 pub const EX_CONFIG: u8 = 78;
-/// The exit code of what may be right the next time (sysexits.h).
+/// The exit code of failures that may be gone at the next attempt (sysexits.h).
 pub const EX_TEMPFAIL: u8 = 75;

@@ -18,14 +18,14 @@ use crate::config::{self, ComponentConfig, ConfigError, DomainConfig, OwnFederat
 use crate::database::Decoys;
 use crate::failure::CommandFailure;
 
-/// One generation of what streams with other servers go by, with the thread that asks DNS.
+/// One generation of the settings of streams with other servers, with the thread that queries DNS.
 #[derive(Clone)]
 pub struct Federated {
-    /// For the shards.
+    /// The settings for the shards.
     pub terms: Arc<FederationTerms>,
     /// `None` if there are components only.
     dns: Option<Arc<Dns>>,
-    /// The settings with which DNS is asked.
+    /// The settings of DNS queries.
     pub asked: rookery_resolver::ResolverSettings,
 }
 
@@ -35,13 +35,13 @@ impl std::fmt::Debug for Federated {
     }
 }
 
-/// Returns what other servers and components are served by; `None` if there are to be none. The
-/// thread of `old` goes on if it is asked the same.
+/// Returns the settings and DNS thread for other servers and components; `None` if there are to be
+/// none. The thread of `old` is kept if its settings are the same.
 ///
 /// # Errors
 ///
 /// [`CommandFailure::Config`] for a file of an authority or of a secret that can't be used,
-/// [`CommandFailure::Failed`] if DNS can't be asked at all.
+/// [`CommandFailure::Failed`] if DNS can't be queried at all.
 pub fn load(
     config: &ServerConfig,
     certificates: &[ServerCertificate],
@@ -82,8 +82,8 @@ pub fn load(
     Ok(Some(Federated { terms: Arc::new(terms), dns, asked }))
 }
 
-/// Returns those of some domains for which there is no certificate but one that the server has made
-/// itself, by the rule of [`PeerSettings::new`].
+/// Returns the domains among these that have no certificate but the server's self-signed one, by
+/// the rule of [`PeerSettings::new`].
 fn uncertified(certificates: &[ServerCertificate], domains: &[String]) -> Vec<Box<str>> {
     let is_own = |domain: &&String| {
         let is_for =
@@ -93,8 +93,8 @@ fn uncertified(certificates: &[ServerCertificate], domains: &[String]) -> Vec<Bo
     domains.iter().filter(is_own).map(|domain| domain.as_str().into()).collect()
 }
 
-/// Returns what DNS is asked by, and the web where the operator wants it and it is known whom to
-/// believe there.
+/// Returns the settings of DNS queries. They include the web if the operator enables it and there
+/// are authorities to verify its certificates.
 pub fn asked(config: &ServerConfig, trust: Option<&Arc<Trust>>) -> rookery_resolver::ResolverSettings {
     let given = &config.federation;
     let web = |trust: &Arc<Trust>| DocumentWeb::new(trust.clone(), given.allow_private_addresses);
@@ -106,7 +106,7 @@ pub fn asked(config: &ServerConfig, trust: Option<&Arc<Trust>>) -> rookery_resol
     }
 }
 
-/// Finds nobody: there are no other servers.
+/// Finds no server: there are none.
 struct Nowhere;
 
 impl Resolver for Nowhere {
@@ -118,7 +118,7 @@ impl Resolver for Nowhere {
 fn settings(config: &ServerConfig, decoys: &Decoys) -> Result<FederationSettings, ConfigError> {
     let given = &config.federation;
     let own = config.domains.iter().filter(|domain| domain.federation != OwnFederation::default());
-    // The secret is kept already, for another purpose: a key made with one tells nothing about the
+    // The secret also has another purpose: a key derived from it for one tells nothing about the
     // other.
     let secret = [b"dialback ", &decoys.secret[..]].concat();
     Ok(FederationSettings {
@@ -177,7 +177,7 @@ pub fn component(config: &ComponentConfig) -> Result<ComponentTerms, ConfigError
     Ok(ComponentTerms { name: config.name.as_str().into(), secret: ComponentSecret::new(secret.as_bytes()) })
 }
 
-/// Reads the authorities whose certificates are believed.
+/// Reads the authorities whose certificates are trusted.
 ///
 /// # Errors
 ///
@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a certificate for these names, to be shown for these domains.
+    /// Returns a certificate for these names, presented for these domains.
     fn certificate(names: &[&str], domains: &[&str], own: bool) -> ServerCertificate {
         let [names, domains] =
             [names, domains].map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
@@ -220,9 +220,9 @@ mod tests {
         let cases = [
             (vec![own()], "a.example conference.a.example b.example"),
             (vec![bought(&["a.example", "*.a.example"]), own()], "b.example"),
-            // It is shown for the domain that it is configured for, whatever its names.
+            // It is presented for the domain that it is configured for, regardless of its names.
             (vec![bought(&["x.example"]), own()], "b.example"),
-            // No certificate is for the service, so that the first is shown.
+            // No certificate is for the service, so the first is presented.
             (vec![own(), bought(&["a.example"])], "a.example conference.a.example b.example"),
             (vec![bought(&["a.example"])], ""),
             (vec![], ""),

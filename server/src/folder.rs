@@ -14,16 +14,16 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Names a folder; nothing is made yet.
+    /// Creates a reference to a folder, without touching the disk.
     pub fn new(path: PathBuf) -> Folder {
         Folder { path }
     }
 
-    /// Makes it, readable for its owner alone, unless it exists.
+    /// Creates it, readable only by its owner, unless it exists.
     ///
     /// # Errors
     ///
-    /// [`CommandFailure::Unfit`] with what to do about it.
+    /// [`CommandFailure::Unfit`] with the remedy.
     pub fn create(&self) -> Result<(), CommandFailure> {
         if self.path.is_dir() {
             return Ok(());
@@ -37,13 +37,13 @@ impl Folder {
         })
     }
 
-    /// Makes sure that the folder is there. Commands never make one: in the wrong place they would
-    /// work on an empty database of their own, and a server that finds accounts makes no
+    /// Ensures that the folder exists. Commands never create one: in the wrong place they would
+    /// work on an empty database of their own, and a server that finds accounts there creates no
     /// administrator.
     ///
     /// # Errors
     ///
-    /// [`CommandFailure::Failed`] with where it was looked for.
+    /// [`CommandFailure::Failed`] with the path that was tried.
     pub fn find(&self) -> Result<(), CommandFailure> {
         if self.path.is_dir() {
             return Ok(());
@@ -55,12 +55,12 @@ impl Folder {
         )))
     }
 
-    /// Makes sure that no other server uses the folder, for as long as the lock lives.
+    /// Ensures that no other server uses the folder, for as long as the lock lives.
     ///
     /// # Errors
     ///
-    /// [`CommandFailure::Failed`] if one does, or if the lock can't be made;
-    /// [`CommandFailure::Unfit`] if nothing can be written there.
+    /// [`CommandFailure::Failed`] if one does, or if the lock can't be created;
+    /// [`CommandFailure::Unfit`] if the folder isn't writable.
     pub fn lock(&self) -> Result<Lock, CommandFailure> {
         let path = self.path.join(LOCK);
         let failed = |error| CommandFailure::file(&path, &error);
@@ -84,7 +84,7 @@ impl Folder {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // The lock is what counts. On a full disk the process id is missing in messages.
+        // The lock is what matters. On a full disk only the process id in messages is missing.
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
         if let Err(error) = written {
@@ -158,18 +158,18 @@ impl Folder {
         self.path.join("certs/acme/account.toml")
     }
 
-    /// Returns the file that tells the password of the first account where there is no terminal.
+    /// Returns the file with the password of the first account, written if there is no terminal.
     pub fn first_password(&self) -> PathBuf {
         self.path.join("first-password")
     }
 
-    /// Returns the file that is there while a restore puts things into their places: no server may
-    /// start then.
+    /// Returns the file that exists while a restore moves files into place: no server may start
+    /// then.
     pub fn restoring(&self) -> PathBuf {
         self.path.join(RESTORING)
     }
 
-    /// Says that a restore was interrupted, which keeps a server from starting.
+    /// Returns the message that a restore was interrupted, which keeps a server from starting.
     pub fn half_restored(&self) -> String {
         let path = self.path.display();
         format!(
@@ -182,7 +182,7 @@ impl Folder {
         self.path.join(PARTS)
     }
 
-    /// Returns the folder of what a backup had that belongs outside of the data folder.
+    /// Returns the folder for the files of a backup that belong outside of the data folder.
     pub fn restored(&self) -> PathBuf {
         self.path.join("restored")
     }
@@ -192,20 +192,20 @@ impl Folder {
         self.path.join(LOCK)
     }
 
-    /// Returns the file that remembers what the last start announced.
+    /// Returns the file in which a start records its announcements for the next one.
     pub fn state(&self) -> PathBuf {
         self.path.join("state.toml")
     }
 }
 
-/// The right to be the only server in a folder. The operating system takes it back even from a
-/// process that was killed.
+/// The right to be the only server in a folder. The operating system releases it even if the
+/// process is killed.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
-/// Writes a file whole or not at all: next to its place first, then over it.
+/// Writes a file atomically: under a temporary name beside it, then renamed.
 ///
 /// # Errors
 ///
@@ -213,7 +213,7 @@ pub struct Lock {
 pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), CommandFailure> {
     let beside = path.with_extension("new");
     let written = (|| {
-        // A left-over of a crash may have other permissions.
+        // A leftover of a crash may have other permissions.
         match fs::remove_file(&beside) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -230,13 +230,14 @@ const LOCK: &str = "rookery.lock";
 const RESTORING: &str = "rookery.restoring";
 const PARTS: &str = "rookery.parts";
 
-/// The names with which folders begin that a restore has moved things to that were there.
+/// The prefix of the folders to which a restore moves the files that it replaces.
 pub const BEFORE: &str = "before-restore-";
 
 /// The names that are of no use in another folder, or whose content is kept there in another form.
 pub const KEPT_OUT: &[&str] =
     &["rookery.db", "rookery.db-wal", "rookery.db-shm", "uploads", "events", LOCK, RESTORING, PARTS, CONTROL, SESSIONS];
-/// The sessions that wait for the next start: a backup has none of them, since they go on once.
+/// The sessions that wait for the next start: a backup has none of them, since they resume only
+/// once.
 const SESSIONS: &str = "sessions";
 /// The socket of the running server.
 const CONTROL: &str = "control";

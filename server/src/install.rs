@@ -1,7 +1,7 @@
 //! `rookery web install`: the files of the chat page.
 //!
 //! npm downloads the package, from the registry that the machine is set up for; without npm, the
-//! server asks that registry itself. The package is verified here, by its hash.
+//! server downloads it from that registry itself. The package is verified here, by its hash.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,10 +16,10 @@ use crate::folder::Folder;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Gets the package and unpacks it, unless that was done before.
+/// Downloads and unpacks the package, unless that was done before.
 ///
 /// # Errors
-/// [`CommandFailure::Failed`]: the package can't be had, is another one, or can't be written.
+/// [`CommandFailure::Failed`]: the package isn't available, has another hash, or can't be written.
 pub fn run(source: &ConfigSource, from: Option<&str>) -> Result<(), CommandFailure> {
     let folder = &source.folder;
     folder.find()?;
@@ -37,7 +37,7 @@ pub fn run(source: &ConfigSource, from: Option<&str>) -> Result<(), CommandFailu
     Ok(())
 }
 
-/// Gets the package by npm, or without it: the pinned one, or what is at an address.
+/// Downloads the package with npm or without it: the pinned one, or the one at an address.
 fn get(from: Option<&str>, folder: &Folder) -> Result<Vec<u8>, CommandFailure> {
     if let Some(package) = fetch(from.unwrap_or(&format!("{NAME}@{VERSION}")), folder)? {
         return Ok(package);
@@ -60,12 +60,12 @@ fn npm_is_missing(what: &str, instead: &str) -> CommandFailure {
     CommandFailure::Failed(format!("npm, which would download {what}, isn't installed: {instead}"))
 }
 
-/// Lets npm get a package, by name or address; `None` if there is no npm.
+/// Downloads a package with npm, by name or address; `None` if there is no npm.
 fn fetch(what: &str, folder: &Folder) -> Result<Option<Vec<u8>>, CommandFailure> {
     let place = folder.path().join(PLACE);
     fs::create_dir_all(&place).map_err(|error| CommandFailure::file(&place, &error))?;
     let package = pack(what, &place);
-    // It holds nothing that is needed again.
+    // Nothing in it is needed again.
     let _ = fs::remove_dir_all(&place);
     package
 }
@@ -97,7 +97,7 @@ fn read(file: &Path) -> Result<Vec<u8>, CommandFailure> {
     fs::read(file).map_err(failed)
 }
 
-/// The folder into which npm puts what it got.
+/// The folder for npm's downloads.
 const PLACE: &str = "web/npm";
 /// The package has less than 9 MB.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;

@@ -1,5 +1,5 @@
-//! The interface of the system by which shards wait for their sockets: `io` of the configuration,
-//! and what this machine says to it.
+//! The system interface by which shards wait for their sockets: `io` of the configuration, and its
+//! availability on this machine.
 
 use rookery_shard::SystemInterface;
 
@@ -11,7 +11,7 @@ use crate::loaded::ConfigSource;
 ///
 /// # Errors
 ///
-/// The place of the key and the reason, if the machine doesn't have the one that is demanded.
+/// The place of the key and the reason, if the machine lacks the one that is demanded.
 pub fn settle(source: &ConfigSource, config: &ServerConfig) -> Result<SystemInterface, ConfigError> {
     config.io.settle().map_err(|error| {
         let name = config.io.name();
@@ -22,7 +22,7 @@ pub fn settle(source: &ConfigSource, config: &ServerConfig) -> Result<SystemInte
     })
 }
 
-/// Returns the place that gives the key: a variable, or a line of the file.
+/// Returns the place that sets the key: a variable, or a line of the file.
 fn place(source: &ConfigSource, environment: &Environment) -> String {
     if let Some(variable) = environment.keys().get(KEY) {
         return (*variable).to_owned();

@@ -79,7 +79,7 @@ impl fmt::Display for PortKind {
     }
 }
 
-/// Returns the configured addresses with what is spoken there.
+/// Returns the configured addresses, each with its protocol.
 pub fn wanted(config: &ServerConfig) -> impl Iterator<Item = (SocketAddr, PortKind)> {
     let has_others = config.federates();
     let has_components = !config.components.is_empty();
@@ -97,12 +97,12 @@ pub fn wanted(config: &ServerConfig) -> impl Iterator<Item = (SocketAddr, PortKi
     c2s.chain(c2s_tls).chain(web).chain(web_tls).chain(bytestreams).chain(others).chain(components)
 }
 
-/// Binds all configured addresses, but for those whose sockets were inherited. The other inherited
+/// Binds all configured addresses except those whose sockets were inherited. The other inherited
 /// sockets are closed first: one of them may have the port of an address that has changed.
 ///
 /// # Errors
 ///
-/// As [`failure`], with the first that can't be.
+/// As [`failure`], for the first that can't be bound.
 pub fn bind_all(config: &ServerConfig, inherited: Inherited) -> Result<Vec<BoundListener>, CommandFailure> {
     bind_these(wanted(config), inherited)
 }
@@ -140,7 +140,8 @@ pub fn bind_one(address: SocketAddr, kind: PortKind) -> io::Result<BoundListener
     Ok(BoundListener { address: socket.local_addr()?, socket, kind })
 }
 
-/// Returns the address that is bound for one: `0.0.0.0` for `[::]` on a machine without IPv6.
+/// Returns the address that is bound for a configured one: `0.0.0.0` for `[::]` on a machine
+/// without IPv6.
 fn bindable(address: SocketAddr) -> SocketAddr {
     let is_any = address.is_ipv6() && address.ip().is_unspecified();
     let any_port = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
@@ -150,21 +151,21 @@ fn bindable(address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Returns why a server doesn't start without an address.
+/// Returns the failure of a start without one of its addresses.
 pub fn failure(error: &io::Error, text: String) -> CommandFailure {
     if may_pass(error) { CommandFailure::Blocked(text) } else { CommandFailure::Unfit(text) }
 }
 
-/// Returns whether an address may be had later although nobody changes the configuration: another
-/// program may give the port back, as an earlier server does when it ends, a network that comes up
-/// brings its addresses, and a machine without memory or descriptors may have some again. A right
-/// or a kind of address that is missing stays so.
+/// Returns whether an address may become available without a change of the configuration: another
+/// program may release the port, as an earlier server does as it ends, a network that comes up
+/// brings its addresses, and memory or descriptors may become free. A missing permission or address
+/// family stays missing.
 pub fn may_pass(error: &io::Error) -> bool {
     let lasting = [Errno::ACCESS, Errno::PERM, Errno::AFNOSUPPORT, Errno::INVAL, Errno::PROTONOSUPPORT];
     Errno::from_io_error(error).is_some_and(|error| !lasting.contains(&error))
 }
 
-/// Says why an address can't be listened on, and what mends it.
+/// Explains why an address can't be listened on, with the remedy.
 pub fn refused(address: SocketAddr, error: &io::Error) -> String {
     let mend = match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -184,7 +185,7 @@ pub fn refused(address: SocketAddr, error: &io::Error) -> String {
 }
 
 /// Opens a socket, without `SO_REUSEPORT`: a second server would silently share the port instead of
-/// being told that it is taken.
+/// failing because it is taken.
 fn open(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
@@ -197,7 +198,7 @@ fn open(address: SocketAddr) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
+/// Connections that may wait to be accepted; the kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
 #[cfg(test)]

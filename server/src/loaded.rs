@@ -20,7 +20,7 @@ use crate::folder::Folder;
 use crate::logins::LoginSources;
 use crate::settings;
 
-/// The places of configuration and data.
+/// The paths of configuration and data.
 #[derive(Debug, Clone)]
 pub struct ConfigSource {
     /// The configuration file; without one, the defaults hold.
@@ -37,8 +37,8 @@ pub const SERVICE_DATA: &str = "/var/lib/rookery";
 pub const SERVICE_CONFIG: &str = "/etc/rookery/rookery.toml";
 
 impl ConfigSource {
-    /// Finds them from the command line as [`ConfigSource::new`], for a command that works on a
-    /// server which is there already. Where nothing is named and nothing is here, it is the one
+    /// Finds them from the command line like [`ConfigSource::new`], for a command that works on an
+    /// existing server. If no path is given and there are none here, they are those of the server
     /// that systemd runs.
     pub fn find(config: Option<PathBuf>, data_dir: PathBuf) -> ConfigSource {
         let service = Path::new(SERVICE_CONFIG);
@@ -56,28 +56,28 @@ impl ConfigSource {
         ConfigSource { config, folder }
     }
 
-    /// Reads the configuration, with what the environment says instead of the file.
+    /// Reads the configuration, with the environment's values instead of the file's.
     ///
     /// # Errors
     ///
-    /// All that is wrong in it.
+    /// All of its mistakes.
     pub fn read(&self) -> Result<ServerConfig, ConfigError> {
         let modules = rookery_modules::table(&Shared::default());
         ServerConfig::load(self.config.as_deref(), &Environment::of_process(), &modules)
     }
 }
 
-/// One generation of configuration and certificates, with what follows from them. Never changes; a
-/// reload makes a new one.
+/// One generation of configuration and certificates, with everything derived from them. It never
+/// changes; a reload makes a new one.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The place that it came from.
+    /// The paths that it was read from.
     pub source: ConfigSource,
     /// The configuration.
     pub config: ServerConfig,
-    /// The same for the hubs.
+    /// The hubs' part of it.
     pub settings: Arc<Settings>,
-    /// The same for client streams.
+    /// The client streams' part of it.
     pub policy: Arc<Policy>,
     /// TLS with all certificates.
     pub tls: TlsSettings,
@@ -85,26 +85,27 @@ pub struct Loaded {
     pub certificates: Vec<ServerCertificate>,
     /// The terms of streams with other servers, if there are any.
     pub federation: Option<Federated>,
-    /// Changes since the start that need a restart to count, as keys and tables.
+    /// Changes since the start that take effect after a restart, as keys and tables.
     pub restart: Vec<ChangedKey>,
     logins: LoginSources,
     decoys: Decoys,
-    /// The configuration of the start: what can't change since is as it says.
+    /// The configuration of the start, which still holds for everything that can't change while the
+    /// server runs.
     started: Option<Arc<ServerConfig>>,
 }
 
 /// The result of a reload.
 #[derive(Debug)]
 pub struct ReloadOutcome {
-    /// The generation that holds from now on.
+    /// The generation that is in force from now on.
     pub loaded: Loaded,
     /// Changes in the configuration that need a restart, as keys and tables.
     pub restart: Vec<ChangedKey>,
 }
 
 impl Loaded {
-    /// Reads configuration and certificates, with what the `old` generation had for other servers
-    /// and for logins; makes the self-signed certificate if it is due.
+    /// Reads configuration and certificates, and keeps the `old` generation's state for other
+    /// servers and for logins; makes the self-signed certificate if it is due.
     ///
     /// # Errors
     ///
@@ -114,7 +115,7 @@ impl Loaded {
         Loaded::with(source, config, decoys, old)
     }
 
-    /// Makes a generation as [`Loaded::load`] does, from a configuration that was read before.
+    /// Makes a generation like [`Loaded::load`], from a configuration that was read before.
     ///
     /// # Errors
     ///
@@ -127,7 +128,7 @@ impl Loaded {
     ) -> Result<Loaded, CommandFailure> {
         let certificates = certificate::load(&config, &source.folder)?;
         let tls = tls(&config, &certificates)?;
-        // Only what the modules declare is asked of these; the tables that run belong to the
+        // Only the declarations of these modules are used; the tables that run belong to the
         // shards.
         let table = rookery_modules::table(&Shared::default());
         let logins = LoginSources::start(&config, old.map(|old| &old.logins))?;
@@ -141,7 +142,7 @@ impl Loaded {
     }
 }
 
-/// Reads the certificates again and nothing else. On an error the old ones go on.
+/// Reads only the certificates again. On an error the old ones stay in force.
 ///
 /// # Errors
 ///
@@ -151,7 +152,7 @@ pub fn new_certificates(old: &Loaded) -> Result<Loaded, CommandFailure> {
     Ok(Loaded { restart: old.restart.clone(), started: old.started.clone(), ..loaded })
 }
 
-/// Reads everything again, for SIGHUP. On an error the old generation goes on.
+/// Reads everything again, for SIGHUP. On an error the old generation stays in force.
 ///
 /// # Errors
 ///
@@ -160,7 +161,7 @@ pub fn reload(old: &Loaded, decoys: Decoys) -> Result<ReloadOutcome, CommandFail
     let source = ConfigSource::new(old.source.config.clone(), old.source.folder.path().to_owned());
     let mut loaded = Loaded::load(source, decoys, Some(old))?;
     if loaded.federation.is_some() && old.federation.is_none() {
-        // Nobody listens for other servers yet.
+        // There is no listener for other servers yet.
         loaded.federation = None;
     }
     let started = old.started.clone().unwrap_or_else(|| Arc::new(old.config.clone()));
@@ -170,14 +171,14 @@ pub fn reload(old: &Loaded, decoys: Decoys) -> Result<ReloadOutcome, CommandFail
     Ok(ReloadOutcome { loaded, restart })
 }
 
-/// Returns what of a configuration counts after a restart only, compared with the one of the start.
+/// Returns the changes of a configuration that need a restart, compared with the one of the start.
 fn needs_restart(new: &ServerConfig, started: &ServerConfig) -> Vec<ChangedKey> {
     let changed = FIXED.iter().filter(|(_, differ)| differ(new, started));
     changed.map(|(key, _)| ChangedKey((*key).to_owned())).collect()
 }
 
-/// Keys and tables that stay as they were at the start, each with whether two configurations differ
-/// there.
+/// Keys and tables that stay as they were at the start, each with the comparison of two
+/// configurations.
 const FIXED: [(&str, Differs); 13] = [
     ("[listen]", |new, started| new.listen != started.listen),
     ("shards", |new, started| new.shards != started.shards),
@@ -196,8 +197,8 @@ const FIXED: [(&str, Differs); 13] = [
 /// Returns true if two configurations differ in a part.
 type Differs = fn(&ServerConfig, &ServerConfig) -> bool;
 
-/// Returns whether a key is the one of that name, for the server or for one of its domains, or
-/// stands in the table `[NAME]`.
+/// Returns whether a key has that name, for the server or for one of its domains, or stands in the
+/// table `[NAME]`.
 fn is_of(name: &str, key: &str) -> bool {
     match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
         Some(table) => key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.')),
@@ -206,7 +207,7 @@ fn is_of(name: &str, key: &str) -> bool {
     }
 }
 
-/// Compares the configuration that a server goes by with the one of its file now.
+/// Compares the configuration in force with the one in the file now.
 ///
 /// # Errors
 /// The file can't be read, or its text is no valid configuration.
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(second.loaded.policy.idle_before, Some(9));
         assert!(second.loaded.certificates[0].made && second.loaded.certificates[0].inspection.covers("a.example"));
 
-        // What runs is what counts, not what the file said before.
+        // The values in force matter, not the earlier text of the file.
         fs::write(&file, "domains = [\"a.example\"]\nshards = 3\n").expect("written");
         let third = reload(&second.loaded, Decoys::default()).expect("the same");
         assert_eq!(third.restart, second.restart, "it is said until it is so");
@@ -294,7 +295,7 @@ mod tests {
         let secret = change("component.\"b.example\".secret", "\"***\"", "\"***\"", false);
         let expected = [secret, change("limits.login_seconds", "60", "9", false), shards.clone()];
         assert_eq!(compare(&first).expect("changes").changes, expected);
-        // What a reload has taken runs; what needs a restart doesn't.
+        // Values that a reload has taken are in force; those that need a restart aren't.
         let second = reload(&first, Decoys::default()).expect("reloaded").loaded;
         assert_eq!(compare(&second).expect("changes").changes, [shards]);
         fs::write(&file, "shard = 3").expect("written");

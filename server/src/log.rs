@@ -1,5 +1,5 @@
-//! `rookery log`: the newest lines of the running server's log, new ones as they come, and a
-//! higher level for a while.
+//! `rookery log`: the newest lines of the running server's log, new ones as they come, and more
+//! detailed levels for a while.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub fn run(source: &ConfigSource, wishes: &LogWishes, command: Option<&LogComman
     })
 }
 
-/// Returns a line for people.
+/// Formats a line for people.
 fn text(line: &Value) -> String {
     if let Some(left_out) = line["left_out"].as_u64() {
         return format!("… {left_out} lines were left out because they came faster than they were read");
@@ -60,11 +60,11 @@ fn text(line: &Value) -> String {
     text.chars().map(|char| if char.is_control() && char != '\n' { '\u{fffd}' } else { char }).collect()
 }
 
-/// Reads a time such as `90s`, `10m` or `2h`.
+/// Parses a time such as `90s`, `10m` or `2h`.
 ///
 /// # Errors
 ///
-/// It is no such time, or longer than a level may be raised.
+/// It is no such time, or longer than a level may stay raised.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a time such as 90s, 10m or 2h, at most {} hours", MOST_SECONDS / 3600);
     let unit = match text.chars().last() {

@@ -27,13 +27,13 @@ use crate::config::{LogConfig, LogFormat};
 use levels::WantedFilter;
 use recent::Keep;
 
-/// Makes lines of one format the log, with a filter that can be replaced. A macro, since each
+/// Installs lines of one format as the log, with a filter that can be replaced. A macro, since each
 /// format is a type of its own.
 macro_rules! install {
     ($lines:expr) => {{
         let lines = $lines.with_filter_reloading();
         let handle = lines.reload_handle();
-        // A second start can only be a test's; the first one stays.
+        // Only tests start logging twice; the first log stays.
         if lines.finish().with(Keep(recent().clone())).try_init().is_ok() {
             let _ = SET_FILTER.set(Box::new(move |filter| handle.reload(filter)));
         }
@@ -42,14 +42,14 @@ macro_rules! install {
 
 /// Starts logging, for the rest of the process.
 pub fn start(log: &LogConfig) {
-    // The filter was tried when the configuration was read; it is applied before there is a log.
+    // The filter was checked with the configuration; it is applied before there is a log.
     let _ = WANTED.configure(&log.level);
     let filter = EnvFilter::try_new(&log.level).unwrap_or_default();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(coloured());
     match (log.format, is_journal()) {
         (LogFormat::Json, _) => install!(lines.json()),
         (LogFormat::Text, false) => install!(lines),
-        // The journal has a clock of its own.
+        // The journal has its own time stamps.
         (LogFormat::Text, true) => {
             let lines = lines.without_time().with_ansi(false);
             install!(lines.map_event_format(ForJournal));
@@ -58,13 +58,15 @@ pub fn start(log: &LogConfig) {
 }
 
 /// Returns whether standard error is a stream of systemd's journal: the service manager names its
-/// device and inode (systemd.exec(5), `JOURNAL_STREAM`). A file that it was led to since is none.
+/// device and inode (systemd.exec(5), `JOURNAL_STREAM`). If it has been redirected to a file since,
+/// it isn't.
 fn is_journal() -> bool {
     let Ok(named) = std::env::var("JOURNAL_STREAM") else { return false };
     rustix::fs::fstat(stderr()).is_ok_and(|found| named == format!("{}:{}", found.st_dev, found.st_ino))
 }
 
-/// Lines for the journal, which takes a number in front for the priority (sd-daemon(3)).
+/// Lines for the journal, which expects a number for the priority at their beginning
+/// (sd-daemon(3)).
 struct ForJournal<F>(F);
 
 impl<S, N, F> FormatEvent<S, N> for ForJournal<F>
@@ -89,7 +91,7 @@ fn priority(level: Level) -> u8 {
     }
 }
 
-/// Logs other lines from now on. The format stays: it is a part of what was installed.
+/// Replaces the filter. The format stays, since it can't be replaced once it is installed.
 pub fn reload(log: &LogConfig) {
     if let Err(error) = WANTED.configure(&log.level) {
         tracing::warn!(error, "the level of the log was not changed");
@@ -102,7 +104,7 @@ pub fn recent() -> &'static Lines {
     &RECENT
 }
 
-/// Changes levels for a while, for commands.
+/// Changes levels for a while, on behalf of commands.
 pub struct ByCommand;
 
 impl Levels for ByCommand {
@@ -121,21 +123,21 @@ impl Levels for ByCommand {
 ///
 /// # Errors
 ///
-/// The library can't.
+/// The library refuses it.
 fn apply(filter: &str) -> Result<(), String> {
     let Some(set) = SET_FILTER.get() else { return Ok(()) };
     let filter = EnvFilter::try_new(filter).map_err(|error| error.to_string())?;
     set(filter).map_err(|error| error.to_string())
 }
 
-/// Returns whether a text says which lines to log.
+/// Returns whether a text is a filter.
 pub fn is_filter(text: &str) -> bool {
     // An empty filter is valid for the library and logs next to nothing.
     !text.trim().is_empty() && text.split(',').all(is_directive) && EnvFilter::try_new(text).is_ok()
 }
 
-/// Returns whether one part is `LEVEL` or `TARGET=LEVEL`. The library takes any single word for the
-/// name of a target, so that a slip in a level would switch the log off.
+/// Returns whether one part is `LEVEL` or `TARGET=LEVEL`. The library accepts any single word as
+/// the name of a target, so a typo in a level would switch the log off.
 fn is_directive(part: &str) -> bool {
     let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
     LEVELS.contains(&level.trim().to_lowercase().as_str())
@@ -146,7 +148,7 @@ fn coloured() -> bool {
     stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// The lines that are wanted.
+/// The filter of the lines to log.
 static WANTED: LazyLock<WantedFilter> = LazyLock::new(WantedFilter::default);
 
 /// Replaces the filter of the process's log.

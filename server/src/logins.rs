@@ -24,7 +24,7 @@ impl LoginSources {
     ///
     /// # Errors
     /// [`CommandFailure::Config`] for a file that can't be used, [`CommandFailure::Failed`] if the
-    /// system gives no thread.
+    /// operating system refuses a thread.
     pub fn start(config: &ServerConfig, old: Option<&LoginSources>) -> Result<LoginSources, CommandFailure> {
         let mut sources = BTreeMap::new();
         for domain in &config.domains {
@@ -42,7 +42,7 @@ impl LoginSources {
         Ok(LoginSources(sources))
     }
 
-    /// Returns how clients log in to a domain.
+    /// Returns the method by which clients log in to a domain.
     pub fn of(&self, domain: &str, login: &DomainLogin) -> LoginBy {
         match self.0.get(domain) {
             _ if login.anonymous => LoginBy::Anonymous,
@@ -69,7 +69,7 @@ fn source(domain: &str, login: &DomainLogin) -> Result<Outside, CommandFailure> 
     Ok(source)
 }
 
-/// Returns a client of the web that trusts what a domain's table says.
+/// Returns an HTTP client that trusts the certificates of a domain's table.
 ///
 /// # Errors
 /// The file can't be used.
@@ -77,7 +77,7 @@ pub fn web(login: &DomainLogin) -> Result<Web, ConfigError> {
     Web::trusting(login.trusted.as_deref()).map_err(ConfigError::because)
 }
 
-/// Returns who knows the passwords of a domain, if that isn't the store.
+/// Returns the source that checks the passwords of a domain, if that isn't the store.
 ///
 /// # Errors
 /// A file with a password can't be used.
@@ -98,7 +98,7 @@ pub fn passwords(login: &DomainLogin, web: &Web) -> Result<Option<Passwords>, Co
     Ok(Some(Passwords::Directory(Arc::new(directory))))
 }
 
-/// Returns our own entry in a directory, if we have one.
+/// Returns the server's own entry in a directory, if it has one.
 fn own_entry(login: &DomainLogin) -> Result<Option<OwnEntry>, ConfigError> {
     let Some((dn, file)) = login.bind_dn.as_ref().zip(login.bind_password_file.as_ref()) else { return Ok(None) };
     Ok(Some(OwnEntry { dn: dn.clone(), password: secret(file)? }))
@@ -114,14 +114,14 @@ fn secret(file: &Path) -> Result<String, ConfigError> {
     }
 }
 
-/// Returns the groups of a directory that become groups of contacts, if that is wanted.
+/// Returns the groups of a directory that become groups of contacts, if that is configured.
 fn groups(domain: &str, groups: &DirectoryGroups) -> Option<groups::WantedGroups> {
     let DirectoryGroups { base, filter, name, members, user, seconds } = groups.clone();
     let every = Duration::from_secs(seconds);
     Some(groups::WantedGroups { domain: domain.to_owned(), base: base?, filter, name, members, user, every })
 }
 
-/// Returns the issuer whose tokens a domain believes, if there is one.
+/// Returns the issuer whose tokens a domain accepts, if there is one.
 ///
 /// # Errors
 /// The file with our secret can't be used.

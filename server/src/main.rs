@@ -8,24 +8,24 @@
 //!   [`loaded`] is everything that a reload replaces; [`federation`] is its part for other
 //!   servers, [`logins`] for login sources.
 //! - [`setup`] creates a server where there is none.
-//! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and
+//! - [`start`] opens everything, reports the outcome to the operator ([`welcome`], [`state`]) and
 //!   hands over to [`serve`].
 //! - [`supervisor`] keeps systemd informed, [`cards`] passes sessions from one process to the
 //!   next.
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`acme_shared`], [`listener`],
 //!   [`sockets`], [`interface`] and [`open_files`] are the things that a server needs from its
-//!   machine; [`abort`] gives a start that was aborted its exit code.
+//!   machine; [`abort`] maps a start that was aborted to its exit code.
 //! - [`uploads`] is where users' files are, [`events`] the program that is notified of events.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`cluster`] makes the process a node, and shows nodes.
-//! - [`clock`] writes dates for people, [`logging`] the log; [`completions`] is for shells and
-//!   readers of manuals.
+//! - [`clock`] formats dates for people, [`logging`] writes the log; [`completions`] is for shells
+//!   and readers of manuals.
 //! - [`status`], [`session`] and [`log`] show the running server, its sessions and its log,
 //!   through [`control`], by which other commands also report their actions; [`columns`] prints
 //!   lists.
 //! - [`top`] shows the running server's activity, [`profile`] where its time goes, [`trace`] the
 //!   way of stanzas, [`slow`] slow events; [`doctor`] says what is wrong with it; [`traces`] reads
-//!   who collects traces.
+//!   the settings of the collector of traces.
 //! - [`check`] checks all of that without changing it; [`user`], [`admin`] and [`token`] change
 //!   accounts, administrators and tokens, [`s2s`] shows other servers; [`store`] changes the
 //!   database as a whole, [`backup`] saves all data of a server, [`install`] downloads files for
@@ -98,8 +98,8 @@ use failure::CommandFailure;
 use loaded::ConfigSource;
 use serve::ServerEnding;
 
-/// Gives memory back some seconds after a wave of logins, on threads of its own, and can tell where
-/// it went.
+/// Returns memory to the system some seconds after a wave of logins, on threads of its own, and can
+/// profile the heap.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -118,8 +118,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Becomes this server again, as an administrator wishes: the same command in the same process.
-/// Returns only if that fails.
+/// Replaces this process's program with the same command, for an administrator's restart. Returns
+/// only if that fails.
 fn again(sockets: &[TcpListener]) -> CommandFailure {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
@@ -135,7 +135,7 @@ fn again(sockets: &[TcpListener]) -> CommandFailure {
 fn run(arguments: Arguments) -> Result<ExitCode, CommandFailure> {
     let command = arguments.command.unwrap_or(ServerCommand::Serve);
     let source = match command {
-        // These make a server where there is none.
+        // These create a server if there is none.
         ServerCommand::Serve | ServerCommand::Setup(_) => ConfigSource::new(arguments.config, arguments.data_dir),
         _ => ConfigSource::find(arguments.config, arguments.data_dir),
     };

@@ -1,7 +1,7 @@
 //! `rookery profile`: shows where the CPU time of the running server goes, and what has changed.
 //!
-//! The server samples its stacks as offsets in files. Their names are found here, by this process,
-//! which has the same file mapped: the server doesn't read its own debugging information.
+//! The server samples its stacks as offsets in files. They are resolved to names here, by this
+//! process, which has the same file mapped: the server doesn't read its own debugging information.
 
 use std::fs;
 use std::io::Write;
@@ -129,12 +129,12 @@ pub fn run(source: &ConfigSource, wishes: ProfileWishes) -> Result<(), CommandFa
     Ok(())
 }
 
-/// Returns the seconds of CPU that the samples stand for.
+/// Returns the seconds of CPU that the samples represent.
 fn cpu(sampled: &Sampled) -> String {
     format!("{:.1}", sampled.samples as f64 / f64::from(sampled.rate.max(1)))
 }
 
-/// Returns what was found, in a few lines.
+/// Returns a summary of a few lines.
 fn summary(sampled: &Sampled, named: &Named, server: RunningServer<'_>, file: &Path) -> String {
     let mut functions: Vec<_> = named.profile.functions().into_iter().collect();
     functions.sort_by(|(a, some), (b, others)| others.own.cmp(&some.own).then(a.cmp(b)));
@@ -217,7 +217,7 @@ fn compare(before: &Path, after: &Path, output: Option<&Path>, shown: ShownAs) -
     draw(&old, &new, before, after, output)
 }
 
-/// Draws the profile afterwards, if that is wanted.
+/// Draws the later profile, if that is requested.
 fn draw(
     old: &Profile,
     new: &Profile,
@@ -231,7 +231,7 @@ fn draw(
     fs::write(file, picture).map_err(|error| CommandFailure::file(file, &error))
 }
 
-/// Reads a profile in one of the forms that say all.
+/// Reads a profile in one of the forms that keep all of it.
 fn read(file: &Path) -> Result<Profile, CommandFailure> {
     let bytes = fs::read(file).map_err(|error| CommandFailure::file(file, &error))?;
     let wrong = |words: String| {
@@ -246,14 +246,14 @@ fn read(file: &Path) -> Result<Profile, CommandFailure> {
     }
 }
 
-/// The beginning of a compressed file (RFC 1952 §2.3.1).
+/// The magic bytes of a gzip file (RFC 1952 §2.3.1).
 const GZIP: &[u8] = &[0x1f, 0x8b];
-/// The time that the server may take for collecting.
+/// The additional time that the server may take for collecting.
 const MORE: Duration = Duration::from_secs(30);
-/// Functions of a summary, and of a comparison.
+/// The number of functions in a summary or comparison.
 const SHOWN: usize = 10;
 const COMPARED: usize = 40;
-/// The least change of a share that is shown.
+/// The smallest change of a share that is shown.
 const LEAST: f64 = 0.001;
 
 #[cfg(test)]

@@ -37,8 +37,8 @@ fn every_command_that_shows_something_prints_json() {
     assert!(needless.is_empty(), "these have the flag, or are gone: {needless:?}");
 }
 
-/// Collects the commands that do something themselves and have no `--json`, without their
-/// program's name.
+/// Collects the commands that do something themselves and have no `--json`, without their program's
+/// name.
 fn find_without_json(command: &Command, without: &mut Vec<String>) {
     let below: Vec<_> = command.get_subcommands().filter(|below| below.get_name() != "help").collect();
     let has_json = command.get_arguments().any(|argument| argument.get_long() == Some("json"));
@@ -59,7 +59,7 @@ fn an_example_is_cut_at_its_tables() {
     assert_eq!(page.strip_prefix(CONFIGURATION), Some(wanted));
 }
 
-/// Compares a page with the one in the book, which is written first if the environment says so.
+/// Compares a page with the one in the book, which is written first if the environment asks for it.
 fn up_to_date(name: &str, page: &str) {
     let file = format!("{}/../doc/book/reference/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_DOC").is_some() {
@@ -94,7 +94,7 @@ fn configuration(example: &str) -> String {
     page
 }
 
-/// Appends a command and those below it.
+/// Appends a command and its subcommands.
 fn describe(page: &mut String, command: &Command) {
     let mut command = command.clone();
     let help = command.render_help().to_string();
@@ -106,7 +106,7 @@ fn describe(page: &mut String, command: &Command) {
     }
 }
 
-/// Commands that change something and say that they did: their exit code is for programs.
+/// Commands that change something and report that: programs use their exit code.
 const ACTS: &[&str] = &[
     "serve",
     "setup",
@@ -131,14 +131,14 @@ const ACTS: &[&str] = &[
     "web install",
 ];
 
-/// Commands that write a document, whose form is another one by its nature: XML, TOML, scripts.
+/// Commands that write a document, which has another format by its nature: XML, TOML, scripts.
 const DOCUMENTS: &[&str] = &["user export", "config example", "completions", "manual"];
 
-/// Tools of their own, which write their results as files (`--out` of bench) or as pages for a
+/// Separate tools, which write their results as files (`--out` of bench) or as pages for a
 /// terminal.
 const TOOLS: &[&str] = &["bench", "dpm"];
 
-/// The width of the pages' help.
+/// The width of the help on these pages.
 const COLUMNS: usize = 100;
 const CONFIGURATION: &str = "\
 # Configuration

@@ -14,8 +14,8 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] for words that mean nothing or if no server runs,
-/// [`CommandFailure::Told`] if the domain can't be reached.
+/// [`CommandFailure::Failed`] for unknown arguments or if no server runs, [`CommandFailure::Told`]
+/// if the domain can't be reached.
 pub fn run(
     source: &ConfigSource,
     what: &str,
@@ -50,7 +50,7 @@ fn prepared(domain: &str) -> Result<String, CommandFailure> {
     prepared.map(Into::into).map_err(|error| CommandFailure::Failed(format!("{domain:?} is no domain: {error}")))
 }
 
-/// Prints streams as a table, a line each.
+/// Prints streams as a table, one per line.
 fn list(server: RunningServer<'_>, shown: ShownAs) -> Result<(), CommandFailure> {
     let found = server.get("/streams")?;
     note_partial(&found);

@@ -43,30 +43,30 @@ use crate::supervisor::{self, SupervisorState, Watchdog};
 use crate::watch::Watch;
 use stopping::{finish, make_room, stop};
 
-/// The next thing to do when the server has stopped.
+/// The next step after the server has stopped.
 #[derive(Debug)]
 pub enum ServerEnding {
-    /// Nothing.
+    /// End the process.
     Exit,
-    /// To start it again, with these listening sockets: an administrator wishes it.
+    /// Start it again, with these listening sockets: an administrator has requested it.
     Restart(Vec<TcpListener>),
 }
 
-/// The calls that wake the thread which waits here.
+/// The calls that wake the main thread.
 enum WakeCall {
-    /// The process got a signal.
+    /// The process has received a signal.
     Signal(i32),
-    /// An administrator wishes the server to end.
+    /// An administrator has requested the end of the server.
     Wish(Wish),
-    /// An administrator wants configuration and certificates to be read again.
+    /// An administrator has requested a reload of configuration and certificates.
     Reload(Completer<Reloaded>),
-    /// Somebody wants to know what a reload would change.
+    /// A client has requested a preview of a reload.
     Compare(Completer<Result<ComparedValues, String>>),
-    /// Certificates were issued, or files of the operator's were changed.
+    /// Certificates were issued, or the operator's certificate files have changed.
     Certificates,
-    /// Others of the cluster have taken over from this process.
+    /// Other nodes of the cluster have taken over from this process.
     TakenOver,
-    /// An operator wants this node to leave its cluster.
+    /// An operator has requested that this node leave its cluster.
     Leaves,
 }
 
@@ -80,10 +80,10 @@ pub fn run(mut start: ServerStart) -> Result<ServerEnding, CommandFailure> {
     let (caller, calls) = mpsc::channel();
     hear_signals(caller.clone())?;
     let wishes = caller.clone();
-    // Nobody hears a wish any more when the server stops already.
+    // The receiver is gone if the server stops already.
     start.shared.process.listen(move |wish| drop(wishes.send(WakeCall::Wish(wish))));
     let reloads = caller.clone();
-    // The one who asks is told that nobody reloads any more when the call is dropped.
+    // If the call is dropped, its sender learns that there are no more reloads.
     start.shared.process.reload_by(move |answer| drop(reloads.send(WakeCall::Reload(answer))));
     let sockets = copies(&start.listeners);
     let running = Threads::start(&mut start, &caller)?;
@@ -105,7 +105,7 @@ pub fn run(mut start: ServerStart) -> Result<ServerEnding, CommandFailure> {
             WakeCall::Signal(SIGUSR1) => tell(&start, &running),
             WakeCall::Certificates => take_certificates(&mut start, &running),
             WakeCall::Wish(Wish::Restart) => {
-                // The process stays, which a stop would not be.
+                // The process continues, which a reported stop would rule out.
                 supervisor::tell(SupervisorState::Reloading);
                 stop(start, running, &calls, true)?;
                 return Ok(ServerEnding::Restart(sockets));
@@ -128,7 +128,7 @@ pub fn run(mut start: ServerStart) -> Result<ServerEnding, CommandFailure> {
     Ok(ServerEnding::Exit)
 }
 
-/// Returns copies of the listening sockets, in which connections wait while nobody accepts them.
+/// Returns copies of the listening sockets, in which connections queue until they are accepted.
 fn copies(listeners: &[BoundListener]) -> Vec<TcpListener> {
     let copies = listeners.iter().map(|listener| listener.socket.try_clone());
     copies.collect::<Result<_, _>>().unwrap_or_else(|error| {
@@ -137,7 +137,7 @@ fn copies(listeners: &[BoundListener]) -> Vec<TcpListener> {
     })
 }
 
-/// Passes the signals on that a server knows, from a thread of its own.
+/// Forwards the signals that a server handles, from a thread of its own.
 fn hear_signals(caller: Sender<WakeCall>) -> Result<(), CommandFailure> {
     let failed = |error: std::io::Error| CommandFailure::Failed(format!("no signals can be received: {error}"));
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(failed)?;
@@ -146,25 +146,25 @@ fn hear_signals(caller: Sender<WakeCall>) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-/// The parts that run besides this thread.
+/// The parts that run besides the main thread.
 struct Threads {
     shards: RunningShards,
-    /// `None` if no port is for it.
+    /// `None` if it has no port.
     relay: Option<rookery_relay::Running>,
     beside: Beside,
 }
 
-/// The parts that reach the shards by their door.
+/// The parts that reach the shards through their door.
 struct Beside {
-    /// Serves browsers, if ports are for them, and commands.
+    /// Serves browsers, if it has ports for them, and commands.
     web: rookery_web::RunningWeb,
-    /// Carries what nodes of a cluster tell each other.
+    /// Carries the messages between nodes of a cluster.
     cluster: Option<rookery_cluster::RunningCluster>,
-    /// Gets certificates; only where a port is there to prove who we are.
+    /// Renews certificates, if there is a port on which the authority can verify us.
     renewal: Option<Renewal>,
-    /// Sees when the operator's are changed.
+    /// Watches the operator's files.
     watch: Watch,
-    /// Serves readings of devices, if that is wanted.
+    /// Serves readings of devices, if that is enabled.
     dpm: Option<dpm::RunningDpm>,
 }
 
@@ -192,13 +192,13 @@ impl Threads {
         }
     }
 
-    /// Goes by another generation of certificates and settings.
+    /// Applies another generation of certificates and settings.
     fn take(&self, loaded: &Loaded) {
         self.shards.reload(&Arc::new(generation(loaded)));
         self.beside.web.reload(web_settings(loaded));
     }
 
-    /// Goes by another generation of everything.
+    /// Applies another generation of everything.
     fn reload(&self, loaded: &Loaded) {
         self.take(loaded);
         self.beside.watch.change(&loaded.config);
@@ -221,7 +221,7 @@ impl Beside {
     ) -> Result<Beside, CommandFailure> {
         let ends = caller.clone();
         let cluster = joined.map(|joined| {
-            // Nobody hears it any more when the server stops already.
+            // The receiver is gone if the server stops already.
             joined.run(door.clone(), move |why| {
                 drop(ends.send(match why {
                     ClusterEnding::TakenOver => WakeCall::TakenOver,
@@ -245,25 +245,25 @@ impl Beside {
         let renewal =
             if web.is_empty() { None } else { Some(renew(&start.loaded, challenges.clone(), shared, caller.clone())?) };
         let comparisons = caller.clone();
-        // The one who asks is told that nobody compares any more when the call is dropped.
+        // If the call is dropped, its sender learns that there are no more comparisons.
         let comparer = Comparer::new(move |answer| drop(comparisons.send(WakeCall::Compare(answer))));
         let web = start_web(start, web, door.clone(), challenges, comparer)?;
         let changes = caller.clone();
-        // Nobody hears it any more when the server stops already.
+        // The receiver is gone if the server stops already.
         let watch = Watch::start(&start.loaded.config, move || drop(changes.send(WakeCall::Certificates)))?;
         let dpm = start.dpm.take().map(|opened| opened.start(door)).transpose()?;
         Ok(Beside { web, cluster, renewal, watch, dpm })
     }
 }
 
-/// Gets certificates, and has the thread that waits for calls read them.
+/// Starts to renew certificates, and makes the main thread read them.
 fn renew(
     loaded: &Loaded,
     challenges: rookery_web::acme::Challenges,
     shared: Option<SharedCertificates>,
     caller: Sender<WakeCall>,
 ) -> Result<Renewal, CommandFailure> {
-    // Nobody hears it any more when the server stops already.
+    // The receiver is gone if the server stops already.
     Renewal::start(plan(loaded), challenges, shared, move || drop(caller.send(WakeCall::Certificates)))
 }
 
@@ -271,7 +271,7 @@ fn plan(loaded: &Loaded) -> Option<AcmePlan> {
     AcmePlan::of(&loaded.config, &loaded.source.folder)
 }
 
-/// Starts the front for browsers and commands.
+/// Starts the web front-end for browsers and commands.
 fn start_web(
     start: &ServerStart,
     listeners: Vec<rookery_web::WebListener>,
@@ -310,7 +310,7 @@ fn start_web(
     front.map_err(|error| CommandFailure::Failed(format!("the web front can't be started: {error}")))
 }
 
-/// Starts the relay; `None` if no port is for it: then the modules have nobody to ask.
+/// Starts the relay; `None` if it has no port: then there is none for the modules.
 fn start_relay(
     start: &ServerStart,
     listeners: Vec<BoundListener>,
@@ -354,13 +354,13 @@ fn start_shards(
         secrets: keys,
     };
     info!(shards = start.shards, interface = start.interface.name(), "the shards start");
-    // In a cluster others may be home to some of it by now, who get that.
+    // In a cluster some of it may have moved to other nodes, which receive it.
     let cards = cards::take(&start.loaded.source.folder, cards::longest_wait(&start.loaded.settings));
     let running = rookery_shard::start(shards, cards);
     running.map_err(|error| CommandFailure::Failed(format!("the shards can't be started: {error}")))
 }
 
-/// Returns what the shards speak on a port of theirs.
+/// Returns the protocol that the shards use on a port of theirs.
 fn port(kind: PortKind) -> Port {
     match kind {
         PortKind::C2sTls => Port::ClientsTls,
@@ -371,7 +371,7 @@ fn port(kind: PortKind) -> Port {
     }
 }
 
-/// Returns the part of a configuration that the shards need.
+/// Returns the part of a generation that the shards need.
 fn generation(loaded: &Loaded) -> Generation {
     let config = &loaded.config;
     Generation {
@@ -388,7 +388,7 @@ fn generation(loaded: &Loaded) -> Generation {
     }
 }
 
-/// Returns the part of one that the web front needs.
+/// Returns the part of a generation that the web front-end needs.
 fn web_settings(loaded: &Loaded) -> rookery_web::WebSettings {
     let config = &loaded.config;
     let networks = |written: &[WrittenNetwork]| written.iter().map(|network| network.network).collect();
@@ -431,7 +431,7 @@ fn served(certificate: &ServerCertificate) -> ServedCertificate {
     }
 }
 
-/// Returns the names under which browsers may come, and the sites whose pages may speak to us.
+/// Returns the names under which browsers may reach us, and the sites whose pages may do so.
 fn names(config: &ServerConfig) -> rookery_web::site::KnownNames {
     let domains = config.domains.iter().map(|domain| acme::ascii(&domain.name).unwrap_or_else(|| domain.name.clone()));
     let public = config.web.public_host.as_deref().and_then(rookery_web::site::name).map(str::to_owned);
@@ -442,7 +442,7 @@ fn names(config: &ServerConfig) -> rookery_web::site::KnownNames {
 fn load_again(start: &mut ServerStart, running: &Threads) -> Reloaded {
     supervisor::tell(SupervisorState::Reloading);
     let reloaded = load_all_again(start, running);
-    // Also if nothing was changed: the old configuration goes on.
+    // Also if nothing has changed: the old configuration stays in force.
     supervisor::tell(SupervisorState::Ready);
     reloaded
 }
@@ -479,7 +479,7 @@ fn take_certificates(start: &mut ServerStart, running: &Threads) {
     }
 }
 
-/// Logs what the shards have counted since the start.
+/// Logs the shards' counts since the start.
 fn tell(start: &ServerStart, running: &Threads) {
     let ShardCensus { counters, sessions, .. } = running.shards.census();
     let rookery_observe::Counters {
@@ -514,7 +514,7 @@ fn tell(start: &ServerStart, running: &Threads) {
     }
 }
 
-/// Returns a number for stream ids, on which other protocols build (RFC 6120 §4.7.3): from the
+/// Returns a number for stream ids, which other protocols rely on (RFC 6120 §4.7.3): from the
 /// operating system, or, should that fail, from the keys that every process draws at its start.
 fn unpredictable() -> u128 {
     let mut bytes = [0; 16];

@@ -63,7 +63,7 @@ pub(crate) const SESSION: [&str; 10] = [
     "WAITING BYTES",
 ];
 
-/// Returns what a list has in these columns of a session, which it names by a member of its own.
+/// Returns the values of these columns for an entry that names its session in the member `name`.
 pub(crate) fn values(session: &Value, name: &str) -> [String; 10] {
     let members = [
         name,
@@ -134,7 +134,7 @@ pub fn rooms(source: &ConfigSource, command: RoomCommand) -> Result<(), CommandF
     }
 }
 
-/// Returns a path for each domain.
+/// Returns the path for each domain.
 fn paths(config: &ServerConfig, path: impl Fn(&str) -> String) -> Vec<String> {
     config.domains.iter().map(|domain| path(&encoded(&domain.name))).collect()
 }

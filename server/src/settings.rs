@@ -10,7 +10,7 @@ use crate::config::{Cluster, ClusterSteering, ComponentConfig, DomainConfig, Ser
 use crate::database::Decoys;
 use crate::logins::LoginSources;
 
-/// Returns the hub's settings, with those who vouch for logins.
+/// Returns the hub's settings, including the login sources.
 pub fn settings(config: &ServerConfig, table: &[Box<dyn Module>], logins: &LoginSources) -> Settings {
     let limits = &config.limits;
     Settings {
@@ -29,7 +29,7 @@ pub fn settings(config: &ServerConfig, table: &[Box<dyn Module>], logins: &Login
     }
 }
 
-/// Returns where clients are sent that this node is home to; `None` if they stay where they are.
+/// Returns the addresses to which this node's clients are sent; `None` if they stay where they are.
 fn steering(cluster: &Cluster) -> Option<Steering> {
     let host = cluster.public_host.clone().filter(|_| cluster.node.is_some())?;
     match cluster.steer {
@@ -38,8 +38,8 @@ fn steering(cluster: &Cluster) -> Option<Steering> {
     }
 }
 
-/// Returns the address at which browsers reach the web front over TLS, with `@` for a domain;
-/// `None` if they don't, or by a port that only the system knows.
+/// Returns the address at which browsers reach the web front-end over TLS, with `@` for a domain;
+/// `None` if they don't, or if only the system knows its port.
 pub fn pages(config: &ServerConfig) -> Option<String> {
     let listen = &config.listen;
     if let Some(host) = &config.web.public_host {
@@ -56,7 +56,7 @@ fn component(config: &ComponentConfig) -> Component {
     Component { name: config.name.clone(), privileges: config.privileges.clone() }
 }
 
-/// Returns what client streams are negotiated by.
+/// Returns the rules by which client streams are negotiated.
 pub fn policy(config: &ServerConfig, settings: &Settings, registry: &Registry, decoys: &Decoys) -> Policy {
     Policy {
         hosts: settings.domains.iter().map(|domain| sasl2::host(domain, registry)).collect(),

@@ -1,5 +1,5 @@
-//! `rookery setup DOMAIN`: from nothing to a server that can be started. It asks nothing that it
-//! can find out.
+//! `rookery setup DOMAIN`: from nothing to a server that can be started. It doesn't ask for
+//! anything that it can find out.
 //!
 //! # Invariants
 //!
@@ -10,7 +10,7 @@
 //!
 //! # Layout
 //!
-//! - [`plan`] finds out where things go and which ports are free, and writes the configuration.
+//! - [`plan`] chooses the paths and free ports, and writes the configuration.
 //! - [`records`] are the DNS records, compared with their current state.
 //! - [`calls`] is the relay for calls.
 //! - [`machine`] creates what only root can: user, unit, owners.
@@ -76,17 +76,17 @@ pub struct SetupWishes {
 }
 
 impl SetupWishes {
-    /// Returns the way in which DNS is asked.
+    /// Returns the settings of DNS queries.
     fn asked(&self) -> ResolverSettings {
         ResolverSettings { servers: self.dns.into_iter().collect(), ..ResolverSettings::default() }
     }
 }
 
-/// Sets a server up, or says how.
+/// Sets up a server, or prints the steps.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if there is a server already, a name is wrong, or the machine refuses
+/// [`CommandFailure::Failed`] if a server exists already, a name is wrong, or the machine refuses
 /// something.
 pub fn run(source: &ConfigSource, wishes: &SetupWishes) -> Result<(), CommandFailure> {
     let plan = SetupPlan::of(source, wishes)?;
@@ -108,17 +108,17 @@ pub fn run(source: &ConfigSource, wishes: &SetupWishes) -> Result<(), CommandFai
     Ok(())
 }
 
-/// The links that let the first people in.
+/// The links for the first people.
 struct Links {
-    /// Sets the administrator's password; `None` if the account was there before.
+    /// Sets the administrator's password; `None` if the account existed before.
     admin: Option<String>,
-    /// Makes an account.
+    /// Creates an account.
     invitation: String,
-    /// The day on which both end.
+    /// The day on which both expire.
     until: String,
 }
 
-/// Makes everything of a plan.
+/// Carries out a plan.
 fn make(plan: &SetupPlan) -> Result<Links, CommandFailure> {
     let owner = if plan.is_service { Some(machine::user()?) } else { None };
     plan.folder.create()?;
@@ -135,7 +135,7 @@ fn make(plan: &SetupPlan) -> Result<Links, CommandFailure> {
     if let Some(parent) = plan.file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(|error| CommandFailure::file(parent, &error))?;
     }
-    // With a relay it has a secret.
+    // The configuration of a relay contains a secret.
     let mode = if plan.calls.is_some() { 0o600 } else { 0o644 };
     if let Some(calls) = &plan.calls {
         folder::write(&calls.file, &calls.text, mode)?;
@@ -147,10 +147,10 @@ fn make(plan: &SetupPlan) -> Result<Links, CommandFailure> {
     Ok(links)
 }
 
-/// Makes the administrator, and the links.
+/// Creates the administrator, and the links.
 fn let_in(plan: &SetupPlan, database: &OpenedDatabase) -> Result<Links, CommandFailure> {
     let (stores, admin) = (&database.stores, &plan.admin);
-    // Nobody ever knows it: the link sets another one.
+    // It is never shown: the link replaces it.
     let password = chance::text(UNKNOWN_CHARS).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let credentials = Credentials::derive(&password, plan.config.login.scram_iterations);
     let credentials = credentials.map_err(|error| CommandFailure::Failed(error.to_string()))?;
@@ -172,7 +172,7 @@ fn invited_by(admin: &Jid) -> LinkPurpose {
     LinkPurpose::Account { domain: admin.domain().to_owned(), local: None, inviter: Some(admin.clone()) }
 }
 
-/// Makes a link that is good once: to a page where browsers find one.
+/// Creates a link that works once: to a web page, if browsers can reach one.
 fn link(config: &ServerConfig, database: &OpenedDatabase, purpose: LinkPurpose) -> Result<String, CommandFailure> {
     let made = wait(invitations::make(&database.stores, purpose, DAYS, clock::now() * 1000))?;
     let invitation = made.map_err(|refusal| CommandFailure::Failed(refusal.to_string()))?;
@@ -182,7 +182,7 @@ fn link(config: &ServerConfig, database: &OpenedDatabase, purpose: LinkPurpose) 
     })
 }
 
-/// Returns the records of DNS with what DNS says of each.
+/// Returns the DNS records, each with its current state.
 fn dns_words(wishes: &SetupWishes, plan: &SetupPlan, wanted: &[records::DnsRecord]) -> String {
     let mut text = String::from("\nDNS records to copy, and what DNS says about them now:\n\n");
     match records::look(&wishes.asked(), wanted, &plan.addresses) {
@@ -226,8 +226,7 @@ fn next_words(plan: &SetupPlan, links: &Links) -> String {
     text
 }
 
-/// Returns a QR code for a terminal; on one that knows colours, dark on light whatever it has
-/// itself.
+/// Returns a QR code for a terminal; if that has colours, dark on light regardless of its theme.
 fn code(text: &str, has_colours: bool) -> Option<String> {
     let code = QrCode::new(text).ok()?;
     let drawn = code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build();
@@ -244,9 +243,9 @@ pub fn name_server(text: &str) -> Result<SocketAddr, String> {
     with_port.map_err(|_| "expected an address such as 9.9.9.9 or 127.0.0.1:5353".to_owned())
 }
 
-/// Days for which the links are good.
+/// Days until the links expire.
 const DAYS: u64 = 7;
-/// The characters of a password that nobody is told.
+/// The characters of a password that is never shown.
 const UNKNOWN_CHARS: usize = 40;
 
 #[cfg(test)]
@@ -257,7 +256,7 @@ mod tests {
     fn a_code_is_light_where_paper_would_be() {
         let drawn = code("https://example.org/invite/x", false).expect("a code");
         let lines: Vec<&str> = drawn.lines().map(|line| line.trim_start_matches("  ")).collect();
-        // The quiet zone above, and as wide at each side.
+        // The quiet zone above, as wide as that at each side.
         assert!(lines[0].chars().all(|c| c == '█'), "{drawn}");
         // The last row of characters may have half a row of the code.
         let whole = lines.iter().take(lines.len() - 1);

@@ -1,4 +1,4 @@
-//! `rookery slow`: lists what has taken the running server longer than it should.
+//! `rookery slow`: lists the events that took the running server longer than they should.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ fn text(found: &Value) -> String {
     format!("{columns}since the start: {}\n", counts.join(", "))
 }
 
-/// Returns a text for terminals: domains and addresses are what others say they are.
+/// Replaces control characters for terminals: domains and addresses are chosen by others.
 fn plain(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }

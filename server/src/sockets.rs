@@ -1,8 +1,8 @@
 //! Listening sockets that outlive the process: connections that arrive while the server restarts
 //! wait in them, and none is refused.
 //!
-//! They are inherited in the way of systemd (sd_listen_fds(3)): from its store of descriptors, in
-//! which the server has put them (`FDSTORE=1`), from a socket unit of the operator's, or from the
+//! They are inherited by systemd's protocol (sd_listen_fds(3)): from its store of descriptors, in
+//! which the server has put them (`FDSTORE=1`), from an operator's socket unit, or from the
 //! previous process, if that has restarted itself. `[listen]` still decides which ports there are:
 //! a socket that it doesn't name is closed.
 
@@ -23,7 +23,7 @@ use crate::supervisor;
 pub struct Inherited(Vec<(TcpListener, SocketAddr)>);
 
 impl Inherited {
-    /// Takes them; to be called once.
+    /// Takes them from the environment; to be called once.
     pub fn take() -> Inherited {
         let mut given = ListenFd::from_env();
         let mut sockets = Vec::new();
@@ -40,15 +40,15 @@ impl Inherited {
         Inherited(sockets)
     }
 
-    /// Returns the socket for an address, if there is one. Port 0 is any port.
+    /// Returns the socket for an address, if there is one. Port 0 matches any port.
     pub fn find(&mut self, wanted: SocketAddr) -> Option<TcpListener> {
         let is_it = |address: &SocketAddr| *address == wanted || wanted.port() == 0 && address.ip() == wanted.ip();
         let at = self.0.iter().position(|(_, address)| is_it(address))?;
         Some(self.0.remove(at).0)
     }
 
-    /// Closes what no key names, and says so. Copies that systemd still has don't listen any more
-    /// either, so that their ports can be bound.
+    /// Closes the sockets that no key names, and logs that. Copies that systemd still has don't
+    /// listen any more either, so their ports can be bound.
     pub fn close_rest(self) {
         for (socket, address) in self.0 {
             warn!(%address, "an inherited socket isn't in [listen]; it is closed");
@@ -60,7 +60,7 @@ impl Inherited {
     }
 }
 
-/// Gives copies of listening sockets to systemd to keep, if it keeps any: it hands them over at the
+/// Hands copies of listening sockets to systemd to keep, if it keeps any: it passes them on at the
 /// next start.
 pub fn keep(sockets: &[TcpListener]) {
     for socket in sockets {
@@ -70,23 +70,23 @@ pub fn keep(sockets: &[TcpListener]) {
     }
 }
 
-/// Returns the name under which systemd keeps a socket, which must not have a colon in it.
+/// Returns the name under which systemd keeps a socket, in which colons aren't allowed.
 fn name(address: SocketAddr) -> String {
     format!("listen-{}", address.to_string().replace(':', "_"))
 }
 
-/// Lets a program that takes the place of this process inherit the sockets. They stay open for as
-/// long as what is returned.
+/// Passes the sockets on to a program that replaces this process. They stay open for as long as the
+/// returned descriptors.
 ///
 /// # Errors
 ///
-/// The system's, if it gives no descriptors. The program then has to bind the ports itself.
+/// The system's, if it refuses descriptors. The program then has to bind the ports itself.
 pub fn pass_on(command: &mut Command, sockets: &[TcpListener]) -> io::Result<Vec<OwnedFd>> {
     let names = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "LISTEN_FDS_FIRST_FD"];
     for name in names {
         command.env_remove(name);
     }
-    // Their numbers have to follow each other, behind those that are taken.
+    // Their numbers have to be consecutive, above those in use.
     let mut from = sockets.iter().map(|socket| socket.as_raw_fd()).max().unwrap_or(FIRST).max(FIRST);
     let passed = 'again: loop {
         let mut passed: Vec<OwnedFd> = Vec::with_capacity(sockets.len());
@@ -111,7 +111,7 @@ pub fn pass_on(command: &mut Command, sockets: &[TcpListener]) -> io::Result<Vec
     Ok(passed)
 }
 
-/// The first descriptor behind those of the terminal.
+/// The first descriptor after those of the terminal.
 const FIRST: i32 = 3;
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ impl Inherited {
         Inherited(sockets.into_iter().map(with_address).map(|(address, socket)| (socket, address)).collect())
     }
 
-    /// Returns copies of the sockets, as systemd has.
+    /// Returns copies of the sockets, like systemd's.
     pub(crate) fn copies(&self) -> Vec<TcpListener> {
         self.0.iter().map(|(socket, _)| socket.try_clone().expect("a copy")).collect()
     }

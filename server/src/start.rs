@@ -28,17 +28,17 @@ use crate::sockets::Inherited;
 use crate::state::LastStart;
 use crate::welcome::{self, FirstAdmin, FirstSecret};
 
-/// Everything that the server runs on, opened.
+/// Everything that a server needs, opened.
 pub struct ServerStart {
-    /// Configuration, settings, policy, certificates, and where they came from.
+    /// Configuration, settings, policy, certificates, and their paths.
     pub loaded: Loaded,
     /// The stores.
     pub database: OpenedDatabase,
-    /// Bound sockets, listening already: connections wait in them from now on.
+    /// Bound sockets that already listen: connections queue in them from now on.
     pub listeners: Vec<BoundListener>,
     /// The number of shards to run, at least one: the configured number, or that of the cores.
     pub shards: usize,
-    /// The interface by which they wait for their sockets, which this machine has.
+    /// The interface by which they wait for their sockets, which this machine supports.
     pub interface: SystemInterface,
     /// The state that modules share across shards, for [`rookery_modules::table`].
     pub shared: Shared,
@@ -58,11 +58,11 @@ pub struct ServerStart {
 /// # Errors
 ///
 /// [`CommandFailure::Config`] if the configuration is wrong, [`CommandFailure::Unfit`] if the
-/// machine or the database has to be put right, [`CommandFailure::Blocked`] if another start may do
-/// better: the grades of a check, with the same exit codes. [`CommandFailure::Failed`] for all else
-/// that the machine refuses.
+/// machine or the database has to be repaired, [`CommandFailure::Blocked`] if another start may
+/// succeed: the grades of a check, with the same exit codes. [`CommandFailure::Failed`] for
+/// everything else that the machine refuses.
 pub fn start(source: ConfigSource) -> Result<ServerStart, CommandFailure> {
-    // Nothing is made for a configuration that is wrong.
+    // Nothing is created for a wrong configuration.
     let config = source.read()?;
     logging::start(&config.log);
     rookery_observe::slow().set_limit_ms(config.instruments.slow_ms);
@@ -86,8 +86,8 @@ pub fn start(source: ConfigSource) -> Result<ServerStart, CommandFailure> {
     let joined = cluster::join(&loaded.config.cluster, shards, &database)?;
     let mut bound: Vec<_> = listeners.iter().map(|listener| (listener.address, listener.kind)).collect();
     bound.extend(dpm.iter().flat_map(|dpm| &dpm.addresses).map(|address| (*address, PortKind::Dpm)));
-    // Last of all, so that no password is made that nobody gets to see, and before anybody is
-    // served: who connects first finds the account.
+    // At the very end, so that no password is generated that is never shown, and before the first
+    // client is served: a client that connects early finds the account.
     let admin = match LastStart::read(&loaded.source.folder) {
         Some(_) => None,
         None => Some(make_admin(&loaded, &database)?),
@@ -97,7 +97,7 @@ pub fn start(source: ConfigSource) -> Result<ServerStart, CommandFailure> {
     Ok(ServerStart { loaded, database, listeners, shards, interface, shared, joined, dpm, bound, admin, _lock: lock })
 }
 
-/// Logs that nobody administers the server, if the first domain could have administrators.
+/// Logs that the server has no administrator, if the first domain could have one.
 fn tell_of_nobody(loaded: &Loaded, database: &OpenedDatabase) -> Result<(), CommandFailure> {
     let domains = admin::administrators(&loaded.config, database)?;
     let first = domains.into_iter().find(|at| loaded.config.domains.first().is_some_and(|own| own.name == at.domain));
@@ -111,9 +111,8 @@ fn tell_of_nobody(loaded: &Loaded, database: &OpenedDatabase) -> Result<(), Comm
 }
 
 impl ServerStart {
-    /// Tells on standard output what the operator doesn't know yet, and that the server runs; to be
-    /// called when it does, signals included. What can't be remembered for the next start is told
-    /// again there.
+    /// Reports news to the operator on standard output, and that the server runs; to be called once
+    /// it does, signals included. If the news can't be recorded, the next start reports them again.
     pub fn announce(&self) {
         let folder = &self.loaded.source.folder;
         let now = LastStart::of(&self.loaded);
@@ -128,8 +127,7 @@ impl ServerStart {
     }
 }
 
-/// Makes the first account, unless there are accounts already: somebody lost the state file, not
-/// the users.
+/// Creates the first account, unless there are accounts already: then only the state file was lost.
 fn make_admin(loaded: &Loaded, database: &OpenedDatabase) -> Result<FirstAdmin, CommandFailure> {
     let accounts = &database.stores.accounts;
     if wait(accounts.count(None))? > 0 {
@@ -143,8 +141,8 @@ fn make_admin(loaded: &Loaded, database: &OpenedDatabase) -> Result<FirstAdmin, 
     create_admin(database, jid, credentials, || FirstSecret::keep(password, &loaded.source.folder))
 }
 
-/// Makes the account and gives it its right. Somebody may have made one of that name meanwhile, by
-/// `rookery user add`: then that is the first account, as its maker wanted it.
+/// Creates the account and its right. If `rookery user add` has created one of that name meanwhile,
+/// that is the first account, as its creator wanted it.
 fn create_admin(
     database: &OpenedDatabase,
     jid: Jid,
@@ -160,7 +158,7 @@ fn create_admin(
     Ok(FirstAdmin::Made { jid, password: keep()? })
 }
 
-/// Returns a password of 100 bits, without letters that are taken for others.
+/// Returns a password of 100 bits, without letters that look like others.
 fn random_password() -> Result<String, CommandFailure> {
     chance::text(20).map_err(|error| CommandFailure::Failed(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Remembers the last start, so that the next one only reports news.
+//! Records the last start, so that the next one only reports news.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,8 +10,8 @@ use crate::failure::CommandFailure;
 use crate::folder::{self, Folder};
 use crate::loaded::Loaded;
 
-/// The facts that are remembered, in a small file in the data folder. A server that can't read it
-/// starts as if for the first time.
+/// The recorded facts, in a small file in the data folder. A server that can't read it starts as if
+/// for the first time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LastStart {
@@ -22,7 +22,7 @@ pub struct LastStart {
     web: Vec<String>,
     web_tls: Vec<String>,
     bytestreams: Vec<String>,
-    /// The last second of each of the operator's certificates by its file.
+    /// The last second of each of the operator's certificates, by its file.
     certificates: BTreeMap<String, i64>,
 }
 
@@ -42,7 +42,7 @@ impl Default for LastStart {
 }
 
 impl LastStart {
-    /// Returns the facts that hold now.
+    /// Returns the current facts.
     pub fn of(loaded: &Loaded) -> LastStart {
         let texts = |addresses: &[std::net::SocketAddr]| addresses.iter().map(ToString::to_string).collect();
         let certificates = loaded.certificates.iter().filter(|certificate| !certificate.own);
@@ -60,12 +60,12 @@ impl LastStart {
         }
     }
 
-    /// Reads the facts that were remembered.
+    /// Reads the recorded facts; `None` if there are none.
     pub fn read(folder: &Folder) -> Option<LastStart> {
         toml::from_str(&fs::read_to_string(folder.state()).ok()?).ok()
     }
 
-    /// Remembers.
+    /// Writes them to the file.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl LastStart {
         folder::write(&folder.state(), &format!("{HEAD}{text}"), 0o600)
     }
 
-    /// Returns the changes that an operator would want to know, a line each.
+    /// Returns the changes that matter to an operator, one per line.
     pub fn changes_since(&self, before: &LastStart) -> Vec<String> {
         let mut changes = Vec::new();
         if self.version != before.version {

@@ -25,11 +25,11 @@ pub fn status(source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailur
     Ok(())
 }
 
-/// Asks the server to read configuration and certificates again.
+/// Makes the server read configuration and certificates again.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if they are wrong, in which case nothing has changed; if no server
+/// [`CommandFailure::Failed`] if they are wrong, in which case nothing has changed, or if no server
 /// runs.
 pub fn reload(source: &ConfigSource) -> Result<(), CommandFailure> {
     let reloaded = RunningServer::in_folder(&source.folder)?.ask("POST", "/reload", None)?;

@@ -11,7 +11,7 @@ use crate::loaded::ConfigSource;
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Config`] if the configuration is wrong, otherwise what the store says.
+/// [`CommandFailure::Config`] if the configuration is wrong, otherwise the errors of the store.
 pub fn run(source: &ConfigSource, command: StoreCommand) -> Result<(), CommandFailure> {
     match command {
         StoreCommand::Copy { ends, live } => copy::copy(source, &ends, live),

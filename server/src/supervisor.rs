@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //!
-//! - It is only reported alive when every shard has done a piece of work since the last time: one
-//!   that hangs keeps its users connected and deaf, and nobody else would notice.
+//! - Liveness is only reported if every shard has done a piece of work since the last report: a
+//!   shard that hangs keeps its clients connected but unserved, and nothing else would notice.
 //! - A server that can't notify systemd runs all the same.
 
 use std::io::{self, IoSlice};
@@ -25,9 +25,9 @@ use crate::failure::CommandFailure;
 /// The state of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SupervisorState {
-    /// All ports listen, and the configuration counts.
+    /// All ports listen, and the configuration is in force.
     Ready,
-    /// It reads its configuration again, or starts again in the same process;
+    /// It reads its configuration again, or restarts in the same process;
     /// [`SupervisorState::Ready`] follows.
     Reloading,
     /// It ends.
@@ -36,7 +36,7 @@ pub enum SupervisorState {
     Alive,
 }
 
-/// Tells systemd, if it asked for that.
+/// Reports a state to systemd, if it has asked for that.
 pub fn tell(state: SupervisorState) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(socket.as_bytes(), state.words().as_bytes()) {
@@ -44,7 +44,7 @@ pub fn tell(state: SupervisorState) {
     }
 }
 
-/// Gives systemd a copy of a socket to keep under a name, until the service is stopped for good; if
+/// Hands systemd a copy of a socket to keep under a name until the service is stopped for good, if
 /// it keeps any.
 pub fn keep(name: &str, socket: BorrowedFd<'_>) {
     let is_kept = std::env::var("FDSTORE").ok().and_then(|most| most.parse::<u32>().ok()).is_some_and(|most| most > 0);
@@ -55,7 +55,7 @@ pub fn keep(name: &str, socket: BorrowedFd<'_>) {
     }
 }
 
-/// Lets systemd forget a socket that it keeps.
+/// Tells systemd to drop a socket that it keeps.
 pub fn forget(name: &str) {
     let Some(to) = std::env::var_os("NOTIFY_SOCKET").filter(|_| std::env::var_os("FDSTORE").is_some()) else { return };
     if let Err(error) = send(to.as_bytes(), format!("FDSTOREREMOVE=1\nFDNAME={name}").as_bytes()) {
@@ -77,13 +77,13 @@ impl SupervisorState {
     }
 }
 
-/// Sends a datagram to a socket in the file system, or to one of the abstract names, which begin
-/// with an `@` here.
+/// Sends a datagram to a socket in the file system, or to an abstract one, whose name begins with
+/// an `@` here.
 fn send(socket: &[u8], words: &[u8]) -> io::Result<()> {
     UnixDatagram::unbound()?.send_to_addr(words, &address(socket)?).map(drop)
 }
 
-/// Sends one with a descriptor.
+/// Sends a datagram with a descriptor.
 fn send_with(socket: &[u8], words: &[u8], with: BorrowedFd<'_>) -> io::Result<()> {
     let datagrams = UnixDatagram::unbound()?;
     datagrams.connect_addr(&address(socket)?)?;
@@ -102,17 +102,17 @@ fn address(socket: &[u8]) -> io::Result<SocketAddr> {
     }
 }
 
-/// The thread that tells systemd that the server is alive. It ends soon after this is dropped.
+/// The thread that reports liveness to systemd. It ends soon after this is dropped.
 pub struct Watchdog {
     _stop: Sender<()>,
 }
 
 impl Watchdog {
-    /// Starts it; `None` if systemd doesn't want to be told.
+    /// Starts it; `None` if systemd has no watchdog for this process.
     ///
     /// # Errors
     ///
-    /// [`CommandFailure::Failed`] if the system gives no thread.
+    /// [`CommandFailure::Failed`] if the operating system refuses a thread.
     pub fn start(door: Door, shards: usize) -> Result<Option<Watchdog>, CommandFailure> {
         let Some(patience) = patience() else { return Ok(None) };
         let (stop, stopped) = mpsc::channel();
@@ -124,15 +124,15 @@ impl Watchdog {
     }
 }
 
-/// Returns the time within which systemd wants to be told, if it does and means this process.
+/// Returns the interval within which systemd expects a report, if it does and means this process.
 fn patience() -> Option<Duration> {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
     number("WATCHDOG_USEC").filter(|usec| *usec > 0 && is_ours).map(Duration::from_micros)
 }
 
-/// Gives every shard a piece of work, calls `alive` when all have, and does it again after the
-/// `period`; until it is stopped, or a shard has ended.
+/// Gives every shard a piece of work, calls `alive` once all are done, and repeats that after the
+/// `period`, until it is stopped or a shard has ended.
 fn feed(
     period: Duration,
     stopped: &Receiver<()>,
@@ -144,11 +144,11 @@ fn feed(
         let (done, answers) = mpsc::channel();
         for shard in 0..shards {
             let done = done.clone();
-            // Nobody waits any more when the thread has ended.
+            // The thread may have ended by then.
             ask(shard, Box::new(move || _ = done.send(())));
         }
         drop(done);
-        // However long it takes: if it takes too long, systemd knows what to do.
+        // There is no time limit: systemd has its own.
         if !(0..shards).all(|_| answers.recv().is_ok()) {
             return;
         }
@@ -169,8 +169,8 @@ mod tests {
     fn one_shard_that_hangs_is_enough() {
         let (_stop, stopped) = mpsc::channel();
         let (round, fed) = (Cell::new(0), Cell::new(0));
-        // The second shard has no time any more in the third round; when its process ends, its work
-        // is dropped.
+        // The second shard does no work in the third round; when its process ends, the work is
+        // dropped.
         let ask = |shard, work: Box<dyn FnOnce() + Send>| {
             round.set(round.get() + usize::from(shard == 0));
             if !(shard == 1 && round.get() == 3) {

@@ -1,7 +1,7 @@
 //! `rookery top`: the running server's activity, as counts since its start and per second.
 //!
 //! A page is two or three ANSI sequences and text: a terminal library would bring more than is
-//! drawn here, which has no keys, no windows and no colours. Ctrl+C ends it like any command.
+//! drawn here, with no keys, no windows and no colours. Ctrl+C ends it like any command.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ impl By {
     }
 }
 
-/// Shows the running server until nobody looks any more.
+/// Shows the running server's activity until it is interrupted.
 ///
 /// # Errors
 ///
@@ -80,7 +80,7 @@ pub fn run(source: &ConfigSource, wishes: &TopWishes) -> Result<(), CommandFailu
         let page = TopPage::new(&before, &now, (moment - since).as_secs_f64());
         let text = match (wishes.shown.json, is_drawn) {
             (true, _) => page.json().to_string(),
-            // To the upper left, and away with what was there.
+            // To the upper left, and clear the screen.
             (false, true) => format!("\x1b[H\x1b[J{}", page.text()),
             (false, false) => page.text(),
         };
@@ -91,7 +91,7 @@ pub fn run(source: &ConfigSource, wishes: &TopWishes) -> Result<(), CommandFailu
     }
 }
 
-/// Two answers of the server, and the seconds between them.
+/// Two responses of the server, and the seconds between them.
 struct TopPage<'a> {
     before: &'a Value,
     now: &'a Value,
@@ -103,8 +103,8 @@ impl TopPage<'_> {
         TopPage { before, now, seconds: seconds.max(0.001) }
     }
 
-    /// Returns what the counts of something have grown by in a second. What wasn't there before has
-    /// no rates.
+    /// Returns by how much the counts of an entry grow per second. An entry that is new has no
+    /// rates.
     fn rates(&self, before: &Value, now: &Value) -> Map<String, Value> {
         let counts = now["counts"].as_object().into_iter().flatten();
         let rates = counts.filter_map(|(name, now)| {
@@ -114,7 +114,7 @@ impl TopPage<'_> {
         rates.collect()
     }
 
-    /// Returns the lines of the list, each as it was before and is now.
+    /// Returns the rows of the list, each as it was before and is now.
     fn rows(&self) -> impl Iterator<Item = (&Value, &Value)> {
         let old = self.before["rows"].as_array();
         self.now["rows"].as_array().into_iter().flatten().map(move |row| {
@@ -210,7 +210,7 @@ impl TopPage<'_> {
     }
 }
 
-/// Returns a number as people read it, or a text.
+/// Formats a number for people, or returns a text.
 fn number(value: &Value) -> String {
     match value {
         Value::Number(number) if number.is_f64() => {

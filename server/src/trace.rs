@@ -32,7 +32,7 @@ pub struct TraceWishes {
     shown: ShownAs,
 }
 
-/// Shows what happens until the trace ends.
+/// Prints the events of a trace until it ends.
 ///
 /// # Errors
 ///
@@ -53,7 +53,7 @@ pub fn run(source: &ConfigSource, wishes: &TraceWishes) -> Result<(), CommandFai
     })
 }
 
-/// Returns a sighting for people. A stanza is named where another one than the last goes on.
+/// Formats a sighting for people. The stanza is named if it isn't the same as the last one.
 fn text(line: &Value, last: &mut String) -> String {
     if let Some(left_out) = line["left_out"].as_u64() {
         return format!("… {left_out} lines were left out because they came faster than they were read");
@@ -72,7 +72,7 @@ fn text(line: &Value, last: &mut String) -> String {
         text += &format!("session {}\n", cell(line, "to"));
         last.clear();
     } else {
-        // An answer has the number of what it answers.
+        // A response has the number of its request.
         let one = format!("{stanza} {}", line["type"].as_str().unwrap_or_default());
         if one != *last {
             text += &head(line);

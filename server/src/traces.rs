@@ -1,4 +1,4 @@
-//! The collector of OpenTelemetry that is told where the time goes.
+//! The OpenTelemetry collector that receives the server's spans.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -7,7 +7,7 @@ use rookery_web::traces::{TraceHeader, TraceSettings};
 
 use crate::config::{ConfigError, ServerConfig};
 
-/// Returns where spans are posted, if they are.
+/// Returns the collector to which spans are posted, if there is one.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub fn collector(config: &ServerConfig) -> Result<Option<TraceSettings>, ConfigE
     }))
 }
 
-/// Reads the header of a file, or of the credential of that name if there is one.
+/// Reads the header from a file, or from the credential of that name if there is one.
 fn header(named: Option<PathBuf>) -> Result<Option<TraceHeader>, String> {
     let credential = || Some(PathBuf::from(env::var_os("CREDENTIALS_DIRECTORY")?).join("traces-header"));
     let Some(file) = named.or_else(|| credential().filter(|file| file.exists())) else { return Ok(None) };

@@ -13,7 +13,7 @@ use crate::config::{ConfigError, ServerConfig};
 use crate::failure::CommandFailure;
 use crate::folder::Folder;
 
-/// Returns the files of a server, of which nothing is asked yet.
+/// Returns the files of a server, none of which has been accessed yet.
 ///
 /// # Errors
 ///
@@ -42,12 +42,11 @@ pub fn bucket(config: &ServerConfig) -> Result<Option<UploadBucket>, ConfigError
     UploadBucket::new(settings).map(Some).map_err(because)
 }
 
-/// Reads the secret from the file that is named, else from the one that the service manager has
-/// made.
+/// Reads the secret from the named file, otherwise from the service manager's credential.
 ///
 /// # Errors
 ///
-/// There is no such file, or it can't be used; in words.
+/// A message, if there is no such file, or it can't be used.
 pub fn secret(named: Option<PathBuf>, credential: &str) -> Result<String, String> {
     let credential = || Some(PathBuf::from(env::var_os("CREDENTIALS_DIRECTORY")?).join(credential));
     let file = named.or_else(|| credential().filter(|file| file.exists()));

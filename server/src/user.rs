@@ -55,7 +55,7 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
         UserCommand::Passwd { jid, password } => {
             let jid = account(&jid, &config)?;
             let database = open()?;
-            // Nobody should think of a password for nothing.
+            // No password is asked for if the command fails anyway.
             if !wait(database.stores.accounts.exists(jid.as_ref()))? {
                 return Err(no_account(&jid));
             }
@@ -63,7 +63,7 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
             set_password(&jid, &password, &config, &source.folder, &database)
         }
         UserCommand::Remove { jid, yes } => {
-            // Accounts of a domain that isn't served any more can still be removed.
+            // Accounts of a domain that is no longer served can still be removed.
             let (jid, database) = (address(&jid).map_err(CommandFailure::Failed)?, open()?);
             match yes || is_sure(&jid)? {
                 true => remove(&jid, &config, &source.folder, &database),
@@ -117,14 +117,14 @@ fn add(
     Ok(())
 }
 
-/// Returns the accounts that have rights by their names, whether they are there or not.
+/// Returns the accounts that have rights by their names, whether they exist or not.
 fn named(config: &ServerConfig, database: &OpenedDatabase) -> Result<Set<Jid>, CommandFailure> {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
     Ok(wait(rights::all_named(&database.stores, &settings::settings(config, &table, &LoginSources::default())))?)
 }
 
-/// Tells of accounts that were just made that they have rights by their names: the operator may not
-/// have thought of it.
+/// Reports which of the new accounts have rights by their names, since the operator may not have
+/// thought of it.
 fn tell_rights<'a>(made: impl IntoIterator<Item = &'a Jid>) {
     for jid in made {
         say(&format!(
@@ -165,10 +165,10 @@ fn set_password(
 }
 
 /// Asks a server that can't be reached by its socket to end the sessions of an account, and waits
-/// for it. Returns `false` if it doesn't.
+/// for that. Returns `false` if it doesn't.
 fn end_sessions_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> {
     let Some(end) = wait(SessionsEnd::of(stores, jid.as_ref()))? else { return Ok(true) };
-    // Twice, since somebody else's note may take the place of the first.
+    // Twice, since another command's note may replace the first one.
     for _ in 0..2 {
         wait(end.ask(stores, clock::now() * 1000))?;
         let mut looks = 0;
@@ -226,7 +226,7 @@ fn remove(jid: &Jid, config: &ServerConfig, folder: &Folder, database: &OpenedDa
     Ok(())
 }
 
-/// Asks whether an account is to be removed, where somebody is there to answer; scripts have to
+/// Asks for confirmation that an account is to be removed, if there is a terminal; scripts have to
 /// know.
 fn is_sure(jid: &Jid) -> Result<bool, CommandFailure> {
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
@@ -236,12 +236,12 @@ fn is_sure(jid: &Jid) -> Result<bool, CommandFailure> {
     Ok(password::from_stdin()?.trim() == "yes")
 }
 
-/// Asks the server that runs to remove an account, and waits for it. Returns `false` if there is
+/// Asks the running server to remove an account, and waits for it. Returns `false` if there is
 /// none.
 fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> {
     let Some(removal) = wait(PendingRemoval::of(stores, jid.as_ref()))? else { return Ok(false) };
     for look in 0..LOOKS {
-        // Again and again, since somebody else's note may have taken the place of this one.
+        // Repeatedly, since another command's note may have replaced this one.
         if look % LOOKS_PER_NOTE == 0 {
             wait(removal.ask(stores, clock::now() * 1000))?;
         }
@@ -297,7 +297,7 @@ fn list(
         }
     }
     match domain {
-        // Accounts of a domain that isn't served any more are listed all the same.
+        // Accounts of a domain that is no longer served are listed all the same.
         Some(name) if count == 0 && config.domain(name).is_none() => {
             Err(CommandFailure::Failed(format!("{name} isn't a domain of this server, and it has no accounts here")))
         }
@@ -305,7 +305,7 @@ fn list(
     }
 }
 
-/// Reads an account or a domain.
+/// Parses an account or a domain.
 fn exported(text: &str) -> Result<Jid, CommandFailure> {
     match Jid::parse(text) {
         Ok(jid) if jid.resource().is_none() => Ok(jid),
@@ -315,7 +315,7 @@ fn exported(text: &str) -> Result<Jid, CommandFailure> {
     }
 }
 
-/// Reads a domain of this server, or the address that a new account is to have.
+/// Parses a domain of this server, or the address that a new account is to have.
 fn invited(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
     match Jid::parse(text) {
         Ok(jid) if jid.is_domain() => on_this_server(jid, config).map_err(CommandFailure::Failed),
@@ -323,23 +323,23 @@ fn invited(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
     }
 }
 
-/// Asks for a password, or reads it.
+/// Reads a password from standard input or the terminal.
 fn password_of(stdin: bool, jid: &Jid) -> Result<String, CommandFailure> {
     if stdin { password::from_stdin() } else { password::ask(jid) }
 }
 
-/// Returns what is stored of a password.
+/// Derives the credentials that are stored for a password.
 fn derived(password: &str, config: &ServerConfig) -> Result<Credentials, CommandFailure> {
     let derived = Credentials::derive(password, config.login.scram_iterations);
     derived.map_err(|error| CommandFailure::Failed(error.to_string()))
 }
 
-/// Reads the address of an account in a domain that is served here.
+/// Parses the address of an account in a domain that is served here.
 fn account(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
     served(text, config).map_err(CommandFailure::Failed)
 }
 
-/// Reads such an address, or says why it is none.
+/// Parses such an address; the error explains the failure.
 fn served(text: &str, config: &ServerConfig) -> Result<Jid, String> {
     on_this_server(address(text)?, config)
 }
@@ -357,11 +357,11 @@ fn on_this_server(jid: Jid, config: &ServerConfig) -> Result<Jid, String> {
     Ok(jid)
 }
 
-/// Reads an address that an account can have: `local@domain`.
+/// Parses an address that an account can have: `local@domain`.
 ///
 /// # Errors
 ///
-/// Why it isn't one.
+/// A message that explains the failure.
 pub fn address(text: &str) -> Result<Jid, String> {
     let jid = Jid::parse(text).map_err(|error| format!("{text:?} is not an address: {error}"))?;
     match (jid.local(), jid.resource()) {
@@ -375,9 +375,9 @@ fn no_account(jid: &Jid) -> CommandFailure {
     CommandFailure::Failed(format!("there is no account {jid}; `rookery user list` shows them all"))
 }
 
-/// Accounts that are asked for at a time.
+/// Accounts per query.
 const PAGE: usize = 1000;
-/// The pause between two looks at whether a server has removed an account, the number of looks, and
+/// The pause between two checks whether a server has removed an account, the number of checks, and
 /// the number after which it is asked again.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 600;

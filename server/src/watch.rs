@@ -1,9 +1,9 @@
-//! Watches the certificates that the operator named, so that a program which renews them needn't
-//! notify the server.
+//! Watches the operator's certificates, so that a program that renews them needn't notify the
+//! server.
 //!
 //! It looks at the files periodically rather than being notified by the system: a renewal moves
-//! links, folders and mounts in ways that a watch of one file misses. Two consecutive looks must
-//! be the same before a change counts, so that a chain isn't read before its key is there.
+//! links, folders and mounts in ways that a watch of one file misses. A change counts once two
+//! consecutive looks are the same, so that a chain isn't read before its key is there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use crate::config::ServerConfig;
 use crate::failure::CommandFailure;
 use rookery_base::lock::lock;
 
-/// Somebody who looks. Ends some time after this is dropped.
+/// The watcher. It ends some time after this is dropped.
 #[derive(Debug)]
 pub struct Watch(Arc<Mutex<SeenFiles>>);
 
@@ -28,16 +28,16 @@ struct SeenFiles {
     last: FileLook,
 }
 
-/// The facts that tell one state of files from another: where each lies, when it was written, its
-/// length; `None` for one that isn't there.
+/// The facts that distinguish two states of files: where each is stored, when it was written, its
+/// length; `None` for a missing one.
 type FileLook = Vec<Option<(u64, i64, i64, u64)>>;
 
 impl Watch {
-    /// Begins to watch the files of a configuration, which were just read. `changed` is called, on
-    /// a thread of its own, when they have changed.
+    /// Starts to watch the files of a configuration, which have just been read. `changed` is
+    /// called, on a separate thread, after they have changed.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The operating system refuses a thread.
     pub fn start(config: &ServerConfig, changed: impl Fn() + Send + 'static) -> Result<Watch, CommandFailure> {
         let seen = Arc::new(Mutex::new(SeenFiles::of(files(config))));
         let watched = Arc::downgrade(&seen);
@@ -56,7 +56,7 @@ impl Watch {
         Ok(Watch(seen))
     }
 
-    /// Watches the files of another configuration from now on, which were just read.
+    /// Watches the files of another configuration from now on, which have just been read.
     pub fn change(&self, config: &ServerConfig) {
         *lock(&self.0) = SeenFiles::of(files(config));
     }
@@ -68,7 +68,7 @@ impl SeenFiles {
         Self { files, read: look.clone(), last: look }
     }
 
-    /// Returns whether the files have changed since they were read, and not since the last look.
+    /// Returns whether the files have changed since they were read, but not since the last look.
     fn has_settled(&mut self) -> bool {
         let now = look_at(&self.files);
         let settled = now == self.last && now != self.read;
@@ -80,14 +80,14 @@ impl SeenFiles {
     }
 }
 
-/// Looks once; `None` if nobody wants to know any more.
+/// Looks once; `None` if the watcher was dropped.
 fn look(watched: &Weak<Mutex<SeenFiles>>) -> Option<bool> {
     let seen = watched.upgrade()?;
     let settled = lock(&seen).has_settled();
     Some(settled)
 }
 
-/// Returns the files of certificates that the operator named.
+/// Returns the certificate files that the operator has configured.
 fn files(config: &ServerConfig) -> Vec<PathBuf> {
     let named = config.domains.iter().filter_map(|domain| config.files_of(domain));
     let mut files: Vec<PathBuf> =

@@ -17,28 +17,29 @@ use crate::loaded::{DATA_DIR, Loaded, SERVICE_CONFIG, SERVICE_DATA};
 
 /// The first account.
 pub enum FirstAdmin {
-    /// It was made now; its password is kept nowhere else.
+    /// It is new; its password is kept nowhere else.
     Made {
         /// Its address.
         jid: Jid,
         /// Its password.
         password: FirstSecret,
     },
-    /// There were accounts already.
+    /// There already were accounts.
     Others,
 }
 
-/// The place where the password of the first account is told, once.
+/// The place where the password of the first account is shown, once.
 pub enum FirstSecret {
     /// On the terminal.
     Shown(String),
-    /// In this file. What isn't a terminal may be a journal, which others read and which is kept.
+    /// In this file. Output that isn't a terminal may be a journal, which is kept and which others
+    /// read.
     Kept(PathBuf),
 }
 
 impl FirstSecret {
     /// Keeps a password for the person who starts this server: for the terminal, or in a file of
-    /// the data folder that its owner alone can read.
+    /// the data folder that only its owner can read.
     ///
     /// # Errors
     ///
@@ -53,7 +54,7 @@ impl FirstSecret {
     }
 }
 
-/// Says everything, for a first start.
+/// Reports everything, for a first start.
 pub fn first(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAdmin) {
     let mut text = format!("Rookery {VERSION}, first start\n\n");
     let mut row = |name: &str, value: String| {
@@ -90,7 +91,7 @@ pub fn first(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAdm
     say(&text);
 }
 
-/// Returns the address of the admin page, as seen from this machine; `None` where it is off.
+/// Returns the address of the admin page, as seen from this machine; `None` if it is off.
 fn admin_page(loaded: &Loaded, bound: &[(SocketAddr, PortKind)]) -> Option<String> {
     if loaded.config.web.admin_networks.is_empty() {
         return None;
@@ -105,7 +106,7 @@ fn admin_page(loaded: &Loaded, bound: &[(SocketAddr, PortKind)]) -> Option<Strin
     })
 }
 
-/// Says what has changed, for later starts.
+/// Reports the changes, for later starts.
 pub fn again(changes: &[String], loaded: &Loaded) {
     let remade = loaded.certificates.iter().filter(|certificate| certificate.made);
     let remade =
@@ -114,12 +115,12 @@ pub fn again(changes: &[String], loaded: &Loaded) {
     say(&lines.map(|line| format!("{line}\n")).collect::<String>());
 }
 
-/// Says that the server runs, and where.
+/// Reports that the server runs, and its ports.
 pub fn running(bound: &[(SocketAddr, PortKind)]) {
     say(&format!("Rookery {VERSION} is running: {}\n", listening(bound)));
 }
 
-/// Writes to standard output. Nobody may be listening there, which is no reason to stop.
+/// Writes to standard output. A closed one is no reason to stop.
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -151,7 +152,7 @@ fn certificate_words(certificate: &ServerCertificate) -> String {
     let domains = certificate.domains.join(", ");
     match certificate.own {
         true => format!("self-signed for {domains}, until {until}; clients will ask whether to trust it"),
-        // The names that it has: those of a wrong file aren't the domains.
+        // The names in the certificate: those of a wrong file aren't the domains.
         false => {
             format!("{} for {}, until {until}", certificate.file.display(), certificate.inspection.names.join(", "))
         }
@@ -188,7 +189,7 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAd
 fn options(loaded: &Loaded) -> String {
     let mut options = String::new();
     let folder = &loaded.source.folder;
-    // Commands find that server by themselves.
+    // Commands find a server of systemd without options.
     if folder.path() == Path::new(SERVICE_DATA) && loaded.source.config.as_deref() == Some(Path::new(SERVICE_CONFIG)) {
         return options;
     }
@@ -201,7 +202,7 @@ fn options(loaded: &Loaded) -> String {
     options
 }
 
-/// Returns a path as a shell takes it.
+/// Quotes a path for a shell.
 pub fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@".contains(c));

@@ -1,20 +1,21 @@
-//! Tests for circles among the files of a crate: files that name each other can only be understood
-//! together. Rust allows them, so this test reads the imports and fails for an unknown circle.
+//! Tests for circles among the files of a crate: files that import each other can only be
+//! understood together. Rust allows them, so this test reads the imports and fails for an unknown
+//! circle.
 //!
-//! A file imports another when one of its own `use`s names it, or a path from `crate` or `super`
-//! in its code does; `mod` is no import, and tests within a file don't count. So a parent that
-//! calls its children is no circle as long as they don't import from it.
+//! A file imports another if one of its `use`s names it, or a path from `crate` or `super` in its
+//! code does; `mod` is no import, and tests within a file don't count. So a parent that calls its
+//! children is no circle as long as they don't import from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The crates that are looked at, each with its circles: files by their modules, the crate's own
-/// being `crate`. Each of these is a parent and what shares its types, or one matter in several
-/// files.
+/// The crates that are checked, each with its circles: files by their modules, the crate's root
+/// being `crate`. Each circle is a parent with the files that share its types, or one subject in
+/// several files.
 const KNOWN: &[(&str, &[&str])] = &[
     // A world holds functions that take the world again: those of modules, and continuations. Its
-    // type and those of what it holds can't be told one by one.
+    // type and those of its parts can't be understood separately.
     ("hub", &["at_hand calls mail module::tables parts returning waiting world"]),
     ("modkit", &[]),
     ("archive", &[]),
@@ -74,7 +75,7 @@ fn code(source: &str) -> String {
 
 type Imports = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
-/// Finds the files that each file imports. A name that a file has from another leads there.
+/// Finds the files that each file imports. A name that a file re-exports leads to its source.
 fn imports(files: &BTreeMap<Vec<String>, String>) -> Imports {
     let paths: BTreeMap<_, _> = files.iter().map(|(module, code)| (module.clone(), paths(code))).collect();
     let of = |module: &Vec<String>, (used, named): &(Vec<String>, Vec<String>)| {
@@ -102,16 +103,16 @@ fn paths(code: &str) -> (Vec<String>, Vec<String>) {
     (used, named.map(str::to_owned).collect())
 }
 
-/// Returns whether this, in front of `use`, is what may stand there.
+/// Returns whether the text before `use` is a visibility, or nothing.
 fn is_visibility(text: &str) -> bool {
     text.is_empty() || text.starts_with("pub") || text.ends_with('}') || text.ends_with('{') || text.ends_with(']')
 }
 
-/// Adds the paths that a tree of imports has.
+/// Appends the paths of a tree of imports.
 fn spread(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let tree = tree.trim();
     if tree.is_empty() {
-        // Behind the last comma.
+        // After the last comma.
         return;
     }
     let (Some(open), Some(end)) = (tree.find('{'), tree.rfind('}')) else {
@@ -134,11 +135,11 @@ fn spread(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     spread(&prefix, &inner[start..], paths);
 }
 
-/// The files that hand a name on, at most.
+/// The most re-exports to follow.
 const HOPS: usize = 4;
 
-/// Returns the file that a path leads to from a module: the deepest module of it that is a file, or
-/// where that has the next name from.
+/// Returns the file to which a path leads from a module: the deepest module in it that is a file,
+/// or the source of the next name, if that module re-exports it.
 fn target(files: &Paths, module: &[String], path: &str, hops: usize) -> Option<Vec<String>> {
     let mut segments = path.split("::").map(str::trim).filter(|segment| !segment.is_empty()).peekable();
     let mut is_ours = true;
@@ -146,7 +147,7 @@ fn target(files: &Paths, module: &[String], path: &str, hops: usize) -> Option<V
         Some(&"crate") => segments.next().map(|_| Vec::new())?,
         Some(&"self") => segments.next().map(|_| module.to_vec())?,
         Some(&"super") => module.to_vec(),
-        // A name of neither this crate nor a child is another crate's, or the file's own.
+        // Any other name is another crate's, or the file's own.
         _ => {
             is_ours = false;
             module.to_vec()
@@ -175,7 +176,7 @@ fn target(files: &Paths, module: &[String], path: &str, hops: usize) -> Option<V
 /// The paths of each file, those of its imports first.
 type Paths = BTreeMap<Vec<String>, (Vec<String>, Vec<String>)>;
 
-/// Finds the circles: sets of files of which each leads to each.
+/// Finds the circles: sets of files that all reach each other.
 fn circles(imports: &Imports) -> BTreeSet<BTreeSet<String>> {
     let reached: BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> =
         imports.keys().map(|file| (file, reached(imports, file))).collect();
@@ -186,7 +187,7 @@ fn circles(imports: &Imports) -> BTreeSet<BTreeSet<String>> {
     imports.keys().filter(|file| reached[*file].contains(*file)).map(|file| of(&file)).collect()
 }
 
-/// Finds the files that a file leads to; itself only if one of them leads back.
+/// Finds the files that a file reaches; itself only if one of them leads back.
 fn reached<'a>(imports: &'a Imports, file: &'a Vec<String>) -> BTreeSet<&'a Vec<String>> {
     let (mut found, mut open) = (BTreeSet::new(), vec![file]);
     while let Some(next) = open.pop() {

@@ -1,13 +1,13 @@
-//! Tests the built binary with clients that others wrote: slixmpp, Profanity, aioxmpp,
-//! go-sendxmpp, and libraries for browsers.
+//! Tests the built binary with existing clients: slixmpp, Profanity, aioxmpp, go-sendxmpp, and
+//! libraries for browsers.
 //!
 //! Each test is a scenario in `tests/clients`, a Python script that starts its own server on free
 //! ports in a temporary folder. The clients' requirements beyond Python are installed
 //! automatically: Python packages below `target/`, programs by Debian's package system.
 //!
 //! Libraries for browsers run in Node: strophe.js and stanza over WebSocket and BOSH,
-//! `@xmpp/client` over WebSocket, as it has no BOSH. Other servers, whose exports are imported,
-//! are only installed where that doesn't start them.
+//! `@xmpp/client` over WebSocket, as it has no BOSH. Other servers, whose exports are imported, are
+//! only installed if that doesn't start them.
 //!
 //! A scenario that can't be run fails, unless `ROOKERY_SKIP` names it: `clients.foreign`,
 //! `clients.federation`, `clients.pages.two_people_chat_in_browsers`.

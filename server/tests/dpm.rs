@@ -130,7 +130,7 @@ fn script(argument: &str) -> Output {
     command.output().expect("Python")
 }
 
-/// Returns the folder that acsys-python is in, if it is to be had.
+/// Returns the folder of acsys-python, if it is available.
 fn acsys() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOUND.get_or_init(|| std::env::var_os("ROOKERY_ACSYS").map(PathBuf::from).or_else(fetch_acsys)).as_deref()
@@ -152,13 +152,13 @@ fn fetch_acsys() -> Option<PathBuf> {
     (done.status.success() && folder.join("acsys/__init__.py").exists()).then_some(folder)
 }
 
-/// Returns a Python with what the clients need, once the programs are there.
+/// Returns a Python with the clients' requirements, once the programs are installed.
 fn interpreter() -> Command {
     rookery_needs::programs(&[
         ("krb5kdc", "krb5-kdc"),
         ("kadmin.local", "krb5-admin-server"),
         ("kinit", "krb5-user"),
-        // What the Python package gssapi is built with.
+        // For building the Python package gssapi.
         ("krb5-config", "libkrb5-dev"),
         ("gcc", "gcc"),
         ("python3-config", "python3-dev"),

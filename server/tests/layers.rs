@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// For each crate, the crates of ours that it may use in its library. All may use `base`.
+/// For each crate, the crates of ours that its library may use. All may use `base`.
 const LAYERS: &[(&str, &str)] = &[
     ("base", ""),
     ("jid", ""),
@@ -46,7 +46,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("xtask", ""),
 ];
 
-/// Libraries that give sockets, threads of their own or a clock: not for the crates below `shard`.
+/// Libraries with sockets, threads or a clock of their own: not for the crates below `shard`.
 const OUTSIDE: &[&str] = &["tokio", "mio", "rustix", "socket2", "libc", "nix", "async-std", "polling", "io-uring"];
 
 #[test]
@@ -115,7 +115,7 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-/// The crates that get time, chance, files and connections by handle.
+/// The crates that get time, randomness, files and connections by handle.
 const BY_HANDLE: &[&str] = &[
     "jid",
     "xml",

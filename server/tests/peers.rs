@@ -1,8 +1,8 @@
 //! Tests the built binary as `rookery bench peers`: each server that it compares starts with its
 //! accounts, accepts logins, relays, and is gone afterwards.
 //!
-//! ejabberd and Prosody are Debian's, only installed where that doesn't start them. A test that
-//! can't be run fails, unless `ROOKERY_SKIP` names it: `peers.ejabberd`.
+//! ejabberd and Prosody are Debian's, only installed if that doesn't start them. A test that can't
+//! be run fails, unless `ROOKERY_SKIP` names it: `peers.ejabberd`.
 
 use std::fs;
 use std::process::Command;
@@ -15,7 +15,7 @@ fn relays(peer: &str, servers: &[(&str, &str)]) {
         return;
     }
     rookery_needs::servers(servers);
-    // Whatever a run leaves behind is below this folder, and processes that it started name it.
+    // Everything that a run leaves behind is below this folder, and its processes name it.
     let folder = TempDir::with_prefix("peers-").expect("a temporary folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_rookery"));
     command.args(["bench", "peers", "--quick", "--scenarios", "chat-1", "--only", peer, "--out"]);
@@ -41,7 +41,7 @@ fn relays(peer: &str, servers: &[(&str, &str)]) {
 /// Returns the command lines of all processes.
 fn processes() -> impl Iterator<Item = String> {
     let entries = fs::read_dir("/proc").expect("processes").flatten();
-    // A process may end while it is looked at.
+    // A process may end while it is read.
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
     lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
 }

@@ -26,12 +26,12 @@ impl BackupArchive {
         BackupArchive { tar: tar::Builder::new(compressed), sums: String::new() }
     }
 
-    /// Adds a file of which the name and the bytes are known.
+    /// Adds a file with a given name and content.
     pub fn bytes(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.entry(name, bytes, bytes.len() as u64, 0)
     }
 
-    /// Adds a file with the bytes that it has now; what is appended meanwhile is left out.
+    /// Adds a file with its current bytes; bytes that are appended meanwhile are left out.
     pub fn file(&mut self, name: &str, path: &Path) -> io::Result<()> {
         let file = File::open(path)?;
         let found = file.metadata()?;
@@ -62,12 +62,12 @@ impl BackupArchive {
     }
 }
 
-/// Reads a backup from its beginning to its end, and gives every file with its name to `take`,
+/// Reads a backup from its beginning to its end, and passes every file with its name to `take`,
 /// which may read as much of it as it likes. Returns the number of files.
 ///
 /// # Errors
 ///
-/// What is wrong with the backup: what was taken must not be used then.
+/// The fault of the backup, after which nothing that was read may be used.
 pub fn read(path: &Path, take: &mut dyn FnMut(&str, &mut dyn Read) -> io::Result<()>) -> io::Result<usize> {
     let mut tar = tar::Archive::new(MultiGzDecoder::new(BufReader::new(File::open(path)?)));
     let mut found: HashMap<String, String> = HashMap::new();
@@ -90,13 +90,13 @@ pub fn read(path: &Path, take: &mut dyn FnMut(&str, &mut dyn Read) -> io::Result
         }
     }
     let sums = sums.ok_or_else(|| damaged("it ends too early"))?;
-    // The checksum of the compressed file stands at its end.
+    // The checksum of the compressed file is at its end.
     io::copy(&mut tar.into_inner(), &mut io::sink())?;
     let count = found.len();
     compare(&sums, found).map(|()| count)
 }
 
-/// Returns the name of an entry, which is that of a file below the place where it is unpacked.
+/// Returns the name of an entry, which must stay below the folder where it is unpacked.
 fn name<R: Read>(entry: &tar::Entry<'_, R>) -> io::Result<String> {
     let path = entry.path()?;
     let is_below = path.components().all(|component| matches!(component, Component::Normal(_)));
@@ -104,7 +104,7 @@ fn name<R: Read>(entry: &tar::Entry<'_, R>) -> io::Result<String> {
     name.map(str::to_owned).ok_or_else(|| damaged(&format!("{} is no file of a backup", path.display())))
 }
 
-/// Compares the checksums of what was read with those that were written.
+/// Compares the checksums of the files that were read with those in the archive.
 fn compare(sums: &str, mut found: HashMap<String, String>) -> io::Result<()> {
     for line in sums.lines() {
         let (sum, name) = line.split_once("  ").ok_or_else(|| damaged("its checksums can't be read"))?;
@@ -124,7 +124,7 @@ fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the backup is damaged: {what}"))
 }
 
-/// Counts and sums what is read.
+/// Counts and hashes bytes as they are read.
 struct Summed<R> {
     content: R,
     digest: Sha256,
@@ -166,7 +166,7 @@ mod tests {
         let mut names = Vec::new();
         let count = read(&path, &mut |name, content| {
             let mut bytes = Vec::new();
-            // Not all of it has to be read.
+            // It may be read in part.
             content.take(2).read_to_end(&mut bytes)?;
             names.push((name.len(), bytes));
             Ok(())
@@ -193,7 +193,7 @@ mod tests {
             let mut changed = bytes.clone();
             changed[at] ^= 0x10;
             std::fs::write(&bad, &changed).expect("written");
-            // What isn't noticed, such as another date in the head, harms nothing.
+            // A change that isn't noticed, such as another date in the head, is harmless.
             assert!(content(&bad).is_ok_and(|found| found == whole) || content(&bad).is_err(), "byte {at}");
             std::fs::write(&bad, &bytes[..at]).expect("written");
             assert!(content(&bad).is_err(), "cut at byte {at}");
@@ -209,7 +209,7 @@ mod tests {
             let mut header = tar::Header::new_gnu();
             header.set_size(0);
             header.set_mode(0o600);
-            // The library refuses such names when it writes.
+            // The library refuses to write such names.
             header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
             header.set_cksum();
             tar.append(&header, io::empty()).expect("written");

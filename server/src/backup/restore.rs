@@ -22,15 +22,15 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if a server runs here, if there is something and `replace` isn't set,
-/// or if the backup is damaged: nothing is changed then. Where it was interrupted, no server
-/// starts, and the same command does it again.
+/// [`CommandFailure::Failed`] if a server runs here, if there is data and `replace` isn't set, or
+/// if the backup is damaged: nothing is changed then. After an interruption, no server starts, and
+/// the same command repeats it.
 pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bool) -> Result<(), CommandFailure> {
     let folder = &source.folder;
     let store = source.read()?.store;
     let to = match to {
         Some(to) => Some(database::named(to, &store)?),
-        // The database that the configuration here names, if it isn't in the data folder.
+        // The database that the current configuration names, if it isn't in the data folder.
         None => Some(database::address(folder, &store)?).filter(|own| *own != EndAddress::Sqlite(folder.database())),
     };
     folder.create()?;
@@ -55,7 +55,7 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     Ok(())
 }
 
-/// Unpacks a backup into a folder of its own.
+/// Unpacks a backup into a separate folder.
 fn unpack(file: &Path, parts: &Path) -> Result<About, CommandFailure> {
     let mut about = None;
     let read = archive::read(file, &mut |name, content| {
@@ -76,7 +76,7 @@ fn unpack(file: &Path, parts: &Path) -> Result<About, CommandFailure> {
     known.ok_or_else(|| CommandFailure::Failed(format!("{} isn't a backup that this server can read", file.display())))
 }
 
-/// Makes sure that the database of a backup is one that this server can use.
+/// Checks that this server can use the database of a backup.
 fn look(parts: &Path) -> Result<(), CommandFailure> {
     let database = parts.join(DATABASE);
     if !database.is_file() {
@@ -86,15 +86,15 @@ fn look(parts: &Path) -> Result<(), CommandFailure> {
     sound(&database)
 }
 
-/// Puts what was unpacked into its place.
+/// Puts the unpacked files into their places.
 fn put(folder: &Folder, parts: &Path, to: Option<&EndAddress>, replace: bool) -> Result<(), CommandFailure> {
     if let Some(to) = to {
-        // Before anything is changed here: the other database may not be empty.
+        // Done before anything is changed here, since the other database may not be empty.
         copy_database(&parts.join(DATABASE), to, replace)?;
     }
     let moved = (|| {
         if folder.restoring().exists() {
-            // An earlier restore has moved what was there aside, and was interrupted.
+            // An earlier restore has moved existing data aside, and was interrupted.
         } else if replace {
             move_aside(folder)?;
         }
@@ -137,8 +137,8 @@ fn copy_database(from: &Path, to: &EndAddress, replace: bool) -> Result<(), Comm
     }
 }
 
-/// Moves everything that is in the data folder into one below it, but for the lock and what is
-/// being restored.
+/// Moves everything in the data folder into a folder below it, except for the lock and the files
+/// that are being restored.
 fn move_aside(folder: &Folder) -> io::Result<()> {
     let aside = folder.path().join(format!("{BEFORE}{}", clock::now()));
     make_folder(&aside)?;
@@ -155,7 +155,7 @@ fn move_aside(folder: &Folder) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves the files of a backup into their places. A configuration that is there stays.
+/// Moves the files of a backup into their places. An existing configuration stays.
 fn put_files(folder: &Folder, parts: &Path) -> io::Result<()> {
     let places = [(DATA, folder.path().to_owned()), (UPLOADS, folder.uploads()), (OUTSIDE, folder.restored())];
     for (part, place) in places {

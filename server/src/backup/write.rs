@@ -19,12 +19,12 @@ use crate::folder::{Folder, KEPT_OUT};
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Writes everything that a server has to a file, also while it runs, and reads it again.
+/// Writes all data of a server to a file, also while it runs, and verifies the file.
 ///
 /// # Errors
 ///
 /// [`CommandFailure::Config`] if the configuration is wrong, otherwise [`CommandFailure::Failed`];
-/// there is no file of that name then, or the one from before.
+/// there is then no file with that name, or still the previous one.
 pub fn backup(source: &ConfigSource, file: &Path) -> Result<(), CommandFailure> {
     let config = source.read()?;
     let work = BackupWork::begin(file)?;
@@ -55,7 +55,7 @@ fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Resu
         None => uploads(&mut archive, &source.folder, &work.database())?,
     };
     for (name, path) in files(&source.folder, work)? {
-        // What is gone by now was not meant to stay.
+        // A file that is gone by now was temporary.
         add_if_there(&mut archive, &format!("{DATA}{name}"), &path)?;
     }
     for (outside, path) in &outside {
@@ -80,8 +80,7 @@ fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Resu
     ))
 }
 
-/// Writes the database as of now to a file of SQLite, and looks it over. Returns the number of
-/// rows.
+/// Writes the current database to a file of SQLite, and checks that. Returns the number of rows.
 fn rows(source: &ConfigSource, to: &Path) -> Result<u64, CommandFailure> {
     let from = database::address(&source.folder, &source.read()?.store)?;
     let counts = match &from {
@@ -106,11 +105,11 @@ fn rows(source: &ConfigSource, to: &Path) -> Result<u64, CommandFailure> {
     Ok(counts.iter().map(|(_, rows)| rows).sum())
 }
 
-/// Makes sure that a database is sound.
+/// Checks that a database is intact.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// The fault that was found.
 pub fn sound(database: &Path) -> Result<(), CommandFailure> {
     let findings = sqlite::check(database);
     match findings.into_iter().find(|finding| finding.severity > Severity::Warning) {
@@ -119,7 +118,7 @@ pub fn sound(database: &Path) -> Result<(), CommandFailure> {
     }
 }
 
-/// Adds the files that the database knows. Returns how many there are, and how many are gone.
+/// Adds the files that the database knows. Returns how many there are, and how many are missing.
 fn uploads(archive: &mut BackupArchive, folder: &Folder, database: &Path) -> Result<(u64, u64), CommandFailure> {
     let (mut there, mut gone) = (0, 0);
     let mut tokens = Vec::new();
@@ -136,8 +135,8 @@ fn uploads(archive: &mut BackupArchive, folder: &Folder, database: &Path) -> Res
     Ok((there, gone))
 }
 
-/// Returns the files of the data folder with their names in it, but for what a backup has
-/// otherwise, and what is of no use elsewhere.
+/// Returns the files of the data folder with their names in it, except for those that a backup
+/// contains in another form, and those that are useless elsewhere.
 fn files(folder: &Folder, work: &BackupWork) -> Result<Vec<(String, PathBuf)>, CommandFailure> {
     let mut found = Vec::new();
     let mut folders = vec![(String::new(), folder.path().to_owned())];
@@ -162,7 +161,7 @@ fn files(folder: &Folder, work: &BackupWork) -> Result<Vec<(String, PathBuf)>, C
     Ok(found)
 }
 
-/// Returns the configuration and the certificates that are outside of the data folder.
+/// Returns the configuration and the certificates that are outside the data folder.
 fn outside(source: &ConfigSource, config: &ServerConfig) -> Vec<(OutsideFile, PathBuf)> {
     let inside = source.folder.path().canonicalize().unwrap_or_else(|_| source.folder.path().to_owned());
     let of_domains = config.domains.iter().map(|domain| &domain.files);
@@ -177,7 +176,7 @@ fn outside(source: &ConfigSource, config: &ServerConfig) -> Vec<(OutsideFile, Pa
     ]);
     let mut found: Vec<(OutsideFile, PathBuf)> = Vec::new();
     for path in [&source.config].into_iter().chain(named).flatten() {
-        // The server may well start without some of these.
+        // The server may be able to start without some of these.
         let Ok(path) = path.canonicalize() else { continue };
         if path.starts_with(&inside) || !path.is_file() || found.iter().any(|(_, other)| *other == path) {
             continue;
@@ -193,7 +192,7 @@ fn add(archive: &mut BackupArchive, name: &str, path: &Path) -> Result<(), Comma
     archive.file(name, path).map_err(|error| CommandFailure::file(path, &error))
 }
 
-/// Adds a file unless it is gone.
+/// Adds a file unless it is missing. Returns whether it was there.
 fn add_if_there(archive: &mut BackupArchive, name: &str, path: &Path) -> Result<bool, CommandFailure> {
     match archive.file(name, path) {
         Ok(()) => Ok(true),
@@ -202,7 +201,7 @@ fn add_if_there(archive: &mut BackupArchive, name: &str, path: &Path) -> Result<
     }
 }
 
-/// The files that a backup is made in, beside the one that it will be.
+/// The files for making a backup, beside the final one.
 struct BackupWork {
     path: PathBuf,
     file: File,
@@ -210,7 +209,7 @@ struct BackupWork {
 }
 
 impl BackupWork {
-    /// Makes them; takes over what a backup left that was interrupted.
+    /// Creates them, or reuses those of an interrupted backup.
     fn begin(target: &Path) -> Result<BackupWork, CommandFailure> {
         let name =
             target.file_name().ok_or_else(|| CommandFailure::Failed(format!("{} names no file", target.display())))?;
@@ -247,14 +246,14 @@ impl BackupWork {
         same(&self.path) || same(&self.folder)
     }
 
-    /// Gives the backup its name.
+    /// Gives the backup its final name.
     fn keep(&self, target: &Path) -> Result<(), CommandFailure> {
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let kept = fs::rename(&self.path, target).and_then(|()| File::open(folder)?.sync_all());
         kept.map_err(|error| CommandFailure::file(target, &error))
     }
 
-    /// Removes what is left of them.
+    /// Removes the remaining ones.
     fn clear(&self) {
         let _ = fs::remove_dir_all(&self.folder);
         let _ = fs::remove_file(&self.path);

@@ -4,7 +4,7 @@ use rookery_hub::{Bound, Most, Per, Unit, bridged, documents, elsewhere, hold, m
 use rookery_shard::{attempts, following, gate, handover, relays, steering, taking_up};
 use rookery_xml::Limits;
 
-/// Returns all of them, each with the part of the server that keeps it.
+/// Returns all of them, each with the part of the server that enforces it.
 pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
     let of = |part, bounds: &'static [Bound]| bounds.iter().map(move |bound| (part, *bound));
     BOUNDS

@@ -6,7 +6,7 @@ use super::CheckReport;
 use crate::config::{ConfigError, DomainConfig, ServerConfig};
 use crate::logins;
 
-/// Says who may log in where that isn't by passwords in the store.
+/// Reports the domains whose logins don't use passwords in the store.
 pub fn look(report: &mut CheckReport, config: &ServerConfig) {
     for domain in &config.domains {
         let (name, login) = (&domain.name, &domain.login);
@@ -35,11 +35,11 @@ fn usable(domain: &DomainConfig) -> Result<(), ConfigError> {
     logins::issuer(&domain.name, &domain.login, &web).map(drop)
 }
 
-/// Asks each source a question that concerns nobody.
+/// Sends each source a query about a nonexistent user.
 pub fn ask(report: &mut CheckReport, config: &ServerConfig) {
     for domain in config.domains.iter().filter(|domain| domain.login.asks()) {
         let patience = Duration::from_secs(domain.login.seconds);
-        // `look` tells what is wrong with files.
+        // `look` reports faults in files.
         let Ok(web) = logins::web(&domain.login) else { continue };
         if let Ok(Some(passwords)) = logins::passwords(&domain.login, &web) {
             let probed = rookery_logins::within(patience, passwords.probe(&domain.name));

@@ -1,10 +1,10 @@
-//! Looks at the server from outside, as a stranger who knows only the names of its domains: looks
+//! Checks the server from outside, as a stranger who knows only the names of its domains: looks
 //! them up in DNS, connects to the addresses, and checks that this server answers there.
 //!
 //! If a machine is behind a router or a firewall, a check from the machine itself only shows a
 //! part: a connection to its own address passes no firewall, and many routers don't route such
-//! connections back (hairpin NAT). The check says what can't be determined, and another server can
-//! be asked, which then has to find the way here.
+//! connections back (hairpin NAT). The check reports what it can't determine, and can ask another
+//! server, which then has to find the way here.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,8 +25,8 @@ use crate::control::{RunningServer, encoded};
 use crate::federation;
 use crate::folder::Folder;
 
-/// Looks for the domains of a configuration from outside; `name_servers`: those to ask, if not
-/// those of the configuration.
+/// Checks the domains of a configuration from outside; `name_servers` replace those of the
+/// configuration, if there are any.
 pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, name_servers: &[SocketAddr]) {
     let mut asked = federation::asked(config, None);
     if !name_servers.is_empty() {
@@ -74,7 +74,7 @@ pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, na
     }
 }
 
-/// Asks another server for an answer, by way of the running one: to give it, it has to find the way
+/// Asks another server for an answer, through the running one: to answer, it has to find the way
 /// here, unless it may use our own stream.
 pub fn ask(report: &mut CheckReport, folder: &Folder, other: &str) {
     let asked = RunningServer::in_folder(folder).and_then(|running| {
@@ -89,7 +89,7 @@ pub fn ask(report: &mut CheckReport, folder: &Folder, other: &str) {
 
 fn answered(report: &mut CheckReport, other: &str, pinged: &Value, streams: &Value) {
     let of_it = || streams["items"].as_array().into_iter().flatten().filter(|stream| stream["remote"] == other);
-    // A stream for both directions is listed twice, and doesn't say who has opened it.
+    // A stream for both directions is listed twice, without the side that opened it.
     let is_ours = |address: &Value| of_it().any(|stream| stream["direction"] == "out" && stream["address"] == *address);
     let comes_in =
         of_it().any(|stream| stream["direction"] == "in" && stream["state"] == "ready" && !is_ours(&stream["address"]));
@@ -115,7 +115,7 @@ fn answered(report: &mut CheckReport, other: &str, pinged: &Value, streams: &Val
     }
 }
 
-/// Tells what a visit has found.
+/// Reports the result of a visit.
 fn tell(report: &mut CheckReport, place: &str, ip: IpAddr, answer: &FoundServer) {
     let way = match is_here(ip) {
         true => ", over this machine alone: a firewall in front of it isn't seen from here",
@@ -133,7 +133,7 @@ fn tell(report: &mut CheckReport, place: &str, ip: IpAddr, answer: &FoundServer)
     }
 }
 
-/// Returns the reason why nobody got through, and what that can mean.
+/// Returns the reason why a visit failed, and its possible causes.
 fn because(trouble: &VisitTrouble, is_here: bool) -> String {
     match (trouble, is_here) {
         (VisitTrouble::Refused, true) => "nothing listens there: is the server running, and on this port?".to_owned(),
@@ -151,17 +151,17 @@ fn because(trouble: &VisitTrouble, is_here: bool) -> String {
     }
 }
 
-/// Returns whether an address is one of this machine's: only such a one can be bound.
+/// Returns whether an address belongs to this machine: only such an address can be bound.
 fn is_here(ip: IpAddr) -> bool {
     UdpSocket::bind((ip, 0)).is_ok()
 }
 
-/// A kind of port that strangers look for, and how they find it.
+/// A kind of port that strangers look for, and the way in which they find it.
 struct WantedPort {
     kind: KindOfPort,
-    /// The name of its SRV records; `None` where there are none.
+    /// The name of its SRV records; `None` if it has none.
     service: Option<&'static str>,
-    /// The host and port without such records; `None` where these are needed.
+    /// The host and port without such records; `None` if these are required.
     otherwise: Option<(String, u16)>,
 }
 
@@ -199,10 +199,10 @@ fn wanted(config: &ServerConfig, domain: &DomainConfig, name: &str) -> Vec<Wante
 }
 
 impl WantedPort {
-    /// Returns the hosts and addresses at which strangers look for it; none where nobody does.
+    /// Returns the hosts and addresses at which strangers look for it; none if they don't.
     ///
     /// # Errors
-    /// The reason why they look in vain.
+    /// The reason why they find nothing.
     fn targets(&self, lookups: &Lookups, name: &str) -> Result<Vec<(String, SocketAddr)>, String> {
         let records = match self.service {
             Some(service) => {
@@ -249,7 +249,7 @@ impl From<io::Error> for VisitTrouble {
 }
 
 const ABOUT: &str = "from outside";
-/// Records of a service that are followed, and addresses of a host.
+/// The most records of a service, and addresses of a host, that are followed.
 const MOST_TARGETS: usize = 8;
 const MOST_ADDRESSES: usize = 4;
 

@@ -1,8 +1,8 @@
 //! Looks for proxies that clients may use and that the configuration doesn't name.
 //!
-//! Such a proxy makes everybody look like this machine, for which the admin page, the API and the
-//! metrics are by default. A server can't see it: nginx' bare `proxy_pass` adds no header. But it
-//! can see that another program listens where browsers connect.
+//! Such a proxy makes all clients look like this machine, for which the admin page, the API and the
+//! metrics are by default. A server can't notice it: nginx' bare `proxy_pass` adds no header. But
+//! it can notice that another program listens where browsers connect.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::{CheckReport, PROXIES};
 use crate::config::{ServerConfig, WrittenNetwork};
 
-/// Says what is known of proxies.
+/// Reports on known and likely proxies.
 pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
     let (web, named) = (&config.web, &config.web.trusted_proxies);
     if config.listen.web.is_empty() && config.listen.web_tls.is_empty() {
@@ -59,7 +59,7 @@ fn has_loopback(networks: &[WrittenNetwork]) -> bool {
     networks.iter().any(|network| loopback.iter().any(|address| network.network.contains(*address)))
 }
 
-/// Returns the ports that something listens on, from a table of Linux (proc_pid_net(5)).
+/// Returns the ports that programs listen on, from a table of Linux (proc_pid_net(5)).
 fn listening(table: &str) -> impl Iterator<Item = u16> {
     table.lines().skip(1).filter_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
@@ -69,7 +69,7 @@ fn listening(table: &str) -> impl Iterator<Item = u16> {
     })
 }
 
-/// Ports that browsers come to.
+/// The ports that browsers connect to.
 const BROWSERS: [u16; 2] = [443, 80];
 const LISTENING: &str = "0A";
 

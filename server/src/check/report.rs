@@ -16,14 +16,14 @@ pub struct CheckReport {
     pub findings: Vec<CheckFinding>,
 }
 
-/// One thing that was looked at.
+/// A finding.
 #[derive(Debug)]
 pub struct CheckFinding {
     /// The grade.
     pub severity: Severity,
     /// The part of the server that it is about.
     pub about: &'static str,
-    /// The words for the operator: what it is and, unless it is fine, what mends it.
+    /// The text for the operator: the finding and, unless it is fine, the remedy.
     pub text: String,
 }
 
@@ -34,27 +34,27 @@ impl fmt::Display for CheckFinding {
 }
 
 impl CheckReport {
-    /// Adds something that is as it should be.
+    /// Adds a finding that is fine.
     pub fn note(&mut self, about: &'static str, text: String) {
         self.findings.push(CheckFinding { severity: Severity::Note, about, text });
     }
 
-    /// Adds something that doesn't keep the server from starting.
+    /// Adds a finding that doesn't keep the server from starting.
     pub fn warn(&mut self, about: &'static str, text: String) {
         self.findings.push(CheckFinding { severity: Severity::Warning, about, text });
     }
 
-    /// Adds something that does for now, and may go by itself.
+    /// Adds a finding that keeps the server from starting for now, and may go away by itself.
     pub fn blocked(&mut self, about: &'static str, text: String) {
         self.findings.push(CheckFinding { severity: Severity::Blocked, about, text });
     }
 
-    /// Adds something that does until somebody mends it.
+    /// Adds a finding that keeps the server from starting until it is mended.
     pub fn fault(&mut self, about: &'static str, text: String) {
         self.findings.push(CheckFinding { severity: Severity::Fault, about, text });
     }
 
-    /// Returns the findings for which the server starts all the same, and somebody should look.
+    /// Returns the findings that need attention although the server starts.
     pub fn warnings(&self) -> impl Iterator<Item = &CheckFinding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Warning)
     }
@@ -64,7 +64,7 @@ impl CheckReport {
         self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Note)
     }
 
-    /// Returns the exit code that tells the grade to scripts.
+    /// Returns the exit code of the grade, for scripts.
     pub fn exit_code(&self) -> ExitCode {
         match self.grade() {
             Severity::Note => ExitCode::SUCCESS,
@@ -74,7 +74,7 @@ impl CheckReport {
         }
     }
 
-    /// Returns a line for each finding, of those that are fine only if wanted.
+    /// Returns a line for each finding; those that are fine are included on demand.
     pub fn lines(&self, has_all: bool) -> String {
         let shown = self.findings.iter().filter(|finding| has_all || finding.severity > Severity::Note);
         shown.map(|finding| format!("{finding}\n")).collect()
@@ -99,7 +99,7 @@ impl CheckReport {
         text
     }
 
-    /// Returns the report for programs, with what is fine only if wanted.
+    /// Returns the report for programs; findings that are fine are included on demand.
     pub fn json(&self, has_all: bool) -> Value {
         let shown = self.findings.iter().filter(|finding| has_all || finding.severity > Severity::Note);
         let findings: Vec<_> = shown
@@ -122,7 +122,7 @@ fn word(severity: Severity) -> &'static str {
     }
 }
 
-/// The exit code of a server that will start although something wants attention.
+/// The exit code for a server that will start although a finding needs attention.
 pub const WARNINGS: u8 = 3;
 
 #[cfg(test)]

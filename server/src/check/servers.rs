@@ -1,4 +1,4 @@
-//! Checks the settings for other servers and components, as far as they can be seen from here:
+//! Checks the settings for other servers and components, as far as that is possible from here:
 //! certificates, our own DNS records, named files.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::config::{DomainConfig, ServerConfig};
 use crate::federation;
 use crate::folder::Folder;
 
-/// Looks at `[federation]` and `[component]`, as far as no name server is needed.
+/// Checks `[federation]` and `[component]`, as far as that needs no name server.
 pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     components(report, config);
     if !config.federates() {
@@ -26,12 +26,12 @@ pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     certificates(report, config, folder);
 }
 
-/// Asks DNS for what leads other servers here.
+/// Checks the DNS records that lead other servers here.
 pub fn ask(report: &mut CheckReport, config: &ServerConfig) {
     if !config.federates() {
         return;
     }
-    // `look` tells what is wrong with them.
+    // `look` reports faults in them.
     let trust = federation::trust(config).ok().map(Arc::new);
     let asked = federation::asked(config, trust.as_ref());
     for domain in config.domains.iter().filter(|domain| config.federation_of(domain).enabled) {
@@ -61,7 +61,7 @@ fn components(report: &mut CheckReport, config: &ServerConfig) {
     }
 }
 
-/// Reports names of ours for which there is no certificate to show to other servers.
+/// Reports our names without a certificate to show to other servers.
 fn certificates(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let components = config.components.iter().map(|component| component.name.clone());
     for wanted in certificate::wanted(config, folder) {
@@ -92,13 +92,13 @@ fn certificates(report: &mut CheckReport, config: &ServerConfig, folder: &Folder
     }
 }
 
-/// Returns whether a domain is to be proven to other servers by a certificate.
+/// Returns whether a domain has to be proven to other servers by a certificate.
 fn needs_certificate(config: &ServerConfig, domain: &DomainConfig) -> bool {
     let federation = config.federation_of(domain);
     federation.enabled && federation.policy == PeerPolicy::Certificate
 }
 
-/// Returns whether a name of this server is one that other servers hear from.
+/// Returns whether other servers get stanzas from a name of this server.
 fn speaks(config: &ServerConfig, name: &String) -> bool {
     let domain = config.domains.iter().find(|domain| config.hosts_of(domain).contains(name));
     domain.is_none_or(|domain| config.federation_of(domain).enabled)

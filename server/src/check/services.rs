@@ -1,14 +1,14 @@
-//! Finds active modules that can't do their work: their host is another's, or they need a module
-//! that is off.
+//! Finds active modules that can't work: their host belongs to another module, or they need a
+//! module that is off.
 
 use super::{CheckReport, MODULES};
 use crate::config::{DomainConfig, ServerConfig};
 
-/// Looks at the modules of every domain.
+/// Checks the modules of every domain.
 pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
     let mut taken: Vec<String> = config.domains.iter().map(|domain| domain.name.clone()).collect();
     let mut served = 0;
-    // In the order in which the hub gives them out.
+    // In the order in which the hub assigns hosts.
     let table = rookery_modules::table(&rookery_modules::Shared::default());
     for domain in &config.domains {
         for module in table.iter().map(|module| module.name()) {
@@ -40,5 +40,5 @@ fn needs(report: &mut CheckReport, domain: &DomainConfig) {
     }
 }
 
-/// Modules, each with the one without which it does nothing.
+/// Modules, each with the one that it depends on.
 const NEEDS: [(&str, &str); 2] = [("caps", "disco"), ("administration", "commands")];

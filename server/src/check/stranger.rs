@@ -1,5 +1,5 @@
-//! One visit of a stranger: a connection to a port by its intended protocol, until it is clear who
-//! answers there.
+//! One visit of a stranger: a connection to a port by its intended protocol, until it is clear
+//! which server answers there.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,11 +13,11 @@ use crate::clock;
 /// The kinds of ports that strangers come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KindOfPort {
-    /// Clients that begin in the clear (RFC 6120 §5).
+    /// Clients whose streams begin without TLS (RFC 6120 §5).
     Clients,
     /// Clients that begin with TLS (XEP-0368).
     ClientsOverTls,
-    /// Other servers that begin in the clear.
+    /// Other servers whose streams begin without TLS.
     Servers,
     /// Other servers that begin with TLS.
     ServersOverTls,
@@ -56,7 +56,7 @@ impl KindOfPort {
     }
 }
 
-/// The one that has answered.
+/// The server that has answered.
 #[derive(Debug)]
 pub struct FoundServer {
     /// True if it has shown a certificate of this server's configuration.
@@ -65,7 +65,7 @@ pub struct FoundServer {
     pub distrust: Option<String>,
 }
 
-/// The reason why nothing answered, or not as it should.
+/// The reason why there was no answer, or an unexpected one.
 #[derive(Debug, PartialEq, Eq)]
 pub enum VisitTrouble {
     /// The connection was refused.
@@ -74,11 +74,11 @@ pub enum VisitTrouble {
     Silence,
     /// This machine can't send anything there.
     NoRoute(String),
-    /// Something answers that is no such server.
+    /// The answer is from another kind of server.
     Odd(String),
 }
 
-/// Somebody who comes to an address for a domain.
+/// A stranger who visits an address for a domain.
 pub struct Stranger<'a> {
     pub domain: &'a str,
     /// The name by which the address was found.
@@ -91,10 +91,10 @@ pub struct Stranger<'a> {
 }
 
 impl Stranger<'_> {
-    /// Connects, and goes on until TLS is there.
+    /// Connects, and continues until TLS is established.
     ///
     /// # Errors
-    /// [`VisitTrouble`] if it didn't come to that.
+    /// [`VisitTrouble`] if that fails.
     pub fn visit(&self, kind: KindOfPort) -> Result<FoundServer, VisitTrouble> {
         let until = Instant::now() + WHOLE;
         let mut socket = TcpStream::connect_timeout(&self.address, PATIENCE)?;
@@ -106,7 +106,7 @@ impl Stranger<'_> {
         let odd = |error: &dyn std::fmt::Display| VisitTrouble::Odd(format!("TLS: {error}"));
         let settings =
             ClientSettings::trusting_anyone(Newest::Tls13, kind.alpn(), false).map_err(|error| odd(&error))?;
-        // Pages are found by the name of their host, a stream is for the domain.
+        // Pages are found by the name of their host, whereas a stream is for the domain.
         let name = if kind == KindOfPort::Browsers { self.host } else { self.domain };
         let mut out = Vec::new();
         let mut tls = ClientTls::connect(&settings, name, &mut out).map_err(|error| odd(&error))?;
@@ -121,7 +121,7 @@ impl Stranger<'_> {
         Ok(self.judge(&tls, name))
     }
 
-    /// Opens a stream and asks for TLS, as those do whose stream begins in the clear.
+    /// Opens a stream and asks for TLS, on ports whose streams begin without it.
     fn ask_for_tls(&self, socket: &mut TcpStream, namespace: &str, until: Instant) -> Result<(), VisitTrouble> {
         let domain = self.domain;
         let head = format!(
@@ -157,7 +157,7 @@ impl Stranger<'_> {
     }
 }
 
-/// Reads until one of some texts was said, and returns all that was.
+/// Reads until one of some texts has arrived, and returns everything that has.
 fn until_said(socket: &mut TcpStream, wanted: &[&str], until: Instant) -> Result<String, VisitTrouble> {
     let (mut said, mut buffer) = (String::new(), vec![0; 4096]);
     while !wanted.iter().any(|wanted| said.contains(wanted)) {
@@ -187,8 +187,8 @@ fn read<'b>(socket: &mut TcpStream, buffer: &'b mut [u8], until: Instant) -> Res
 }
 
 const STARTTLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
-/// The time that one step may take, and the whole.
+/// The time limits of one step, and of the whole visit.
 const PATIENCE: Duration = Duration::from_secs(5);
 const WHOLE: Duration = Duration::from_secs(15);
-/// Bytes that are read before TLS.
+/// The most bytes that are read before TLS.
 const MOST_SAID: usize = 64 * 1024;

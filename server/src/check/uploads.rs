@@ -4,7 +4,7 @@ use super::{CheckReport, UPLOADS};
 use crate::config::ServerConfig;
 use crate::uploads;
 
-/// Looks at what is said of the bucket.
+/// Checks the settings of the bucket.
 pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
     if let Err(error) = uploads::bucket(config) {
         report.fault(UPLOADS, error.to_string());
@@ -14,9 +14,9 @@ pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
     }
 }
 
-/// Puts a file into the bucket, and takes it out again.
+/// Puts a file into the bucket, and removes it again.
 pub(super) fn ask(report: &mut CheckReport, config: &ServerConfig) {
-    // `look` tells what is wrong with files.
+    // `look` reports faults in files.
     let (Some(address), Ok(Some(bucket))) = (&config.uploads.bucket, uploads::bucket(config)) else { return };
     match bucket.probe() {
         Ok(()) => report.note(UPLOADS, format!("a file was written to {address}, read and deleted")),
@@ -26,7 +26,7 @@ pub(super) fn ask(report: &mut CheckReport, config: &ServerConfig) {
     }
 }
 
-/// Returns whether what is said there could be read on the way.
+/// Returns whether the traffic to an address could be intercepted.
 fn is_open(address: &str) -> bool {
     let Some(rest) = address.strip_prefix("http://") else { return false };
     !["localhost", "127.0.0.1", "[::1]"].iter().any(|here| rest.starts_with(here))

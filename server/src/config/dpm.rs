@@ -1,6 +1,6 @@
 //! The values of `[dpm]`: readings of devices, served by the same process as the chat.
 //!
-//! Unset values are those of `rookery dpm`, so that both serve alike.
+//! Unset values are those of `rookery dpm`, so that both behave alike.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub struct DpmConfig {
     pub enabled: bool,
     /// The file of nodes and devices.
     pub database: Option<PathBuf>,
-    /// True if the front-ends are played by a process of our own.
+    /// True if a process of our own simulates the front-ends.
     pub demo: bool,
     /// The addresses for clients, TCP.
     pub listen: Vec<SocketAddr>,
@@ -28,31 +28,31 @@ pub struct DpmConfig {
     pub name: Rad50,
     /// Its trunk and node number.
     pub node: u16,
-    /// The milliseconds after which readers of what is asked once are told that a front-end is
+    /// The milliseconds after which readers of single requests get the status that a front-end is
     /// silent.
     pub answer_within: u64,
     /// Tasks of front-ends that clients of the ACNET protocol may ask.
     pub pass_on: Vec<Rad50>,
-    /// The days for which the readings are kept that the database says to record.
+    /// The days for which recorded readings are kept.
     pub history_days: u64,
-    /// The bytes that these may take.
+    /// The bytes that recorded readings may take.
     pub history_bytes: usize,
-    /// The address at which gRPC is served, if it is.
+    /// The address at which gRPC is served, if there is one.
     pub grpc: Option<SocketAddr>,
-    /// The address at which clients of EPICS read devices, TCP and UDP, if they do.
+    /// The address at which clients of EPICS read devices, TCP and UDP, if there is one.
     pub channel_access: Option<SocketAddr>,
-    /// The group on which requests to all nodes come, if it is joined.
+    /// The group that receives requests to all nodes, if it is joined.
     pub multicast: Option<MulticastGroup>,
-    /// The key of the service in Kerberos; with its name, clients can prove who they are and set
+    /// The key of the service in Kerberos; with its name, clients can prove their identity and set
     /// devices.
     pub keytab: Option<PathBuf>,
     /// The name of the service there.
     pub principal: Option<String>,
-    /// The file that says who may set what.
+    /// The file of roles, which defines who may set which devices.
     pub roles: Option<PathBuf>,
     /// The log of settings.
     pub audit: Option<PathBuf>,
-    /// The rooms that are told of alarms.
+    /// The rooms that get messages about alarms.
     pub alarms: Vec<Alarms>,
 }
 
@@ -83,7 +83,7 @@ impl Default for DpmConfig {
     }
 }
 
-/// A room that is told of the alarms of some devices.
+/// A room that gets messages about the alarms of some devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alarms {
     /// Its bare JID.

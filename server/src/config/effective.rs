@@ -13,8 +13,8 @@ use super::{Modules, ServerConfig};
 /// A key with its table, and its value as TOML; `None` if it has none.
 pub type EffectiveSetting = (String, Option<String>);
 
-/// Returns all settings that hold: every key, every option of every module, and of domains and
-/// components what they have for themselves.
+/// Returns all settings in force: every key, every option of every module, and those that domains
+/// and components set for themselves.
 pub fn settings(config: &ServerConfig) -> Vec<EffectiveSetting> {
     let tables = TABLES.iter().flat_map(|(table, _)| keys::all().filter(|key| key.table == *table));
     let mut all: Vec<EffectiveSetting> = tables
@@ -54,14 +54,14 @@ fn modules(modules: &Modules) -> impl Iterator<Item = (String, String)> + '_ {
     })
 }
 
-/// Returns a value as others may see it: without secrets, and without passwords in addresses.
+/// Returns a value without secrets, and without passwords in addresses.
 pub fn masked(key: &str, value: &str) -> String {
     let name = key.rsplit('.').next().unwrap_or(key);
     if name == "secret" && value != "\"\"" {
         return quote(MASK);
     }
     if value.starts_with('[') && value.contains("://") {
-        // No address has this between two letters: a password with quotes would have them escaped.
+        // No address has this between two letters, since quotes in a password would be escaped.
         return value.split("\", \"").map(without_password).collect::<Vec<_>>().join("\", \"");
     }
     without_password(value)
@@ -76,7 +76,7 @@ fn without_password(address: &str) -> String {
     user.unwrap_or_else(|| address.to_owned())
 }
 
-/// Returns the line of each key that a configuration's text gives. A text that is no TOML has none.
+/// Returns the line of each key in a configuration's text; none if the text isn't TOML.
 pub fn lines(text: &str) -> BTreeMap<String, usize> {
     let mut lines = BTreeMap::new();
     if let Ok(root) = DeTable::parse(text) {
@@ -89,7 +89,7 @@ fn gather(text: &str, path: &str, table: &DeTable<'_>, lines: &mut BTreeMap<Stri
     for (name, value) in table {
         let at = name.span().start;
         let name = name.get_ref();
-        // The keys of these tables are names that people choose.
+        // The keys of these tables are names that operators choose.
         let name = match path {
             "domain" | "component" => {
                 quote(rookery_jid::prepare_domain(name).map_or_else(|_| name.to_string(), Into::into))
@@ -108,7 +108,7 @@ fn dotted(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
 
-/// The text in the place of a secret.
+/// The text in place of a secret.
 const MASK: &str = "***";
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
             "[domain.\"A.example\"]\ncertificate = \"a.pem\"\nkey = \"a.key\"\n[domain.\"a.example\".modules.ping]\nenabled = false\n\
              [domain.\"a.example\".federation]\nenabled = true\ndeny = [\"bad.example\"]\n",
         ));
-        // TOML takes the two spellings for two tables.
+        // In TOML the two spellings would be two tables.
         let own: Vec<_> = all.iter().filter(|(key, _)| key.starts_with("domain.")).collect();
         assert!(own.contains(&&("domain.\"a.example\".modules.ping.enabled".into(), Some("false".into()))), "{own:?}");
         let denied = Some("[\"bad.example\"]".to_owned());
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(masked("cluster.redis", several), "[\"rediss://:***@h:1\", \"rediss://u:***@i:1\"]");
         assert_eq!(masked("store.url", "\"postgres://a@h/d\""), "\"postgres://a@h/d\"");
         assert_eq!(masked("web.public_host", "\"a.example\""), "\"a.example\"");
-        // What is secret has a name that says so, or is a file or a number.
+        // A secret has a name that shows it, or is a file or a number.
         for (key, value) in settings(&config("")) {
             let tells = ["secret", "password", "token"]
                 .iter()

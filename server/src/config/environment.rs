@@ -1,13 +1,13 @@
 //! Keys that are set by environment variables, for containers: `ROOKERY__LISTEN__WEB` is `web` in
 //! `[listen]`.
 //!
-//! A variable becomes a line of TOML, so that the same table of keys reads it, and mistakes get
-//! the same words. Tables with a name in them, of domains and components, can only be in the file.
+//! A variable becomes a line of TOML, so that the same table of keys reads it, and mistakes get the
+//! same texts. Tables with a name in them, of domains and components, can only be in the file.
 //!
 //! # Invariants
 //!
 //! - A variable wins over the file, and never affects another key.
-//! - An empty variable counts as unset, because that is how Compose files pass an unset one.
+//! - An empty variable counts as unset, because Compose files pass unset ones in that way.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::given::GivenValue;
 use super::keys::{self, ShownValue, quote};
 use super::read::{ENABLED, MODULES};
 
-/// The variables that give keys, in the order of their names.
+/// The variables that set keys, in the order of their names.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
@@ -35,30 +35,30 @@ pub struct WrittenVariables {
 }
 
 impl Environment {
-    /// Returns that of this process.
+    /// Returns the environment of this process.
     pub fn of_process() -> Environment {
         let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
         Environment::new(std::env::vars_os().map(|(name, value)| (text(name), text(value))))
     }
 
-    /// Takes from these variables, with their values, those that give keys.
+    /// Selects those of some variables, with their values, that set keys.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Environment {
         let ours = |(name, value): &(String, String)| name.starts_with(PREFIX) && !value.is_empty();
         Environment { variables: variables.into_iter().filter(ours).collect() }
     }
 
-    /// Returns the keys that are given, such as `listen.web`, each with the name of its variable.
+    /// Returns the keys that are set, such as `listen.web`, each with the name of its variable.
     pub fn keys(&self) -> BTreeMap<String, &str> {
         self.variables.keys().map(|name| (parts(name).join("."), name.as_str())).collect()
     }
 
-    /// Returns the names of the variables, for people; `None` if there are none.
+    /// Returns the names of the variables in readable form; `None` if there are none.
     pub fn names(&self) -> Option<String> {
         let names: Vec<&str> = self.variables.keys().map(String::as_str).collect();
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// Writes them as a text of TOML.
+    /// Writes them as a TOML text.
     pub fn written(&self, table: &[Box<dyn Module>]) -> WrittenVariables {
         let mut written = WrittenVariables::default();
         for (name, value) in &self.variables {
@@ -72,14 +72,14 @@ impl Environment {
 }
 
 impl WrittenVariables {
-    /// Returns the name of the variable that a place in the text is of.
+    /// Returns the name of the variable at a place in the text.
     pub fn variable(&self, at: usize) -> Option<&str> {
         let after = self.places.partition_point(|(start, _)| *start <= at);
         self.places.get(after.checked_sub(1)?).map(|(_, name)| name.as_str())
     }
 }
 
-/// The place of a value: what it would be given to.
+/// The key that a value is for.
 enum VariablePlace<'a> {
     Key(&'static keys::ConfigKey),
     Switch,
@@ -107,9 +107,9 @@ impl<'a> VariablePlace<'a> {
         }
     }
 
-    /// Writes a value as TOML: as it is, if it is TOML that the place takes; else as a text, or as
-    /// a list of texts with commas between them. What isn't taken in any form has the one that the
-    /// place wants, so that the words about the mistake fit.
+    /// Writes a value as TOML: unchanged, if it is TOML that the key accepts; otherwise as a text,
+    /// or as a list of texts with commas between them. A value that isn't accepted in any form gets
+    /// the one that the key expects, so that the message about the mistake fits.
     fn write(&self, value: &str) -> String {
         let as_it_is = DeValue::parse(value).is_ok().then(|| value.to_owned());
         let texts = value.split(',').map(|text| quote(text.trim())).collect::<Vec<_>>().join(", ");
@@ -150,8 +150,8 @@ impl<'a> VariablePlace<'a> {
     }
 }
 
-/// Returns the parts of the key that a variable is for: what is between two underscores, in small
-/// letters.
+/// Returns the parts of the key that a variable sets: the texts between double underscores, in
+/// lower case.
 fn parts(name: &str) -> Vec<String> {
     let name = name.strip_prefix(PREFIX).unwrap_or(name);
     name.split("__").map(str::to_ascii_lowercase).collect()

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 /// The address to which events are posted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsConfig {
-    /// The address; without one they are posted nowhere.
+    /// The address; without one no events are posted.
     pub url: Option<String>,
-    /// The file that has the secret by which they are signed.
+    /// The file with the secret by which they are signed.
     pub secret_file: Option<PathBuf>,
     /// PEM file of certificates to trust besides those of the machine.
     pub trusted: Option<PathBuf>,

@@ -1,5 +1,5 @@
 //! `rookery config example`: every key with its meaning and default, written from the same table
-//! that the parser reads by.
+//! that the parser uses.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use rookery_hub::{Module, Value};
 use super::keys::{self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, LOGIN_KEYS, OWN_KEYS, ShownValue, TABLES, quote};
 use super::{ServerConfig, size};
 
-/// Returns a commented configuration that says what holds without one.
+/// Returns a commented configuration with all defaults.
 pub fn example(table: &[Box<dyn Module>]) -> String {
     let config = ServerConfig::defaults(table);
     let mut text = HEAD.to_owned();
@@ -21,8 +21,8 @@ pub fn example(table: &[Box<dyn Module>]) -> String {
     text
 }
 
-/// Returns a commented configuration of what most servers set, with the defaults: a file to begin
-/// with.
+/// Returns a commented configuration of the keys that most servers set, with the defaults: a file
+/// to begin with.
 pub fn short(table: &[Box<dyn Module>]) -> String {
     let config = ServerConfig::defaults(table);
     let mut text = SHORT_HEAD.to_owned();

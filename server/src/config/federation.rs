@@ -11,9 +11,9 @@ use rookery_resolver::Route;
 pub struct FederationConfig {
     /// True if there are any.
     pub enabled: bool,
-    /// The proof of their name that they have to give.
+    /// The proof of their name that they have to provide.
     pub policy: PeerPolicy,
-    /// Domains for which another policy holds.
+    /// Domains with another policy.
     pub exceptions: Vec<Exception>,
     /// The only domains to communicate with, if there are any.
     pub allow: Vec<FederationRule>,
@@ -21,9 +21,9 @@ pub struct FederationConfig {
     pub deny: Vec<FederationRule>,
     /// Name servers; those of the machine if there are none.
     pub dns: Vec<SocketAddr>,
-    /// True if they validate signatures, and are believed that they did.
+    /// True if these validate signatures, and their results are trusted.
     pub dnssec: bool,
-    /// True if domains without SRV records are asked by HTTPS.
+    /// True if domains without SRV records are looked up by HTTPS.
     pub host_meta: bool,
     /// The places of some domains' servers.
     pub routes: Vec<Route>,
@@ -37,20 +37,20 @@ pub struct FederationConfig {
     pub bytes_per_second: usize,
     /// Stanzas per second of one domain, 0 for no limit.
     pub stanzas_per_second: u64,
-    /// The same of a domain to which nobody has written, 0 if it is treated alike.
+    /// The same for a domain that no user has written to, 0 if it has no separate limit.
     pub newcomer_stanzas: u64,
-    /// Seconds of these that may come at once.
+    /// The seconds of these rates that may arrive at once.
     pub burst_seconds: u64,
 }
 
-/// The settings of one of our domains for itself. What it doesn't say is as for all.
+/// The settings that one of our domains has for itself. Missing ones are those for all domains.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OwnFederation {
     /// True if it communicates with other servers.
     pub enabled: Option<bool>,
-    /// The proof of their name that they have to give.
+    /// The proof of their name that they have to provide.
     pub policy: Option<PeerPolicy>,
-    /// Domains for which another policy holds.
+    /// Domains with another policy.
     pub exceptions: Option<Vec<Exception>>,
     /// The only domains to communicate with, if there are any.
     pub allow: Option<Vec<FederationRule>>,
@@ -58,12 +58,12 @@ pub struct OwnFederation {
     pub deny: Option<Vec<FederationRule>>,
 }
 
-/// Domains to communicate with, or not to, as they were written.
+/// Domains to communicate with, or not, as the operator wrote them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FederationRule {
     /// The text that the operator wrote.
     pub written: String,
-    /// The domains that it means, and the reason that is given.
+    /// The domains that it means, and the reason that senders get.
     pub rule: rookery_federation::Rule,
 }
 
@@ -74,12 +74,12 @@ pub struct Exception {
     pub written: String,
     /// The domains that it means.
     pub pattern: Pattern,
-    /// The policy that holds for them.
+    /// Their policy.
     pub policy: PeerPolicy,
 }
 
 impl FederationConfig {
-    /// Returns what holds for a domain with settings of its own.
+    /// Returns the settings in force for a domain with settings of its own.
     pub fn with(&self, own: &OwnFederation) -> FederationConfig {
         let all = self.clone();
         FederationConfig {

@@ -58,7 +58,7 @@ impl<'a> GivenValue<'a> {
         usize::try_from(bytes).map_err(|_| self.wrong("more than this machine can address"))
     }
 
-    /// Reads a text that stands for something; `what` says what, with an example.
+    /// Reads a text by a function; `what` describes the expected value, with an example.
     pub fn parsed<T>(&self, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, WrongValue> {
         let text = self.value.get_ref().as_str().ok_or_else(|| self.unlike(what))?;
         read(text).ok_or_else(|| self.wrong(format!("{text:?} is not {what}")))
@@ -70,7 +70,7 @@ impl<'a> GivenValue<'a> {
         self.parsed(&names.join(" or "), |text| words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value))
     }
 
-    /// Reads a list, element by element so that a mistake points at its line.
+    /// Reads a list, element by element so that a mistake points at its own line.
     pub fn list<T>(&self, read: impl Fn(GivenValue<'a>) -> Result<T, WrongValue>) -> Result<Vec<T>, WrongValue> {
         let elements = self.value.get_ref().as_array().ok_or_else(|| self.unlike("a list in [ ]"))?;
         elements.iter().map(|element| read(GivenValue::new(element))).collect()
@@ -85,7 +85,7 @@ impl<'a> GivenValue<'a> {
         }
     }
 
-    /// Reads the values of a table that has these keys and no others, in their order.
+    /// Reads the values of a table with exactly these keys, in their order.
     pub fn fields<const N: usize>(&self, names: [&str; N]) -> Result<[GivenValue<'a>; N], WrongValue> {
         let expected = || format!("a table with {}", names.map(|name| format!("`{name}`")).join(" and "));
         let table = self.value.get_ref().as_table().ok_or_else(|| self.unlike(&expected()))?;
@@ -104,8 +104,8 @@ impl<'a> GivenValue<'a> {
         }
     }
 
-    /// Reads a value of the same kind as the default of a module's option; one whose name says that
-    /// it is a size may be a text like `64 KiB`, too.
+    /// Reads a value of the same kind as the default of a module's option; if the name of the
+    /// option says that it is a size, a text like `64 KiB` is also accepted.
     pub fn like(&self, key: &str, default: &Value) -> Result<Value, WrongValue> {
         Ok(match default {
             Value::Number(_) if size::is_named(key) => Value::Number(self.bytes(0..=u64::MAX)? as u64),

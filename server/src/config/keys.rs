@@ -33,7 +33,7 @@ pub use login::LOGIN_KEYS;
 
 /// One key of the configuration.
 pub struct ConfigKey {
-    /// The table it stands in; empty for the keys before the first table.
+    /// Its table; empty for the keys before the first table.
     pub table: &'static str,
     /// Its name.
     pub name: &'static str,
@@ -45,7 +45,7 @@ pub struct ConfigKey {
     pub show: fn(&ServerConfig) -> ShownValue,
 }
 
-/// A key's value as TOML.
+/// The value of a key as TOML.
 pub enum ShownValue {
     /// It has this value.
     Value(String),
@@ -53,7 +53,7 @@ pub enum ShownValue {
     Unset(&'static str),
 }
 
-/// The tables with what they are about, in the order of the example.
+/// The tables with their descriptions, in the order of the example.
 pub const TABLES: [(&str, &str); 16] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
@@ -310,7 +310,7 @@ const KEYS: &[ConfigKey] = &[
         doc: "Iterations for hashing a new password. More are slower for somebody who stole the database, and for\n\
               every client at its first login.",
         set: |config, given| {
-            // RFC 5802 §5.1 asks for at least 4096; above ten million a login takes a phone
+            // RFC 5802 §5.1 requires at least 4096; above ten million a login takes a phone
             // minutes.
             put(&mut config.login.scram_iterations, given.number(4096..=10_000_000).map(|number| number as u32))
         },
@@ -381,7 +381,7 @@ pub fn quote(text: impl Into<String>) -> String {
 }
 
 fn put<T, U: TryInto<T>>(place: &mut T, value: Result<U, WrongValue>) -> Result<(), WrongValue> {
-    // Every number has been held against a range that fits.
+    // Every number has been checked against a range that fits.
     if let Ok(value) = value?.try_into() {
         *place = value;
     }

@@ -4,18 +4,18 @@ use rookery_fanout::OutboxLimits;
 use rookery_hub::{Conflict, RosterLimits};
 use rookery_xml::Limits as StanzaLimits;
 
-/// Bounds for what one client may send, and what may wait for it.
+/// The limits for what one client may send, and for what may wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// Of one stanza before login.
+    /// The limits of one stanza before login.
     pub before_login: StanzaLimits,
-    /// Of one stanza after login.
+    /// The limits of one stanza after login.
     pub after_login: StanzaLimits,
     /// Connected resources of one account.
     pub resources_per_user: usize,
-    /// The treatment of two clients that want the same resource.
+    /// The treatment of two clients that request the same resource.
     pub conflict: Conflict,
-    /// Of what waits for a slow reader, in bytes.
+    /// The limits of output that waits for a slow reader, in bytes.
     pub outbox: OutboxLimits,
     /// Bytes that one client may have sent ahead of a request that isn't answered yet.
     pub lane_bytes: usize,
@@ -25,7 +25,7 @@ pub struct ClientLimits {
     pub rate_stanzas: u64,
     /// Addresses to which one session may have sent directed presence.
     pub directed_presence: usize,
-    /// Of a roster.
+    /// The limits of a roster.
     pub roster: RosterLimits,
     /// Seconds that a connection may take until it has bound a resource.
     pub login_seconds: u32,

@@ -9,59 +9,60 @@ use rookery_stream::c2s::LoginKind;
 
 use super::Modules;
 
-/// The logins of a domain. Without any of this they are by passwords that the store has keys of.
+/// The logins of a domain. By default they use passwords whose keys are in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainLogin {
-    /// True if everybody gets an account for one session.
+    /// True if every client gets an account for one session.
     pub anonymous: bool,
-    /// An address that knows passwords.
+    /// The address of a service that checks passwords.
     pub url: Option<WebAddress>,
-    /// A directory that does.
+    /// The directory that checks passwords.
     pub ldap: Option<DirectoryAddress>,
-    /// Set if the connection to it begins TLS by StartTLS, or doesn't.
+    /// True if the connection to it begins TLS by StartTLS; `None` if that isn't configured.
     pub start_tls: Option<bool>,
     /// The name of a user's entry.
     pub dn: Option<String>,
-    /// The entry below which users are searched otherwise.
+    /// The entry below which users are searched for if their entries have no fixed name.
     pub base: Option<String>,
     /// The filter of that search.
     pub filter: String,
-    /// The name of our own entry.
+    /// The name of the server's own entry.
     pub bind_dn: Option<String>,
     /// The file with its password.
     pub bind_password_file: Option<PathBuf>,
-    /// The groups of it that become groups of contacts.
+    /// Its groups that become groups of contacts.
     pub groups: DirectoryGroups,
-    /// Seconds for which a yes to a password holds.
+    /// The seconds for which an accepted password is cached.
     pub cache_seconds: u64,
     /// An issuer of tokens.
     pub issuer: Option<String>,
-    /// Those for whom its tokens may be made.
+    /// The audiences that its tokens may have.
     pub audience: Vec<String>,
     /// The claim with the user's name.
     pub claim: String,
-    /// The scope that clients are told to ask for.
+    /// The scope that clients should request.
     pub scope: Option<String>,
-    /// Seconds for which a session goes on when its token has ended.
+    /// The seconds for which a session continues after its token has expired.
     pub session_seconds: u64,
-    /// The name by which the issuer knows the admin page.
+    /// The admin page's client id at the issuer.
     pub client_id: Option<String>,
-    /// The file with the secret that goes with it.
+    /// The file with the secret of that client.
     pub client_secret_file: Option<PathBuf>,
     /// A PEM file of authorities to trust for all of these, besides those of the machine.
     pub trusted: Option<PathBuf>,
-    /// True if an account is made for somebody who has none.
+    /// True if an account is created for a user who has none.
     pub create: bool,
-    /// Seconds that an answer may take.
+    /// The time limit for an answer, in seconds.
     pub seconds: u64,
-    /// Questions at a time.
+    /// The most queries at a time.
     pub at_once: usize,
 }
 
-/// The part of a directory that makes contacts: where its groups are, and how members are named.
+/// The part of a directory with groups of contacts: where the groups are, and how members are
+/// named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryGroups {
-    /// The entry below which they are; without one there are none.
+    /// The entry below which they are; without one there are no groups.
     pub base: Option<String>,
     /// The filter for them.
     pub filter: String,
@@ -113,12 +114,12 @@ impl Default for DomainLogin {
 }
 
 impl DomainLogin {
-    /// Returns whether somebody else is asked.
+    /// Returns whether another system is asked.
     pub fn asks(&self) -> bool {
         self.url.is_some() || self.ldap.is_some() || self.issuer.is_some()
     }
 
-    /// Returns how clients log in, in the words of their streams.
+    /// Returns the way in which clients log in, in the terms of their streams.
     pub fn kind(&self) -> LoginKind {
         let (passwords, tokens) = (self.url.is_some() || self.ldap.is_some(), self.issuer.is_some());
         match (self.anonymous, passwords || tokens) {
@@ -128,14 +129,14 @@ impl DomainLogin {
         }
     }
 
-    /// Switches modules off that the domain doesn't have unless it says so itself.
+    /// Switches off modules that such a domain only has if it configures them itself.
     pub fn restrict(&self, modules: &mut Modules) {
         for (name, module) in modules {
             module.enabled &= place(self.kind(), name) == logins::LoginPlace::Usual;
         }
     }
 
-    /// Returns what is wrong in the table as a whole, with the key that it is about.
+    /// Returns a mistake in the table as a whole, with the key that it is about.
     pub fn wrong(&self) -> Option<(&'static str, &'static str)> {
         let names_one = self.dn.is_some() != self.base.is_some();
         let is_of_directory = *self
@@ -175,7 +176,7 @@ impl DomainLogin {
         })
     }
 
-    /// Returns a module that is on and can't be, with the reason.
+    /// Returns a module that must be off here but is on, with the reason.
     pub fn misplaced(&self, modules: &Modules) -> Option<(&'static str, &'static str)> {
         let mut on = modules.iter().filter(|(_, module)| module.enabled).map(|(name, _)| *name);
         let name = on.find(|name| place(self.kind(), name) == logins::LoginPlace::Never)?;

@@ -1,17 +1,16 @@
-//! Guesses which known word was intended by an unknown one.
+//! Guesses the known word that an unknown one was meant to be.
 
-/// Returns the known word that takes the fewest changes to get to, if they are few enough to be a
-/// slip.
+/// Returns the known word with the fewest changes to this one, if they are few enough for a slip.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let bound = (word.chars().count() / 3).max(2);
     let candidates = known.into_iter().map(|candidate| (distance(word, candidate), candidate));
-    // A word of which every letter would be another one isn't meant.
+    // A word with every letter different isn't meant.
     let is_slip = |(distance, candidate): &(usize, &str)| *distance <= bound && *distance < candidate.chars().count();
     candidates.filter(is_slip).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
-/// Returns the insertions, deletions and replacements between two words, `-` and `_` being the same
-/// letter.
+/// Returns the number of insertions, deletions and replacements between two words; `-` and `_`
+/// count as the same letter.
 fn distance(one: &str, other: &str) -> usize {
     let letters = |word: &str| word.to_lowercase().replace('-', "_");
     strsim::levenshtein(&letters(one), &letters(other))

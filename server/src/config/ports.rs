@@ -1,4 +1,4 @@
-//! Addresses that two keys name: the second can't be listened on, whatever else runs on the
+//! Addresses that two keys name, so that the second can't be listened on, whatever else runs on the
 //! machine.
 
 use std::net::{IpAddr, SocketAddr};
@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use super::ServerConfig;
 use crate::listener;
 
-/// Returns the first address that can't be listened on besides another one of the configuration:
-/// its table and key, and the mistake.
+/// Returns the first address that conflicts with another one of the configuration: its table and
+/// key, and the mistake.
 pub fn shared(config: &ServerConfig) -> Option<((&'static str, &'static str), String)> {
     let listen = listener::wanted(config).map(|(address, kind)| (("listen", kind.key()), address));
     let dpm = config.dpm.listen.iter().map(|address| (("dpm", "listen"), *address));
@@ -27,7 +27,7 @@ pub fn shared(config: &ServerConfig) -> Option<((&'static str, &'static str), St
     })
 }
 
-/// Returns whether two addresses can't both be listened on. Port 0 is any that is free.
+/// Returns whether two addresses conflict. Port 0 stands for any free port.
 fn is_one(one: SocketAddr, other: SocketAddr) -> bool {
     let covers =
         |one: IpAddr, other: IpAddr| one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4());

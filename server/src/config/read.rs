@@ -19,8 +19,8 @@ use super::{
 
 type ConfigEntries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
 
-/// Reads a whole configuration, of which the keys in a second text win over those of the first.
-/// Places in it follow those of the first, with a byte between them.
+/// Reads a whole configuration, in which the keys of a second text win over those of the first.
+/// Places in the second follow those of the first, with a byte between them.
 pub fn read(text: &str, over: &str, table: &[Box<dyn Module>]) -> Result<ServerConfig, Vec<WrongValue>> {
     let over = format!("{}\n{over}", " ".repeat(text.len()));
     let mut root = parsed(text)?;
@@ -38,7 +38,7 @@ fn parsed(text: &str) -> Result<DeTable<'_>, Vec<WrongValue>> {
     })
 }
 
-/// Puts the keys of a table into another one, also those of tables in it.
+/// Puts the keys of a table into another one, including those of inner tables.
 fn merge<'a>(table: &mut DeTable<'a>, over: DeTable<'a>) {
     for (key, value) in over {
         match table.get_mut(&**key.get_ref()).map(Spanned::get_mut) {
@@ -66,7 +66,7 @@ impl ConfigReader<'_> {
         let entries = entries(root);
         for (name, at, value) in &entries {
             match *name {
-                // Read below, when it is known what they change.
+                // Read below, when the keys that they change are known.
                 DOMAIN | MODULES | COMPONENT => {}
                 "" => self.unknown("", name, at),
                 _ if TABLES.iter().any(|(table, _)| table == name) => self.section(name, value),
@@ -153,8 +153,8 @@ impl ConfigReader<'_> {
         self.config.domains.insert(place.unwrap_or(self.config.domains.len()), domain);
     }
 
-    /// Reads a table `[domain."NAME".login]`, and switches off what doesn't go together with it;
-    /// returns its place.
+    /// Reads a table `[domain."NAME".login]`, and switches off everything that conflicts with it.
+    /// Returns its place.
     fn login(&mut self, domain: &mut DomainConfig, path: &str, value: Option<&Spanned<DeValue<'_>>>) -> Range<usize> {
         let Some(value) = value else { return Range::default() };
         let entries = self.entries_of(path, value);
@@ -166,13 +166,13 @@ impl ConfigReader<'_> {
         }
         domain.login.restrict(&mut domain.modules);
         if domain.login.anonymous {
-            // Those who send spam would come here.
+            // Otherwise senders of spam would use it.
             domain.federation.enabled.get_or_insert(false);
         }
         value.span()
     }
 
-    /// Reads the keys of a domain that stand in one table, next to tables that are read elsewhere.
+    /// Reads the keys of a domain in one table, beside tables that are read elsewhere.
     fn domain_keys(
         &mut self,
         domain: &mut DomainConfig,
@@ -273,7 +273,7 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// Checks for mistakes that only two keys together can make.
+    /// Checks for mistakes that involve two keys.
     fn together(&mut self, entries: &ConfigEntries<'_>) {
         let section = |name| child(entries, name).map(|value| (value.span(), table_entries(value))).unwrap_or_default();
         let (_, tls) = section("tls");
@@ -329,7 +329,7 @@ impl ConfigReader<'_> {
         self.clustered(&cluster);
         let (at, listen) = section("listen");
         if let Some(((table, key), what)) = ports::shared(&self.config) {
-            // One of two defaults, or the one that is given.
+            // The place of the address that is given; the other one is a default.
             let entries = if table == "dpm" { &dpm } else { &listen };
             self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(dotted(table, key)));
         }
@@ -345,7 +345,7 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// Checks what only some databases have.
+    /// Checks the settings that only some databases have.
     fn stored(&mut self, entries: &ConfigEntries<'_>) {
         let store = &self.config.store;
         if store.place != DatabasePlace::Folder {
@@ -373,11 +373,11 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// Checks what `[cluster]` needs.
+    /// Checks the requirements of `[cluster]`.
     fn clustered(&mut self, entries: &ConfigEntries<'_>) {
         let config = &self.config;
         let at = |name| place(entries, &[name]);
-        // A value that was refused has been told already.
+        // The mistake in a refused value has already been reported.
         let is_given = |name| child(entries, name).is_some();
         if is_given("node") != is_given("redis") {
             let what = "`node` and `redis` belong together: give both, or neither";
@@ -406,7 +406,7 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// Checks what `[dpm]` needs, and what needs it.
+    /// Checks the requirements of `[dpm]`, and the settings that require it.
     fn readings(&mut self, at: Range<usize>, entries: &ConfigEntries<'_>) {
         let dpm = &self.config.dpm;
         let has_service = |domain: &DomainConfig| domain.modules.get(DATA).is_some_and(|module| module.enabled);
@@ -442,7 +442,7 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// Services that certificates are to name and that have no address.
+    /// Reports services that certificates should name although they have no address.
     fn services_of_acme(&mut self, acme: &ConfigEntries<'_>) {
         let config = &self.config;
         let is_served = |module: &str| config.domains.iter().any(|domain| domain.service(module).is_some());
@@ -455,21 +455,21 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// Notes a certificate without its key, or the other way round.
+    /// Reports a certificate without its key, or the other way round.
     fn pair(&mut self, files: &CertificateFiles, path: &str, entries: &ConfigEntries<'_>) {
         let (given, missing) = match (&files.certificate, &files.key) {
             (Some(_), None) => ("certificate", "key"),
             (None, Some(_)) => ("key", "certificate"),
             _ => return,
         };
-        // A value that was refused has been told already.
+        // The mistake in a refused value has already been reported.
         if child(entries, missing).is_none() {
             let what = format!("it also needs a `{missing}`");
             self.wrongs.push(WrongValue::new(place(entries, &[given]), what).of(dotted(path, given)));
         }
     }
 
-    /// Notes a key that isn't in [`keys::all`], nor a table.
+    /// Reports a key that isn't in [`keys::all`], nor a table.
     fn unknown(&mut self, table: &str, name: &str, at: &Range<usize>) {
         let elsewhere = keys::all().find(|key| key.name == name);
         let Some(key) = elsewhere else {
@@ -484,7 +484,7 @@ impl ConfigReader<'_> {
         self.wrongs.push(WrongValue::new(at.clone(), what).of(dotted(table, name)));
     }
 
-    /// Notes a name that is unknown where it stands.
+    /// Reports a name that is unknown in its table.
     fn stranger<'k>(
         &mut self,
         path: &str,
@@ -534,18 +534,18 @@ fn child<'a>(entries: &ConfigEntries<'a>, name: &str) -> Option<&'a Spanned<DeVa
     entries.iter().find(|(key, ..)| *key == name).map(|(_, _, value)| *value)
 }
 
-/// Returns where the first of these keys is given.
+/// Returns the place of the first of these keys that is given.
 fn place(entries: &ConfigEntries<'_>, names: &[&str]) -> Range<usize> {
     names.iter().find_map(|name| Some(child(entries, name)?.span())).unwrap_or_default()
 }
 
-/// Returns the names of the tables that stand in no other.
+/// Returns the names of the top-level tables.
 fn tables() -> impl Iterator<Item = &'static str> + Clone {
     let all = TABLES.iter().map(|(table, _)| *table).chain([DOMAIN, MODULES, COMPONENT]);
     all.filter(|name| !name.is_empty() && !name.contains('.'))
 }
 
-/// Says what was probably meant by a value where a table is expected.
+/// Returns a message with the probable meaning of a value in place of a table.
 fn not_a_table(path: &str, value: &DeValue<'_>) -> String {
     let keys = keys::all().filter(|key| key.table.is_empty()).map(|key| key.name);
     if let Some(meant) = nearest(path, keys) {
@@ -563,11 +563,11 @@ fn dotted(path: &str, name: &str) -> String {
 }
 
 const DOMAIN: &str = "domain";
-/// The table below a domain that says how its users log in.
+/// The table below a domain for the logins of its users.
 const LOGIN: &str = "login";
 const FEDERATION: &str = "federation";
 /// The table of the modules of all domains, and of those of one.
 pub(super) const MODULES: &str = "modules";
 const COMPONENT: &str = "component";
-/// The key that switches a module.
+/// The key that switches a module on or off.
 pub(super) const ENABLED: &str = "enabled";

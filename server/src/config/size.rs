@@ -1,7 +1,7 @@
-//! Sizes in bytes, as people write them.
+//! Sizes in bytes, in readable form.
 
-/// Reads `64 KiB`, `1MiB`, `2 GiB` or a plain number of bytes. `None` for anything else, decimal
-/// units included: `kB` would leave open which one is meant.
+/// Reads `64 KiB`, `1MiB`, `2 GiB` or a plain number of bytes. Returns `None` for anything else,
+/// including decimal units: `kB` would be ambiguous.
 pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -12,7 +12,7 @@ pub fn parse(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
-/// Writes a size so that [`parse`] reads it back: with the largest unit that divides it.
+/// Returns a size in a form that [`parse`] reads back, with the largest unit that divides it.
 pub fn show(bytes: u64) -> String {
     let unit = UNITS.into_iter().rev().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
     match unit {
@@ -21,7 +21,7 @@ pub fn show(bytes: u64) -> String {
     }
 }
 
-/// Returns whether an option of a module is a size, which its name says.
+/// Returns whether the name of a module's option says that it is a size.
 pub fn is_named(key: &str) -> bool {
     key == "bytes" || key.ends_with("_bytes")
 }

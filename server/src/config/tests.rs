@@ -1,4 +1,4 @@
-//! Tests the parser against the table of keys, and every mistake that needs two keys.
+//! Tests the parser with the table of keys, and every mistake that involves two keys.
 
 use rookery_federation::PeerPolicy;
 use rookery_hub::{Conflict, Hooks, OptionSpec};

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-/// The collector that gets spans, and how many.
+/// The collector of spans, and their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracesConfig {
     /// Its address; without one nothing is recorded.
     pub url: Option<String>,
-    /// Ticks that it gets in a minute, besides slow ones.
+    /// The ticks that it gets per minute, besides slow ones.
     pub ticks_per_minute: u32,
-    /// The file that has the header of each request.
+    /// The file with a header for each request.
     pub header_file: Option<PathBuf>,
     /// PEM file of certificates to trust besides those of the machine.
     pub trusted: Option<PathBuf>,

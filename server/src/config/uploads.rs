@@ -5,13 +5,13 @@ use std::path::PathBuf;
 /// The place of uploaded files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UploadsConfig {
-    /// The address of a bucket; without one they are in the data folder.
+    /// The address of a bucket; without one the files are in the data folder.
     pub bucket: Option<String>,
     /// Its region.
     pub region: String,
-    /// The name of the key for it.
+    /// The name of its access key.
     pub access_key: Option<String>,
-    /// The file that has the secret of that key.
+    /// The file with the secret of that key.
     pub secret_file: Option<PathBuf>,
     /// PEM file of certificates to trust besides those of the machine.
     pub trusted: Option<PathBuf>,

@@ -10,20 +10,20 @@ use super::{CertificateFiles, WrittenNetwork};
 /// The services over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebConfig {
-    /// The name of the server on the pages for people; `None` if it is that of the domain.
+    /// The name of the server on its pages; `None` for that of the domain.
     pub title: Option<String>,
-    /// The file of its picture there.
+    /// The file of its logo there.
     pub logo: Option<PathBuf>,
     /// The folder of the operator's own files.
     pub files: Option<PathBuf>,
-    /// Host and port under which browsers find the server from outside, if that is not what they
-    /// say themselves.
+    /// The host and port under which browsers reach the server from outside, if requests don't tell
+    /// them.
     pub public_host: Option<String>,
-    /// Further names under which browsers come here, and scrapers.
+    /// Further names under which browsers and scrapers find the server.
     pub hosts: Vec<String>,
-    /// Origins of further pages that may speak to the server.
+    /// The origins of other sites that may use the server.
     pub origins: Vec<String>,
-    /// Proxies that are believed when they say where a client is.
+    /// Proxies whose statements about a client's address are trusted.
     pub trusted_proxies: Vec<WrittenNetwork>,
     /// True if connections from these begin with a header of the PROXY protocol.
     pub proxy_protocol: bool,
@@ -35,11 +35,11 @@ pub struct WebConfig {
     pub admin_networks: Vec<WrittenNetwork>,
     /// True if the chat page is served.
     pub chat: bool,
-    /// The connections at a time.
+    /// The limit of simultaneous connections.
     pub connections: usize,
-    /// True if BOSH is spoken.
+    /// True if BOSH is served.
     pub bosh: bool,
-    /// The time for which its requests wait, and how often they may come.
+    /// The time for which its requests wait, and the limit of their rate.
     pub bosh_terms: rookery_stream::bosh::Terms,
     /// True if its responses are compressed for clients that accept it.
     pub bosh_compression: bool,
@@ -48,25 +48,25 @@ pub struct WebConfig {
 /// TLS for the domains that have no certificate of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebTls {
-    /// The certificate; without one the server makes itself a self-signed one.
+    /// The certificate; without one the server makes a self-signed one.
     pub files: CertificateFiles,
-    /// The oldest protocol version to speak.
+    /// The oldest protocol version to negotiate.
     pub minimum: Oldest,
 }
 
-/// Certificates from an authority that gives them out by ACME (RFC 8555).
+/// Certificates from an authority that issues them by ACME (RFC 8555).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acme {
     /// True if they are requested.
     pub enabled: bool,
     /// The address of the authority's directory.
     pub directory: String,
-    /// The addresses to which the authority may write.
+    /// The addresses at which the authority may contact the operator.
     pub contacts: Vec<String>,
-    /// The domains to get them for, prepared; all without files if none is named.
+    /// The domains to request them for, prepared; all without files if none is named.
     pub domains: Vec<String>,
-    /// Modules whose addresses the certificates name besides.
+    /// Modules whose addresses are also named in the certificates.
     pub services: Vec<String>,
-    /// PEM file of certificates to trust when the authority is asked.
+    /// The PEM file of certificates to trust in connections to the authority.
     pub trusted: Option<PathBuf>,
 }

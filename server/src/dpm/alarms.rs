@@ -1,7 +1,7 @@
 //! Announces in rooms that a device on their list has gone into alarm, or has recovered.
 //!
-//! An alarm block is read once a second, whichever rooms want it, and counts as bad only while the
-//! device is monitored. Alarms that exist when the server starts are announced then.
+//! An alarm block is read once a second, regardless of the number of rooms, and counts as bad only
+//! while the device is monitored. Alarms that exist when the server starts are announced then.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::config::Alarms;
 /// The alarm blocks that are watched.
 pub struct AlarmWatch {
     blocks: Vec<DeviceAlarm>,
-    /// In whose name the rooms are told.
+    /// The domain from which the announcements are sent.
     domain: String,
 }
 
@@ -36,7 +36,7 @@ enum AlarmKind {
 }
 
 impl AlarmWatch {
-    /// Watches the devices that rooms want to hear of, in the name of a domain.
+    /// Watches the devices that are announced in rooms, on behalf of a domain.
     pub fn new(alarms: &[Alarms], database: &Database, domain: String) -> AlarmWatch {
         let names: BTreeSet<&String> = alarms.iter().flat_map(|alarms| &alarms.devices).collect();
         let devices = names.into_iter().filter_map(|name| database.named(name));
@@ -64,13 +64,13 @@ impl AlarmWatch {
         })
     }
 
-    /// Takes a reading of an alarm block, and notifies the rooms if it has changed.
+    /// Processes a reading of an alarm block, and notifies the rooms if it has changed.
     pub fn take(&mut self, place: usize, reply: &Reply, door: &Door) {
         let Some(block) = self.blocks.get_mut(place) else { return };
         let is_bad = match reply {
             Reply::AnalogAlarm(reply) => reply.alarm_enable && reply.alarm_status,
             Reply::DigitalAlarm(reply) => reply.alarm_enable && reply.alarm_status,
-            // A front-end that is silent says nothing of its devices.
+            // The silence of a front-end says nothing about its devices.
             _ => return,
         };
         if std::mem::replace(&mut block.is_bad, is_bad) == is_bad {

@@ -1,9 +1,9 @@
 //! Connects the chat with the thread that reads devices: shards' requests go one way, readings the
 //! other.
 //!
-//! Shards ask for the description of a node while they serve a user; so the device database is in
-//! memory here, and looking into it takes a lock for as long as copying a reference. Everything
-//! else is an order for the thread, which is notified by one wake.
+//! Shards need the description of a node while they serve a user, so the device database is in
+//! memory here, and its lock is only held while a reference is copied. Everything else is an order
+//! for the thread, which is notified by one wake.
 
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -18,7 +18,7 @@ use rookery_pubsub::data::{DataListed, DataSource, Description, Topic};
 
 use super::payload::NAMESPACE;
 
-/// The bridge. Clones mean the same one.
+/// The bridge. Clones refer to the same one.
 #[derive(Clone)]
 pub struct Bridge(Arc<BridgeCommon>);
 
@@ -35,31 +35,31 @@ struct BridgeKnown {
 
 /// An order for the thread.
 pub enum BridgeOrder {
-    /// Read what a node stands for, for this shard.
+    /// Read the device of a node for this shard.
     Open(Arc<Topic>, usize),
-    /// Read it no more.
+    /// Stop reading it.
     Close(Topic),
-    /// Go by this database.
+    /// Switch to this database.
     Database(Arc<Database>),
-    /// Let these set devices.
+    /// Switch to these roles, which may set devices.
     Roles(Roles),
-    /// End.
+    /// Stop the thread.
     Stop,
 }
 
 impl Bridge {
-    /// Makes a bridge to a thread that can be woken.
+    /// Creates the bridge to a thread that can be woken.
     pub fn new(database: Arc<Database>, wake: Wake) -> Bridge {
         let known = RwLock::new(BridgeKnown::new(database));
         Bridge(Arc::new(BridgeCommon { known, orders: Mutex::default(), wake }))
     }
 
-    /// Answers from this database from now on.
+    /// Switches to this database for descriptions.
     pub fn know(&self, database: Arc<Database>) {
         *write(&self.0.known) = BridgeKnown::new(database);
     }
 
-    /// Tells the thread what to do.
+    /// Queues an order and wakes the thread.
     pub fn order(&self, order: BridgeOrder) {
         let mut orders = lock(&self.0.orders);
         orders.push(order);
@@ -70,7 +70,7 @@ impl Bridge {
         }
     }
 
-    /// Takes the orders that came since the thread looked last.
+    /// Takes the orders that came since the last call.
     pub fn take(&self) -> Vec<BridgeOrder> {
         std::mem::take(&mut *lock(&self.0.orders))
     }
@@ -109,8 +109,7 @@ impl BridgeKnown {
     }
 }
 
-/// Returns the request that a node's name is, as the thread asks it: one that says nothing of when
-/// is asked again and again.
+/// Parses the request that is a node's name. One without an event is read periodically.
 pub fn request(node: &str) -> Result<Request, Status> {
     let mut request = Request::parse(node).map_err(rookery_dpm::drf::Error::status)?;
     if request.event == DrfEvent::Default {
@@ -143,7 +142,7 @@ fn describe(database: &Database, node: &str) -> Result<Description, Status> {
     })
 }
 
-/// The period at which a node is read whose name names none.
+/// The period of a node whose name has none.
 const PERIOD: Time = Time::Micros(1_000_000);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Readings for clients of the HTTP API: the thread that serves devices answers the front's
+//! Readings for clients of the HTTP API: the thread that serves devices answers the web front-end's
 //! requests.
 
 use std::io;

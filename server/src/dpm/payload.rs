@@ -8,7 +8,7 @@ use rookery_dpm::status::Status;
 use rookery_pubsub::data::Reading;
 use rookery_xml::Element;
 
-/// Returns the element for a reply about a device; `None` if it tells nothing of it.
+/// Returns the element for a reply about a device; `None` if the reply has no value to show.
 pub fn reading(device: Option<&DeviceInfo>, reply: &Reply) -> Option<Reading> {
     let mut values = Vec::new();
     let (time, status) = match reply {
@@ -106,12 +106,12 @@ fn number(data: f64) -> Element {
 }
 
 fn text(data: &str) -> Element {
-    // What a front-end sends need not be what XML can carry.
+    // A front-end may send characters that XML can't carry.
     let clean: String = data.chars().filter(|letter| !letter.is_control()).collect();
     Element::new("text", NAMESPACE).with_text(clean)
 }
 
-/// Writes a number as XML Schema writes a double (§3.2.5).
+/// Formats a number as an XML Schema double (§3.2.5).
 fn decimal(data: f64) -> String {
     match data {
         _ if data.is_nan() => "NaN".into(),
@@ -121,7 +121,7 @@ fn decimal(data: f64) -> String {
     }
 }
 
-/// Of the payload.
+/// The namespace of the payload.
 pub const NAMESPACE: &str = "urn:rookery:reading:0";
 
 #[cfg(test)]

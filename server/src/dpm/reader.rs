@@ -1,5 +1,5 @@
-//! Readings for the chat: a client of DPM within its own thread, which reads each node once
-//! however many are subscribed to it.
+//! Readings for the chat: a DPM client within its own thread, which reads each node once,
+//! regardless of the number of its subscribers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::alarms::AlarmWatch;
 use super::bridge::request;
 use super::payload::reading;
 
-/// The client and what it asked for.
+/// The client and its requests.
 pub struct DpmReader {
     inside: Inside,
     door: Door,
@@ -39,12 +39,12 @@ enum ReaderJob {
 type Batches = HashMap<usize, Vec<(Arc<Topic>, Reading)>>;
 
 impl DpmReader {
-    /// Makes a reader that reads nothing yet.
+    /// Creates a reader that reads nothing yet.
     pub fn new(door: Door, watch: AlarmWatch) -> DpmReader {
         DpmReader { inside: Inside::default(), door, numbers: HashMap::new(), jobs: HashMap::new(), watch }
     }
 
-    /// Begins to look at the alarms.
+    /// Starts to watch the alarms.
     pub fn begin(&mut self, dpm: &mut Dpm, now: Moment) {
         for (place, request) in self.watch.requests().enumerate().collect::<Vec<_>>() {
             if let Some(number) = self.inside.add(dpm, &request, now) {
@@ -54,10 +54,10 @@ impl DpmReader {
         self.inside.start(dpm, now);
     }
 
-    /// Begins to read a node.
+    /// Starts to read a node.
     pub fn open(&mut self, dpm: &mut Dpm, topic: Arc<Topic>, shard: usize, now: Moment) {
-        // A node whose device is gone since is asked for as it is: its subscribers get the status
-        // that says so.
+        // A node whose device no longer exists is requested under its name: its subscribers get the
+        // status that says so.
         let asked = request(&topic.node).map_or_else(|_| topic.node.clone(), |request| request.to_string());
         if let Some(number) = self.inside.add(dpm, &asked, now) {
             self.numbers.insert((*topic).clone(), number);
@@ -65,7 +65,7 @@ impl DpmReader {
         }
     }
 
-    /// Ends to read one.
+    /// Stops reading a node.
     pub fn close(&mut self, dpm: &mut Dpm, topic: &Topic, now: Moment) {
         if let Some(number) = self.numbers.remove(topic) {
             self.jobs.remove(&number);
@@ -73,7 +73,7 @@ impl DpmReader {
         }
     }
 
-    /// Hands on what has come.
+    /// Delivers the replies that have come.
     pub fn turn(&mut self, dpm: &mut Dpm, now: Moment) {
         self.inside.start(dpm, now);
         let DpmReader { inside, jobs, watch, door, .. } = self;
@@ -88,7 +88,7 @@ impl DpmReader {
                     }
                 }
                 (Some(ReaderJob::Alarm(place)), reply) => watch.take(*place, &reply, door),
-                // What was under way when the node was closed.
+                // A reply that was on its way as the node was closed.
                 (None, _) => {}
             }
         });
@@ -98,7 +98,7 @@ impl DpmReader {
     }
 }
 
-/// Returns the number by which a reply calls what was asked for.
+/// Returns the number of the request that a reply belongs to.
 fn number(reply: &Reply) -> Option<i64> {
     Some(match reply {
         Reply::Status(reply) => reply.ref_id,

@@ -14,7 +14,7 @@ pub struct WantedFilter(Mutex<LevelsInner>);
 #[derive(Debug, Default)]
 struct LevelsInner {
     configured: String,
-    /// A level for a while, of few modules.
+    /// The temporary levels of a few modules.
     raised: Vec<Raised>,
 }
 
@@ -26,7 +26,7 @@ struct Raised {
 }
 
 impl LevelsInner {
-    /// Returns the filter as it is to be now.
+    /// Returns the filter that is due now.
     fn filter(&mut self, now: Instant) -> String {
         self.raised.retain(|raised| raised.until > now);
         let raised = self.raised.iter().map(|raised| format!(",{}={}", raised.module, raised.level));
@@ -35,16 +35,16 @@ impl LevelsInner {
 }
 
 impl WantedFilter {
-    /// Goes by another configuration. What was raised stays so.
+    /// Replaces the configured filter. Raised levels stay.
     pub fn configure(&self, filter: &str) -> Result<(), String> {
         lock(&self.0).configured = filter.to_owned();
         self.expire(Instant::now())
     }
 
-    /// Logs a module at another level until then.
+    /// Logs a module at another level for a time.
     ///
     /// # Errors
-    /// A sentence for the operator: there is no such module or level, or too many are raised.
+    /// A message for the operator: there is no such module or level, or too many are raised.
     pub fn raise(&self, module: &str, level: &str, lasts: Duration, now: Instant) -> Result<(), String> {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b':';
         if !module.starts_with("rookery") || module.len() > LONGEST || !module.bytes().all(is_name) {
@@ -67,17 +67,17 @@ impl WantedFilter {
         self.expire(now)
     }
 
-    /// Goes back from levels whose time is over. The lock is held until the filter is in force, so
-    /// that of two that change it at once the later one stays.
+    /// Drops levels whose time is over. The lock is held until the filter is in force, so that of
+    /// two concurrent changes the later one stays.
     pub fn expire(&self, now: Instant) -> Result<(), String> {
         let mut inner = lock(&self.0);
         apply(&inner.filter(now))
     }
 }
 
-/// Modules whose level is raised at a time.
+/// Modules whose levels may be raised at a time.
 pub const MOST: usize = 16;
-/// Bytes of the name of a module.
+/// The most bytes of a module's name.
 const LONGEST: usize = 128;
 
 #[cfg(test)]

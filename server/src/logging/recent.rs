@@ -12,7 +12,7 @@ use tracing_subscriber::layer::Context;
 
 use crate::clock;
 
-/// Has lines kept.
+/// The layer that keeps lines.
 pub struct Keep(pub Lines);
 
 impl<S: Subscriber> Layer<S> for Keep {
@@ -75,7 +75,7 @@ impl Visit for Fields {
     }
 }
 
-/// Cuts what is too long for a line.
+/// Truncates a text that is too long for a line.
 fn cut(mut text: String) -> String {
     if text.len() > LONGEST {
         text.truncate(text.floor_char_boundary(LONGEST));
@@ -95,5 +95,5 @@ fn severity(level: Level) -> u8 {
     }
 }
 
-/// Bytes of a text of a line.
+/// The most bytes of a text in a line.
 const LONGEST: usize = 4096;

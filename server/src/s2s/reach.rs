@@ -23,7 +23,7 @@ use crate::federation;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Reaches a domain in the name of `from`, or of the default domain, and says how it went.
+/// Connects to a domain on behalf of `from`, or of the default domain, and prints each step.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn run(source: &ConfigSource, domain: &str, from: Option<&str>, shown: Shown
             domain.federation.enabled = Some(true);
         }
     }
-    // The secret of dialback is the running server's.
+    // Dialback uses the running server's secret.
     let decoys = OpenedDatabase::open_patiently(&source.folder, &config.store)?.decoys()?;
     let certificates = crate::certificate::load(&config, &source.folder)?;
     let Some(federated) = federation::load(&config, &certificates, &decoys, None)? else {
@@ -63,7 +63,7 @@ pub fn run(source: &ConfigSource, domain: &str, from: Option<&str>, shown: Shown
     if reached { Ok(()) } else { Err(CommandFailure::Told) }
 }
 
-/// Returns the table of the configuration that has the rules of a host of ours.
+/// Returns the table of the configuration that holds the rules of one of our hosts.
 fn table(config: &ServerConfig, local: &str) -> String {
     let domain = config.domains.iter().find(|domain| config.hosts_of(domain).iter().any(|host| host == local));
     match domain.filter(|domain| domain.federation != OwnFederation::default()) {
@@ -72,7 +72,7 @@ fn table(config: &ServerConfig, local: &str) -> String {
     }
 }
 
-/// Says what happens, a line each. `true` if the domain was reached.
+/// Prints the steps, one per line. Returns `true` if the domain was reached.
 pub fn look(
     config: &ServerConfig,
     federated: &federation::Federated,
@@ -145,7 +145,7 @@ pub fn look(
     false
 }
 
-/// The server as a stream sees it on which nothing is delivered.
+/// The server's side of a stream on which nothing is delivered.
 struct Nobody;
 
 impl Ours for Nobody {
@@ -222,7 +222,7 @@ impl<'a> ReachAttempt<'a> {
         Err("no stream was ready in time".to_owned())
     }
 
-    /// Takes what came. `true` if the stream is ready.
+    /// Processes received bytes. Returns `true` if the stream is ready.
     fn received(&mut self, socket: &mut TcpStream, bytes: &mut [u8]) -> Result<bool, String> {
         let (mut plain, mut out) = (Vec::new(), Vec::new());
         match &mut self.tls {

@@ -15,8 +15,8 @@ use crate::failure::CommandFailure;
 use crate::folder::Folder;
 use crate::start::ServerStart;
 
-/// Ends all streams, gives their clients a few seconds, and closes the database last. Unless it
-/// `hands_on`, since others have what was here, nothing waits for the next start.
+/// Ends all streams, gives their clients a few seconds, and closes the database last. If it
+/// `hands_on`, other nodes have all state of this one, and nothing is kept for the next start.
 pub(super) fn stop(
     start: ServerStart,
     threads: Threads,
@@ -33,8 +33,8 @@ pub(super) fn stop(
     if let Some(cluster) = &cluster {
         cluster.stop_reading();
     }
-    // The shards before the front: what they say last to clients of BOSH leaves through the web
-    // front.
+    // The shards stop before the web front-end, through which their last stanzas reach clients of
+    // BOSH.
     let place = if is_done { None } else { make_room(&start.loaded.source.folder, &running) };
     running.stop(place.is_some());
     let web_ended = web.stop();
@@ -52,8 +52,8 @@ pub(super) fn stop(
     }
 }
 
-/// Hands all that lives on this node of a cluster on to the others, if any is up. Returns whether
-/// nothing is left; `is_over` is true if the operator doesn't wait for that.
+/// Moves the state of this cluster node to the others, if any is up. Returns whether nothing is
+/// left; `is_over` returns `true` if the operator doesn't wait for that.
 fn move_out(running: &RunningShards, cluster: &RunningCluster, is_over: impl Fn() -> bool) -> bool {
     if !cluster.leave() {
         info!("no other node of the cluster is up that could take over");
@@ -75,19 +75,18 @@ fn move_out(running: &RunningShards, cluster: &RunningCluster, is_over: impl Fn(
     true
 }
 
-/// Makes room for the sessions that wait for the next start; `None` if there is none.
+/// Makes room for the sessions that wait for the next start; `None` if that fails.
 pub(super) fn make_room(folder: &Folder, running: &RunningShards) -> Option<CardPlace> {
     let ShardCensus { sessions, unread, .. } = running.census();
     cards::make_room(folder, sessions, unread.bytes)
 }
 
-/// Waits until shards that were told to stop have ended, and keeps the sessions that they hand on,
-/// if there is a place for them. Returns whether all of them worked to their end; true, too, if
-/// clients took too long.
+/// Waits until stopping shards have ended, and keeps the sessions that they pass on, if there is a
+/// place for them. Returns whether all of them ended properly; true, too, if clients took too long.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if the operator doesn't wait for that: `is_over` is true.
+/// [`CommandFailure::Failed`] if the operator doesn't wait for that: `is_over` returns `true`.
 pub(super) fn finish(
     running: RunningShards,
     mut place: Option<CardPlace>,
@@ -115,10 +114,11 @@ pub(super) fn finish(
     Ok(if running.is_finished() { running.join() } else { true })
 }
 
-/// The time in which a node of a cluster hands on what it has, and the time between two looks.
+/// The time in which a cluster node moves its state, and the interval between checks.
 const MOVES: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 /// The time that clients may take to read the end of their streams.
 const PATIENCE: Duration = Duration::from_secs(7);
-/// The same when all else is done: those whose sessions go on wait for the next process already.
+/// The same when everything else is done: clients whose sessions are resumed already wait for the
+/// next process.
 const FAREWELL: Duration = Duration::from_secs(1);

@@ -20,7 +20,7 @@ pub struct CallsPlan {
 }
 
 impl CallsPlan {
-    /// Plans the relay of a domain, on this machine, which the world reaches by these addresses.
+    /// Plans the relay of a domain on this machine, which has these public addresses.
     ///
     /// # Errors
     ///
@@ -49,8 +49,8 @@ impl CallsPlan {
     }
 }
 
-/// Returns the configuration of coturn. What it relays goes to the world alone, never into a
-/// network that only this machine reaches.
+/// Returns the configuration of coturn. It relays to public addresses only, never into a network
+/// that only this machine reaches.
 fn text(domain: &str, secret: &str, addresses: &[IpAddr]) -> String {
     let (first, last) = RELAYED.split_once('-').unwrap_or((RELAYED, RELAYED));
     let mut text = format!(
@@ -62,18 +62,18 @@ fn text(domain: &str, secret: &str, addresses: &[IpAddr]) -> String {
     let networks = INNER.iter().map(|range| format!("denied-peer-ip={range}\n"));
     text.extend(networks);
     for address in addresses {
-        // Behind a router it has another address than the world knows. Writing to a string can't
+        // Behind a router, its own address differs from the public one. Writing to a string can't
         // fail.
         let _ = writeln!(text, "{}={address}", if address.is_ipv4() { "external-ip" } else { "relay-ip" });
     }
     text
 }
 
-/// Letters of the secret.
+/// The characters of the secret.
 const SECRET_CHARS: usize = 40;
-/// The ports by which it relays.
+/// The ports of relayed connections.
 const RELAYED: &str = "49152-65535";
-/// The addresses that aren't of the world (RFC 6890).
+/// The networks that aren't public (RFC 6890).
 const INNER: [&str; 14] = [
     "0.0.0.0-0.255.255.255",
     "10.0.0.0-10.255.255.255",

@@ -14,19 +14,18 @@ use crate::folder;
 
 /// The user that runs the server.
 pub const USER: &str = "rookery";
-/// The unit, where the package has none.
+/// The path of the unit, if the package has installed none.
 const UNIT_FILE: &str = "/etc/systemd/system/rookery.service";
-/// The unit, as the package has it.
+/// The unit of the package.
 const UNIT: &str = include_str!("../../../packaging/rookery.service");
 
-/// Returns whether this machine runs services of systemd, or has the package, and lets us set one
-/// up.
+/// Returns whether this machine runs services of systemd, or has the package, and we may create
+/// one.
 pub fn has_services() -> bool {
     rustix::process::geteuid().is_root() && (Path::new(BOOTED).is_dir() || has_packaged_unit())
 }
 
-/// Returns the public addresses from which this machine would reach the world. Nothing is sent for
-/// that.
+/// Returns the public addresses from which this machine would send. Nothing is sent for that.
 pub fn public_addresses() -> Vec<IpAddr> {
     let from = |own: &str, far: &str| {
         let socket = UdpSocket::bind(own).ok()?;
@@ -44,11 +43,11 @@ pub struct Owner {
     group: u32,
 }
 
-/// Returns the server's user, which is made if there is none.
+/// Returns the server's user, and creates it if it doesn't exist.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if it can't be made.
+/// [`CommandFailure::Failed`] if it can't be created.
 pub fn user() -> Result<Owner, CommandFailure> {
     if let Some(owner) = known_user()? {
         return Ok(owner);
@@ -69,7 +68,7 @@ fn known_user() -> Result<Option<Owner>, CommandFailure> {
     Ok(users.lines().find_map(owner))
 }
 
-/// Reads a line of `/etc/passwd`, if it is the server's user.
+/// Parses a line of `/etc/passwd`, if it is the server's user.
 fn owner(line: &str) -> Option<Owner> {
     let mut fields = line.split(':');
     let name = fields.next()?;
@@ -77,11 +76,11 @@ fn owner(line: &str) -> Option<Owner> {
     (name == USER).then_some(Owner { user, group })
 }
 
-/// Gives a folder with all that is in it to the server's user.
+/// Makes the server's user the owner of a folder and everything in it.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] with the name of what can't be given.
+/// [`CommandFailure::Failed`] with the path whose owner can't be changed.
 pub fn give(path: &Path, to: Owner) -> Result<(), CommandFailure> {
     let given = |path: &Path| -> io::Result<()> {
         lchown(path, Some(to.user), Some(to.group))?;
@@ -104,7 +103,7 @@ pub fn install_unit(program: &Path) -> Result<(), CommandFailure> {
         return Ok(());
     }
     folder::write(Path::new(UNIT_FILE), &unit(program), 0o644)?;
-    // Where systemd doesn't run, it will read the unit when it does.
+    // If systemd isn't running, it reads the unit once it starts.
     let _ = Command::new("systemctl").arg("daemon-reload").output();
     Ok(())
 }
@@ -128,11 +127,11 @@ const PACKAGED_UNIT: &str = "/usr/lib/systemd/system/rookery.service";
 
 /// The binary of the package's unit.
 const PROGRAM: &str = "/usr/bin/rookery";
-/// A folder that is there while systemd runs (sd_booted(3)).
+/// A folder that exists while systemd runs (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
 const USERS: &str = "/etc/passwd";
 const NO_SHELL: &str = "/usr/sbin/nologin";
-/// Addresses that are nobody's (RFC 5737, RFC 3849).
+/// Addresses that nobody has (RFC 5737, RFC 3849).
 const FAR_V4: &str = "192.0.2.1:9";
 const FAR_V6: &str = "[2001:db8::1]:9";
 

@@ -1,4 +1,4 @@
-//! The plan: where things go, which ports are free, the content of the configuration.
+//! The plan: paths, free ports, the text of the configuration.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,11 +17,11 @@ use crate::listener::{self, PortKind};
 use crate::loaded::{ConfigSource, DATA_DIR, SERVICE_CONFIG, SERVICE_DATA};
 use crate::welcome::quoted;
 
-/// Everything that is to be made, before any of it is.
+/// Everything that is to be created, before any of it is.
 pub struct SetupPlan {
     /// The administrator.
     pub admin: Jid,
-    /// The place of the configuration.
+    /// The path of the configuration.
     pub file: PathBuf,
     /// The data folder.
     pub folder: Folder,
@@ -29,24 +29,24 @@ pub struct SetupPlan {
     pub is_service: bool,
     /// The binary.
     pub program: PathBuf,
-    /// The configuration, as it is written.
+    /// The text of the configuration.
     pub text: String,
     /// The relay for calls, if there is to be one.
     pub calls: Option<CallsPlan>,
-    /// The same, read.
+    /// The parsed configuration.
     pub config: ServerConfig,
-    /// The addresses by which the world reaches this machine; none if only a router knows them.
+    /// The public addresses of this machine; none if only a router knows them.
     pub addresses: Vec<IpAddr>,
     certificate: &'static str,
 }
 
 impl SetupPlan {
-    /// Finds out what is to be made.
+    /// Plans the setup.
     ///
     /// # Errors
     ///
-    /// [`CommandFailure::Failed`] if a name is wrong, or the binary is where a service can't run
-    /// it.
+    /// [`CommandFailure::Failed`] if a name is wrong, or a service can't run the binary at its
+    /// path.
     pub fn of(source: &ConfigSource, wishes: &SetupWishes) -> Result<SetupPlan, CommandFailure> {
         let domain = domain(&wishes.domain)?;
         let admin = administrator(&wishes.admin, &domain)?;
@@ -77,11 +77,11 @@ impl SetupPlan {
         Ok(SetupPlan { admin, file, folder, is_service, program, text, calls, config, addresses, certificate })
     }
 
-    /// Refuses to go on where a server is set up already.
+    /// Refuses to continue if a server is set up already.
     ///
     /// # Errors
     ///
-    /// [`CommandFailure::Failed`] with what to do.
+    /// [`CommandFailure::Failed`] with the remedy.
     pub fn refuse_what_is_there(&self) -> Result<(), CommandFailure> {
         let (file, domain) = (self.file.display(), self.admin.domain());
         match fs::read_to_string(&self.file) {
@@ -105,7 +105,7 @@ impl SetupPlan {
         }
     }
 
-    /// Returns where everything is; `done` is what was done to the configuration.
+    /// Returns a list of all paths; `done` describes the state of the configuration.
     pub fn words(&self, done: &str) -> String {
         let mut text = format!("Rookery for {}\n\n", self.admin.domain());
         let mut row = |name: &str, value: String| {
@@ -134,7 +134,7 @@ impl SetupPlan {
         }
     }
 
-    /// Returns the options with which other commands find the server.
+    /// Returns the options by which other commands find the server.
     pub fn options(&self) -> String {
         let mut options = String::new();
         // Writing to a string can't fail.
@@ -147,7 +147,7 @@ impl SetupPlan {
         options
     }
 
-    /// Returns the ports that the world has to reach.
+    /// Returns the ports that have to be reachable from outside.
     pub fn ports_words(&self) -> String {
         let open = listener::wanted(&self.config).filter(|(address, _)| !address.ip().is_loopback());
         let mut ports: Vec<(u16, PortKind)> = open.map(|(address, kind)| (address.port(), kind)).collect();
@@ -157,7 +157,7 @@ impl SetupPlan {
     }
 }
 
-/// Reads the domain.
+/// Parses the domain.
 fn domain(text: &str) -> Result<String, CommandFailure> {
     let wrong = |reason: String| CommandFailure::Failed(format!("{text:?} isn't a domain like example.org: {reason}"));
     let domain = rookery_jid::prepare_domain(text).map_err(|error| wrong(error.to_string()))?.into_owned();
@@ -170,7 +170,7 @@ fn domain(text: &str) -> Result<String, CommandFailure> {
     }
 }
 
-/// Reads the administrator: a name in the domain, or an address there.
+/// Parses the administrator: a name in the domain, or an address there.
 fn administrator(name: &str, domain: &str) -> Result<Jid, CommandFailure> {
     let address = if name.contains('@') { name.to_owned() } else { format!("{name}@{domain}") };
     let jid = crate::user::address(&address).map_err(CommandFailure::Failed)?;
@@ -198,8 +198,8 @@ fn is_free(port: u16) -> PlannedPort {
     }
 }
 
-/// Returns whether an authority could reach a name: it isn't one of this network, or of those that
-/// are reserved (RFC 2606, RFC 6762, RFC 8375).
+/// Returns whether an authority could reach a name: it isn't a local one, or one of those that are
+/// reserved (RFC 2606, RFC 6762, RFC 8375).
 fn is_public_name(domain: &str) -> bool {
     let last = domain.rsplit_once('.').map(|(_, last)| last);
     last.is_some_and(|last| {
@@ -264,7 +264,7 @@ fn text(domain: &str, issues: bool, https: bool, federation: bool, services: &[&
     text
 }
 
-/// Reads what was written, by the rules of every start.
+/// Parses the text that was written, by the rules of every start.
 fn read(text: &str) -> Result<ServerConfig, CommandFailure> {
     let modules = rookery_modules::table(&rookery_modules::Shared::default());
     let config = ServerConfig::parse(text, &modules);

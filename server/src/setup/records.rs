@@ -20,7 +20,7 @@ use crate::welcome::say;
 /// A record that DNS should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsRecord {
-    /// The name that it is for, without a final dot.
+    /// The name of the record, without a final dot.
     pub name: String,
     /// The content.
     pub data: RecordData,
@@ -31,7 +31,7 @@ pub struct DnsRecord {
 pub enum RecordData {
     /// `A` or `AAAA`.
     Address(IpAddr),
-    /// The same, where only a router knows the address.
+    /// The same, if only a router knows the address.
     SomeAddress,
     /// `SRV`: the port at a host.
     Service(u16, String),
@@ -42,13 +42,13 @@ pub enum RecordData {
 /// The answer of DNS about a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
-    /// It is there.
+    /// It exists.
     There,
-    /// There is none of this name and type.
+    /// There is no record of this name and type.
     Missing,
-    /// The name leads elsewhere: there.
+    /// The name leads elsewhere: to the addresses or hosts in this text.
     Elsewhere(String),
-    /// DNS gave no answer, or a broken one.
+    /// DNS didn't answer, or the answer was broken.
     NoAnswer,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for DnsRecord {
 }
 
 /// Returns the records for all domains of a configuration, on a machine with these addresses.
-/// Servers look for services by their own names, clients only for the domain.
+/// Servers look up services by their own names, clients only the domain.
 pub fn wanted(config: &ServerConfig, addresses: &[IpAddr], federation: bool) -> Vec<DnsRecord> {
     config.domains.iter().flat_map(|domain| of_domain(config, domain, addresses, federation)).collect()
 }
@@ -102,7 +102,7 @@ fn of_domain(config: &ServerConfig, domain: &DomainConfig, addresses: &[IpAddr],
     records
 }
 
-/// Returns the way to what DNS says of the domains of a configuration.
+/// Returns a function that looks up the records of a configuration.
 pub fn looker(config: &ServerConfig) -> Looker {
     let config = config.clone();
     Looker::new(move |domain| {
@@ -114,7 +114,7 @@ pub fn looker(config: &ServerConfig) -> Looker {
     })
 }
 
-/// Returns a record with what was seen of it, as the admin page shows it.
+/// Returns a record and its state as the admin page shows it.
 fn shown(record: &DnsRecord, look: Look) -> rookery_web::records::Record {
     let answer = match look {
         Look::There => RecordAnswer::There,
@@ -125,22 +125,22 @@ fn shown(record: &DnsRecord, look: Look) -> rookery_web::records::Record {
     rookery_web::records::Record { line: in_one_line(record), answer }
 }
 
-/// Returns a record as a line of a zone file without columns.
+/// Formats a record as a line of a zone file without columns.
 pub fn in_one_line(record: &DnsRecord) -> String {
     record.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Asks DNS for each of them.
+/// Looks up each of them.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if DNS can't be asked at all.
+/// [`CommandFailure::Failed`] if DNS can't be queried at all.
 pub fn look(
     asked: &ResolverSettings,
     records: &[DnsRecord],
     addresses: &[IpAddr],
 ) -> Result<Vec<Look>, CommandFailure> {
-    // A resolver that is away is waited for once, and not once for each record.
+    // In parallel, so that an unreachable resolver takes the time of one record and not of each.
     let share = records.len().div_ceil(AT_ONCE).max(1);
     let looks: Result<Vec<Vec<Look>>, CommandFailure> = thread::scope(|scope| {
         let look = |records: &[DnsRecord]| {
@@ -164,11 +164,11 @@ fn look_at(lookups: &Lookups, record: &DnsRecord, addresses: &[IpAddr]) -> Resul
     let found = lookups.addresses(&record.name)?;
     let is_ours = match &record.data {
         RecordData::Address(ip) => found.contains(ip),
-        // Nothing tells which of them is the router's.
+        // It isn't known which of them is the router's.
         _ if addresses.is_empty() => !found.is_empty(),
         _ => found.iter().any(|ip| addresses.contains(ip)),
     };
-    // An address of the other kind is another record's.
+    // An address of the other family belongs to another record.
     let of_its_kind = found.iter().filter(|found| match &record.data {
         RecordData::Address(ip) => ip.is_ipv4() == found.is_ipv4(),
         _ => true,
@@ -188,7 +188,7 @@ fn is_same_name(one: &str, other: &str) -> bool {
     one.trim_end_matches('.').eq_ignore_ascii_case(other.trim_end_matches('.'))
 }
 
-/// Returns the records, a line each, with what was seen of them, if anything was.
+/// Returns the records, one per line, with their states, if these are known.
 pub fn words(records: &[DnsRecord], looks: &[Look]) -> String {
     let line = |(at, record): (usize, &DnsRecord)| match looks.get(at) {
         None => format!("  {record}\n"),
@@ -200,7 +200,7 @@ pub fn words(records: &[DnsRecord], looks: &[Look]) -> String {
     records.iter().enumerate().map(line).collect()
 }
 
-/// Waits until DNS has all of them, and tells which have come.
+/// Waits until DNS has all of them, and prints each as it appears.
 ///
 /// # Errors
 ///
@@ -212,7 +212,7 @@ pub fn wait_for(asked: &ResolverSettings, records: &[DnsRecord], addresses: &[Ip
         "\nWaiting for DNS. Everything else is done: you can press Ctrl-C, and make links later with `rookery user invite`.\n",
     );
     loop {
-        // What an earlier one was told, it remembers.
+        // A new resolver for each look: an old one would have cached the answers.
         let looks = look(asked, &waiting, addresses)?;
         let (came, left): (Vec<_>, Vec<_>) = waiting.into_iter().zip(looks).partition(|(_, look)| *look == Look::There);
         came.iter().for_each(|(record, _)| say(&format!("  there      {record}\n")));
@@ -225,11 +225,11 @@ pub fn wait_for(asked: &ResolverSettings, records: &[DnsRecord], addresses: &[Ip
     }
 }
 
-/// Questions that are asked at a time.
+/// Simultaneous queries.
 const AT_ONCE: usize = 16;
 /// The width of names.
 const NAME_COLUMNS: usize = 40;
-/// Between two looks.
+/// The first pause between two looks.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The same, after a while.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

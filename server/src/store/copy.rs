@@ -17,12 +17,12 @@ use crate::folder::Folder;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Copies a database, compares the two and says how it went.
+/// Copies a database, compares the two and prints the result.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if a server runs on one of the two, if the destination has something
-/// else, or if either fails.
+/// [`CommandFailure::Failed`] if a server runs on one of the two, if the destination has other
+/// contents, or if either fails.
 pub fn copy(source: &ConfigSource, ends: &Ends, live: bool) -> Result<(), CommandFailure> {
     let (from, to) = addresses(source, ends)?;
     if from == to {
@@ -47,7 +47,7 @@ pub fn copy(source: &ConfigSource, ends: &Ends, live: bool) -> Result<(), Comman
     Ok(())
 }
 
-/// Compares two databases and says in what they differ.
+/// Compares two databases and prints how they differ.
 ///
 /// # Errors
 ///
@@ -72,8 +72,7 @@ pub fn verify(source: &ConfigSource, ends: &Ends, shown: ShownAs) -> Result<(), 
     Ok(())
 }
 
-/// Returns the database that is copied from, this server's own if none is named, and the one that
-/// is copied to.
+/// Returns the database to copy from, this server's own if none is named, and the one to copy to.
 fn addresses(source: &ConfigSource, ends: &Ends) -> Result<(EndAddress, EndAddress), CommandFailure> {
     let store = source.read()?.store;
     let own = || database::address(&source.folder, &store);
@@ -81,9 +80,9 @@ fn addresses(source: &ConfigSource, ends: &Ends) -> Result<(EndAddress, EndAddre
     Ok((from, database::named(&ends.to, &store)?))
 }
 
-/// Makes sure that no server runs on a file.
+/// Ensures that no server runs on a file.
 fn not_running(address: &EndAddress, remedy: &str) -> Result<(), CommandFailure> {
-    // Who else uses a server of databases can't be seen from here.
+    // A database server's other clients can't be seen from here.
     let EndAddress::Sqlite(file) = address else { return Ok(()) };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match Folder::new(folder.to_owned()).running() {
@@ -96,7 +95,7 @@ fn side(side: &str, error: rookery_store::StoreError) -> CommandFailure {
     CommandFailure::Failed(format!("the {side}: {error}"))
 }
 
-/// Says why a copy ended before its time, and how it can go on.
+/// Explains why a copy ended early, and how to continue it.
 fn failed(error: &CopyError) -> CommandFailure {
     CommandFailure::Failed(match error {
         CopyError::NotEmpty(_) => format!("{error}; name a new database, or one that this copy was interrupted in"),
@@ -104,7 +103,7 @@ fn failed(error: &CopyError) -> CommandFailure {
     })
 }
 
-/// Says what both sides have of each table.
+/// Prints the counts of both sides for each table.
 fn report(tables: &[Compared]) -> Result<(), CommandFailure> {
     for Compared { table, from, to, difference } in tables {
         let (rows, digest) = from;
@@ -122,7 +121,7 @@ fn report(tables: &[Compared]) -> Result<(), CommandFailure> {
     same(tables)
 }
 
-/// Makes sure that both sides have the same.
+/// Ensures that both sides have the same contents.
 fn same(tables: &[Compared]) -> Result<(), CommandFailure> {
     match tables.iter().filter(|table| !table.is_same()).count() {
         0 => Ok(()),
@@ -131,7 +130,7 @@ fn same(tables: &[Compared]) -> Result<(), CommandFailure> {
     }
 }
 
-/// A line that shows how far a copy is, at a terminal.
+/// A progress bar of a copy, at a terminal.
 pub struct Bar {
     bar: ProgressBar,
     /// The time of the last portion.
@@ -139,7 +138,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// Shows nothing yet. Says so once if it doesn't move for long.
+    /// Creates an empty bar. It reports once if there is no progress for long.
     pub fn new() -> Bar {
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template(STYLE) {
@@ -155,7 +154,7 @@ impl Bar {
         Bar { bar, moved }
     }
 
-    /// Shows how far it is.
+    /// Shows the progress.
     pub fn show(&self, progress: Progress) {
         let phase = match progress.phase {
             CopyPhase::Copying => "copying",
@@ -169,7 +168,7 @@ impl Bar {
         self.bar.set_message(progress.table);
     }
 
-    /// Shows nothing any more.
+    /// Removes the bar.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }

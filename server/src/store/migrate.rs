@@ -11,11 +11,11 @@ use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Brings the schema up to date, or only tells how that would be done.
+/// Brings the schema up to date, or only shows the steps.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Config`] if the configuration is wrong, otherwise what the store says.
+/// [`CommandFailure::Config`] if the configuration is wrong, otherwise the errors of the store.
 pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> Result<(), CommandFailure> {
     let store = source.read()?.store;
     let database = database::address(&source.folder, &store)?;
@@ -88,6 +88,6 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
     Ok(())
 }
 
-/// Stands for the step that no statement can do: this server reads the messages for it.
+/// Stands for the step that no statement can do: this server fills the columns from the messages.
 const FILL: &str =
     "-- `rookery store migrate` puts the messages into the index: as somebody who may read and write the tables\n";

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::CommandFailure;
 
-/// A file that is open.
+/// An open file.
 pub struct Content {
     /// Its name, for reports.
     pub path: PathBuf,
-    /// The bytes that it has; 0 if it doesn't say.
+    /// Its size in bytes; 0 if it is unknown.
     pub bytes: u64,
     first: Vec<u8>,
     rest: Box<dyn Read>,
@@ -42,7 +42,7 @@ impl Content {
         text.trim_ascii_start().starts_with(b"<")
     }
 
-    /// Returns what is in it, from its beginning on.
+    /// Returns a reader of it from its beginning.
     pub fn read(self) -> impl Read + 'static {
         Cursor::new(self.first).chain(self.rest)
     }
@@ -50,5 +50,5 @@ impl Content {
 
 /// The name of standard input and standard output.
 pub const STANDARD: &str = "-";
-/// The bytes by which it is told what a file is.
+/// The number of bytes by which the format is recognised.
 const BEGINNING: u64 = 64;

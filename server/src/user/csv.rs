@@ -1,12 +1,12 @@
 //! Lines of two comma-separated fields (RFC 4180), an account and its password.
 //!
-//! A field never contains a line break, since neither an address nor a password can; so a line is
-//! a record, and a mistake in one line can't swallow the following lines.
+//! A field never contains a line break, since neither an address nor a password can; so a line is a
+//! record, and a mistake in one can't swallow the next ones.
 
-/// The content of a line.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CsvLine {
-    /// Nothing.
+    /// An empty line.
     Blank,
     /// The names of the columns.
     Head,
@@ -19,11 +19,11 @@ pub enum CsvLine {
     },
 }
 
-/// Reads a line without its end.
+/// Parses a line without its end.
 ///
 /// # Errors
 ///
-/// Why it isn't two fields.
+/// A message, if it doesn't have two fields.
 pub fn line(text: &str) -> Result<CsvLine, String> {
     if text.trim().is_empty() {
         return Ok(CsvLine::Blank);
@@ -60,7 +60,7 @@ fn fields(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Reads a field behind its opening quote, and returns what is behind the comma behind it.
+/// Parses a field after its opening quote, and returns it with the rest after the comma.
 fn quoted_field(text: &str) -> Result<(String, Option<&str>), String> {
     let mut field = String::new();
     let mut rest = text;

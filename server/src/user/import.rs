@@ -25,12 +25,12 @@ use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
 use crate::welcome::say;
 
-/// Imports a file and says how it went.
+/// Imports a file and prints a summary.
 ///
 /// # Errors
 ///
 /// [`CommandFailure::Told`] if a line was wrong, [`CommandFailure::Failed`] if the file or the
-/// store failed; what was imported before stays.
+/// store failed; earlier accounts stay imported.
 pub fn run(content: Content, config: &ServerConfig, database: &OpenedDatabase) -> Result<(), CommandFailure> {
     let named = super::named(config, database)?;
     let bar = bar(content.bytes);
@@ -44,7 +44,7 @@ struct AccountImport<'a> {
     config: &'a ServerConfig,
     database: &'a OpenedDatabase,
     bar: ProgressBar,
-    /// The line on which each address came first.
+    /// The line on which each address first appeared.
     seen: HashMap<Jid, u64>,
     added: u64,
     wrong: u64,
@@ -53,7 +53,7 @@ struct AccountImport<'a> {
     told: Vec<Jid>,
 }
 
-/// An account that was read, with its line and what that has in bytes.
+/// An account that was read, with the number and size of its line.
 struct ImportRow {
     line: u64,
     bytes: u64,
@@ -61,7 +61,7 @@ struct ImportRow {
     password: String,
 }
 
-/// Accounts that the store is writing, by line.
+/// Accounts that are being written by the store, by line.
 struct WritingAccounts {
     lines: Vec<(u64, Jid)>,
     pending: Pending<Vec<bool>>,
@@ -97,7 +97,7 @@ impl AccountImport<'_> {
         if self.wrong > 0 { Err(CommandFailure::Told) } else { Ok(()) }
     }
 
-    /// Reads the next lines, and whether they are the last.
+    /// Reads the next lines, and returns whether they are the last.
     fn batch(
         &mut self,
         file: &Path,
@@ -121,7 +121,7 @@ impl AccountImport<'_> {
                 self.row(*line, &bytes)
             };
             match row {
-                // It counts as progress when it is hashed.
+                // It counts as progress once it is hashed.
                 Ok(Some(row)) => rows.push(row),
                 Ok(None) => self.bar.inc(bytes_read),
                 Err(reason) => {
@@ -174,7 +174,7 @@ impl AccountImport<'_> {
         let mut hashed = thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let mut all = work();
-            // A thread that panicked has said so; its rows are missing from the sum.
+            // A thread that panicked has printed so; its rows are missing from the sum.
             all.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
             all
         });
@@ -208,7 +208,7 @@ impl AccountImport<'_> {
     }
 }
 
-/// Reads over the rest of a line that is too long; returns its bytes.
+/// Skips the rest of a line that is too long, and returns its size.
 fn skip_line(input: &mut impl BufRead) -> std::io::Result<u64> {
     let mut skipped = 0;
     loop {
@@ -223,7 +223,7 @@ fn skip_line(input: &mut impl BufRead) -> std::io::Result<u64> {
     }
 }
 
-/// Shows itself on a terminal and nowhere else.
+/// Returns a progress bar, which only shows on a terminal.
 fn bar(bytes: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {percent}% of {total_bytes}, {elapsed} gone, {eta} to go");
     ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
@@ -232,7 +232,7 @@ fn bar(bytes: u64) -> ProgressBar {
 /// Accounts that are hashed and written together: some seconds of work.
 const BATCH: usize = 256;
 
-/// An address has at most 2047 bytes, and nobody's password is longer than a page.
+/// An address has at most 2047 bytes, and no password is longer than a page.
 const LINE_BYTES: u64 = 8192;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{FEFF}".as_bytes();

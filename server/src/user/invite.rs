@@ -1,4 +1,4 @@
-//! `rookery user invite` and `rookery user reset-link`: links that admit somebody without a
+//! `rookery user invite` and `rookery user reset-link`: links that admit a person without a
 //! password, once.
 
 use rookery_base::date;
@@ -18,12 +18,11 @@ use crate::failure::CommandFailure;
 use crate::settings;
 use crate::welcome::say;
 
-/// Makes an invitation to create an account: with the name of `what`, or with any in the domain
-/// that `what` is.
+/// Creates an invitation to an account: with the name in `what`, or with any in the domain `what`.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if there is such an account, or nobody could register.
+/// [`CommandFailure::Failed`] if the account exists, or the link couldn't be used.
 pub fn invite(
     what: &Jid,
     days: u64,
@@ -42,11 +41,11 @@ pub fn invite(
     tell(&made?, shown, config)
 }
 
-/// Makes a link to set the password of an account.
+/// Creates a link to set the password of an account.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if there is no such account, or nobody could use the link.
+/// [`CommandFailure::Failed`] if there is no such account, or the link couldn't be used.
 pub fn reset(
     account: &Jid,
     days: u64,
@@ -82,7 +81,7 @@ fn make(
     wait(invitations::make(&database.stores, wanted, days, clock::now() * 1000))?
 }
 
-/// Prints the link, and how long it is good.
+/// Prints the link, and when it expires.
 fn tell(invitation: &Invitation, shown: ShownAs, config: &ServerConfig) -> Result<(), CommandFailure> {
     let link = uri(invitation, false);
     let page = settings::pages(config).map(|pages| invitations::page(invitation, &pages));

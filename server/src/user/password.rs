@@ -6,7 +6,7 @@ use rookery_jid::Jid;
 
 use crate::failure::CommandFailure;
 
-/// Asks at the terminal, twice, without showing what is typed.
+/// Asks at the terminal, twice, without echo.
 ///
 /// # Errors
 ///

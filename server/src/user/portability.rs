@@ -23,7 +23,7 @@ use crate::failure::CommandFailure;
 use crate::welcome::say;
 
 /// Exports an account, or with a domain all of its accounts, to a new file or, with `-`, to
-/// standard output. A file that exists is left alone.
+/// standard output. An existing file is left alone.
 ///
 /// # Errors
 ///
@@ -49,18 +49,18 @@ pub fn export(what: &Jid, file: &Path, database: &OpenedDatabase) -> Result<(), 
     Ok(())
 }
 
-/// Imports a file. An account that exists is left alone.
+/// Imports a file. An existing account is left alone.
 ///
 /// # Errors
 ///
 /// [`CommandFailure::Told`] if something was left out, [`CommandFailure::Failed`] if the file can't
-/// be read to its end or the store failed; what was imported before stays.
+/// be read to its end or the store failed; earlier accounts stay imported.
 pub fn import(content: Content, config: &ServerConfig, database: &OpenedDatabase) -> Result<(), CommandFailure> {
     let path = content.path.clone();
     run(config, database, |terms, operator| from_reader(&path, content.read(), terms, &database.stores, operator))
 }
 
-/// Imports the database of another server. An account that exists is left alone.
+/// Imports the database of another server. An existing account is left alone.
 ///
 /// # Errors
 ///
@@ -77,7 +77,7 @@ pub fn import_database(
         Some(ForeignSchema::Prosody) => Schema::Prosody,
         Some(ForeignSchema::Ejabberd) | None => Schema::Ejabberd,
     };
-    // It isn't this server's own: to try again is the operator's to decide, not a supervisor's.
+    // It isn't this server's own: trying again is up to the operator, not to a supervisor.
     let foreign = Foreign::open(&address).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let foreign = foreign::OtherDatabase { name: address.to_string(), foreign, schema, domain: from.domain.clone() };
     run(config, database, |terms, operator| from_database(foreign, terms, &database.stores, operator))

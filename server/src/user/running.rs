@@ -11,7 +11,7 @@ use crate::loaded::ConfigSource;
 use crate::session;
 use crate::welcome::say;
 
-/// Makes an account.
+/// Creates an account.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub fn set_password(server: RunningServer<'_>, jid: &Jid, password: &str) -> Res
     server.ask("PATCH", &path(jid), Some(&json!({ "password": password }))).map(drop)
 }
 
-/// Keeps an account from logging in, or lets it in again.
+/// Disables or enables the login of an account.
 pub fn set_disabled(server: RunningServer<'_>, jid: &Jid, disabled: bool) -> Result<(), CommandFailure> {
     server.ask("PATCH", &path(jid), Some(&json!({ "disabled": disabled }))).map(drop)
 }

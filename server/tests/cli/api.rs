@@ -1,4 +1,4 @@
-//! Contacts, affiliations and archives by the API, while clients are there.
+//! Contacts, affiliations and archives through the API, while clients are connected.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::logins::with;
 use super::rig::CliRig;
 use super::uploads::http;
 
-/// Asks the API something, and returns status and content.
+/// Sends a request to the API, and returns status and content.
 fn api(said: &str, token: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
     let body = body.map(|body| body.to_string()).unwrap_or_default();
     let head =
@@ -96,7 +96,7 @@ fn archives_are_read_in_parts() {
     alice.get_mut().write_all(b"<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>").expect("written");
     read_until(&mut alice, "id='p'");
     let ask = |query: &str| api(&said, &token, "GET", &format!("/users/bob@localhost/archive{query}"), None);
-    // What is archived is written some time later.
+    // Messages are archived some time later.
     let mut asked = (0..200).map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         ask("").1

@@ -1,4 +1,4 @@
-//! Backups of a running server, and what is made of them.
+//! Backups of a running server, and servers restored from them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,8 +12,7 @@ use super::rig::{CliRig, FREE_PORTS};
 /// A token as the server makes them.
 const TOKEN: &str = "aBcdefghijklmnopqrstuv";
 
-/// Returns a server with two accounts, a file that somebody has shared and a certificate that is
-/// elsewhere.
+/// Returns a server with two accounts, an uploaded file and a certificate outside of its folder.
 fn filled() -> CliRig {
     let rig = CliRig::new();
     fs::create_dir(rig.path("elsewhere")).expect("a folder");
@@ -45,7 +44,7 @@ fn text(path: &Path) -> String {
 fn a_running_server_is_backed_up_and_restored_elsewhere() {
     let rig = filled();
     let (server, _) = rig.serve();
-    // Somebody writes, and isn't kept waiting.
+    // Another client writes, and isn't kept waiting.
     let writing = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
     writing.execute_batch("BEGIN IMMEDIATE; INSERT INTO meta VALUES ('half', x'00')").expect("a write");
     let said = rig.run(&["backup", "b.tar.gz"]).fine();
@@ -56,7 +55,7 @@ fn a_running_server_is_backed_up_and_restored_elsewhere() {
     assert_eq!(mode & 0o777, 0o600);
     assert!(!rig.path("b.tar.gz.new").exists() && !rig.path("b.tar.gz.parts").exists());
 
-    // Everybody's tools can read it.
+    // Common tools can read it.
     fs::create_dir(rig.path("unpacked")).expect("a folder");
     let shell = |command: &str| {
         let run = Command::new("sh").args(["-c", command]).current_dir(rig.path("unpacked")).output().expect("a shell");
@@ -100,7 +99,7 @@ fn what_is_there_stays_unless_it_is_to_go() {
     let said = rig.run(&["restore", "--replace", "b.tar.gz"]).fine();
     assert!(said.contains("rookery-data/before-restore-"), "{said}");
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
-    // What was moved aside is in no later backup.
+    // Files that were moved aside aren't in later backups.
     let before = fs::metadata(rig.path("b.tar.gz")).expect("a file").len();
     rig.run(&["backup", "b.tar.gz"]).fine();
     assert!(fs::metadata(rig.path("b.tar.gz")).expect("a file").len() < before * 3 / 2);

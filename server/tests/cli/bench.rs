@@ -1,4 +1,4 @@
-//! `rookery bench` against the server: accounts come and go, and what is compared is what was run.
+//! `rookery bench` against the server: accounts come and go, and comparisons are of the same runs.
 
 use super::rig::{CliRig, FREE_PORTS};
 

@@ -1,4 +1,4 @@
-//! `rookery check` finds what is wrong before a start does.
+//! `rookery check` finds the faults that a start would find.
 
 use std::fs;
 use std::net::TcpListener;
@@ -8,17 +8,17 @@ use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
 use super::rig::{CliRig, FREE_PORTS};
 
-/// The outcome for a server that starts. Others may listen on the machine that runs the tests, and
-/// its disk may be full, of which there are warnings.
+/// The exit codes for a server that starts. There may be warnings: other programs may listen on the
+/// machine that runs the tests, and its disk may be full.
 const STARTS: [i32; 2] = [0, 3];
-/// The outcome for one that starts, and of which there is a warning.
+/// The exit code for one that starts with warnings.
 const WARNS: [i32; 1] = [3];
-/// The outcome for one that doesn't now, and may later.
+/// The exit code for one that can't start now, but may later.
 const BLOCKED: [i32; 1] = [75];
-/// The outcome for one that doesn't.
+/// The exit code for one that doesn't start.
 const REFUSES: [i32; 1] = [78];
 
-/// Checks that the command finds this, with one of these outcomes.
+/// Checks that the command reports this, with one of these exit codes.
 #[track_caller]
 fn finds(rig: &CliRig, codes: impl AsRef<[i32]>, words: &str) {
     let ended = rig.run(&["check"]);
@@ -26,7 +26,7 @@ fn finds(rig: &CliRig, codes: impl AsRef<[i32]>, words: &str) {
     assert!(ended.out.contains(words), "{words:?} is not in:\n{}", ended.out);
 }
 
-/// Gives the rig a certificate for these names that ends in this year.
+/// Gives the rig a certificate for these names that expires in this year.
 fn certificate(rig: &CliRig, names: &[&str], year: i32) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).expect("names");
@@ -54,7 +54,7 @@ fn a_fresh_folder_is_fine_and_stays_fresh() {
 #[test]
 fn a_taken_port_is_named() {
     let rig = CliRig::new();
-    // An address that no other test takes ports of.
+    // No other test takes ports of this address.
     let taken = TcpListener::bind("127.83.1.1:0").expect("a port");
     let address = taken.local_addr().expect("its address");
     rig.write(
@@ -71,7 +71,7 @@ fn a_taken_port_is_named() {
 fn proxies_that_nobody_named_are_told() {
     let rig = CliRig::new();
     rig.write("rookery.toml", FREE_PORTS);
-    // As a warning if something listens where browsers come to, on the machine that runs the tests.
+    // As a warning if another program listens on the ports for browsers.
     finds(&rig, STARTS, "/admin, /api, /metrics");
     rig.write("rookery.toml", &format!("{FREE_PORTS}[web]\nproxy_protocol = true\n"));
     finds(&rig, WARNS, "web.proxy_protocol has no effect");
@@ -168,7 +168,7 @@ fn a_start_agrees_with_the_check() {
 
 #[test]
 fn a_start_is_refused_with_the_code_of_the_check() {
-    // An address that no other test takes ports of.
+    // No other test takes ports of this address.
     let taken = TcpListener::bind("127.83.1.4:0").expect("a port");
     let taken = taken.local_addr().expect("its address");
     let listen = |address: &str| {
@@ -176,7 +176,7 @@ fn a_start_is_refused_with_the_code_of_the_check() {
     };
     let dpm =
         |keys: &str| format!("{FREE_PORTS}[dpm]\nenabled = true\ndemo = true\nlisten = [\"127.0.0.1:0\"]\n{keys}\n");
-    // What may go by itself, and what doesn't.
+    // Faults that may pass by themselves, and others.
     let cases = [
         (75, listen(&taken.to_string()), format!("cannot listen on {taken}")),
         (75, listen("198.51.100.7:5222"), "this machine has no such address".to_owned()),
@@ -193,7 +193,7 @@ fn a_start_is_refused_with_the_code_of_the_check() {
     rig.write("rookery-data/rookery.db", &"this is not a database ".repeat(100));
     finds(&rig, REFUSES, "the database is damaged");
     rig.run(&["serve"]).failed(78, "the database");
-    // What stays wrong counts, whatever else is in the way.
+    // Permanent faults decide the exit code, whatever else is wrong.
     rig.write("rookery.toml", &listen(&taken.to_string()));
     finds(&rig, REFUSES, "the server will not start; faults: 2");
 }

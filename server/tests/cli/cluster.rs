@@ -54,15 +54,15 @@ impl ClusterNodes {
         ClusterNodes::with(number, |_| (String::new(), String::new()))
     }
 
-    /// Returns nodes whose configurations have something more, by their place: below `[listen]`,
-    /// and at the end.
+    /// Returns nodes with additions to their configurations, by their index: below `[listen]`, and
+    /// at the end.
     fn with(number: usize, more: impl Fn(usize) -> (String, String)) -> ClusterNodes {
         let redis = Redis::start();
         let keys = format!("redis = \"{}\"", redis.url());
         ClusterNodes::on(redis, &keys, number, more)
     }
 
-    /// Returns nodes whose configurations name a Redis so.
+    /// Returns nodes whose configurations set a Redis by these keys.
     pub fn on(redis: Redis, keys: &str, number: usize, more: impl Fn(usize) -> (String, String)) -> ClusterNodes {
         let postgres = Postgres::start();
         let database = postgres.database();
@@ -88,7 +88,7 @@ impl ClusterNodes {
         (server, port_of(&said))
     }
 
-    /// Starts a node with something in its environment.
+    /// Starts a node with additional environment variables.
     pub fn serve_in(&self, node: usize, environment: &[(&str, &str)]) -> RigServer {
         self.rigs[node].serve_in(environment).0
     }
@@ -111,7 +111,7 @@ impl ClusterNodes {
         }
     }
 
-    /// Checks that each of two nodes tells of the sessions of both, and that nothing is missing.
+    /// Checks that each of two nodes reports the sessions of both, and that the report is complete.
     pub fn tell_of_all(&self, sessions: usize) {
         let until = Instant::now() + PATIENCE;
         for node in [0, 1] {
@@ -119,7 +119,7 @@ impl ClusterNodes {
                 serde_json::from_str(&self.run(node, &["status", "--json"]).fine()).expect("JSON")
             };
             let mut status = ask();
-            // One that has ended may not be gone yet.
+            // A session that has ended may still be counted.
             while status["sessions"] != sessions && Instant::now() < until {
                 status = ask();
             }
@@ -130,12 +130,12 @@ impl ClusterNodes {
         }
     }
 
-    /// Returns whether a node is listed: otherwise others have its homes.
+    /// Returns whether a node is listed: otherwise others have taken over its homes.
     pub fn lists(&self, node: &str) -> bool {
         self.rigs[0].run(&["node", "list"]).fine().lines().any(|line| line.starts_with(node))
     }
 
-    /// Waits until others have the homes of a node.
+    /// Waits until others have taken over the homes of a node.
     pub fn wait_until_taken_over(&self, node: &str) {
         let until = Instant::now() + PATIENCE;
         while self.lists(node) {
@@ -145,26 +145,26 @@ impl ClusterNodes {
     }
 }
 
-/// Returns the beginning of a configuration that listens for this, too.
+/// Returns the beginning of a configuration with more in `[listen]`.
 fn listening(more: &str) -> String {
     let ports = FREE_PORTS.replacen("[listen]\n", &format!("[listen]\n{more}"), 1);
     format!("{ports}plaintext_loopback = true\nplain_without_tls = true\n")
 }
 
-/// Returns the port for clients, of what a server says at its start.
+/// Returns the port for clients from a server's output.
 fn port_of(said: &str) -> u16 {
     let running = said.lines().find(|line| line.contains("is running")).expect("its ports");
     let port = running.split("127.0.0.1:").nth(1).expect("the port for clients that begin in the clear");
     port.split(' ').next().and_then(|port| port.parse().ok()).expect("a number")
 }
 
-/// Enough that one node is home to all of them in one of 32 768 runs only.
+/// Enough that one node is home to all of them in only one of 32 768 runs.
 pub const USERS: [&str; 16] = [
     "alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "kim", "leo", "mia", "nick",
     "olga", "paul",
 ];
 
-/// A client that speaks the fewest words.
+/// A client that sends as little as possible.
 pub struct ClusterClient {
     stream: TcpStream,
     pub got: String,
@@ -176,7 +176,7 @@ impl ClusterClient {
         ClusterClient::at(user, "localhost", port)
     }
 
-    /// Logs in at a server of a domain.
+    /// Logs in to a server of a domain.
     fn at(user: &str, domain: &str, port: u16) -> ClusterClient {
         let mut client = ClusterClient::bind_at(user, domain, &format!("r{port}"), port);
         client.send("<presence/>");
@@ -184,7 +184,7 @@ impl ClusterClient {
         client
     }
 
-    /// Logs in without binding a resource; `None` if the server doesn't let it, or ends.
+    /// Logs in without binding a resource; `None` if the server refuses, or ends.
     pub fn try_log_in(user: &str, port: u16) -> Option<ClusterClient> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_millis(100))).ok()?;
@@ -205,7 +205,7 @@ impl ClusterClient {
         Some(client)
     }
 
-    /// Logs in and is not available.
+    /// Logs in without becoming available.
     pub fn bind(user: &str, resource: &str, port: u16) -> ClusterClient {
         ClusterClient::bind_at(user, "localhost", resource, port)
     }
@@ -237,7 +237,7 @@ impl ClusterClient {
         self.send(&format!("<message type='chat' to='{to}'><body>{text}</body></message>"));
     }
 
-    /// Waits until something comes, and forgets what came before its end.
+    /// Waits for a text, and drops the input up to its end.
     #[track_caller]
     pub fn wait(&mut self, what: &str) -> String {
         let at = self.has(what);
@@ -245,7 +245,7 @@ impl ClusterClient {
         std::mem::replace(&mut self.got, rest)
     }
 
-    /// Waits until something has come, and returns where it begins.
+    /// Waits for a text, and returns where it begins.
     #[track_caller]
     fn has(&mut self, what: &str) -> usize {
         let until = Instant::now() + PATIENCE;
@@ -258,7 +258,7 @@ impl ClusterClient {
         }
     }
 
-    /// Returns it if its home answers, or nothing if its stream ends before that.
+    /// Returns the client if its home answers, or `None` if its stream ends before that.
     pub fn while_served(mut self) -> Option<ClusterClient> {
         let (until, mut buffer) = (Instant::now() + PATIENCE, [0; 1024]);
         let account = self.jid.split('/').next().unwrap_or_default();
@@ -276,12 +276,12 @@ impl ClusterClient {
         Some(self)
     }
 
-    /// Sends something, if the server still takes it.
+    /// Sends text, if the server still accepts it.
     pub fn write(&mut self, text: &str) {
         _ = self.stream.write_all(text.as_bytes());
     }
 
-    /// Sends something and reads what there is. Returns `false` once the stream has ended.
+    /// Sends text and reads the available input. Returns `false` once the stream has ended.
     pub fn exchange(&mut self, text: &str) -> bool {
         let mut buffer = [0; 64 * 1024];
         if self.stream.write_all(text.as_bytes()).is_err() {
@@ -328,7 +328,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub mod test {
     use super::*;
 
-    /// Lets everybody write to everybody else, and checks that it arrives in order.
+    /// Sends messages from every client to every other, and checks that they arrive in order.
     pub fn all_chat(clients: &mut [ClusterClient], round: &str) {
         let jids: Vec<String> = clients.iter().map(|client| client.jid.clone()).collect();
         for (at, client) in clients.iter_mut().enumerate() {
@@ -379,7 +379,7 @@ pub mod test {
             clients[at + 1].send(&format!("<presence><status>seen by {}</status></presence>", USERS[at]));
             clients[at].wait(&format!("seen by {}", USERS[at]));
         }
-        // A room with everybody in it.
+        // A room with all clients in it.
         for at in 0..clients.len() {
             let nick = USERS[at];
             clients[at].send(&format!(
@@ -403,7 +403,7 @@ pub mod test {
             }
         }
         nodes.tell_of_all(USERS.len());
-        // An account is at home once, wherever its devices connect.
+        // An account has one home, wherever its devices connect.
         let mut other = ClusterClient::log_in(USERS[0], port2);
         clients[1].send("<message type='headline' to='alice@localhost'><body>both</body></message>");
         other.wait("both");
@@ -415,7 +415,7 @@ pub mod test {
         assert_eq!(first.stop(), 0);
     }
 
-    /// Lets another server call one node, then the other, and be called by the home of its domain.
+    /// Connects another server to one node, then to the other, and the home of its domain to it.
     pub fn two_nodes_speak_with_another_server() {
         let ports: Vec<u16> = (0..3).map(|_| rookery_needs::free_port()).collect();
         let federation = |routes: &str| {
@@ -474,7 +474,7 @@ pub mod test {
         let nodes = ClusterNodes::new(2);
         let ((_first, port1), (second, _)) = (nodes.serve(0), nodes.serve(1));
         let clients: Vec<ClusterClient> = USERS.iter().map(|user| ClusterClient::log_in(user, port1)).collect();
-        // Those who are at home on the other node are disconnected when it dies.
+        // Clients whose homes are on the other node are disconnected when it dies.
         drop(second);
         nodes.wait_until_taken_over("n2");
         let (mut here, mut gone) = (Vec::new(), Vec::new());
@@ -497,7 +497,7 @@ pub mod test {
         let jid = back.jid.clone();
         here[0].say(&jid, "again");
         back.wait("again");
-        // Nobody waits for the process that has died.
+        // No report waits for the process that has died.
         nodes.tell_of_all(here.len() + 1);
     }
 
@@ -517,7 +517,7 @@ pub mod test {
         let ((_first, port1), (frozen, _)) = (nodes.serve(0), nodes.serve(1));
         frozen.signal("STOP");
         nodes.wait_until_taken_over("n2");
-        // Its accounts are those of the other node now.
+        // The other node is home to its accounts now.
         let mut clients: Vec<ClusterClient> = USERS.iter().map(|user| ClusterClient::log_in(user, port1)).collect();
         all_chat(&mut clients, "while it stands still");
         frozen.signal("CONT");
@@ -567,7 +567,7 @@ pub mod test {
         assert_eq!(is_told("blocked  redis          it is a replica"), 75);
         rig.run(&["serve"]).failed(75, "read only replica");
         redis.command(&["REPLICAOF", "NO", "ONE"]);
-        // A password that the configuration doesn't have.
+        // A password that isn't in the configuration.
         redis.command(&["CONFIG", "SET", "requirepass", "secret"]);
         assert_eq!(is_told("fault    redis          the cluster's Redis can't be used"), 78);
         rig.run(&["serve"]).failed(78, "the cluster's Redis can't be used");

@@ -1,5 +1,5 @@
-//! Certificates that an authority gives out by ACME to the nodes of a cluster: Pebble, which is
-//! made for such tests, asks whichever node a balancer gives it.
+//! Certificates that an authority issues by ACME to the nodes of a cluster: Pebble, which is made
+//! for such tests, reaches whichever node a balancer chooses.
 
 use std::fs::File;
 use std::io::copy;
@@ -17,7 +17,7 @@ use super::cluster::{ClusterNodes, PATIENCE};
 
 rookery_needs::needing!("cli.cluster": one_node_orders_a_certificate_and_all_show_it);
 
-/// An authority on this machine, and the names that it finds.
+/// An authority on this machine, and the names that it resolves.
 struct Pebble {
     folder: tempfile::TempDir,
     port: u16,
@@ -25,7 +25,7 @@ struct Pebble {
 }
 
 impl Pebble {
-    /// Starts one that comes to a port for HTTP, whatever the domain.
+    /// Starts one that connects to a port for HTTP, regardless of the domain.
     fn start(http: u16) -> Pebble {
         let [port, management, names, other] = [(); 4].map(|()| free_port());
         let mut pebble = Pebble { folder: tempfile::tempdir().expect("a folder"), port, processes: Vec::new() };
@@ -82,7 +82,7 @@ impl Pebble {
 
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
-        // It would wait at random before it looks, and refuse requests at random.
+        // Without these it would wait, and refuse requests, at random.
         command.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_WFE_NONCEREJECT", "0");
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         command
@@ -99,7 +99,7 @@ impl Pebble {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// Returns how often it was asked for this.
+    /// Returns how often this path was requested.
     fn asked(&self, path: &str) -> usize {
         self.log().lines().filter(|line| line.contains(&format!("POST {path} "))).count()
     }
@@ -114,7 +114,7 @@ impl Drop for Pebble {
     }
 }
 
-/// Gives connections to these ports in turn, and counts those that each has got.
+/// Forwards connections to these ports in turn, and counts those of each.
 fn balance(port: u16, to: [u16; 2]) -> Arc<[AtomicUsize; 2]> {
     let given = Arc::<[AtomicUsize; 2]>::default();
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("a port");
@@ -123,7 +123,7 @@ fn balance(port: u16, to: [u16; 2]) -> Arc<[AtomicUsize; 2]> {
         for (turn, client) in listener.incoming().map_while(Result::ok).enumerate() {
             let (at, counts) = (turn % 2, counts.clone());
             thread::spawn(move || {
-                // The node may be about to start.
+                // The node may still be starting.
                 let until = Instant::now() + Duration::from_secs(8);
                 let node = loop {
                     match TcpStream::connect(("127.0.0.1", to[at])) {
@@ -147,7 +147,7 @@ fn balance(port: u16, to: [u16; 2]) -> Arc<[AtomicUsize; 2]> {
     given
 }
 
-/// Returns who has issued the certificate that a port shows for a domain, and its number.
+/// Returns the issuer and serial number of the certificate that a port presents for a domain.
 fn shown(port: u16, domain: &str, folder: &Path) -> String {
     let client = Command::new("openssl")
         .args(["s_client", "-connect", &format!("127.0.0.1:{port}"), "-servername", domain])
@@ -190,7 +190,7 @@ mod test {
             ];
             nodes.serve_in(node, &environment)
         };
-        // Both want it at the same moment.
+        // Both request it at the same moment.
         let (_one, _other) = thread::scope(|scope| {
             let other = scope.spawn(|| serve(1, second, second_tls));
             (serve(0, first, first_tls), other.join().expect("it starts"))

@@ -1,4 +1,4 @@
-//! A node of a cluster that is killed under load: what was acknowledged is there.
+//! A node of a cluster that is killed under load: everything acknowledged is kept.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -7,13 +7,13 @@ use super::cluster::{ClusterClient, ClusterNodes, PATIENCE, USERS};
 
 rookery_needs::needing!("cli.cluster": a_node_is_killed_under_load);
 
-/// Writes to everybody, and counts what is acknowledged.
+/// A client that writes to all users, and counts the acknowledgements.
 struct Sender {
     client: ClusterClient,
     name: usize,
     sent: Vec<(usize, String)>,
     acknowledged: usize,
-    /// The ids of those that came back as errors.
+    /// The ids of messages that came back as errors.
     refused: HashSet<String>,
     has_ended: bool,
 }
@@ -27,8 +27,8 @@ impl Sender {
         Sender { client, name, sent: Vec::new(), acknowledged: 0, refused: HashSet::new(), has_ended: false }
     }
 
-    /// Writes to everybody once, and to somebody in each room in private, asks for an
-    /// acknowledgement and reads what there is.
+    /// Sends a message to each user, and a private one in each room, requests an acknowledgement
+    /// and reads the available input.
     fn write(&mut self, round: usize) {
         let mut all = String::new();
         let mut write = |to: String, at| {
@@ -61,7 +61,7 @@ impl Sender {
                 self.refused.extend(id.map(str::to_owned));
             }
         }
-        // A part that has not come to its end is looked at once more.
+        // An incomplete element is looked at again next time.
         let rest = self.client.got.rfind("<a ").unwrap_or_default();
         self.client.got.drain(..rest);
     }
@@ -71,7 +71,7 @@ impl Sender {
     }
 }
 
-/// Enters all rooms under a nick, and opens those that are new.
+/// Enters all rooms under a nick, and configures those that are new.
 fn enter(client: &mut ClusterClient, nick: &str) {
     for room in ROOMS {
         client.send(&format!("<presence to='{room}/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
@@ -80,15 +80,15 @@ fn enter(client: &mut ClusterClient, nick: &str) {
             "<iq type='set' id='own' to='{room}'><query xmlns='http://jabber.org/protocol/muc#owner'>\
              <x xmlns='jabber:x:data' type='submit'/></query></iq>"
         ));
-        // Others than its owner may not, and hear that.
+        // Occupants other than the owner get an error.
         client.wait("id='own'");
     }
 }
 
-/// Enough that not all are at home on one node but in one of nine runs.
+/// Enough that all are at home on one node in only one of nine runs.
 const ROOMS: [&str; 3] = ["hall@conference.localhost", "yard@conference.localhost", "attic@conference.localhost"];
 
-/// Returns the bodies in what a client has got.
+/// Returns the bodies in a client's input.
 fn bodies(got: &str) -> impl Iterator<Item = String> {
     got.split("<body>").skip(1).filter_map(|rest| Some(rest.split_once("</body>")?.0.to_owned()))
 }
@@ -115,7 +115,7 @@ fn archived(user: &str, port: u16) -> Vec<String> {
 mod test {
     use super::*;
 
-    /// Writes until something has happened, and a few rounds more.
+    /// Writes until a condition holds, and a few rounds more.
     fn write_until(
         senders: &mut [Sender],
         receivers: &mut [ClusterClient],
@@ -167,7 +167,7 @@ mod test {
                 let user = USERS[at];
                 let mut so_far = receiver.got.clone();
                 if let Some(receiver) = receiver.while_served() {
-                    // Its home is on a node that lives: it has got all itself.
+                    // Its home is on a surviving node: it has received everything itself.
                     untouched += 1;
                     return bodies(&receiver.got).collect();
                 }
@@ -188,7 +188,7 @@ mod test {
                 assert!(is_told || found[*to].contains(text), "{text} was acknowledged and is lost");
             }
         }
-        // The node comes back, and all is as before.
+        // The node returns, and everything is as before.
         let (_third, port) = nodes.serve(2);
         nodes.wait_for("n3", "up");
         let mut back = ClusterClient::log_in(USERS[0], port);

@@ -1,5 +1,5 @@
-//! Nodes of a cluster that are killed one after the other, under traffic: sessions go on at the
-//! others, rooms keep their occupants, and nobody loses anything.
+//! Nodes of a cluster that are killed one after the other, under traffic: sessions continue on the
+//! others, rooms keep their occupants, and nothing is lost.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -76,7 +76,7 @@ mod test {
         assert!(resumptions.iter().sum::<usize>() >= clients.len(), "{resumptions:?}");
     }
 
-    /// Connects all to the first node, at home on three; kills one of those, which comes back, and
+    /// Connects all to the first node, with homes on three; kills one of those, which returns, and
     /// restarts the other one in order.
     pub fn nobody_on_the_other_nodes_is_disconnected() {
         let nodes = ClusterNodes::new(3);
@@ -114,7 +114,7 @@ mod test {
         }
     }
 
-    /// Returns the numbers of different messages to a client, and in its rooms.
+    /// Counts the different messages to a client, and in its rooms.
     fn different(client: &MovesClient) -> (usize, usize) {
         let all: std::collections::HashSet<&str> = client.got.iter().map(String::as_str).collect();
         let chats = all.iter().filter(|text| text.starts_with("chat ")).count();

@@ -1,5 +1,5 @@
-//! Nodes of a cluster that are restarted one after the other, under traffic: what lives there moves
-//! to the others and comes back, and nobody loses anything by it.
+//! Nodes of a cluster that are restarted one after the other, under traffic: their sessions and
+//! rooms move to the others and back, and nothing is lost.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ rookery_needs::needing!("cli.cluster":
     a_node_that_is_alone_keeps_its_sessions_for_its_next_start,
 );
 
-/// A client that comes back to its session whenever its connection is lost (XEP-0198), and keeps
-/// books on what it sends and gets.
+/// A client that resumes its session whenever its connection is lost (XEP-0198), and records
+/// everything that it sends and receives.
 pub(super) struct MovesClient {
     pub(super) client: ClusterClient,
     pub(super) user: &'static str,
     id: String,
-    /// Stanzas that have come in this session.
+    /// Stanzas that have been received in this session.
     handled: u32,
-    /// Stanzas that were sent and are not acknowledged.
+    /// Stanzas that were sent but are not yet acknowledged.
     pub(super) unacknowledged: Vec<String>,
-    /// The number of those that are acknowledged.
+    /// The number of acknowledged stanzas.
     acknowledged: u32,
-    /// All messages in their order.
+    /// All received messages in their order.
     pub(super) got: Vec<String>,
     /// Their ids in the archive of the account, or of the room.
     pub(super) ids: Vec<String>,
@@ -35,7 +35,7 @@ pub(super) struct MovesClient {
     pub(super) sent: usize,
 }
 
-/// Messages to an account, and to a room, that a client sends one after the other.
+/// The messages that a client sends in a row to an account, and to a room.
 const PER_ROUND: usize = 5;
 const ROOMS: [&str; 3] = ["hall@conference.localhost", "yard@conference.localhost", "attic@conference.localhost"];
 
@@ -66,7 +66,7 @@ impl MovesClient {
         }
     }
 
-    /// Takes what came while others entered, and begins to count.
+    /// Drops the input from while others entered, and enables stream management.
     pub(super) fn enable(&mut self) {
         let until = Instant::now() + Duration::from_millis(500);
         while Instant::now() < until {
@@ -80,7 +80,7 @@ impl MovesClient {
         self.id = between(&enabled, "id='", "'").expect("an id").to_owned();
     }
 
-    /// Sends a message to an account, and to a room.
+    /// Sends messages to an account, and to a room.
     fn write(&mut self, to: &str, room: &str) {
         for _ in 0..PER_ROUND {
             self.add(to, room);
@@ -99,14 +99,14 @@ impl MovesClient {
         self.client.write(&format!("{}<r xmlns='urn:xmpp:sm:3'/>", all.concat()));
     }
 
-    /// Sends something and takes what has come; `false` if the connection is lost.
+    /// Sends text and processes the available input; `false` if the connection is lost.
     pub(super) fn exchange(&mut self, text: &str) -> bool {
         let is_there = self.client.exchange(text);
         self.take();
         is_there
     }
 
-    /// Takes whole stanzas out of what has come.
+    /// Removes whole stanzas from the input.
     fn take(&mut self) {
         loop {
             let got = &self.client.got;
@@ -148,7 +148,7 @@ impl MovesClient {
         self.acknowledged = h;
     }
 
-    /// Comes back to the session by way of one of these ports.
+    /// Resumes the session through one of these ports.
     pub(super) fn come_back(&mut self, ports: &[u16]) {
         let until = Instant::now() + PATIENCE;
         for port in ports.iter().cycle() {
@@ -185,7 +185,7 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
 }
 
-/// Lets everybody write for a while, and come back where that has to be.
+/// Sends messages from all clients for a while, and resumes sessions as needed.
 pub(super) fn write_while(
     clients: &mut [MovesClient],
     ports: &[u16],
@@ -296,7 +296,7 @@ mod test {
         let mut rounds = 0;
         write_while(&mut clients, &[port], &mut rounds, || false);
         assert_eq!(first.stop(), 0);
-        // Another one has come meanwhile, and has some of the homes.
+        // Another node has joined meanwhile, and has some of the homes.
         let (_second, other) = nodes.serve(1);
         let (_first, port) = nodes.serve(0);
         nodes.wait_for("n1", "up");

@@ -16,8 +16,8 @@ rookery_needs::needing!("cli.cluster":
 mod test {
     use super::*;
 
-    /// Lets everybody write to everybody, through two nodes, while a Redis dies and another one
-    /// takes over from it.
+    /// Sends messages between all clients, through two nodes, while a Redis dies and another takes
+    /// over.
     fn chat_while_it_dies(nodes: &ClusterNodes, dies: Redis, has_taken_over: impl Fn() -> bool) {
         let ((first, port1), (second, port2)) = (nodes.serve(0), nodes.serve(1));
         nodes.wait_for("n1", "up");
@@ -27,7 +27,7 @@ mod test {
         all_chat(&mut clients, "before");
         thread::scope(|scope| {
             scope.spawn(|| {
-                // While letters are on their way.
+                // While messages are under way.
                 thread::sleep(Duration::from_millis(200));
                 drop(dies);
             });
@@ -68,6 +68,6 @@ mod test {
         chat_while_it_dies(&nodes, dies, || all.iter().filter(is_primary).count() == 2);
     }
 
-    /// The times that everybody writes to everybody, at least.
+    /// The least number of rounds.
     const ROUNDS: usize = 10;
 }

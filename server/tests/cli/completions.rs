@@ -1,11 +1,11 @@
-//! Completions and manual pages, which are made of the table of commands.
+//! Completions and manual pages, which are generated from the table of commands.
 
 use std::fs;
 use std::process::Command;
 
 use super::rig::CliRig;
 
-/// Lets bash complete a line, and returns what it offers.
+/// Completes a line in bash, and returns the suggestions.
 #[track_caller]
 fn offered(rig: &CliRig, words: &[&str]) -> Vec<String> {
     let (last, before) = (words.last().expect("a word"), words.get(words.len() - 2).expect("two words"));
@@ -50,7 +50,7 @@ fn every_command_has_a_manual_page() {
         assert!(page(name).contains(&format!(".TH {} 1", name.to_uppercase())), "{name}: {}", page(name));
     }
     assert!(page("rookery-check").contains("rookery check \\-\\-dns"), "{}", page("rookery-check"));
-    // That one is written by hand.
+    // This page is written by hand.
     assert!(!rig.path("pages/rookery.1").exists());
     assert!(!rig.path("pages/rookery-completions.1").exists());
 }

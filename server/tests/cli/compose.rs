@@ -1,5 +1,5 @@
-//! The files of `doc/compose`, read as Compose and the builder of images read them: they fit
-//! together and to this server.
+//! The files of `doc/compose`, read as Compose and image builders read them: they fit together and
+//! this server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -36,8 +36,8 @@ fn the_services_are_a_database_and_a_server_that_waits_for_it() {
     assert!(compose.text(&format!("/secrets/{SECRET}/file")).starts_with("./"));
 }
 
-/// The image makes the database that the server's configuration names, and is healthy when that can
-/// be connected to.
+/// The image creates the database of the server's configuration, and is healthy once clients can
+/// connect to it.
 #[test]
 fn the_database_is_the_one_that_the_server_is_told_of() {
     let Some(compose) = Compose::read() else { return };
@@ -79,8 +79,8 @@ fn the_image_is_built_of_this_tree_and_starts_this_server() {
     }
 }
 
-/// The image starts the server twice: while it makes the database, on a socket only, and that
-/// mustn't count.
+/// The image starts the database server twice: the first time to create the database, on a socket
+/// only, which mustn't count.
 #[test]
 fn the_database_is_healthy_once_it_listens_for_others() {
     if rookery_needs::skips("cli.postgres") {
@@ -100,7 +100,7 @@ fn the_database_is_healthy_once_it_listens_for_others() {
     assert!(!is_healthy(&making) && is_healthy(&made));
 }
 
-/// With the configuration, the environment and the secret that Compose gives it.
+/// With the configuration, the environment and the secret that Compose passes on.
 #[test]
 fn a_server_serves_and_is_checked_with_what_it_is_given() {
     if rookery_needs::skips("cli.postgres") {
@@ -108,7 +108,7 @@ fn a_server_serves_and_is_checked_with_what_it_is_given() {
     }
     let Some(compose) = Compose::read() else { return };
     let mut environment = compose.environment("/services/rookery");
-    // systemd's word for where secrets are.
+    // systemd's variable for the folder of secrets.
     assert_eq!(environment.remove("CREDENTIALS_DIRECTORY").as_deref(), Some("/run/secrets"));
     let cluster = Postgres::start();
     let database = cluster.database();
@@ -135,7 +135,7 @@ fn a_server_serves_and_is_checked_with_what_it_is_given() {
     assert!(run(&["user", "list"], "").fine().contains("alice@localhost\n"));
 }
 
-/// The script makes every file that the containers of the cluster are given, once.
+/// The script creates every file for the containers of the cluster, once.
 #[test]
 fn the_secrets_of_the_cluster_are_made_once() {
     let Some(compose) = Compose::of("cluster/compose.yaml") else { return };
@@ -165,7 +165,7 @@ fn the_secrets_of_the_cluster_are_made_once() {
     assert!(checked.contains("server.pem for localhost, until "), "{checked}");
 }
 
-/// The nodes differ in their names alone, and the server takes what they are given.
+/// The nodes differ only in their names, and the server accepts their configurations.
 #[test]
 fn the_nodes_of_the_cluster_are_one_server() {
     let Some(compose) = Compose::of("cluster/compose.yaml") else { return };
@@ -187,15 +187,13 @@ fn the_nodes_of_the_cluster_are_one_server() {
     assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{all:?}");
 }
 
-/// Runs a command where there is nothing else, with an environment; returns its exit code with what
-/// it said.
+/// Runs a command in an empty folder, with an environment; returns its exit code and output.
 fn run(environment: &BTreeMap<String, String>, arguments: &[&str]) -> (Option<i32>, String) {
     let ended = CliRig::empty().run_in(environment, arguments, "");
     (Some(ended.code), ended.all())
 }
 
-/// A Compose file as a program reads it.
-/// The relay and the server share a secret, and the server tells clients of the ports of the relay.
+/// The relay and the server share a secret, and the server offers the relay's ports to clients.
 #[test]
 fn calls_go_by_a_relay_that_the_server_knows() {
     let Some(compose) = Compose::of("calls.yaml") else { return };
@@ -212,15 +210,16 @@ fn calls_go_by_a_relay_that_the_server_knows() {
     }
 }
 
+/// A parsed Compose file.
 struct Compose(Value);
 
 impl Compose {
-    /// Reads that of one server; `None` if these tests are to be left out here.
+    /// Reads the file for one server; `None` if these tests are to be skipped here.
     fn read() -> Option<Compose> {
         Compose::of("compose.yaml")
     }
 
-    /// Reads one of `doc/compose`, likewise.
+    /// Reads a file of `doc/compose`, likewise.
     fn of(file: &str) -> Option<Compose> {
         if rookery_needs::skips("cli.compose") {
             return None;
@@ -266,7 +265,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../doc/compose")
 }
 
-/// Compose refuses a key that is there twice, of which PyYAML would take the last.
+/// Compose refuses a duplicate key, of which PyYAML would take the last.
 const READER: &str = r#"
 import json, sys, yaml
 
@@ -279,5 +278,5 @@ class Reader(yaml.SafeLoader):
 json.dump(yaml.load(sys.stdin.buffer, Reader), sys.stdout)
 "#;
 
-/// The name of the secret: that of the file that the server looks for.
+/// The name of the secret: that of the file that the server reads.
 const SECRET: &str = "store-password";

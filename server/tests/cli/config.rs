@@ -131,7 +131,7 @@ fn the_values_in_force_are_shown_with_where_they_are_from() {
     assert_eq!(keys[..3], ["shards", "listen.c2s", "listen.c2s_tls"], "{keys:?}");
     assert_eq!(given[0]["from"], serde_json::json!({ "file": "rookery.toml", "line": 1 }));
     assert_eq!(given[1]["value"], serde_json::json!(["127.0.0.1:0"]));
-    // What is shown is a configuration itself.
+    // The output is a valid configuration.
     rig.write("rookery.toml", &shown.replace("***", "nobody guesses this"));
     assert_eq!(rig.run(&["config", "show"]).fine().lines().count(), shown.lines().count());
 }

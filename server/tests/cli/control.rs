@@ -1,4 +1,4 @@
-//! Commands beside a running server: they go through its control socket, count at once, and are in
+//! Commands beside a running server: they use its control socket, take effect at once, and are in
 //! its journal.
 
 use std::io::{BufRead, BufReader, Write};

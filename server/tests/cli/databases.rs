@@ -1,4 +1,4 @@
-//! Servers whose database is another process, and their commands: what holds for all engines.
+//! Servers with a separate database server, and their commands: rules for all engines.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,15 +11,15 @@ use rookery_needs::{Proxy, free_port};
 
 use super::rig::{CliRig, FREE_PORTS};
 
-/// A server of databases that the tests share.
+/// A database server that the tests share.
 pub trait Databases: Sync {
-    /// The name by which its tests are left out.
+    /// The name by which its tests are skipped.
     const NEED: &'static str;
 
     /// The beginning of its addresses.
     const SCHEME: &'static str;
 
-    /// Keys of `[store]` that let a server use it.
+    /// Keys of `[store]` that a server needs for it.
     const KEYS: &'static str;
 
     /// The words of a check about it.
@@ -28,20 +28,20 @@ pub trait Databases: Sync {
     /// Makes an empty database and returns its address.
     fn database(&self) -> String;
 
-    /// Runs statements and returns their rows, a line each.
+    /// Runs statements and returns their rows, one per line.
     fn sql(&self, database: &str, statements: &str) -> String;
 
-    /// Makes a way to the databases that can be disturbed.
+    /// Creates a proxy to the databases that can disturb connections.
     fn way(&self) -> Proxy;
 
-    /// Returns the address of a database by that way.
+    /// Returns the address of a database through that proxy.
     fn address_by(&self, way: &Proxy, name: &str) -> String;
 
-    /// Gives the server's user the right to drop tables and what goes with it, if it hasn't got it.
+    /// Grants the server's user the right to drop tables, if it doesn't have it.
     fn let_drop(&self, _: &str) {}
 }
 
-/// Tests an engine: the first is where its databases are.
+/// Generates the tests of an engine: the first argument is the place of its databases.
 macro_rules! tests {
     ($databases:ident: $($name:ident),* $(,)?) => {$(
         #[test]
@@ -87,7 +87,7 @@ pub fn a_server_and_its_commands_keep_all_in_it<D: Databases>(databases: &D) {
     assert!(rig.run(&["store", "migrate"]).fine().contains("the latest"));
 }
 
-/// Lets operators and their probes ask a server whose database goes away and comes back.
+/// Checks the answers to operators and their probes while a database goes away and comes back.
 pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(databases: &D) {
     let (address, way, port) = (databases.database(), databases.way(), free_port());
     let name = address.rsplit('/').next().expect("a name");
@@ -110,7 +110,7 @@ pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(database
     for times in 1..=2 {
         way.refuse(true);
         way.cut_all();
-        // Nobody asks anything of the database.
+        // Nothing queries the database.
         while ready().0 == 200 {
             thread::sleep(Duration::from_millis(50));
         }
@@ -137,7 +137,7 @@ pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(database
     assert_eq!(log.matches("the database can be reached again").count(), 2, "{log}");
 }
 
-/// Asks a server over HTTP. Returns the status and the body.
+/// Sends a request over HTTP. Returns the status and the body.
 fn get(port: u16, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a server");
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -156,7 +156,7 @@ pub fn an_import_waits_for_a_database_that_stalls<D: Databases>(databases: &D) {
     let rig = rig(&databases.address_by(&way, name), D::KEYS);
     let mut import = rig.command(&["user", "import", "-"]).spawn().expect("a process");
     let mut input = import.stdin.take().expect("its input");
-    // No pipe holds as much: it has opened the database when it has read.
+    // No pipe holds as much: once it is read, the database is open.
     input.write_all(&[b'\n'; 1 << 20]).expect("an import that reads");
     way.stand(true);
     input.write_all(b"juliet@localhost,pencil\n").expect("an import that reads");
@@ -186,7 +186,7 @@ pub fn a_copy_waits_for_a_database_that_stalls<D: Databases>(databases: &D) {
     rig.run(&["store", "verify", "--to", &address]).fine();
 }
 
-/// Waits until a command has said that it waits, lets it go on, and expects that it succeeds.
+/// Waits until a command reports that it waits, lets it continue, and expects its success.
 fn goes_on(mut command: Child, way: &Proxy, words: &str) {
     let mut told = BufReader::new(command.stderr.take().expect("its errors"));
     let mut said = String::new();
@@ -206,7 +206,7 @@ pub fn databases_are_copied_between_engines<D: Databases>(databases: &D) {
     let back = rig.run(&["store", "copy", "--from", &address, "--to", "sqlite:back/rookery.db"]).fine();
     assert!(back.contains("both are identical"), "{back}");
     assert!(rig.run(&["store", "verify", "--to", "sqlite:back/rookery.db"]).fine().contains("are identical"));
-    // What the copy was given numbers goes on behind them.
+    // Numbers of new rows follow those of the copied ones.
     rig.write("rookery.toml", &configuration(&address, D::KEYS));
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
@@ -215,12 +215,12 @@ pub fn databases_are_copied_between_engines<D: Databases>(databases: &D) {
 pub fn what_is_wrong_is_told_with_what_mends_it<D: Databases>(databases: &D) {
     let address = databases.database();
     databases.sql(&address, "CREATE TABLE accounts (name TEXT)");
-    // Code 78: trying again helps nobody.
+    // Code 78: trying again doesn't help.
     rig(&address, D::KEYS).run(&["serve"]).failed(78, "of another program");
     let missing = format!("{}\npassword_file = \"missing\"", D::KEYS);
     rig(&address, &missing).run(&["serve"]).failed(78, "password_file in [store] is missing");
     rig(&format!("{}localhost/chat", D::SCHEME), D::KEYS).run(&["serve"]).failed(78, "no user is named");
-    // A database that is away is no fault of the configuration.
+    // An unreachable database is no fault of the configuration.
     let nowhere = format!("{}rookery@%2Fnowhere/chat", D::SCHEME);
     rig(&nowhere, D::KEYS).run(&["serve"]).failed(75, "can't be reached");
     let checked = rig(&nowhere, D::KEYS).run(&["check"]);
@@ -234,7 +234,7 @@ pub fn a_server_on_it_is_backed_up_and_restored<D: Databases>(databases: &D) {
     let (server, _) = first.serve();
     assert!(first.run(&["backup", "b.tar.gz"]).fine().contains("written and verified"));
     drop(server);
-    // The database goes where the configuration wants it, …
+    // The database is restored to the configured place, …
     let second = rig(&other, D::KEYS);
     fs::copy(first.path("b.tar.gz"), second.path("b.tar.gz")).expect("copied");
     let restored = second.run(&["restore", "b.tar.gz"]).fine();
@@ -269,12 +269,12 @@ pub fn archives_are_divided_into_months<D: Databases>(databases: &D) {
     drop(server);
     assert!(divided.run(&["check"]).out.contains("parts by months"));
     assert!(!divided.run(&["store", "migrate", "--dry-run"]).fine().contains("months"));
-    // What is printed is what an administrator may run instead.
+    // An administrator may run the printed statements instead.
     let statements = rig(&by_hand, months).run(&["store", "migrate", "--sql"]).fine();
     databases.sql(&by_hand, &statements);
     rig(&by_hand, months).run(&["store", "migrate"]).fine();
     assert!(rig(&by_hand, months).run(&["check"]).out.contains("parts by months"));
-    // It is backed up and restored as any other.
+    // It is backed up and restored like any other.
     assert!(divided.run(&["backup", "b.tar.gz"]).fine().contains("written and verified"));
     let restored = rig(&other, months);
     fs::copy(divided.path("b.tar.gz"), restored.path("b.tar.gz")).expect("copied");
@@ -300,7 +300,7 @@ pub fn searches_have_an_index_where_that_is_wanted<D: Databases>(databases: &D) 
     assert!(rig_of(&address).run(&["store", "migrate"]).fine().contains("archives are now indexed for searches"));
     assert_eq!(databases.sql(&address, "SELECT COUNT(*) FROM archive_terms"), "1");
     assert!(!rig_of(&address).run(&["store", "migrate", "--dry-run"]).fine().contains("searches"));
-    // What is printed is what an administrator may run instead, but for the messages themselves.
+    // An administrator may run the printed statements instead, except for the messages themselves.
     let statements = rig_of(&by_hand).run(&["store", "migrate", "--sql"]).fine();
     databases.sql(&by_hand, &statements);
     let (server, _) = rig(&by_hand, &never).serve();
@@ -313,7 +313,7 @@ pub fn searches_have_an_index_where_that_is_wanted<D: Databases>(databases: &D) 
     assert!(!plain.run(&["store", "migrate", "--dry-run"]).fine().contains("searches"));
 }
 
-/// Puts a message into the archive of the only account.
+/// Adds a message to the archive of the only account.
 fn say_one<D: Databases>(databases: &D, address: &str) {
     rig(address, D::KEYS).run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     databases
@@ -323,7 +323,7 @@ fn say_one<D: Databases>(databases: &D, address: &str) {
     databases.sql(address, message);
 }
 
-/// Returns what an account's export has.
+/// Returns the export of an account.
 pub fn export(rig: &CliRig, name: &str) -> String {
     rig.run(&["user", "export", &format!("{name}@localhost"), &format!("{name}.xml")]).fine();
     fs::read_to_string(rig.path(&format!("{name}.xml"))).expect("an export")

@@ -34,7 +34,7 @@ fn what_is_wrong_is_named() {
         rig.write("rookery.toml", &format!("{FREE_PORTS}{text}"));
         rig.run(&[]).failed(78, words);
     };
-    // Behind the name of the table.
+    // After the name of the table.
     let line = FREE_PORTS.lines().count() + 2;
     let wrong_there = |text: &str, words: &str| wrong(text, &format!("rookery.toml:{line}: {words}"));
     wrong_there("[dpm]\nenabled = true\n", "dpm.enabled: there are no devices");
@@ -114,7 +114,7 @@ fn tables_become_a_database() {
     let file = rig.path("devices.toml").display().to_string();
     let checked = rig.run(&["dpm", "database", "check", &file]).fine();
     assert!(checked.contains("devices 1, front-ends 1"), "{checked}");
-    // A mistake names the table and its row, whichever side finds it.
+    // An error names the table and its row, whichever side finds it.
     rig.run_with(&import, &devices.replace("MUONFE", "NOBODY")).failed(78, "standard input: line 2");
     rig.run_with(&import, &devices.replace("reading.ssdn", "reading.sdn"))
         .failed(78, "standard input: line 1, reading.sdn: there is no such key");
@@ -171,7 +171,7 @@ fn the_api_reads_devices_once_and_follows_them_by_events() {
         let mut line = String::new();
         assert!(events.read_line(&mut line).expect("an event") > 0, "the events ended: {counted:?}");
         is_events |= line.to_lowercase().starts_with("content-type: text/event-stream");
-        // Between the events stand the lengths of chunks.
+        // Between the events are the lengths of chunks.
         if let Some(data) = line.strip_prefix("data: ") {
             let reading: serde_json::Value = serde_json::from_str(data).expect("JSON");
             counted.extend(reading["value"].as_f64());

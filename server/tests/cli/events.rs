@@ -15,7 +15,7 @@ use super::rig::CliRig;
 
 type HeardEvents = Arc<Mutex<Vec<Value>>>;
 
-/// Starts a program that hears of events, unless it refuses them.
+/// Starts a program that receives events, or refuses them.
 fn program(refuses: &Arc<AtomicBool>) -> (Site, HeardEvents) {
     let (heard, refuses) = (HeardEvents::default(), refuses.clone());
     let kept = heard.clone();
@@ -38,7 +38,7 @@ fn rig(tables: &str) -> CliRig {
     rig
 }
 
-/// Waits until so many events of a kind are there, and returns all of them.
+/// Waits until there are this many events of a kind, and returns all of them.
 fn wait(heard: &HeardEvents, kind: &str, many: usize) -> Vec<Value> {
     for _ in 0..1000 {
         let found = heard.lock().expect("the events").clone();
@@ -99,7 +99,7 @@ fn clients_of_the_api_follow_events() {
     let token = rig.run(&["token", "add", "watcher", "--scope", "events:read"]).fine().trim().to_owned();
     let (server, said) = rig.serve();
     let mut following = follow(&said, &token, "");
-    // It follows from the answer on.
+    // It starts with the response.
     following.read_line(&mut String::new()).expect("a status");
     say(&said, "hello");
     let login = next(&mut following, "login");

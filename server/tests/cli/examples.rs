@@ -1,4 +1,4 @@
-//! The examples in Rust, over sockets: what readers copy works.
+//! The examples in Rust, over sockets: they work as readers copy them.
 
 use rookery_client::words;
 use rookery_jid::Jid;
@@ -65,7 +65,7 @@ fn the_component_rolls_dice() {
     });
 
     let mut alice = Person::log_in(&said, &certificate(&rig), "alice");
-    // Until the component is there, what is for it comes back.
+    // Stanzas for the component bounce until it is connected.
     for tries in 1.. {
         alice.say(&words::message("6@dice.localhost", "chat", "roll"));
         let answer = alice.hear(|stanza| is_from(stanza, "6@dice.localhost"));

@@ -2,8 +2,8 @@
 
 use super::rig::CliRig;
 
-/// An export of another server: the examples of the standard, and what ejabberd and Prosody do
-/// besides.
+/// An export of another server: the examples of the standard, with the additions of ejabberd and
+/// Prosody.
 const FOREIGN: &str = "<?xml version='1.0' encoding='UTF-8'?>
 <server-data xmlns='urn:xmpp:pie:0'>
   <!-- a comment -->
@@ -123,11 +123,11 @@ fn an_export_is_imported_as_it_was() {
     other.write("first.xml", &first);
     let imported = other.run(&["user", "import", "first.xml"]);
     assert_eq!(imported.out.as_str(), "2 accounts imported, 1 thing left out\n");
-    // Of keys that the account came without there are none here either.
+    // Keys that the export lacks are missing here, too.
     assert!(imported.err.contains("tybalt@localhost has keys for SCRAM-SHA-1 only"), "{imported:?}");
     other.run(&["user", "export", "localhost", "second.xml"]).fine();
     assert_eq!(std::fs::read_to_string(other.path("second.xml")).expect("an export"), first);
-    // What exists is left alone, accounts as well as files.
+    // Existing accounts and files are left alone.
     other.run(&["user", "import", "first.xml"]).failed(1, "juliet@localhost already exists and is left alone");
     other.run(&["user", "export", "localhost", "second.xml"]).failed(1, "second.xml");
 }

@@ -1,5 +1,5 @@
-//! The filter for fail2ban finds the addresses of those who guess passwords in the log of a running
-//! server, whatever form it has, and no address that somebody writes into a name.
+//! The filter for fail2ban finds the addresses of clients that guess passwords in the log of a
+//! running server, in every format of it, and no address that a client writes into a name.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::process::Command;
 use super::control::{base64, log_in, plain, read_until};
 use super::rig::CliRig;
 
-/// The address that nobody came from: it stands in names only.
+/// The address that no client has: it only occurs in names.
 const VICTIM: &str = "198.51.100.66";
 
 rookery_needs::needing! {
@@ -58,7 +58,7 @@ impl Fail2ban {
     }
 }
 
-/// Returns the address of a port that a server has told, by its protocol.
+/// Returns the address of a port from a server's output, by its protocol.
 fn port<'a>(said: &'a str, kind: &str) -> &'a str {
     let words: Vec<&str> = said.split_whitespace().collect();
     words.windows(2).find(|pair| pair[1].starts_with(&format!("({kind}"))).expect("a port")[0]
@@ -76,7 +76,7 @@ fn guess(address: &str, name: &str) {
     }
 }
 
-/// Fails to log in to the admin page through the proxy that this machine is; returns the status.
+/// Fails to log in to the admin page through a proxy on this machine; returns the status.
 fn guess_in_the_browser(address: &str, whence: &str, name: &str) -> u16 {
     let name: String = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
     let body = format!("name={name}&password=wrong");
@@ -90,7 +90,7 @@ fn guess_in_the_browser(address: &str, whence: &str, name: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
 }
 
-/// Returns texts that look as if a line of the log went on with another address.
+/// Returns texts that look as if a line of the log continued with another address.
 fn hostile() -> Vec<String> {
     let line = format!("a login failed peer={VICTIM}:1 account=\"a\" reason=\"not-authorized\"");
     vec![
@@ -121,17 +121,18 @@ mod test {
             let sessions = log.lines().filter(|line| line.contains("a session has begun") && line.contains(VICTIM));
             assert_eq!(sessions.count(), hostile().len(), "{log}");
             let expected = [
-                // A name by TCP, over both protocols.
+                // A name over TCP, in both protocols.
                 ("127.0.0.1", 1),
                 ("::1", 1),
-                // The hostile names by the admin page, and one name until more were refused.
+                // The hostile names on the admin page, and one name until further attempts were
+                // refused.
                 ("2001:db8::9", hostile().len()),
                 ("203.0.113.9", SIEGE + 1),
             ];
             let mut expected: BTreeMap<String, usize> =
                 expected.into_iter().map(|(address, lines)| (address.to_owned(), lines)).collect();
             assert_eq!(fail2ban.found(&log, "normal"), expected, "{format}: {log}");
-            // As syslog's file has the lines.
+            // The lines as in syslog's file.
             let bare = |line: &str| match line.split_once("Z ") {
                 Some((_, rest)) if format == "text" => rest.trim_start().to_owned(),
                 _ => line.to_owned(),
@@ -144,10 +145,10 @@ mod test {
         }
     }
 
-    /// Lets a server be attacked, and returns its log.
+    /// Attacks a server, and returns its log.
     fn log_of_a_siege(rig: &CliRig) -> String {
         let (server, said) = rig.serve();
-        // One who may log in chooses names, too.
+        // Legitimate users choose names, too.
         let _ = rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n");
         for text in hostile() {
             let resource = text.replace('&', "&amp;").replace('<', "&lt;").replace(['\n', '\r', '\u{2028}'], " ");
@@ -165,13 +166,13 @@ mod test {
         }
         let siege = format!("x\" address={VICTIM} cause=\"pair");
         (0..SIEGE).for_each(|_| assert_eq!(guess_in_the_browser(web, "203.0.113.9", &siege), 401));
-        // The next waits for longer than anybody waits.
+        // The next one waits longer than any client does.
         assert_eq!(guess_in_the_browser(web, "203.0.113.9", &siege), 429);
         crowd(web, "203.0.113.77");
         server.log()
     }
 
-    /// Opens one connection to the web more than an address may have.
+    /// Opens one web connection more than an address may have.
     fn crowd(web: &str, whence: &str) {
         let held = (0..4).map(|_| {
             let mut stream = BufReader::new(TcpStream::connect(web).expect("connected"));
@@ -196,5 +197,5 @@ mod test {
     }
 }
 
-/// Attempts that an address has at an account at once.
+/// The attempts of an address on an account at once.
 const SIEGE: usize = 20;

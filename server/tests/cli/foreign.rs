@@ -1,6 +1,6 @@
-//! Accounts from the databases of other servers. What the real servers write is imported by the
-//! scenarios of `tests/clients/foreign.py`; here are the schemas of other versions, and what is
-//! wrong in them.
+//! Accounts from the databases of other servers. Databases of real servers are imported by the
+//! scenarios of `tests/clients/foreign.py`; here are the schemas of other versions, and faults in
+//! them.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ const SHA_256: [&str; 3] = [
     "wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=",
 ];
 
-/// Returns a rig with a database that these statements have made.
+/// Returns a rig with a database that these statements create.
 fn with(statements: &str) -> CliRig {
     let rig = CliRig::new();
     let database = Connection::open(rig.path("other.db")).expect("a database");
@@ -68,7 +68,7 @@ fn keys_of_every_type_come_from_ejabberd() {
         &["mechanism='SCRAM-SHA-1'", "mechanism='SCRAM-SHA-256'", stored_1, server_256, "<iter-count>4096"],
     );
     has(&exported(&rig, "plain"), &["mechanism='SCRAM-SHA-512'"]);
-    // Again: what is there is left alone.
+    // The second import leaves existing accounts alone.
     let again = rig.run(&["user", "import", "--from", "other.db", "--schema", "ejabberd", "--domain", "localhost"]);
     assert!(again.out.contains("0 accounts imported, 5 things left out"), "{again:?}");
 }

@@ -1,5 +1,5 @@
-//! A server whose configuration names an impostor in place of its database: the code that it ends
-//! with, and what it says. Code 75 lets a supervisor try again, code 78 doesn't.
+//! A server whose configuration names an impostor in place of its database: its exit code and
+//! message. Code 75 lets a supervisor try again, code 78 doesn't.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ const CASES: [HostileCase; 15] = [
     (stay_silent, "mysql", 75, "a host doesn't answer"),
     (be_postgres_and_fall_silent, "postgres", 75, "no answer in time"),
     (be_mariadb_and_fall_silent, "mysql", 75, "no answer in time"),
-    // It will say the same the next time.
+    // It will answer the same the next time.
     (speak_http, "postgres", 78, "doesn't speak PostgreSQL's protocol"),
     (say_nothing_that_is_a_greeting, "mysql", 78, "doesn't speak the protocol of MariaDB and MySQL"),
     (give_rows_without_an_end, "postgres", 78, "it gives more than was asked for"),
@@ -43,7 +43,7 @@ fn a_start_on_what_is_no_database_says_so_and_whether_to_try_again() {
                 let rig = rig(&address, "");
                 rig.run(&["serve"]).failed(code, words);
                 let checked = rig.run(&["check"]);
-                // What aborts is told by the standard library, on standard error.
+                // The standard library reports an abort, on standard error.
                 let told = [&checked.out, &checked.err].iter().any(|text| text.contains(words));
                 assert!(checked.code == code && told, "{words}: {checked:?}");
                 assert!(!checked.out.contains("secret"), "{checked:?}");
@@ -128,7 +128,7 @@ fn give_everything_mariadbs_answer(mut client: TcpStream) {
     answer_alike(&mut client, &settings());
 }
 
-/// Lets a client log in to what says that it is a MariaDB.
+/// Performs the login of a client, as a MariaDB.
 fn log_in(client: &mut TcpStream) {
     drop(client.write_all(&greeting()));
     answer(client, &done(2, true));

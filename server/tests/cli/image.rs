@@ -1,5 +1,5 @@
-//! The image for containers, as `packaging/image` makes it, run by podman. No registry is asked:
-//! the base is made of this machine's C library and of BusyBox.
+//! The container image, as `packaging/image` makes it, run by podman. No registry is used: the base
+//! is built from this machine's C library and BusyBox.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 rookery_needs::needing!("cli.image": a_container_serves_by_its_environment_and_keeps_its_data);
 
-/// An engine for containers with a storage of its own, which goes with it.
+/// A container engine with its own storage, which is removed with it.
 struct Engine {
     folder: TempDir,
 }
@@ -29,8 +29,8 @@ impl Engine {
         rookery_needs::programs(&needed);
         let engine = Engine { folder: tempfile::tempdir().expect("a folder") };
         let folder = engine.folder.path().display();
-        // Limits that every machine allows; what systemd, Netavark or the kernel do elsewhere isn't
-        // needed.
+        // Limits that every machine allows; the parts of systemd, Netavark or the kernel that do
+        // more elsewhere aren't needed.
         let containers = format!(
             "[containers]\ndefault_ulimits = [\"nofile=4096:4096\", \"nproc=1024:1024\"]\nlog_driver = \"k8s-file\"\n\
              [engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\ntmp_dir = \"{folder}/libpod\"\n\
@@ -50,7 +50,7 @@ impl Engine {
         command
     }
 
-    /// Runs podman; returns its exit code with what was said.
+    /// Runs podman; returns its exit code and output.
     fn podman(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let output = self.command("podman").args(arguments).output().expect("podman");
         (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
@@ -64,7 +64,7 @@ impl Engine {
         said
     }
 
-    /// Makes an image with what a binary of this machine needs and a shell.
+    /// Builds an image with a shell and the libraries that a binary of this machine needs.
     fn base(&self, binary: &str) {
         let root = self.folder.path().join("base");
         let put = |file: &str, place: &Path| {
@@ -86,7 +86,7 @@ impl Engine {
         self.fine(&["import", archive.to_str().expect("a path"), BASE]);
     }
 
-    /// Waits until a container is healthy, as it judges itself.
+    /// Waits until a container reports itself healthy.
     #[track_caller]
     fn wait_for(&self, container: &str) {
         for _ in 0..200 {
@@ -119,7 +119,7 @@ mod test {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         assert_eq!(String::from_utf8_lossy(&made.stdout), "rookery:tried\n");
 
-        // Nothing is written but the data, no right is needed, and there is no timer of systemd.
+        // Only the data is written, no capability is needed, and there is no timer of systemd.
         let run = [
             "--network=none",
             "--read-only",
@@ -162,7 +162,7 @@ mod test {
     }
 }
 
-/// The name of the image that takes the place of one from a registry.
+/// The name of the image that replaces one from a registry.
 const BASE: &str = "localhost/base";
-/// The certificates that TLS to others is checked by.
+/// The certificates by which TLS connections to other servers are verified.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";

@@ -1,4 +1,4 @@
-//! `rookery web install` without npm: the server gets the package itself.
+//! `rookery web install` without npm: the server downloads the package itself.
 
 use std::fs;
 use std::net::TcpStream;

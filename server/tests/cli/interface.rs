@@ -1,5 +1,5 @@
-//! A server whose shards wait for their connections by io_uring does what one by epoll does, and a
-//! machine that has no io_uring says so.
+//! A server whose shards wait for their connections by io_uring behaves like one by epoll, and a
+//! machine without io_uring is reported.
 
 use std::os::fd::AsFd;
 use std::process::Command;
@@ -19,7 +19,7 @@ rookery_needs::needing!("shard.io_uring":
     the_interface_is_told,
 );
 
-/// A server by io_uring, with accounts.
+/// A server that uses io_uring, with accounts.
 struct RingServer {
     rig: CliRig,
     server: RigServer,
@@ -78,7 +78,7 @@ mod test {
         for number in 0..60 {
             sender.say(&message(NAMES[1], &format!("{number} {long}")));
         }
-        // All of it is with the server when this one comes back.
+        // All of it has arrived at the server once this one comes back.
         sender.say(&message(NAMES[0], "done"));
         sender.hear(is_message);
         for number in 0..60 {
@@ -124,7 +124,7 @@ mod test {
     }
 }
 
-/// Runs the binary where the kernel refuses rings, as containers do.
+/// Runs the binary while the kernel refuses rings, as in containers.
 #[test]
 fn a_demand_that_the_machine_refuses_is_told_with_its_place() {
     rookery_needs::programs(&[("python3", "python3")]);

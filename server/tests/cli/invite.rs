@@ -1,4 +1,4 @@
-//! Links that let somebody in.
+//! Links that admit a person.
 
 use super::rig::{CliRig, FREE_PORTS};
 

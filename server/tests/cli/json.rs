@@ -1,5 +1,5 @@
-//! Commands show things to programs, too: an object, or for a list one on each line. A test of the
-//! table of commands sees that none lacks the flag.
+//! Commands also have output for programs: an object, or for a list one per line. A test of the
+//! table of commands checks that none lacks the flag.
 
 use serde_json::{Value, json};
 

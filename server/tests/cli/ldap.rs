@@ -1,4 +1,4 @@
-//! Logins and contacts by a directory: Debian's slapd.
+//! Logins and contacts from a directory: Debian's slapd.
 
 use rcgen::{CertificateParams, KeyPair};
 use rookery_needs::Slapd;
@@ -10,12 +10,12 @@ rookery_needs::needing! {
     "cli.ldap": users_of_a_directory_log_in, members_of_a_group_find_each_other, a_limit_of_a_directory_is_named
 }
 
-/// Starts a directory with two users in a group, one outside of it, and an entry for us.
+/// Starts a directory with two users in a group, one outside of it, and an entry for the server.
 fn directory(rig: &CliRig) -> Slapd {
     directory_with(rig, "")
 }
 
-/// Starts the same with more lines of its configuration.
+/// Starts such a directory with additional lines of configuration.
 fn directory_with(rig: &CliRig, more: &str) -> Slapd {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
@@ -55,7 +55,7 @@ mod test {
             assert!(stream.bind().starts_with("juliet@localhost/"));
             assert_eq!(server.stop(), 0);
         }
-        // A directory that shows another certificate gets no password.
+        // A directory that presents another certificate gets no password.
         let table = format!("[domain.localhost.login]\nldap = \"{}\"\n{named}", slapd.url_tls());
         rig.write("rookery.toml", &with(&table));
         says(&rig.run(&["check"]).out, "nobody could log in to localhost at the moment");
@@ -75,7 +75,7 @@ mod test {
         rig.write("rookery.toml", &with(&table));
     }
 
-    /// Leaves rosters as they are where the directory has more entries than it gives to us; the log
+    /// Leaves rosters as they are if the directory has more entries than it returns to us; the log
     /// says what can be done.
     pub fn a_limit_of_a_directory_is_named() {
         let rig = CliRig::fresh();
@@ -105,7 +105,7 @@ mod test {
         };
         let mut juliet = enter("juliet");
         let roster = "<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>";
-        // The groups may still be being read; then the clients hear of them.
+        // The groups may still be loading; then the clients are notified later.
         let mut found = juliet.ask(roster, "</iq>");
         while !found.contains("romeo@localhost") {
             found = juliet.more();

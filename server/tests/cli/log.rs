@@ -1,4 +1,4 @@
-//! `rookery log` shows what the running server logs, without a journal, and has it log more.
+//! `rookery log` shows the log of the running server without a journal, and raises its levels.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ impl Follower {
         Follower { lines: BufReader::new(child.stdout.take().expect("its output")), child }
     }
 
-    /// Reads until a line has this in it, and returns that one.
+    /// Reads until a line contains this, and returns that line.
     #[track_caller]
     fn until(&mut self, words: &str) -> String {
         let mut line = String::new();
@@ -54,7 +54,7 @@ fn the_newest_lines_are_shown_and_those_that_come() {
     let line = all.until("a session has begun");
     assert!(line.contains("  info") || line.contains("   INFO rookery_shard::visits: "), "{line}");
     assert!(line.contains("account=\"romeo@localhost\"") && line.contains("resource=\"balcony\""), "{line}");
-    // Only of one account, and what comes from now on.
+    // Only lines about one account, and only new ones.
     let mut juliet = Follower::new(&rig, &["--account", "juliet@localhost/x", "--json"]);
     drop(log_in(&said, "juliet", "pencil", "garden"));
     let line: Value = serde_json::from_str(&juliet.until("begun")).expect("JSON");
@@ -83,11 +83,11 @@ fn few_follow_at_a_time() {
     let mut followers: Vec<_> = (0..4).map(|_| Follower::new(&rig, &[])).collect();
     followers.iter_mut().for_each(|follower| drop(follower.until(" ")));
     rig.run(&["log", "--follow"]).failed(1, "4 commands already follow the log");
-    // Other commands have their places.
+    // Other commands aren't in its way.
     rig.run(&["status"]).fine();
     rig.run(&["log"]).fine();
     drop(followers.pop());
-    // The server sees that it is gone when it hears of it.
+    // The server notices a closed connection when it writes to it.
     let mut line = String::new();
     while line.is_empty() {
         Follower::new(&rig, &[]).lines.read_line(&mut line).expect("text");
@@ -105,7 +105,7 @@ fn a_level_is_raised_for_a_while_and_that_is_noted() {
     let speak_no_tls = || {
         let mut stream = TcpStream::connect(port).expect("connected");
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("written");
-        // Until the server closes it, which it has told by then.
+        // Until the server closes it, which it has reported by then.
         let _ = stream.read_to_end(&mut Vec::new());
     };
     speak_no_tls();
@@ -114,13 +114,13 @@ fn a_level_is_raised_for_a_while_and_that_is_noted() {
     assert_eq!(raised, "rookery_shard::reading is logged at debug for 3600 seconds\n");
     speak_no_tls();
     assert_eq!(count("DEBUG rookery_shard::reading: TLS failed"), 1);
-    // That one is told of in a line, and in the journal.
+    // The change is reported in a line, and in the journal.
     let act = "set the level of the log of rookery_shard::reading to debug for 3600 seconds";
     assert_eq!(count(act), 1);
     rig.run(&["reload"]).fine();
     speak_no_tls();
     assert_eq!(count("TLS failed"), 2, "a reload takes nothing away");
-    // For a second, and then as the configuration says.
+    // For a second, and then as configured.
     rig.run(&["log", "level", "rookery_shard::reading", "debug", "--for", "1s"]).fine();
     let mut told = count("TLS failed");
     loop {

@@ -1,5 +1,5 @@
-//! Logins that somebody else vouches for, from socket to socket: a client, the server, and those
-//! that it asks.
+//! Logins that another service checks, from socket to socket: a client, the server, and these
+//! services.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
@@ -43,12 +43,12 @@ impl LoginStream {
         )
     }
 
-    /// Says something, of which nothing comes at once.
+    /// Sends data, to which no response comes at once.
     pub fn say(&mut self, say: &str) {
         self.0.get_mut().write_all(say.as_bytes()).expect("written");
     }
 
-    /// Returns the next element that comes, up to the end of a stanza.
+    /// Returns the next element, up to the end of a stanza.
     pub fn more(&mut self) -> String {
         let mut read = String::new();
         while !["</iq>", "</presence>", "</message>"].iter().any(|end| read.contains(end)) {
@@ -68,7 +68,7 @@ impl LoginStream {
         read_until(&mut self.0, until)
     }
 
-    /// Tries to log in, and returns what the server says to that.
+    /// Tries to log in, and returns the server's response.
     fn authenticate(&mut self, mechanism: &str, message: &str) -> String {
         let auth = format!(
             "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='{mechanism}'>{}</auth>",
@@ -147,11 +147,11 @@ fn an_address_that_knows_passwords_is_asked() {
     assert_eq!(server.stop(), 0);
 }
 
-/// An issuer of the tests: its keys, and what it signs.
+/// An issuer for the tests: its keys, and its tokens.
 struct LoginIssuer {
     site: Site,
     key: Arc<EncodingKey>,
-    /// The text that the next token for a browser carries.
+    /// The text in the next token for a browser.
     nonce: Arc<Mutex<String>>,
 }
 
@@ -229,7 +229,7 @@ fn tokens_of_an_issuer_open_accounts() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Gets a page, and returns the whole response.
+/// Asks for a page, and returns the whole response.
 fn get(address: &str, path: &str, cookie: &str) -> String {
     let mut socket = TcpStream::connect(address).expect("connected");
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n");
@@ -239,7 +239,7 @@ fn get(address: &str, path: &str, cookie: &str) -> String {
     response
 }
 
-/// Returns what stands between two texts.
+/// Returns the text between two others.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("{from} is not in {text}"));
     rest.split_once(to).map_or(rest, |(found, _)| found)

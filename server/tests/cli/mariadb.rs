@@ -60,7 +60,7 @@ fn is_left_out() -> bool {
     rookery_needs::skips(Mariadb::NEED)
 }
 
-/// An administrator may run what `store migrate --sql` prints, instead of the server.
+/// An administrator may run the statements of `store migrate --sql` instead of the server.
 #[test]
 fn an_administrator_can_migrate_it() {
     if is_left_out() {

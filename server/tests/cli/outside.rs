@@ -1,4 +1,4 @@
-//! `rookery check --outside`: what strangers find who know the names of the domains only.
+//! `rookery check --outside`: the findings of strangers who only know the names of the domains.
 
 use std::net::TcpListener;
 
@@ -7,7 +7,7 @@ use super::setup::{A, SRV, SetupDns, srv};
 
 const HERE: &[u8] = &[127, 0, 0, 1];
 
-/// Makes a server of a domain that DNS knows.
+/// Creates a server for a domain in DNS.
 fn rig(dns: &SetupDns) -> CliRig {
     let rig = CliRig::new();
     let listen = FREE_PORTS.replace("[login]", "s2s = [\"127.0.0.1:0\"]\ns2s_tls = [\"127.0.0.1:0\"]\n[login]");
@@ -22,7 +22,7 @@ fn rig(dns: &SetupDns) -> CliRig {
     rig
 }
 
-/// Returns the port that a server names for a purpose when it starts.
+/// Returns the port for a purpose from a server's output.
 fn port(said: &str, purpose: &str) -> u16 {
     let line = said.split_whitespace().collect::<Vec<_>>().join(" ");
     let before = line.split(&format!(" ({purpose})")).next().expect("the purpose");
@@ -47,7 +47,7 @@ fn strangers_find_the_server_by_its_names() {
     assert_eq!(ended.code, 3, "{}", ended.all());
     for (kind, found) in ["clients of", "clients (TLS) of", "other servers of"].iter().zip(&found) {
         assert!(found.contains(kind) && found.contains("this server answers"), "{kind}: {found}");
-        // Nothing between here and there was passed, and nobody but us knows the certificate.
+        // There is no router in between, and only we trust the certificate.
         assert!(found.contains("a firewall in front of it isn't seen"), "{found}");
         assert!(found.contains("strangers don't trust its certificate"), "{found}");
     }

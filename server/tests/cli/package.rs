@@ -1,5 +1,5 @@
-//! The package for Debian has what a server needs, and nothing that keeps `rookery setup` from its
-//! work.
+//! The package for Debian has everything that a server needs, and nothing that gets in the way of
+//! `rookery setup`.
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::process::Command;
 
 use super::rig::CliRig;
 
-/// Runs a program that has to succeed, and returns what it says.
+/// Runs a program that has to succeed, and returns its output.
 #[track_caller]
 fn run(program: &str, arguments: &[&Path]) -> String {
     let mut command = Command::new(program);
-    // What is made here is thrown away; a small file would take half a minute more.
+    // The package is thrown away; compressing it would take half a minute more.
     let output = command.args(arguments).env("DPKG_DEB_COMPRESSOR_TYPE", "none").output().expect(program);
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program}: {words}");

@@ -1,4 +1,4 @@
-//! A client over a socket, by the crate that the examples use.
+//! A client over a socket, with the crate that the examples use.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use rookery_xml::Element;
 
 use super::rig::CliRig;
 
-/// Somebody who has logged in.
+/// A person who has logged in.
 pub struct Person {
     pub socket: TcpStream,
     pub session: ClientSession,
@@ -82,7 +82,7 @@ impl Person {
         self.socket.write_all(&out).expect("written");
     }
 
-    /// Returns why a stream is over that the server ends, with the stream error if there is one.
+    /// Returns why the server has ended a stream, with the stream error if there is one.
     pub fn last_words(mut self) -> String {
         let (mut buffer, mut last) = ([0; 4096], None);
         loop {
@@ -90,14 +90,14 @@ impl Person {
             if len == 0 {
                 return last.unwrap_or_default();
             }
-            // What follows the error is only the end of the stream, and that of TLS.
+            // Only the ends of the stream and of TLS follow the error.
             let read = self.session.read(&mut buffer[..len], &mut Vec::new(), &mut |_| {});
             last = last.or(read.err().map(|error| error.to_string()));
         }
     }
 }
 
-/// Connects to a port that the server has named.
+/// Connects to a port from the server's output.
 pub fn connect(said: &str, kind: &str) -> TcpStream {
     let words = said.split_whitespace();
     let (address, _) = words.clone().zip(words.skip(1)).find(|(_, next)| next.starts_with(kind)).expect("a port");
@@ -106,7 +106,7 @@ pub fn connect(said: &str, kind: &str) -> TcpStream {
     socket
 }
 
-/// Returns the certificate that a server has made for itself.
+/// Returns the self-signed certificate of a server.
 pub fn certificate(rig: &CliRig) -> Vec<u8> {
     fs::read(rig.path("rookery-data/certs/self-signed.pem")).expect("a certificate")
 }

@@ -47,7 +47,7 @@ databases::tests! {
     searches_have_an_index_where_that_is_wanted,
 }
 
-/// The cluster of the tests doesn't wait for the disk.
+/// The database cluster of the tests doesn't wait for the disk.
 pub const TRUSTING: &str = "durability = \"trust\"\nconnections = 2";
 
 fn is_left_out() -> bool {

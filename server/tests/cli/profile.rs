@@ -1,11 +1,11 @@
-//! Sampled stacks of a server that is a process of its own.
+//! Sampled stacks of a server in a separate process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::rig::CliRig;
 
-/// Keeps a server busy for as long as something else takes, and returns what that returns.
+/// Keeps a server busy during some work, and returns the result of that.
 fn under_load<T>(rig: &CliRig, work: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -26,7 +26,7 @@ fn a_busy_server_tells_where_its_time_goes() {
     let (server, _) = rig.serve();
     let profile = ["profile", "--seconds", "1", "--rate", "1000", "--output"];
     let is_of_commands = |line: &str| line.starts_with("web;") && line.contains(";rookery_web::");
-    // Where other programs are busy, a second may pass without a sample of what the commands cost.
+    // If other programs are busy, a second may pass without a sample of the commands' work.
     let folded = under_load(&rig, || {
         let mut taken =
             (0..MOST_PROFILES).map(|_| rig.run(&[&profile[..], &["-", "--format", "folded"]].concat()).fine());
@@ -49,7 +49,7 @@ fn a_busy_server_tells_where_its_time_goes() {
     assert!(log.contains("started sampling the stacks of the server for 1 seconds, at 1000 Hz"), "{log}");
 }
 
-/// Profiles of a second that may have no sample of a thread that is busy.
+/// The most profiles of a second without a sample of a busy thread.
 const MOST_PROFILES: usize = 30;
 
 #[test]
@@ -65,7 +65,7 @@ fn there_is_one_profile_at_a_time_and_it_ends_with_the_one_who_wants_it() {
             break;
         }
         if long.try_wait().expect("a state").is_some() {
-            // The short one was there first.
+            // The short one was first.
             long = rig.command(&["profile", "--seconds", "120", "--output", "-"]).spawn().expect("a process");
         }
     }

@@ -1,5 +1,5 @@
-//! Listening sockets outlive the process: who connects while the server restarts is served by the
-//! next one.
+//! Listening sockets outlive the process: clients that connect while the server restarts are served
+//! by the next one.
 
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use super::rig::CliRig;
 
-/// Two ports that somebody else has opened, as systemd does for its services.
+/// Two ports that another program has opened, as systemd does for its services.
 struct Sockets {
     kept: [OwnedFd; 2],
     addresses: [SocketAddr; 2],
@@ -23,7 +23,7 @@ impl Sockets {
     fn open() -> Sockets {
         let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
         let addresses = [0, 1].map(|at| sockets[at].local_addr().expect("an address"));
-        // Descriptors that are handed over follow each other.
+        // The numbers of passed descriptors are consecutive.
         let kept = (FAR..).step_by(2).find_map(|from| {
             let copies = [0, 1].map(|at| fcntl_dupfd_cloexec(&sockets[at], from + at as i32).expect("a descriptor"));
             (copies[0].as_raw_fd() == from && copies[1].as_raw_fd() == from + 1).then_some(copies)
@@ -38,13 +38,13 @@ impl Sockets {
     }
 }
 
-/// Asks for a stream.
+/// Opens a stream.
 fn begin(stream: &mut TcpStream) {
     let header = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>";
     stream.write_all(header.as_bytes()).expect("somebody listens");
 }
 
-/// Returns the beginning of the answer.
+/// Returns the beginning of the response.
 fn answer(mut stream: TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a patience");
     let mut said = String::new();
@@ -76,7 +76,7 @@ fn nobody_is_refused_while_a_server_with_kept_sockets_restarts() {
     let log = server.log();
     assert!(log.contains(&other.to_string()), "a socket that no key names is told:\n{log}");
     assert!(!log.contains(&format!("{ours} no key")), "{log}");
-    // Nobody accepts now.
+    // Nothing accepts connections now.
     let mut early: Vec<_> = (0..5).map(|_| TcpStream::connect(ours).expect("nobody is refused")).collect();
     early.iter_mut().for_each(begin);
     let (server, _) = rig.serve_in(&environment);
@@ -86,8 +86,8 @@ fn nobody_is_refused_while_a_server_with_kept_sockets_restarts() {
     assert_eq!(server.stop(), 0);
 }
 
-/// A supervisor that keeps descriptors gets each port, under a name without a colon, and learns of
-/// one that is no longer wanted (sd_pid_notify_with_fds(3)).
+/// A supervisor that keeps descriptors receives each port, under a name without a colon, and is
+/// told to drop one that is no longer wanted (sd_pid_notify_with_fds(3)).
 #[test]
 fn a_supervisor_is_given_the_ports_to_keep() {
     let rig = CliRig::fresh();
@@ -106,7 +106,7 @@ fn a_supervisor_is_given_the_ports_to_keep() {
         }
     }
     assert_eq!(server.stop(), 0);
-    // Nothing but one port is wanted any more.
+    // Only one port is still wanted.
     let sockets = Sockets::open();
     let [ours, other] = sockets.addresses;
     rig.write(
@@ -121,7 +121,7 @@ fn a_supervisor_is_given_the_ports_to_keep() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Returns what a supervisor is told next, with the socket that comes along.
+/// Returns the next message to a supervisor, with the socket that comes along.
 fn next(supervisor: &UnixDatagram) -> (String, Option<TcpListener>) {
     let (mut words, mut space) = ([0; 1024], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))]);
     let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -136,5 +136,5 @@ fn next(supervisor: &UnixDatagram) -> (String, Option<TcpListener>) {
     (String::from_utf8_lossy(&words[..received.bytes]).into_owned(), descriptor.map(TcpListener::from))
 }
 
-/// The number from which the test looks for descriptors, behind those of all other tests.
+/// The first descriptor that the test tries, above those of all other tests.
 const FAR: i32 = 700;

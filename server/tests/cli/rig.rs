@@ -36,14 +36,14 @@ impl CliRig {
         rig
     }
 
-    /// Makes one where no server has been: there is no data folder.
+    /// Creates a rig without a data folder, as before a first start.
     pub fn fresh() -> CliRig {
         let rig = CliRig::empty();
         rig.write("rookery.toml", FREE_PORTS);
         rig
     }
 
-    /// Makes a folder with nothing in it: the defaults hold, and there is no data folder.
+    /// Creates an empty folder: the defaults hold, and there is no data folder.
     pub fn empty() -> CliRig {
         CliRig { folder: tempfile::tempdir().expect("a folder") }
     }
@@ -67,15 +67,15 @@ impl CliRig {
         self.run_with(arguments, "")
     }
 
-    /// Runs a command with something on its standard input.
+    /// Runs a command with this on its standard input.
     pub fn run_with(&self, arguments: &[&str], input: &str) -> RigEnded {
         self.run_in(&BTreeMap::new(), arguments, input)
     }
 
-    /// Runs a command with something in its environment and on its standard input.
+    /// Runs a command with these environment variables and this on its standard input.
     pub fn run_in(&self, environment: &BTreeMap<String, String>, arguments: &[&str], input: &str) -> RigEnded {
         let mut child = self.command(arguments).envs(environment).spawn().expect("a process");
-        // A command that reads nothing may be gone already.
+        // A command that doesn't read its input may have ended already.
         let _ = child.stdin.take().expect("its input").write_all(input.as_bytes());
         let output = child.wait_with_output().expect("its output");
         RigEnded {
@@ -85,12 +85,12 @@ impl CliRig {
         }
     }
 
-    /// Starts a server and waits until it says that it runs; returns what it said until then.
+    /// Starts a server and waits until it reports that it runs; returns the output until then.
     pub fn serve(&self) -> (RigServer, String) {
         self.serve_in(&[])
     }
 
-    /// Starts a server as [`CliRig::serve`] does, with something in its environment.
+    /// Starts a server like [`CliRig::serve`], with additional environment variables.
     pub fn serve_in(&self, environment: &[(&str, &str)]) -> (RigServer, String) {
         let mut child = self.command(&[]).envs(environment.iter().copied()).spawn().expect("a process");
         let mut server = RigServer { out: BufReader::new(child.stdout.take().expect("its output")), child };
@@ -138,15 +138,14 @@ impl RigServer {
         self.child.wait().expect("an end").code().expect("an exit code")
     }
 
-    /// Waits until the server has ended by itself, and returns its exit code and what it has
-    /// logged.
+    /// Waits until the server has ended by itself, and returns its exit code and log.
     pub fn ended(mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         self.child.stderr.take().expect("its errors").read_to_string(&mut text).expect("text");
         (self.child.wait().expect("an end").code(), text)
     }
 
-    /// Stops the server, and returns what it has logged.
+    /// Stops the server, and returns its log.
     pub fn log(mut self) -> String {
         let mut log = self.child.stderr.take().expect("its errors");
         assert_eq!(self.stop(), 0);
@@ -164,14 +163,14 @@ impl Drop for RigServer {
 }
 
 impl RigEnded {
-    /// Checks that the command succeeded, and returns what it said.
+    /// Checks that the command succeeded, and returns its output.
     #[track_caller]
     pub fn fine(self) -> String {
         assert_eq!(self.code, 0, "{}{}", self.out, self.err);
         self.out
     }
 
-    /// Checks that the command failed with this code, and said this on standard error.
+    /// Checks that the command failed with this code, and with this on standard error.
     #[track_caller]
     pub fn failed(self, code: i32, words: &str) {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
@@ -187,8 +186,8 @@ impl RigEnded {
 /// The folder of secrets.
 const CREDENTIALS: &str = "credentials";
 
-/// Hashing ten thousand times is the slowest part of these tests, so they take the fewest that are
-/// allowed.
+/// Hashing ten thousand times is the slowest part of these tests, so they use the smallest count
+/// that is allowed.
 pub const FREE_PORTS: &str = "\
 [listen]
 c2s = [\"127.0.0.1:0\"]

@@ -1,11 +1,11 @@
-//! `rookery s2s DOMAIN` and `rookery check` say by which rules a domain of ours reaches another
-//! one, or why it doesn't.
+//! `rookery s2s DOMAIN` and `rookery check` name the rules by which one of our domains reaches
+//! another, or why it doesn't.
 
 use super::rig::{CliRig, FREE_PORTS};
 use super::setup::SetupDns;
 
-/// Starts a server of three domains, two of which have rules of their own, and a name server that
-/// knows nobody.
+/// Starts a server of three domains, two of which have rules of their own, and a name server
+/// without records.
 fn rig(dns: &SetupDns) -> CliRig {
     let rig = CliRig::new();
     let address = dns.address;
@@ -40,7 +40,7 @@ fn the_rules_of_the_domain_that_calls_are_told() {
             "policy    a.example to old.example: dialback",
             "fault     the domain is in `deny`; see [federation]\n".to_owned(),
         ),
-        // The lists of a domain stand in the place of those for all, key by key.
+        // The lists of a domain replace those for all, key by key.
         (
             &["bad.example", "--from", "picky.example"],
             "policy    picky.example to bad.example: certificate",
@@ -51,7 +51,7 @@ fn the_rules_of_the_domain_that_calls_are_told() {
             "policy    picky.example to other.example: certificate",
             format!("fault     the domain is not in `allow`; see {picky}\n"),
         ),
-        // A service goes by the rules of its domain.
+        // A service follows the rules of its domain.
         (
             &["good.example", "--from", "conference.picky.example"],
             "policy    the domain is in `allow`: a partner",

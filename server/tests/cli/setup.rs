@@ -1,4 +1,5 @@
-//! `rookery setup` makes a server where there is none, and compares DNS with what it should have.
+//! `rookery setup` creates a server where there is none, and compares DNS with the records that it
+//! needs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +10,7 @@ use std::thread;
 
 use super::rig::{CliRig, RigEnded};
 
-/// A name server with a few records; it answers by UDP.
+/// A name server with a few records; it answers over UDP.
 #[derive(Clone)]
 pub(super) struct SetupDns {
     pub(super) address: SocketAddr,
@@ -20,7 +21,7 @@ pub(super) struct SetupDns {
 #[derive(Default)]
 struct Zone {
     records: BTreeMap<(String, u16), Vec<Vec<u8>>>,
-    /// Records that are there once a name was asked for.
+    /// Records that exist once a name has been queried.
     later: BTreeMap<(String, u16), Vec<u8>>,
 }
 
@@ -36,7 +37,7 @@ impl SetupDns {
             let mut buffer = [0; 1500];
             while let Ok((len, from)) = socket.recv_from(&mut buffer) {
                 let answer = zone.lock().expect("the zone").answer(&buffer[..len]);
-                // The one who asked may be gone.
+                // The client may be gone.
                 let _ = socket.send_to(&answer, from);
             }
         });
@@ -53,8 +54,8 @@ impl SetupDns {
 }
 
 impl Zone {
-    /// Answers one question (RFC 1035 §4), with the question as it was written: letters of both
-    /// cases are a secret of the one who asks.
+    /// Answers one query (RFC 1035 §4), with the question as it was written: the mixed case of its
+    /// letters is a secret of the client.
     fn answer(&mut self, asked: &[u8]) -> Vec<u8> {
         let (mut at, mut labels) = (12, Vec::new());
         while asked[at] != 0 {
@@ -102,7 +103,7 @@ fn setup(rig: &CliRig, dns: &SetupDns, more: &[&str]) -> RigEnded {
     rig.run(&[&arguments, more].concat())
 }
 
-/// Returns the line of a record, without what DNS says.
+/// Returns the line of a record, without its state in DNS.
 #[track_caller]
 fn line<'a>(said: &'a str, record: &str) -> &'a str {
     let is_it = |line: &&str| line.split_whitespace().collect::<Vec<_>>().join(" ").ends_with(record);
@@ -167,7 +168,7 @@ fn a_server_is_set_up_once() {
     assert!(text.lines().count() <= 15, "{text}");
     let mode = fs::metadata(rig.path("data")).expect("a folder").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
-    // Its ports may be taken on this machine, but nothing may be wrong in it.
+    // Its ports may be taken on this machine, but it must not be wrong.
     let checked = rig.run(&["check", "--data-dir", "data"]).all();
     assert!(checked.contains("ok       configuration  data/rookery.toml; domains: chat.example.org"), "{checked}");
     assert!(!checked.contains("fault    configuration"), "{checked}");
@@ -225,7 +226,7 @@ fn a_check_compares_dns_if_it_is_asked_to() {
     let (rig, dns) = (CliRig::new(), SetupDns::start());
     let clients = "_xmpp-client._tcp.chat.example.org";
     dns.say(clients, SRV, srv(5222, "chat.example.org"));
-    // A check listens nowhere for longer than a moment, so these ports may be those of the records.
+    // A check only listens for a moment, so these ports may be those of the records.
     let listen = "[listen]\nc2s = [\"127.0.0.1:5222\"]\nc2s_tls = [\"127.0.0.1:5223\"]\nweb = []\nweb_tls = []\nbytestreams = []\n";
     let text = format!("domains = [\"chat.example.org\"]\nfederation.dns = [\"{}\"]\n{listen}", dns.address);
     rig.write("rookery.toml", &text);

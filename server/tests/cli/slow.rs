@@ -1,4 +1,4 @@
-//! `rookery slow` and `rookery doctor`: how the running server is.
+//! `rookery slow` and `rookery doctor`: the health of the running server.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn what_is_slow_follows_from_the_configuration() {
     assert_eq!(rig.run(&["slow"]).fine(), "nothing has taken 600000 ms or longer since the start\n");
     let found = json(&rig, "slow");
     assert_eq!((&found["limit_ms"], &found["events"]), (&600_000.into(), &Value::Array(Vec::new())));
-    // Writing to the disk takes a millisecond at some time, however fast it is.
+    // Some write to the disk takes a millisecond, however fast it is.
     rig.write("rookery.toml", &format!("{FREE_PORTS}[instruments]\nslow_ms = 1\n"));
     rig.run(&["reload"]).fine();
     let found = loop {

@@ -1,4 +1,4 @@
-//! The first start makes files and says where; later ones say only what is new.
+//! The first start creates files and names them; later ones only report news.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,8 +12,8 @@ fn mode(rig: &CliRig, name: &str) -> u32 {
     fs::metadata(rig.path(name)).unwrap_or_else(|error| panic!("{name}: {error}")).permissions().mode() & 0o777
 }
 
-/// Returns the password of the first account: it is in a file that is named, since nothing here is
-/// a terminal.
+/// Returns the password of the first account, from the file that the output names, since there is
+/// no terminal here.
 fn password(rig: &CliRig, said: &str) -> String {
     let line = said.lines().find(|line| line.trim_start().starts_with("Password")).expect("a password");
     let file = line.split_whitespace().nth(1).expect("a file");
@@ -123,7 +123,7 @@ fn without_configuration_the_data_folder_is_asked_for_one() {
 #[test]
 fn a_start_that_fails_leaves_nothing_behind() {
     let rig = CliRig::fresh();
-    // An address that no other test takes ports of.
+    // No other test takes ports of this address.
     let taken = std::net::TcpListener::bind("127.83.1.2:0").expect("a port");
     let address = taken.local_addr().expect("its address");
     rig.write(
@@ -146,8 +146,8 @@ fn a_file_in_place_of_the_folder_is_named() {
     assert!(checked.out.contains("./rookery-data is a file, not a folder"), "{}", checked.out);
 }
 
-/// Nothing happens on an idle server, not even its clock goes on: that must not count against who
-/// comes next.
+/// An idle server doesn't even advance its clock: the next client must not lose its time to log in
+/// by that.
 #[test]
 fn who_comes_after_a_long_silence_has_all_the_time_to_log_in() {
     let rig = CliRig::fresh();
@@ -172,8 +172,8 @@ fn who_comes_after_a_long_silence_has_all_the_time_to_log_in() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Memory that a wave of connections has left goes back to the system although the shards have
-/// nothing to do: the allocator has threads of its own for that.
+/// Memory from a wave of connections is returned to the system although the shards are idle: the
+/// allocator has threads of its own for that.
 #[test]
 fn memory_goes_back_while_nothing_happens() {
     let rig = CliRig::fresh();

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use super::rig::{CliRig, FREE_PORTS};
 
-/// The first eight versions of the schema, as servers of before have run them.
+/// The first eight versions of the schema, as earlier servers created them.
 const OLD: [&str; 8] = [
     include_str!("../../../crates/store/src/sql/sqlite/schema-1.sql"),
     include_str!("../../../crates/store/src/sql/sqlite/schema-2.sql"),
@@ -20,7 +20,7 @@ const OLD: [&str; 8] = [
     include_str!("../../../crates/store/src/sql/sqlite/schema-8.sql"),
 ];
 
-/// Returns a rig with the database of an old server that has an account.
+/// Returns a rig with the database of an old server, which has an account.
 fn old() -> CliRig {
     let rig = CliRig::new();
     let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("a database");

@@ -1,4 +1,4 @@
-//! A server that systemd has started tells it when it is ready, reads its configuration again, is
+//! A server that systemd has started reports when it is ready, reads its configuration again, is
 //! alive, and stops.
 
 use std::net::TcpStream;
@@ -24,7 +24,7 @@ impl Supervisor {
         String::from_utf8_lossy(&buffer[..len]).into_owned()
     }
 
-    /// Returns what is told next, besides that the server is alive.
+    /// Returns the next reported state other than being alive.
     fn next_state(&self) -> String {
         loop {
             let told = self.next();
@@ -79,7 +79,7 @@ fn a_watchdog_is_fed_while_the_shards_work() {
     assert_eq!(supervisor.next_state(), "STOPPING=1");
 }
 
-/// A child that inherits the environment of another server isn't the one that is meant.
+/// A child that inherits the environment of another server doesn't report for it.
 #[test]
 fn a_watchdog_of_another_process_is_not_fed() {
     let rig = CliRig::fresh();
@@ -90,13 +90,13 @@ fn a_watchdog_of_another_process_is_not_fed() {
     assert_eq!((supervisor.next(), supervisor.next()), ("READY=1".to_owned(), "STOPPING=1".to_owned()));
 }
 
-/// Systemd itself looks over the unit, where it is installed.
+/// Systemd itself verifies the unit, if it is installed.
 #[test]
 fn the_unit_has_no_mistakes() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/rookery.service");
     let text = std::fs::read_to_string(unit).expect("the unit");
     let rig = CliRig::empty();
-    // The binary that it names is not installed here.
+    // The unit's binary isn't installed here.
     rig.write("rookery.service", &text.replace("/usr/bin/rookery", env!("CARGO_BIN_EXE_rookery")));
     rookery_needs::programs(&[("systemd-analyze", "systemd")]);
     let looked = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(rig.path("rookery.service")).output();

@@ -1,4 +1,4 @@
-//! `rookery top`, beside a server that is a process of its own.
+//! `rookery top`, beside a server in a separate process.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `rookery trace` shows why a message did not arrive, as it happens, and notes who has looked.
+//! `rookery trace` shows why a message did not arrive, as it happens, and records who has traced.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout};
@@ -23,7 +23,7 @@ impl Tracer {
         tracer
     }
 
-    /// Reads until a line has this in it, and returns that one.
+    /// Reads until a line contains this, and returns that line.
     #[track_caller]
     fn until(&mut self, words: &str) -> String {
         let (mut line, mut all) = (String::new(), String::new());
@@ -71,7 +71,7 @@ fn a_message_is_followed_to_its_error_and_its_words_are_not_shown() {
     let line: Value = serde_json::from_str(&programs.until("\"received\"")).expect("JSON");
     assert_eq!((&line["from"], &line["kind"]), (&"romeo@localhost/orchard".into(), &"message".into()));
     assert!(!line["content"].as_str().expect("an outline").contains("secret"), "{line}");
-    // One more than it was to see ends it.
+    // A stanza beyond the limit ends it.
     romeo.get_mut().write_all(b"<message to='juliet@localhost' id='m2'><body>2</body></message>").expect("written");
     programs.until("\"ended\":\"stanzas\"");
     assert!(programs.child.wait().expect("an end").success());
@@ -106,10 +106,10 @@ fn few_trace_at_a_time_and_within_bounds() {
     rig.run(&["trace", "a@localhost", "--stanzas", "100000"]).failed(2, "100000 is not in 1..=10000");
     let tracers: Vec<_> = (0..4).map(|_| Tracer::new(&rig, &["a@localhost"])).collect();
     rig.run(&["trace", "a@localhost"]).failed(1, "4 traces are already running");
-    // Other commands have their places.
+    // Other commands aren't in its way.
     rig.run(&["status"]).fine();
     drop(tracers);
-    // It ends by its time, too.
+    // It also ends at its time limit.
     let mut last = loop {
         let ran = rig.command(&["trace", "a@localhost", "--seconds", "1"]).output().expect("a process");
         if ran.status.success() {

@@ -19,7 +19,7 @@ fn rig(bucket: &FakeBucket, more: &str) -> CliRig {
     rig
 }
 
-/// Sends a request to the port for browsers, and returns the whole answer.
+/// Sends a request to the port for browsers, and returns the whole response.
 pub fn http(said: &str, head: &str, body: &[u8]) -> String {
     let words: Vec<&str> = said.split_whitespace().collect();
     let address = words.windows(2).find(|pair| pair[1].starts_with("(HTTP)")).expect("a port")[0];
@@ -79,7 +79,7 @@ fn a_bucket_that_fails_is_told_and_its_slot_waits() {
     assert!(rig.run(&["check"]).out.contains("507 StorageFull"));
     assert!(rig.run(&["doctor"]).out.contains("The bucket of uploads has failed"));
     bucket.refuse(false);
-    // The slot is let go when what there is of the file has been removed.
+    // The slot is free again once the part of the file that was stored has been removed.
     let again = (0..100).map(|_| put()).find(|answer| !answer.starts_with("HTTP/1.1 409"));
     assert!(again.is_some_and(|answer| answer.starts_with("HTTP/1.1 201")));
     assert_eq!(bucket.files().len(), 1);

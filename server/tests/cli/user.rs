@@ -100,7 +100,7 @@ fn wrong_lines_are_named_and_the_others_imported() {
     assert_eq!(listed, "juliet@localhost\nknown@localhost\nlast@localhost\nromeo@localhost\n");
 }
 
-/// Names that an option gives rights to are given by operators, who are told so.
+/// Operators who create an account that has rights by its name are informed.
 #[test]
 fn who_has_rights_by_name_is_told() {
     let rig = CliRig::new();

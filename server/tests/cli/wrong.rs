@@ -1,5 +1,5 @@
-//! A hundred configurations as people get them wrong: each is refused with file, line, key and what
-//! would be right, by whatever command reads it.
+//! A hundred configurations with common mistakes: each is refused with file, line, key and the
+//! remedy, by every command that reads it.
 
 use super::rig::CliRig;
 
@@ -16,7 +16,7 @@ fn a_hundred_mistakes_are_told_with_line_key_and_remedy() {
     }
 }
 
-/// Configurations, and what is said of each behind the name of the file.
+/// Configurations, each with its messages after the name of the file.
 const MISTAKES: &[(&str, &[&str])] = &[
     ("domains = \"example.org\"", &["1: domains: expected a list in [ ], not \"example.org\""]),
     ("domains = [\"exa mple.org\"]", &["1: domains: \"exa mple.org\" is not a domain such as \"example.org\""]),

@@ -1,4 +1,4 @@
-//! The files of the chat page, as `rookery web install` gets them.
+//! The files of the chat page, as `rookery web install` downloads them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Returns a data folder in which the built binary has installed them: once below `target/`, and
-/// again when it wants another version.
+/// again when it needs another version.
 ///
 /// # Panics
 ///
-/// If they can't be had.
+/// If the installation fails.
 pub fn folder() -> &'static Path {
     static READY: OnceLock<PathBuf> = OnceLock::new();
     READY.get_or_init(|| {

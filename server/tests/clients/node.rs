@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Returns the folder with the libraries and the script that uses them: made once below `target/`,
-/// and again when the list of libraries changes.
+/// Returns the folder with the libraries and the script that uses them: created once below
+/// `target/`, and again when the list of libraries changes.
 ///
 /// # Panics
 ///
-/// If it can't be made.
+/// If it can't be created.
 pub fn folder() -> &'static Path {
     static READY: OnceLock<PathBuf> = OnceLock::new();
     READY.get_or_init(|| {
         rookery_needs::programs(&[("node", "nodejs"), ("npm", "npm")]);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("node");
         fs::create_dir_all(&folder).expect("a folder below target/");
-        // Another run of the tests may be making the same.
+        // Another run of the tests may be creating the same.
         let lock = File::create(folder.join("lock")).expect("a lock file");
         lock.lock().expect("the lock");
         for (name, script) in SCRIPTS {
@@ -48,5 +48,5 @@ const SCRIPTS: [(&str, &str); 4] = [
     ("request.mjs", include_str!("../../../tests/clients/web/request.mjs")),
     ("resume.mjs", include_str!("../../../tests/clients/web/resume.mjs")),
 ];
-/// Says which list of libraries is installed.
+/// The file with the list of libraries that is installed.
 const MADE_FOR: &str = "made-for";

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Returns a Python with the packages of a list: made once below `target/`, in a folder of this
+/// Returns a Python with the packages of a list: created once below `target/`, in a folder of this
 /// name, and again when the list changes.
 ///
 /// # Panics
 ///
-/// If it can't be made, with what to install.
+/// If it can't be created, with the packages to install.
 pub fn python(name: &str, requirements: &str) -> Command {
     static READY: OnceLock<Python> = OnceLock::new();
     let python = READY.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&folder).expect("a folder below target/");
-        // Another run of the tests may be making the same.
+        // Another run of the tests may be creating the same.
         let lock = File::create(folder.join("lock")).expect("a lock file");
         lock.lock().expect("the lock");
         Python::find(&folder, requirements).unwrap_or_else(|| Python::make(&folder, requirements))
@@ -28,12 +28,12 @@ pub fn python(name: &str, requirements: &str) -> Command {
 
 struct Python {
     program: PathBuf,
-    /// The folder of its packages, if it doesn't know by itself.
+    /// The folder of its packages, if it isn't an environment of its own.
     packages: Option<PathBuf>,
 }
 
 impl Python {
-    /// Finds the one that was made before.
+    /// Finds one from an earlier run.
     fn find(folder: &Path, requirements: &str) -> Option<Python> {
         let made_for = fs::read_to_string(folder.join(MADE_FOR)).ok()?;
         let python = Python::in_folder(folder);
@@ -49,8 +49,8 @@ impl Python {
         Python { program: "python3".into(), packages: Some(folder.join("packages")) }
     }
 
-    /// Makes one in an environment of its own, or, where Debian's python3-venv is missing and can't
-    /// be installed, in a folder of packages.
+    /// Creates an environment or, if Debian's python3-venv is missing and can't be installed, a
+    /// folder of packages.
     fn make(folder: &Path, requirements: &str) -> Python {
         rookery_needs::programs(&[("python3", "python3")]);
         let _ = fs::remove_file(folder.join(MADE_FOR));
@@ -84,5 +84,5 @@ fn succeeds(command: &mut Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(said()) }
 }
 
-/// Holds the list of packages that are there.
+/// The file with the list of packages that are installed.
 const MADE_FOR: &str = "made-for.txt";

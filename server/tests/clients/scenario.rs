@@ -6,7 +6,7 @@ use std::process::Output;
 use super::python::python;
 
 /// Runs a scenario, named as script and function; it has to succeed. One that runs out of time is
-/// tried once more: real clients wait for real time, of which a busy machine has little.
+/// tried once more: real clients run in real time, which is scarce on a busy machine.
 #[track_caller]
 pub fn run(scenario: &str) {
     if rookery_needs::skips(&format!("clients.{scenario}")) {
@@ -26,7 +26,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The exit code of `tests/clients/run.py` for that, which is `EX_TEMPFAIL` of sysexits.h.
+/// The exit code of `tests/clients/run.py` for a timeout, `EX_TEMPFAIL` of sysexits.h.
 const OUT_OF_TIME: i32 = 75;
 
 /// Returns the programs that a scenario uses, each with its Debian package.
@@ -82,7 +82,7 @@ fn servers(scenario: &str) -> Packages {
     }
 }
 
-/// Returns the names of all scenarios, a line each.
+/// Returns the names of all scenarios, one per line.
 #[track_caller]
 pub fn list() -> String {
     let output = script("--list");

@@ -1,6 +1,7 @@
 //! Tests of scenarios.
 
-/// A test for each scenario of a script, which `run` of the crate runs, and the list of them all.
+/// Generates a test for each scenario of a script, which runs the crate's `run`, and the list of
+/// them all.
 macro_rules! scenarios {
     ($($script:ident { $($scenario:ident)* })*) => {
         $(mod $script {

@@ -1,6 +1,6 @@
 //! Tests the book: its contents list every page, and its links lead somewhere.
 //!
-//! These are the things that mdBook would refuse or build wrongly. The test needs no other
+//! mdBook would refuse these mistakes or build wrong pages from them. The test needs no other
 //! program; `cargo xtask book` builds the HTML and checks its links.
 
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ fn links(text: &str) -> Vec<BookLink<'_>> {
         .collect()
 }
 
-/// Returns the lines of a document that are no program or output between fences.
+/// Returns the lines of a document outside of fenced code.
 fn outside_of_code(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     text.lines().filter(move |line| {
@@ -87,7 +87,7 @@ fn outside_of_code(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the path from the root of what a document names from its folder.
+/// Returns the path from the root for one that is relative to a document's folder.
 fn resolved(document: &str, path: &str) -> String {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();
@@ -101,7 +101,7 @@ fn resolved(document: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// Returns the names of a document's headings, as they stand in links.
+/// Returns the anchors of a document's headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = outside_of_code(text).filter(|line| line.starts_with('#'));
     let name = |heading: &str| -> String {

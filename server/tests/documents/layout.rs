@@ -14,7 +14,7 @@ fn layouts_name_every_module_and_nothing_else() {
         let Some(layout) = layout(&text) else { continue };
         layouts += 1;
         let (modules, named) = (modules(&text), named(&layout));
-        // A table beside the file, or in its folder, names the modules that stand in it.
+        // A table beside the file, or in its folder, lists these modules.
         let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let tables = [beside, path.trim_end_matches(".rs")].map(|folder| format!("{folder}/table.rs"));
         let table = tables.iter().find(|table| named.contains("table") && tree.has(table));
@@ -63,7 +63,7 @@ fn layout(text: &str) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Returns the modules that a file declares, but for those of tests alone.
+/// Returns the modules that a file declares, except those only for tests.
 fn modules(text: &str) -> BTreeSet<&str> {
     let lines: Vec<&str> = text.lines().collect();
     let declared = lines.iter().enumerate().filter_map(|(at, line)| {
@@ -87,7 +87,7 @@ fn named(layout: &str) -> BTreeSet<String> {
     names.filter(is_name).map(str::to_owned).collect()
 }
 
-/// Returns whether a file defines or imports something of that name.
+/// Returns whether a file defines or imports an item of that name.
 fn is_defined(text: &str, name: &str) -> bool {
     ["fn ", "static ", "const "].iter().any(|kind| text.contains(&format!("{kind}{name}")))
 }

@@ -72,7 +72,7 @@ fn listings(page: &str) -> Vec<Listing> {
     found
 }
 
-/// Returns whether a text has these lines, one behind the other.
+/// Returns whether a text contains these lines in a row.
 fn is_in(lines: &str, text: &str) -> bool {
     format!("\n{text}").contains(&format!("\n{lines}"))
 }

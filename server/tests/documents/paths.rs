@@ -55,7 +55,7 @@ fn what_counts_as_a_path_is_found_and_looked_up() {
     }
 }
 
-/// Returns the lines of a file, each with what people read of it: all of a document, comments and
+/// Returns the lines of a file, each reduced to its prose: all of a document, comments and
 /// docstrings of a program.
 fn prose(path: &str, text: &str) -> Vec<String> {
     let mut in_docstring = false;

@@ -28,9 +28,9 @@ fn fields_are_counted() {
     assert_eq!(structs_of(text), [("Three".to_owned(), 3)]);
 }
 
-/// Returns the structs with named fields that a file declares at its top, each with their number.
-/// The form of `cargo fmt` is taken for granted: a field stands on a line of its own, four spaces
-/// from the edge.
+/// Returns the structs with named fields that a file declares at its top level, each with the
+/// number of its fields. The code is assumed to be formatted by `cargo fmt`: each field has a line
+/// of its own, indented by four spaces.
 fn structs_of(text: &str) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
     let mut is_within = false;
@@ -63,7 +63,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// The folders of the crates that are looked at.
+/// The folders of the crates that are checked.
 const CRATES: &[&str] = &["crates/hub/src/", "crates/shard/src/"];
 
 /// The number of fields that a struct may have.

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files and folders below the root, by their paths from there, without what is built.
+/// The files and folders below the root, by their relative paths, except build products.
 pub struct Tree {
     root: &'static Path,
     paths: BTreeSet<String>,
 }
 
 impl Tree {
-    /// Reads which files there are.
+    /// Lists the files.
     pub fn read() -> Self {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let mut paths = BTreeSet::new();
@@ -20,12 +20,12 @@ impl Tree {
         Self { root, paths }
     }
 
-    /// Returns the files whose names end so.
+    /// Returns the files whose names end like this.
     pub fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = &'a str> {
         self.paths.iter().map(String::as_str).filter(move |path| path.ends_with(end))
     }
 
-    /// Returns where a file is.
+    /// Returns the absolute path of a file.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
@@ -35,14 +35,13 @@ impl Tree {
         fs::read_to_string(self.root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Returns whether a path from the root exists: as it is, or as that of a module, without its
-    /// ending.
+    /// Returns whether a path from the root exists: as it is, or as a module's, without its ending.
     pub fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         ["", ".rs", "/mod.rs"].iter().any(|end| self.paths.contains(&format!("{path}{end}")))
     }
 
-    /// Returns whether any path ends with these segments, as they are or as those of a module.
+    /// Returns whether any path ends with these segments, as they are or as a module's.
     pub fn has_ending(&self, segments: &str) -> bool {
         let end = format!("/{}", segments.trim_end_matches('/'));
         self.paths.iter().any(|path| ["", ".rs", "/mod.rs"].iter().any(|more| path.ends_with(&format!("{end}{more}"))))

@@ -1,5 +1,5 @@
-//! Names of types: where a word alone names a type, it names one in the whole tree, so that a
-//! search for it finds that type and nothing else.
+//! Names of types: a type whose name is a single word is the only one of that name in the whole
+//! tree, so that a search for it finds that type and nothing else.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,8 @@ fn types_are_found() {
     assert!(is_one_word("Custody") && !is_one_word("CustodyShare") && !is_one_word("C2s"));
 }
 
-/// Returns the types that a file declares, each with its line; those that belong to a trait or to
-/// an implementation are none.
+/// Returns the types that a file declares, each with its line, except those that belong to a trait
+/// or to an implementation.
 fn types(text: &str) -> Vec<(usize, String)> {
     let declared = text.lines().enumerate().filter_map(|(number, line)| {
         let trimmed = line.trim_start();
@@ -57,14 +57,14 @@ fn without_visibility(line: &str) -> &str {
     rest.strip_prefix(' ').unwrap_or(line)
 }
 
-/// Returns whether a name is a single word, with lower-case letters behind its first one.
+/// Returns whether a name is a single word, with only lower-case letters after the first.
 fn is_one_word(name: &str) -> bool {
     name.chars().skip(1).all(|c| c.is_ascii_lowercase())
 }
 
-/// Types that a program has written, with the names of the protocol.
+/// Types in generated code, with the names of the protocol.
 const GENERATED: &str = "crates/dpm/src/grpc/generated/";
-/// Words that two types have for a reason. `Peer` is the connection of a client as the hub's events
-/// name it, and the test's end of one, which half of the tests write; `Direction` that of a
-/// subscription, and of bytes through a proxy that the tests of the store name.
+/// Names that two types share for a reason. `Peer` is a client's connection as the hub's events
+/// name it, and the test's end of one, which half of the tests use; `Direction` is that of a
+/// subscription, and of bytes through a proxy in the tests of the store.
 const SHARED: [&str; 2] = ["Direction", "Peer"];

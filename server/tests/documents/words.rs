@@ -1,4 +1,4 @@
-//! The words and the width of comments, as STYLE.md has them.
+//! The words and the width of comments, by the rules of STYLE.md.
 //!
 //! A comment on an item, or the head of a file, says what something is or does. It doesn't begin
 //! with a question, nor with a clause that turns a name into one ("What a copy costs"). That of a
@@ -58,7 +58,7 @@ fn documents_have_no_words_that_nobody_says() {
     assert!(faults.is_empty(), "{} lines:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Returns the word of a line that nobody says, unless it is quoted, and the one to use.
+/// Returns an unidiomatic word of a line, unless it is quoted, and its replacement.
 fn unsaid(line: &str) -> Option<String> {
     let text = line.to_ascii_lowercase();
     let words: Vec<&str> = text.split(|c: char| !c.is_ascii_alphabetic() && c != '_').collect();
@@ -95,12 +95,12 @@ fn comments_are_found_with_their_beginnings() {
 
 /// A line that is a comment.
 struct Comment<'a> {
-    /// Its number, from one.
+    /// Its line, counted from one.
     line: usize,
     /// True in the first line of a comment on an item or a file.
     is_first: bool,
     text: &'a str,
-    /// Its width, with what it is indented by.
+    /// Its width, including its indentation.
     columns: usize,
 }
 
@@ -140,7 +140,7 @@ fn functions_are_found_with_their_comments() {
 }
 
 /// Returns the first lines of the comments on functions, each with its number; tests are left out,
-/// since their names say the law, and the comment may say where it stands.
+/// since their names state the law, and the comment may cite its source.
 fn comments_of_functions(text: &str) -> Vec<(usize, String)> {
     let (mut found, mut first, mut is_test) = (Vec::new(), None, false);
     for (number, line) in text.lines().enumerate() {
@@ -169,7 +169,7 @@ fn begins_with_a_verb(text: &str) -> bool {
     word.len() > 2 && word.ends_with('s') && word.starts_with(char::is_uppercase) && !NO_VERBS.contains(&word.as_str())
 }
 
-/// Returns the comments of which `find` finds something wrong, each with its place.
+/// Returns the comments in which `find` finds a fault, each with its place.
 fn faults(find: impl Fn(&Comment<'_>) -> Option<String>) -> Vec<String> {
     let tree = Tree::read();
     let (mut faults, mut looked_at) = (Vec::new(), 0);
@@ -183,12 +183,11 @@ fn faults(find: impl Fn(&Comment<'_>) -> Option<String>) -> Vec<String> {
     faults
 }
 
-/// The folders of tests that a macro runs, whose comments say their laws, and of what a program has
-/// written.
+/// The folders of tests that a macro runs, whose comments state their laws, and of generated code.
 const VERBLESS: [&str; 2] = ["crates/store/tests/", "crates/dpm/src/grpc/generated/"];
 const QUESTIONS: [&str; 12] =
     ["How", "What", "Whatever", "When", "Where", "Whether", "Which", "Who", "Whoever", "Whom", "Whose", "Why"];
-/// Words that are precise and that nobody says, each with the one to use.
+/// Unidiomatic words, each with its replacement.
 const UNSAID: [(&str, &str); 6] = [
     ("whoever", "the client that"),
     ("anew", "again"),
@@ -197,7 +196,7 @@ const UNSAID: [(&str, &str); 6] = [
     ("the own", "its own"),
     ("to who", "to those who"),
 ];
-/// Words that end as verbs do and are none.
+/// Words that end like verbs but aren't.
 const NO_VERBS: [&str; 20] = [
     "Accounts",
     "Always",
@@ -220,6 +219,6 @@ const NO_VERBS: [&str; 20] = [
     "This",
     "Values",
 ];
-/// It has bad examples.
+/// It contains bad examples.
 const STYLE: &str = "STYLE.md";
 const COLUMNS: usize = 100;

@@ -7,7 +7,7 @@ use super::super::given::GivenValue;
 use super::{ConfigKey, ShownValue, list, plain, put, quoted, word};
 use crate::config::ClusterSteering;
 
-/// That which the table is about.
+/// The description of the table.
 pub(super) const ABOUT: &str = "Several servers as one, on one database: see the chapter \"Several nodes\" before you rely on it. A change needs a restart.";
 
 /// All of them.
@@ -87,7 +87,8 @@ fn name(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     given.parsed("a name of letters, digits and hyphens", |text| is_plain(text).then(|| text.to_owned()))
 }
 
-/// Reads a host that clients are sent to: the form of `<see-other-host/>` (RFC 6120 §4.9.3.19).
+/// Reads a host that clients are redirected to: the form of `<see-other-host/>` (RFC 6120
+/// §4.9.3.19).
 fn public_host(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let expected = "a host such as \"n1.example.org\", \"n1.example.org:5223\" or \"[2001:db8::1]:5222\"";
     given.parsed(expected, |text| is_host_with_port(text).then(|| text.to_owned()))
@@ -114,8 +115,8 @@ fn redis(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     }
 }
 
-/// Returns why one of the addresses of Redis can't be used, if others could read along there or
-/// write to it. What Sentinels name is on this machine if all of them are.
+/// Returns the reason why one of the addresses of Redis can't be used, if its traffic could be read
+/// or changed by others. A primary that Sentinels name is on this machine if all of them are.
 pub fn exposed(redis: &[String], sentinels: &[String]) -> Option<&'static str> {
     let is_local = |text: &String| ClusterAddress::read(text).is_some_and(|address| address.is_local());
     let are_here = !sentinels.is_empty() && sentinels.iter().all(is_local);

@@ -121,7 +121,7 @@ fn request(given: GivenValue<'_>) -> Result<(String, RequestTypes), WrongValue> 
 }
 
 fn namespace(given: GivenValue<'_>) -> Result<String, WrongValue> {
-    // XEP-0355 §9: its own can't be given away, nor what gives a component its rights.
+    // XEP-0355 §9: neither delegation itself can be delegated, nor the privileges of components.
     let is_own = |text: &str| text.starts_with("urn:xmpp:delegation:") || text.starts_with("urn:xmpp:privilege:");
     given.parsed("a namespace that can be delegated", |text| {
         (!text.is_empty() && !text.contains(' ') && !is_own(text)).then(|| text.to_owned())

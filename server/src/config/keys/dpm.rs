@@ -205,7 +205,7 @@ fn task(given: GivenValue<'_>) -> Result<Rad50, WrongValue> {
     passable(name).map_err(|what| given.wrong(format!("{name:?} is not {what}")))
 }
 
-/// Returns a name alone, in upper case.
+/// Returns a device name without further parts, in upper case.
 fn name_of_device(text: &str) -> Option<String> {
     match Request::parse(text).ok()?.device {
         Device::Name(name) if name.eq_ignore_ascii_case(text) => Some(name),

@@ -216,13 +216,13 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
     },
 ];
 
-/// Returns something about groups as TOML, if there are any.
+/// Returns a setting of groups as TOML, if there are any.
 fn of_groups(domain: &DomainConfig, show: impl Fn(&DirectoryGroups) -> String) -> Option<String> {
     let groups = &domain.login.groups;
     groups.base.as_ref().map(|_| show(groups))
 }
 
-/// Returns a number as TOML, unless it is the usual one.
+/// Returns a number as TOML, unless it is the default.
 fn changed(number: u64, usual: u64) -> Option<String> {
     (number != usual).then(|| number.to_string())
 }

@@ -2,7 +2,7 @@
 
 use super::{ConfigKey, ShownValue, file, path, plain, put, quote};
 
-/// The purpose of the table.
+/// The description of the table.
 pub(super) const ABOUT: &str = "A collector of OpenTelemetry that gets samples of where the time goes, and what is slow. A change needs a restart.";
 
 /// All of them.

@@ -196,7 +196,7 @@ fn origin(given: GivenValue<'_>) -> Result<String, WrongValue> {
         let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
         let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte));
         let is_origin = !scheme.is_empty() && !host.is_empty() && is_scheme && is_host;
-        // What pages of files and of some frames say.
+        // The origins of pages from files and of some frames.
         (matches!(text, "*" | "null") || is_origin).then(|| text.to_owned())
     })
 }
