@@ -29,8 +29,8 @@ impl ComponentSession {
         self.is_accepted
     }
 
-    /// Processes bytes from the wire; calls `each` with every stanza, and appends the output of
-    /// the handshake to `out`.
+    /// Processes bytes from the wire; calls `each` with every stanza, and appends the output of the
+    /// handshake to `out`.
     ///
     /// # Errors
     /// The error that ends the stream.

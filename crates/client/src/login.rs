@@ -23,14 +23,14 @@ pub struct SessionTerms {
     pub domain: String,
     /// The settings for TLS; `None` for none.
     pub tls: Option<ClientSettings>,
-    /// The mechanism to log in with; `None`: the strongest that both sides support.
+    /// The mechanism to log in with; `None` for the strongest that both sides support.
     pub mechanism: Option<Mechanism>,
     /// The password.
     pub password: String,
     /// The resource to bind; `None` lets the server choose.
     pub resource: Option<String>,
     /// True if the account is created instead of logging in to it (XEP-0077 §3.1). An existing one
-    /// is as good.
+    /// is fine.
     pub register: bool,
     /// The keys derived from passwords, so that many logins don't each take the time of PBKDF2.
     pub cache: SaltedPasswords,
@@ -131,7 +131,8 @@ impl StreamLogin {
         self.open_stream(false, out);
     }
 
-    /// Returns what the login is waiting for, for people who wonder why it takes so long.
+    /// Describes the next event that the login waits for, for people who wonder why it takes so
+    /// long.
     pub fn waits_for(&self) -> &'static str {
         match &self.phase {
             LoginPhase::Header { authenticated: false } => "the header of the stream",
@@ -152,11 +153,11 @@ impl StreamLogin {
         push(out, &words::stream_header(&self.terms.domain));
     }
 
-    /// Processes the input. Returns the number of bytes that are done with; output is appended to
+    /// Processes the input. Returns the number of bytes that are consumed; output is appended to
     /// `out`.
     ///
     /// # Errors
-    /// A fault of the server that a login can't come through, or its refusal.
+    /// A fault of the server that ends the login, or its refusal.
     pub fn read(
         &mut self,
         input: &[u8],
@@ -242,7 +243,7 @@ impl StreamLogin {
         }
     }
 
-    /// Continues from features before the login: with STARTTLS if it is wanted, otherwise with
+    /// Continues from features before the login: with STARTTLS if TLS is configured, otherwise with
     /// SASL.
     fn begin(
         &mut self,
@@ -320,7 +321,7 @@ fn number(element: &Element) -> Option<u32> {
 
 fn decoded(element: &Element) -> Result<Vec<u8>, SessionError> {
     let text = element.text();
-    // RFC 6120 §6.4.2: a lone equals sign stands for data of no length.
+    // RFC 6120 §6.4.2: a single equals sign stands for empty data.
     let text = if text == "=" { "" } else { text.trim() };
     STANDARD.decode(text).map_err(|_| unexpected("Base64", element))
 }

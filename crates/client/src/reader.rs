@@ -14,7 +14,7 @@ pub enum StreamItem {
     End,
 }
 
-/// Knows how far a stream has been read. The bytes stay with the caller.
+/// The state of reading a stream. The bytes stay with the caller.
 #[derive(Debug)]
 pub struct StreamReader {
     limits: Limits,
@@ -79,7 +79,7 @@ mod tests {
                           xmlns:stream='http://etherx.jabber.org/streams'><stream:features><a xmlns='urn:a'/></stream:features> \
                           <message><body>Hi</body></message></stream:stream>";
 
-    /// Returns what is read of a stream that arrives in these pieces, by name.
+    /// Returns the names of the items that are read from a stream in these pieces.
     fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
         let (mut reader, mut input, mut found) = (StreamReader::new(Limits::AFTER_LOGIN), Vec::new(), Vec::new());
         for piece in pieces {

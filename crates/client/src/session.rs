@@ -14,9 +14,9 @@ use crate::{SessionError, words};
 /// The outcome of an attempt to continue an earlier session (XEP-0198 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionResumption {
-    /// It continues; the server has handled so many stanzas of the client.
+    /// It continues; the server has handled this number of the client's stanzas.
     GoesOn(u32),
-    /// It has ended; the server had handled so many.
+    /// It has ended; the server had handled this number.
     Over(u32),
 }
 
@@ -53,7 +53,7 @@ impl ClientSession {
     /// With `direct_tls` that is a TLS handshake (XEP-0368).
     ///
     /// # Errors
-    /// When TLS can't begin.
+    /// TLS can't begin.
     pub fn start(
         terms: &Arc<SessionTerms>,
         username: String,
@@ -113,7 +113,7 @@ impl ClientSession {
         self.tls.is_none()
     }
 
-    /// Returns what a login is waiting for, for people who wonder why it takes so long.
+    /// Describes the next event that a login waits for, for people who wonder why it takes so long.
     pub fn waits_for(&self) -> &'static str {
         self.login.as_ref().map_or("nothing", |login| login.waits_for())
     }
@@ -141,7 +141,7 @@ impl ClientSession {
             login.open(true, &mut plain);
             tls.write(&plain, out).map_err(SessionError::of)?;
         }
-        // The last words of a server come with the end of TLS.
+        // The last stanzas of a server may come together with the end of TLS.
         self.work_off(out, each)?;
         if progress.closed {
             return Err(SessionError("the server ended TLS".to_owned()));
@@ -212,7 +212,7 @@ impl ClientSession {
     /// Appends plain bytes, in the form for the wire, to `out`.
     ///
     /// # Errors
-    /// When TLS isn't up.
+    /// TLS isn't up.
     pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), SessionError> {
         match &mut self.tls {
             Some(_) if plain.is_empty() => {}
@@ -226,7 +226,7 @@ impl ClientSession {
     /// remaining input may be read.
     ///
     /// # Errors
-    /// When TLS isn't up.
+    /// TLS isn't up.
     pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), SessionError> {
         self.write(words::END.as_bytes(), out)
     }
@@ -275,8 +275,8 @@ mod tests {
     const HEADER: &str =
         "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' version='1.0' id='x'>";
 
-    /// Returns a session that has logged in and has an earlier one to go on with, and what it has
-    /// said last.
+    /// Returns a session that has logged in and has an earlier one to continue, with its last
+    /// output.
     fn logged_in() -> (ClientSession, String) {
         let terms = SessionTerms {
             domain: "example.org".to_owned(),
@@ -300,7 +300,7 @@ mod tests {
 
     fn hear(session: &mut ClientSession, text: &str) -> String {
         let mut out = Vec::new();
-        // One element a call is worked off until the resource is bound.
+        // Each call handles one element until the resource is bound.
         session.take(text.as_bytes(), &mut out, &mut |_| {}).unwrap();
         session.take(b"", &mut out, &mut |_| {}).unwrap();
         String::from_utf8(out).unwrap()
