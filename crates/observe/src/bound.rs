@@ -12,22 +12,22 @@
 /// A bound on one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
-    /// Names what is bounded, as a plural or a mass: `messages that wait for a user`.
+    /// The resource, in the plural or as a mass noun: `messages that wait for a user`.
     pub resource: &'static str,
-    /// Tells whose share it is.
+    /// The subject that has a share of its own.
     pub per: Per,
-    /// Tells where the number comes from.
+    /// The source of the number.
     pub most: Most,
-    /// Tells what the number counts.
+    /// The unit of the number.
     pub unit: Unit,
-    /// Says in a few words what happens to one more: `its sender gets <service-unavailable/>`.
+    /// The consequence of one more, in a few words: `its sender gets <service-unavailable/>`.
     pub excess: &'static str,
-    /// Names the tables of the store whose rows the bound limits; none if it is about memory, time
-    /// or connections.
+    /// The tables of the store whose rows the bound limits; none if it is about memory, time or
+    /// connections.
     pub tables: &'static [&'static str],
 }
 
-/// The ones who each have a share of their own of a bound.
+/// The subjects that each have a share of their own of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Per {
     /// One account, with all of its sessions.
@@ -52,7 +52,7 @@ pub enum Per {
     Shard,
     /// The whole process.
     Server,
-    /// A thing that none of the others fits, by its name.
+    /// A subject that is none of the others, by its name.
     Other(&'static str),
 }
 
@@ -67,20 +67,20 @@ pub enum Most {
     Fixed(u64),
 }
 
-/// The things that the number of a bound counts.
+/// The units of a bound's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Pieces.
+    /// A count.
     Number,
     /// Bytes.
     Bytes,
-    /// Pieces in each second.
+    /// A count per second.
     PerSecond,
-    /// Pieces in each day.
+    /// A count per day.
     PerDay,
-    /// Bytes in each second.
+    /// Bytes per second.
     BytesPerSecond,
-    /// Bytes in each minute.
+    /// Bytes per minute.
     BytesPerMinute,
     /// A time in milliseconds.
     Milliseconds,
@@ -98,12 +98,12 @@ impl Bound {
         Self { resource, per, most, unit, excess: "", tables: &[] }
     }
 
-    /// Says what happens to the excess.
+    /// Sets the consequence of an excess.
     pub const fn or(self, excess: &'static str) -> Self {
         Self { excess, ..self }
     }
 
-    /// Names the tables of the store whose rows the bound limits.
+    /// Sets the tables of the store whose rows the bound limits.
     pub const fn kept_in(self, tables: &'static [&'static str]) -> Self {
         Self { tables, ..self }
     }
@@ -130,7 +130,7 @@ impl Per {
 }
 
 impl Unit {
-    /// Writes a number with its unit, as people read it: `64 KiB`, `20/s`, `30 days`.
+    /// Formats a number with its unit for people: `64 KiB`, `20/s`, `30 days`.
     pub fn show(self, number: u64) -> String {
         match self {
             Self::Number => number.to_string(),
@@ -147,7 +147,7 @@ impl Unit {
     }
 }
 
-/// Writes bytes with the largest binary unit that divides them.
+/// Formats bytes in the largest binary unit that divides them.
 fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1)];
     let fits = |(_, factor): &(&str, u64)| bytes >= *factor && bytes.is_multiple_of(*factor);

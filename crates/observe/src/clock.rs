@@ -1,14 +1,14 @@
 //! The clock that measures the stages on the path of stanzas, in one tick of [`SAMPLED_TICKS`].
 //!
-//! At any moment of a tick one stage is current, and entering another one takes one reading of
-//! the clock: the time since the last reading belongs to the stage that was current. So a
-//! stage's time is its own, whatever happens within it, and all stages together take as long as
-//! the tick. In a tick that isn't measured, a stage costs a comparison.
+//! At any moment of a tick one stage is current, and entering another one takes one reading of the
+//! clock: the time since the last reading belongs to the stage that was current. So the time of a
+//! stage excludes that of stages within it, and all stages together take as long as the tick. In a
+//! tick that isn't measured, a stage costs a comparison.
 //!
 //! # Invariants
 //!
 //! * Ticks are chosen by their number, so that busy ticks are measured as often as idle ones.
-//! * A caller that enters a stage goes back to the one before, by [`StanzaPath::back`].
+//! * A caller that enters a stage returns to the one before, by [`StanzaPath::back`].
 //! * A recorded tick is bounded: see [`MOST_SPANS`](crate::spans::MOST_SPANS).
 
 use std::ops::AddAssign;
@@ -21,15 +21,15 @@ use crate::stages::{StageTime, Stages};
 /// The clock of one shard, and the times that it has measured.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct StanzaPath {
-    /// The stage of now, and since when; `None` in a tick that isn't measured.
+    /// The current stage and its start; `None` in a tick that isn't measured.
     current: Option<(StanzaStage, Instant)>,
     turn: u32,
     times: Stages<StanzaStage>,
-    /// The tick as others want to see it.
+    /// The record of the tick for collectors of traces.
     recorded: Option<Box<RecordedTick>>,
 }
 
-/// The stage that was current before another one: to go back to.
+/// The stage that was current before another one, to which [`StanzaPath::back`] returns.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
 pub struct OuterStage(Option<StanzaStage>);
@@ -81,7 +81,7 @@ impl StanzaPath {
         OuterStage(outer)
     }
 
-    /// Goes back to the stage that was current before.
+    /// Returns to the stage that was current before.
     #[inline]
     pub fn back(&mut self, outer: OuterStage) {
         if let Some(stage) = outer.0 {
@@ -89,7 +89,7 @@ impl StanzaPath {
         }
     }
 
-    /// Goes back from the routing of a stanza.
+    /// Ends the routing of a stanza, and returns to the stage before it.
     #[inline]
     pub fn end_stanza(&mut self, outer: OuterStage) {
         let Some(stage) = outer.0 else { return };
@@ -110,15 +110,14 @@ impl StanzaPath {
         &self.times
     }
 
-    /// Returns the time that a stage has taken in all ticks, as far as that follows from the
-    /// measured ones.
+    /// Estimates the time that a stage has taken in all ticks from the measured ones.
     pub fn estimate(&self, stage: StanzaStage) -> StageTime {
         let StageTime { calls, time } = self.times.of(stage);
         StageTime { calls: calls * u64::from(SAMPLED_TICKS), time: time * SAMPLED_TICKS }
     }
 
-    /// Makes a stage current, and returns the one that was. Nothing happens in a tick that isn't
-    /// measured: what was entered in one ends with it.
+    /// Makes a stage current, and returns the one that was. Does nothing in a tick that isn't
+    /// measured: stages of a measured tick end with it.
     #[inline(never)]
     fn switch(&mut self, stage: StanzaStage) -> Option<StanzaStage> {
         let (before, since) = self.current?;
@@ -139,7 +138,8 @@ impl AddAssign<&StanzaPath> for StanzaPath {
     }
 }
 
-/// Of so many ticks one is measured. The number is prime, so that it fits no rhythm of a client.
+/// The number of ticks of which one is measured. It is prime, so that it matches no rhythm of a
+/// client.
 pub const SAMPLED_TICKS: u32 = 61;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The cluster as this process sees it: the live nodes, and the traffic between them.
 //!
 //! There is one for the process, as it is part of at most one cluster. The thread that carries
-//! letters writes it once a second; reading it waits for nobody.
+//! letters writes it once a second; reading it doesn't wait for that thread.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 pub struct ClusterSeen {
     /// True while Redis can be reached.
     pub has_redis: bool,
-    /// The processes that this one has found gone since its start, of whose nodes others have the
-    /// homes or a new process has.
+    /// The processes that this one has found dead since its start, and whose homes other nodes or a
+    /// new process have taken over.
     pub gone: u64,
     /// The journal of this process.
     pub journal: JournalSeen,
@@ -19,12 +19,12 @@ pub struct ClusterSeen {
     pub nodes: Vec<NodeSeen>,
 }
 
-/// A process's journal, of which others make its sessions and rooms again if it dies.
+/// A process's journal, from which other nodes restore its sessions and rooms if it dies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JournalSeen {
-    /// True while Redis takes it.
+    /// True while Redis accepts it.
     pub is_kept: bool,
-    /// The batches that were given to Redis since the start.
+    /// The batches that were sent to Redis since the start.
     pub batches: u64,
     /// The writes in these.
     pub writes: u64,
@@ -48,13 +48,13 @@ pub struct NodeSeen {
 /// The traffic between this process and a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeTraffic {
-    /// Bytes of letters that wait for it, or that it has not handled.
+    /// Bytes of letters that it hasn't received or handled yet.
     pub waiting_bytes: u64,
-    /// The part that Redis has taken for it.
+    /// The letters to it that Redis has accepted.
     pub sent: NodeCount,
-    /// The part that has come from it.
+    /// The letters from it.
     pub received: NodeCount,
-    /// Letters for it that were refused, so that their senders got errors.
+    /// Letters to it that were refused, so that their senders got errors.
     pub refused: u64,
 }
 
@@ -63,9 +63,9 @@ pub struct NodeTraffic {
 pub struct NodeCount {
     /// The letters: a stanza for one recipient, or for many, is one.
     pub letters: u64,
-    /// The entries of Redis that they were in.
+    /// The entries of Redis that contained them.
     pub entries: u64,
-    /// The bytes of those.
+    /// The bytes of these entries.
     pub bytes: u64,
 }
 
@@ -80,12 +80,12 @@ impl NodeCount {
 
 static SEEN: Mutex<Option<ClusterSeen>> = Mutex::new(None);
 
-/// Returns the cluster as this process saw it last; `None` if it is part of none.
+/// Returns the latest view of the cluster; `None` if this process isn't part of one.
 pub fn seen() -> Option<ClusterSeen> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Replaces what [`seen`] returns.
+/// Replaces the view that [`seen`] returns.
 pub fn set_seen(seen: ClusterSeen) {
     *SEEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
 }

@@ -1,6 +1,6 @@
 //! Histograms: how often values of each size occurred, to a factor of two.
 //!
-//! Each bound is twice the previous one, so finding the place of a value means counting its
+//! Each bound is twice the previous one, so finding the bucket of a value means counting its
 //! leading zeros: a record costs about a nanosecond and never allocates. Values are whole numbers:
 //! nanoseconds or bytes.
 
@@ -29,7 +29,7 @@ impl Histogram {
         self.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Counts a value that many things have had.
+    /// Counts a value that occurred this number of times.
     pub fn record_many(&mut self, value: u64, times: u64) {
         // The number of bits of one less: 64 is still within the first bound, 65 isn't.
         let bits = u64::BITS - value.saturating_sub(1).leading_zeros();
@@ -45,13 +45,13 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Returns all values together.
+    /// Returns the sum of all values.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// Returns each bound with the number of values that were at most that large, and behind them,
-    /// without a bound, all values.
+    /// Returns each bound with the number of values up to it, and finally, without a bound, the
+    /// number of all values.
     pub fn cumulative(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         self.counts.iter().enumerate().scan(0, |sum, (place, count)| {
             *sum += count;
@@ -59,8 +59,8 @@ impl Histogram {
         })
     }
 
-    /// Returns the bound below which this share of the values lies, such as 0.99; the last one if
-    /// there is none. `None` without values.
+    /// Returns the bound below which this share of the values, such as 0.99, lies; twice the last
+    /// one if they exceed all bounds. `None` without values.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let count = self.count();
         let wanted = (share * count as f64).ceil() as u64;
@@ -68,7 +68,7 @@ impl Histogram {
         Some(found.0.unwrap_or(1 << (BOUNDS as u32 + Self::FIRST)))
     }
 
-    /// Returns what was counted since `before`, an earlier state of the same histogram.
+    /// Returns the counts since `before`, an earlier state of the same histogram.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut counts = self.counts;
@@ -114,7 +114,7 @@ impl NamedHistograms {
         all.into_iter()
     }
 
-    /// Returns all of them together.
+    /// Returns the sum of all histograms.
     pub fn total(&self) -> Histogram {
         self.0.iter().fold(Histogram::default(), |mut total, (_, histogram)| {
             total += histogram;

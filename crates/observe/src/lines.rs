@@ -3,9 +3,9 @@
 //!
 //! # Invariants
 //!
-//! - Lines take a bounded number of bytes; the oldest make room for the newest.
-//! - Writers of lines never wait for readers: readers fetch the lines that they haven't seen, and
-//!   are told how many they have missed.
+//! - Lines take a bounded number of bytes; new ones replace the oldest.
+//! - Writers of lines never wait for readers: readers fetch the lines that they haven't seen, with
+//!   the number of those that they have missed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,12 +25,12 @@ pub struct Line {
     pub text: Box<str>,
 }
 
-/// Lines that somebody had not seen.
+/// Lines that a reader has not seen.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Unseen {
-    /// Lines that are gone already.
+    /// The number of lines that are already gone.
     pub left_out: u64,
-    /// Those that are still there, oldest first.
+    /// The lines that are still kept, oldest first.
     pub lines: Vec<Arc<Line>>,
     /// The number of lines that were written up to the last of these.
     pub seen: u64,
@@ -57,13 +57,13 @@ impl Lines {
         }
     }
 
-    /// Returns how many lines were written before the oldest that is here.
+    /// Returns how many lines were written before the oldest that is kept.
     pub fn before(&self) -> u64 {
         let ring = self.lock();
         ring.written - ring.lines.len() as u64
     }
 
-    /// Returns at most so many of the lines that were written after the first `seen`.
+    /// Returns at most `most` of the lines that were written after the first `seen`.
     pub fn after(&self, seen: u64, most: usize) -> Unseen {
         let ring = self.lock();
         let before = ring.written - ring.lines.len() as u64;
@@ -78,14 +78,14 @@ impl Lines {
     }
 }
 
-/// Returns the bytes that a line takes, with what its place takes.
+/// Returns the bytes that a line takes, including its overhead.
 fn cost(line: &Line) -> usize {
     line.text.len() + line.account.as_ref().map_or(0, |account| account.len()) + PLACE
 }
 
 /// Bytes that all lines may take.
 pub const MOST_BYTES: usize = 2 * 1024 * 1024;
-/// Bytes of a line besides its texts: its place, its counts, and what allocations take.
+/// Bytes of a line besides its texts: its slot, its counts, and the overhead of allocations.
 const PLACE: usize = 96;
 
 #[cfg(test)]

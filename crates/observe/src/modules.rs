@@ -13,7 +13,7 @@ pub struct ModuleCalls(BTreeMap<&'static str, CallsOfModule>);
 pub struct CallsOfModule {
     /// Their number.
     pub count: u64,
-    /// The time of those that were timed: one of [`SAMPLED_CALLS`], all others had none.
+    /// The time of the calls that were timed: one of [`SAMPLED_CALLS`].
     pub time: Duration,
 }
 
@@ -30,7 +30,7 @@ impl ModuleCalls {
         self.0.get(module).copied().unwrap_or_default()
     }
 
-    /// Returns those of all modules, in the order of their names.
+    /// Returns the calls of all modules, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, CallsOfModule)> {
         self.0.iter().map(|(name, calls)| (*name, *calls))
     }
@@ -46,5 +46,6 @@ impl AddAssign<&ModuleCalls> for ModuleCalls {
     }
 }
 
-/// Of so many calls one is timed. The number is prime, so that it fits no rhythm of a client.
+/// The number of calls of which one is timed. It is prime, so that it matches no rhythm of a
+/// client.
 pub const SAMPLED_CALLS: u64 = 13;

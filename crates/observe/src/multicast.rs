@@ -22,9 +22,9 @@ pub enum MulticastStage {
     Group,
     /// The forms of the stanza are built.
     Prebuild,
-    /// Copies find their way: to sessions here, to streams elsewhere.
+    /// Copies are routed: to sessions here, to streams elsewhere.
     Route,
-    /// Rendering and writing what waits for sessions.
+    /// Rendering and writing the copies that wait for sessions.
     Write,
 }
 
@@ -62,7 +62,7 @@ impl stages::Stage for MulticastStage {
     const ALL: &'static [Self] = &MulticastStage::ALL;
 
     fn name(self) -> &'static str {
-        // The function above, which needs no trait.
+        // The inherent function, which is usable without the trait.
         MulticastStage::name(self)
     }
 }

@@ -5,29 +5,30 @@ use crate::stages::Stage;
 /// A stage on the path of a stanza through a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StanzaStage {
-    /// The system gives the bytes of a connection.
+    /// The bytes of a connection are read from the operating system.
     Read,
-    /// TLS makes them readable.
+    /// TLS decrypts them.
     Decrypt,
-    /// They become stanzas.
+    /// They are split into stanzas.
     Scan,
-    /// A stanza gets the address of its sender, and becomes a packet that many can share.
+    /// A stanza gets the address of its sender, and becomes a packet that many recipients can
+    /// share.
     Stamp,
-    /// Addresses and rules lead it on.
+    /// Its address and the rules determine its next step.
     Route,
-    /// Modules work on it.
+    /// Modules handle it.
     Modules,
-    /// The home of an account hands it to sessions.
+    /// The home of an account delivers it to sessions.
     Deliver,
-    /// Letters of other shards and threads are opened.
+    /// Letters of other shards and threads are handled.
     Letters,
-    /// Waiting stanzas of a session become bytes.
+    /// Waiting stanzas of a session are rendered to bytes.
     Render,
     /// TLS encrypts them.
     Encrypt,
-    /// The system takes them.
+    /// The bytes are passed to the operating system.
     Write,
-    /// Timers, answers of the store, and everything else.
+    /// Timers, responses of the store, and everything else.
     Rest,
 }
 
@@ -71,7 +72,7 @@ impl Stage for StanzaStage {
     const ALL: &'static [Self] = &StanzaStage::ALL;
 
     fn name(self) -> &'static str {
-        // The function above, which needs no trait.
+        // The inherent function, which is usable without the trait.
         StanzaStage::name(self)
     }
 }

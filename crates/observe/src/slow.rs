@@ -16,19 +16,19 @@ use crate::bound::{Bound, Most, Per, Unit};
 /// The kinds of slow events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Slow {
-    /// A shard has worked for so long without looking at its connections.
+    /// A shard took long until it looked at its connections again.
     Tick,
-    /// A letter has waited for so long in the mailbox of a shard.
+    /// A letter waited long in the mailbox of a shard.
     Mailbox,
-    /// An operation of the store has run for so long.
+    /// An operation of the store took long.
     Store,
-    /// A transaction has waited for so long until the disk, or the database, had it.
+    /// A transaction waited long until the disk, or the database, had it.
     Commit,
-    /// Part of the server has waited for so long for the store, queue and commit included.
+    /// A part of the server waited long for the store, including queue and commit.
     Wait,
-    /// A login has taken so long, from the question about the account to its end.
+    /// A login took long, from the query for the account to its end.
     Login,
-    /// A stream to another server has been looked for so long, or has failed.
+    /// The search for another server and its stream took long, successful or not.
     Stream,
 }
 
@@ -50,7 +50,7 @@ impl Slow {
         }
     }
 
-    /// Returns how many times the limit it may take. Clients and other servers are far away.
+    /// Returns the factor of the limit for this kind. Clients and other servers are far away.
     fn times(self) -> u64 {
         match self {
             Self::Tick | Self::Mailbox | Self::Store | Self::Commit | Self::Wait => 1,
@@ -70,7 +70,7 @@ pub struct SlowEvent {
     pub lasted: Duration,
     /// The work: an operation, a module, a mechanism.
     pub what: String,
-    /// The account, domain or shard that it was for; empty if it was for none in particular.
+    /// The account, domain or shard that it concerns; empty if it is none in particular.
     pub whose: String,
     /// The reason as far as it is known.
     pub why: String,
@@ -79,13 +79,13 @@ pub struct SlowEvent {
 /// The events of a process.
 #[derive(Debug)]
 pub struct SlowRing {
-    /// Milliseconds from which on something is slow.
+    /// The time from which an event is slow, in milliseconds.
     limit_ms: AtomicU64,
     counts: [AtomicU64; Slow::ALL.len()],
     newest: Mutex<NewestSlow>,
 }
 
-/// The newest events, oldest first, and the number of all that there were.
+/// The newest events, oldest first, and the total number of events.
 #[derive(Debug)]
 struct NewestSlow {
     events: VecDeque<SlowEvent>,
@@ -108,24 +108,24 @@ impl SlowRing {
         }
     }
 
-    /// Sets the milliseconds from which on something is slow: 0 for never.
+    /// Sets the time from which an event is slow, in milliseconds; 0 for never.
     pub fn set_limit_ms(&self, limit_ms: u64) {
         self.limit_ms.store(limit_ms, Ordering::Relaxed);
     }
 
-    /// Returns the milliseconds from which on something is slow: 0 for never.
+    /// Returns the time from which an event is slow, in milliseconds; 0 for never.
     pub fn limit_ms(&self) -> u64 {
         self.limit_ms.load(Ordering::Relaxed)
     }
 
-    /// Returns whether this was slow.
+    /// Returns whether an event of this kind and duration is slow.
     #[inline]
     pub fn is_slow(&self, kind: Slow, lasted: Duration) -> bool {
         let limit_ms = self.limit_ms.load(Ordering::Relaxed);
         limit_ms > 0 && lasted >= Duration::from_millis(limit_ms.saturating_mul(kind.times()))
     }
 
-    /// Adds an event, if it was slow: what, whose and why.
+    /// Adds an event, if it is slow, with the texts for what, whose and why.
     #[inline]
     pub fn note(&self, kind: Slow, lasted: Duration, words: impl FnOnce() -> (String, String, String)) {
         if self.is_slow(kind, lasted) {
@@ -155,8 +155,8 @@ impl SlowRing {
         self.lock().events.iter().cloned().collect()
     }
 
-    /// Returns the events after the first `seen` ones, oldest first, as far as they are still kept,
-    /// and the number of all that there were.
+    /// Returns the events after the first `seen` ones that are still kept, oldest first, and the
+    /// total number of events.
     pub fn since(&self, seen: u64) -> (Vec<SlowEvent>, u64) {
         let newest = self.lock();
         let kept = newest.events.len();
@@ -169,7 +169,7 @@ impl SlowRing {
         Slow::ALL.into_iter().zip(self.counts.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
-    /// Locks the list. Nothing that is done under the lock can panic halfway.
+    /// Locks the list. No code under the lock can panic halfway.
     fn lock(&self) -> MutexGuard<'_, NewestSlow> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,16 +186,16 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Milliseconds from which on something is slow, unless the operator says otherwise.
+/// The default of the time from which an event is slow, in milliseconds.
 pub const LIMIT_MS: u64 = 100;
-/// So many times as long may take whatever waits for a client or another server.
+/// The factor of the limit for events that wait for a client or another server.
 pub const AFAR: u64 = 10;
-/// Events that are kept.
+/// The events that are kept.
 pub const MOST_EVENTS: usize = 256;
 /// Bytes of each text of an event.
 const MOST_TEXT: usize = 512;
 
-/// The same for the page of limits.
+/// The bounds of this module for the page of limits.
 pub const BOUNDS: &[Bound] =
     &[Bound::on("slow events in memory", Per::Server, Most::Fixed(MOST_EVENTS as u64), Unit::Number)
         .or("the oldest are gone")];

@@ -1,7 +1,7 @@
 //! Measured ticks as spans, for the exporter to OpenTelemetry.
 //!
 //! The process has one queue. It stays empty unless an exporter collects, and then it is bounded:
-//! spans that find no room are counted and left out, since no stanza may wait for an observer. A
+//! spans that don't fit are counted and left out, since no stanza may wait for an observer. A
 //! measured tick is chosen if it was slow, or if the last one was chosen long enough ago. Spans
 //! contain neither addresses nor texts of users.
 
@@ -23,12 +23,12 @@ pub enum SpanKind {
     Stanza(&'static str, usize),
 }
 
-/// Something that has taken time within a tick.
+/// A span within a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordedSpan {
     /// The kind.
     pub kind: SpanKind,
-    /// The time from the beginning of the tick to its own.
+    /// The time from the beginning of the tick to that of the span.
     pub began: Duration,
     /// The time that it took.
     pub lasted: Duration,
@@ -45,7 +45,7 @@ pub struct RecordedTick {
     pub lasted: Duration,
     /// Its spans, in the order of their ends; those of a stanza's stages are before the stanza.
     pub spans: Vec<RecordedSpan>,
-    /// Spans that found no room.
+    /// Spans that didn't fit.
     pub left_out: u64,
     began: Instant,
     stanza: Option<RecordedSpan>,
@@ -58,7 +58,7 @@ impl RecordedTick {
         Self { shard, unix, lasted: Duration::ZERO, spans: Vec::new(), left_out: 0, began, stanza: None }
     }
 
-    /// Returns how long after the beginning a moment was.
+    /// Returns the time from the beginning to a moment.
     pub(crate) fn since_begin(&self, moment: Instant) -> Duration {
         moment.saturating_duration_since(self.began)
     }
@@ -78,7 +78,7 @@ impl RecordedTick {
         self.stanza = Some(RecordedSpan { kind: SpanKind::Stanza(name, bytes), began, lasted: Duration::ZERO });
     }
 
-    /// Ends the stanza that has begun.
+    /// Ends the stanza that was begun.
     pub(crate) fn end_stanza(&mut self, now: Instant) {
         if let Some(mut span) = self.stanza.take() {
             span.lasted = self.since_begin(now).saturating_sub(span.began);
@@ -97,7 +97,7 @@ impl RecordedTick {
 pub struct CollectedSpans {
     /// Ticks of shards, oldest first.
     pub ticks: VecDeque<RecordedTick>,
-    /// Ticks that found no room.
+    /// Ticks that didn't fit.
     pub left_out: u64,
 }
 
@@ -161,12 +161,12 @@ impl SpanQueue {
         }
     }
 
-    /// Takes what was collected.
+    /// Takes the collected spans.
     pub fn take(&self) -> CollectedSpans {
         std::mem::take(&mut self.lock().collected)
     }
 
-    /// Locks the queue. Nothing that is done under the lock can panic halfway.
+    /// Locks the queue. No code under the lock can panic halfway.
     fn lock(&self) -> MutexGuard<'_, WaitingSpans> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -183,7 +183,7 @@ const MOST_TICKS: usize = 64;
 /// The spans of a tick; further ones are counted.
 pub const MOST_SPANS: usize = 256;
 
-/// The same for the page of limits.
+/// The bounds of this module for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("ticks that wait for the collector of traces", Per::Server, Most::Fixed(MOST_TICKS as u64), Unit::Number)
         .or("further ones are counted, but left out"),

@@ -1,7 +1,7 @@
 //! Times by stage: a table like that of eprof, always compiled in.
 //!
 //! Switched off, a stage costs a branch; on, two readings of the clock. Times are wall time: on a
-//! busy machine they include the time of others.
+//! busy machine they include the time of other threads.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::Histogram;
 
-/// A stage on the way of something.
+/// A stage on the path of some work.
 pub trait Stage: Copy + PartialEq + 'static {
     /// All stages, in the order in which they are passed.
     const ALL: &'static [Self];
@@ -37,14 +37,14 @@ pub struct Stages<S> {
     stage: PhantomData<S>,
 }
 
-/// The time that one stage has taken in all, and that of each call, in nanoseconds.
+/// The total time of one stage, and that of each call, in nanoseconds.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct MeasuredStage {
     taken: StageTime,
     calls: Histogram,
 }
 
-/// The beginning of a stage, as far as it is measured.
+/// The beginning of a stage, if it is measured.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
 pub struct Begun(Option<Instant>);
@@ -56,7 +56,7 @@ impl<S> Default for Stages<S> {
 }
 
 impl<S: Stage> Stages<S> {
-    /// Switches measuring on or off. What was measured stays.
+    /// Switches measuring on or off. Earlier results stay.
     pub fn measure(&mut self, on: bool) {
         self.on = on;
         if on {
@@ -70,7 +70,7 @@ impl<S: Stage> Stages<S> {
         Begun(self.on.then(Instant::now))
     }
 
-    /// Ends a stage, and another one may begin: at this moment.
+    /// Ends a stage, and returns this moment as the beginning of the next one.
     #[inline]
     pub fn end(&mut self, stage: S, begun: Begun) -> Begun {
         let Some(begun) = begun.0 else { return Begun(None) };
@@ -79,7 +79,7 @@ impl<S: Stage> Stages<S> {
         Begun(Some(now))
     }
 
-    /// Adds a call that took so long.
+    /// Adds a call of this duration.
     pub(crate) fn add(&mut self, stage: S, lasted: Duration) {
         let place = S::ALL.iter().position(|other| *other == stage);
         if let Some(measured) = place.and_then(|place| self.measured.get_mut(place)) {
@@ -100,12 +100,12 @@ impl<S: Stage> Stages<S> {
         self.measured(stage).map(|measured| &measured.calls)
     }
 
-    /// Returns whether nothing was measured.
+    /// Returns whether nothing has been measured.
     pub fn is_empty(&self) -> bool {
         self.measured.iter().all(|measured| measured.taken.calls == 0)
     }
 
-    /// Forgets what was measured.
+    /// Drops all results.
     pub fn clear(&mut self) {
         self.measured.fill(MeasuredStage::default());
     }

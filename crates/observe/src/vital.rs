@@ -1,9 +1,9 @@
 //! Threads without which the process is useless: a panic in one ends the process.
 //!
-//! A dead shard keeps its users connected and deaf, and anyone who writes to them isn't told. A
-//! dead process is started again by its supervisor, and clients come back to their sessions'
-//! messages within seconds. For work that can be given up alone, such as one request of the web
-//! front or one piece of background work, the panic is caught where it runs and doesn't come here.
+//! A dead shard keeps its clients connected but unserved, and their contacts get no errors. A dead
+//! process is restarted by its supervisor, and clients return to their sessions' messages within
+//! seconds. For work that can fail alone, such as one request of the web front-end or one piece of
+//! background work, the panic is caught where it runs and doesn't get here.
 
 use std::backtrace::Backtrace;
 use std::io::Write;
@@ -20,14 +20,14 @@ pub fn vital<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Tells every panic from now on with its thread and its backtrace on standard error, whatever
-/// `RUST_BACKTRACE` says: a report of a bug needs them.
+/// Reports every panic from now on with its thread and its backtrace on standard error, regardless
+/// of `RUST_BACKTRACE`: bug reports need them.
 pub fn tell_panics() {
     panic::set_hook(Box::new(|panic| {
         let current = thread::current();
         let name = current.name().unwrap_or("without a name");
         let backtrace = Backtrace::force_capture();
-        // Nothing can be done about a standard error that is closed.
+        // Nothing can be done about a closed standard error.
         let _ = writeln!(std::io::stderr(), "rookery: the thread {name} has {panic}\n{backtrace}");
     }));
 }
@@ -39,7 +39,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let current = thread::current();
         let name = current.name().unwrap_or("without a name");
-        // The same.
+        // A closed standard error is ignored here, too.
         let _ = writeln!(
             std::io::stderr(),
             "rookery: the process ends, since it is of no use without the thread {name}; this is a bug, please report it"

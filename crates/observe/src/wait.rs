@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The moment at which something began.
+/// The start of a wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Since(Instant);
 
@@ -12,7 +12,7 @@ impl Since {
         Self(Instant::now())
     }
 
-    /// Returns how long ago that is.
+    /// Returns the time since then.
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
