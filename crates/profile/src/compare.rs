@@ -10,9 +10,9 @@ use crate::profile::FunctionSamples;
 pub struct Difference {
     /// Its name.
     pub name: String,
-    /// Its shares of the samples before: as the innermost function, and with what it called.
+    /// Its shares of the earlier samples: as the innermost function, and with its callees.
     pub before: SampleShares,
-    /// Those afterwards.
+    /// Its shares of the later samples.
     pub after: SampleShares,
 }
 
@@ -21,7 +21,7 @@ pub struct Difference {
 pub struct SampleShares {
     /// As the innermost function.
     pub own: f64,
-    /// With what it called.
+    /// With its callees.
     pub within: f64,
 }
 
@@ -32,7 +32,7 @@ impl Difference {
     }
 }
 
-/// Returns all functions of two profiles, those first whose own shares have changed most.
+/// Returns all functions of two profiles, beginning with those whose own shares have changed most.
 pub fn compare(before: &Profile, after: &Profile) -> Vec<Difference> {
     let mut functions: BTreeMap<&str, [FunctionSamples; 2]> = BTreeMap::new();
     for (at, profile) in [before, after].into_iter().enumerate() {

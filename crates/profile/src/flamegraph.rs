@@ -16,8 +16,8 @@ pub fn draw(profile: &Profile, title: &str) -> String {
     picture(&root, title, None)
 }
 
-/// Returns the picture of a profile in the colours of what has changed since another one: red is
-/// what takes a larger share now, blue a smaller one, and the darker the more.
+/// Returns the picture of a profile, coloured by the changes since another one: red is a larger
+/// share now, blue a smaller one, and darker is more.
 pub fn draw_difference(before: &Profile, after: &Profile, title: &str) -> String {
     let mut root = FlameFrame::default();
     for (stack, samples) in &after.stacks {
@@ -30,11 +30,11 @@ pub fn draw_difference(before: &Profile, after: &Profile, title: &str) -> String
     picture(&root, title, Some(all))
 }
 
-/// A function as it was called from one place.
+/// A function as called from one place.
 #[derive(Debug, Default)]
 struct FlameFrame {
     samples: u64,
-    /// Those of the profile that it is compared with.
+    /// Its samples in the profile that it is compared with.
     before: u64,
     calls: BTreeMap<String, FlameFrame>,
 }
@@ -59,7 +59,7 @@ impl FlameFrame {
         shown.map(|frame| 1 + frame.depth()).max().unwrap_or_default()
     }
 
-    /// Draws what this frame calls, from the left at `x`, one row above.
+    /// Draws the callees of this frame, from the left at `x`, one row above.
     fn draw(&self, out: &mut String, x: f64, row: usize, scale: &Scale) {
         let mut x = x;
         for (name, frame) in &self.calls {
@@ -74,7 +74,7 @@ impl FlameFrame {
 }
 
 struct Scale {
-    /// Pixels of a sample.
+    /// The pixels per sample.
     width: f64,
     all: u64,
     /// The samples of the profile that it is compared with.
@@ -145,7 +145,7 @@ fn colour_of(name: &str) -> String {
     format!("hsl({hue},75%,65%)")
 }
 
-/// Returns the colour of a share that has grown by so many points of a hundred.
+/// Returns the colour of a share that has grown by this number of percentage points.
 fn colour_of_growth(points: f64) -> String {
     let hue = if points > 0.0 { 5 } else { 215 };
     let light = 95.0 - 5.0 * points.abs().min(8.0);
@@ -156,10 +156,10 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&#39;")
 }
 
-/// Marks the functions whose names match the search, and shows their share. Functions below a match
+/// Marks the functions whose names match the search, and shows their share. The callees of a match
 /// aren't counted again.
 const SCRIPT: &str = include_str!("flamegraph.js");
-/// Pixels.
+/// The width in pixels.
 const WIDTH: f64 = 1400.0;
 const HEAD: f64 = 40.0;
 const ROW: f64 = 17.0;

@@ -8,20 +8,20 @@ use std::io;
 pub struct Mapping {
     /// The first address.
     pub start: u64,
-    /// The first address behind it.
+    /// The first address after it.
     pub end: u64,
-    /// The place in the file that is at the first address.
+    /// The offset in the file of the first address.
     pub offset: u64,
-    /// Device and inode: the same file has the same in every process.
+    /// Device and inode: they are the same for a file in every process.
     pub file: String,
-    /// The path, or the system's name for what is no file, such as `[vdso]`.
+    /// The path, or the system's name for memory without a file, such as `[vdso]`.
     pub path: String,
 }
 
 /// Returns the mappings of this process that are code.
 ///
 /// # Errors
-/// The system doesn't tell.
+/// The system doesn't list them.
 pub fn of_process() -> io::Result<Vec<Mapping>> {
     Ok(fs::read_to_string("/proc/self/maps")?.lines().filter_map(read).collect())
 }

@@ -1,4 +1,4 @@
-//! Finds the names of sampled stacks, in a process of the build that was sampled.
+//! Resolves the names of sampled stacks, in a process of the build that was sampled.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -8,21 +8,21 @@ use crate::Profile;
 use crate::mapped::{self, Mapping};
 use crate::sampler::{Sampled, SampledModule, Stack};
 
-/// A profile with names, and how good they are.
+/// A profile with names, and how complete they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// The profile.
     pub profile: Profile,
     /// Files of which this process has no copy, so that their functions have no names.
     pub unknown: Vec<String>,
-    /// True if functions that were compiled into others are seen, too: the build has lines.
+    /// True if inlined functions are found, too: the build has line information.
     pub has_inlined: bool,
 }
 
-/// Finds the names, each of a function without its arguments.
+/// Resolves the names, each of a function without its arguments.
 ///
 /// # Errors
-/// The system doesn't say what this process has mapped.
+/// The system doesn't list the mappings of this process.
 pub fn find(sampled: &Sampled) -> io::Result<Named> {
     let mut finder = Finder {
         modules: &sampled.modules,
@@ -56,10 +56,11 @@ impl<'a> Finder<'a> {
         self.mappings.iter().any(|mapping| mapping.file == module.file)
     }
 
-    /// Returns the names of a stack, outermost first, behind that of its thread.
+    /// Returns the names of a stack, outermost first, after that of its thread.
     fn stack(&mut self, stack: &'a Stack) -> Vec<String> {
         let mut frames: Vec<Vec<String>> = stack.frames.iter().map(|frame| self.names(frame)).collect();
-        // Where the signal came is below what handles it, and what the system puts between the two.
+        // The interrupted function is below the signal's handler and the system's frames between
+        // the two.
         let handler = frames.iter().position(|names| names.iter().any(|name| name == HANDLER));
         if let Some(handler) = handler {
             frames.drain(..(handler + 2).min(frames.len()));
@@ -68,8 +69,8 @@ impl<'a> Finder<'a> {
         std::iter::once(stack.thread.clone()).chain(names).collect()
     }
 
-    /// Returns the names of a place, innermost first: a function, and those that it is compiled
-    /// into.
+    /// Returns the names at a place, innermost first: a function, and those into which it is
+    /// inlined.
     fn names(&mut self, frame: &'a str) -> Vec<String> {
         if let Some(found) = self.found.get(frame) {
             return found.clone();
@@ -101,7 +102,7 @@ impl<'a> Finder<'a> {
         names
     }
 
-    /// Returns the address in this process of what another one has at a place of a file.
+    /// Returns this process's address of an offset in a file.
     fn address(&self, module: &SampledModule, place: u64) -> Option<usize> {
         let has = |mapping: &&Mapping| {
             let behind = mapping.offset + (mapping.end - mapping.start);
@@ -112,13 +113,13 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Removes generic arguments from a name: they tell little in a picture.
+/// Removes generic arguments from a name: they say little in a picture.
 fn shortened(name: &str) -> String {
     let (mut depth, mut out, mut before) = (0, String::new(), ' ');
     for letter in name.chars() {
         match letter {
             '<' => depth += 1,
-            // Of an arrow.
+            // Not the end of an arrow.
             '>' if depth > 0 && before != '-' => depth -= 1,
             letter if depth <= 1 => out.push(letter),
             _ => {}

@@ -1,4 +1,4 @@
-//! Stacks with names, and folded text: a stack on each line, outermost first, with its count.
+//! Stacks with names, and folded text: one stack per line, outermost first, with its count.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,9 +6,9 @@ use std::fmt::Write;
 /// The stacks of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Samples per second of CPU; 0 if it isn't known, as of folded text.
+    /// Samples per second of CPU; 0 if unknown, as for folded text.
     pub rate: u32,
-    /// The time that it took, milliseconds; 0 if it isn't known.
+    /// The duration in milliseconds; 0 if unknown.
     pub milliseconds: u64,
     /// The number of times that each stack was found. A stack begins with the name of its thread,
     /// and ends with the innermost function.
@@ -36,7 +36,7 @@ impl Profile {
         text
     }
 
-    /// Reads folded text.
+    /// Parses folded text.
     ///
     /// # Errors
     /// A line has no count at its end.
@@ -50,8 +50,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Returns for each function the samples in which it was the innermost, and those in whose
-    /// stacks it was at all.
+    /// Returns for each function the samples in which it was the innermost, and those whose stacks
+    /// contain it.
     pub fn functions(&self) -> BTreeMap<&str, FunctionSamples> {
         let mut functions: BTreeMap<&str, FunctionSamples> = BTreeMap::new();
         for (stack, &samples) in &self.stacks {
@@ -70,12 +70,12 @@ impl Profile {
     }
 }
 
-/// Counts how often a function was seen, itself and with what it called.
+/// The numbers of samples of a function, alone and with its callees.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FunctionSamples {
-    /// Those in which it was the innermost function.
+    /// The samples in which it was the innermost function.
     pub own: u64,
-    /// Those in which it, or what it called, was running.
+    /// The samples in which it, or one of its callees, was running.
     pub within: u64,
 }
 

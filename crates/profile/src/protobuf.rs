@@ -22,7 +22,7 @@ struct PprofDocument {
     location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
     function: Vec<Function>,
-    /// The first one is empty; others name texts by their places here.
+    /// The first one is empty; others are referred to by their index.
     #[prost(string, repeated, tag = "6")]
     string_table: Vec<String>,
     #[prost(int64, tag = "10")]
@@ -43,7 +43,7 @@ struct ValueType {
 
 #[derive(Clone, PartialEq, Message)]
 struct PprofSample {
-    /// Innermost first.
+    /// The innermost first.
     #[prost(uint64, repeated, tag = "1")]
     location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
@@ -84,7 +84,7 @@ struct Function {
     system_name: i64,
 }
 
-/// Texts, each once.
+/// Texts without duplicates.
 #[derive(Default)]
 struct PprofTexts {
     all: Vec<String>,
@@ -103,7 +103,7 @@ impl PprofTexts {
     }
 }
 
-/// Returns a profile as such a file.
+/// Encodes a profile as such a file.
 pub fn write(profile: &Profile) -> Vec<u8> {
     let mut texts = PprofTexts::default();
     texts.place("");
@@ -141,15 +141,15 @@ pub fn write(profile: &Profile) -> Vec<u8> {
         period,
     };
     let mut file = GzEncoder::new(Vec::new(), Compression::default());
-    // A vector takes everything.
+    // Writing to a vector can't fail.
     let _ = file.write_all(&document.encode_to_vec());
     file.finish().unwrap_or_default()
 }
 
-/// Reads such a file, of whichever program; the first number of a sample counts.
+/// Decodes such a file of any program; the first number of a sample counts.
 ///
 /// # Errors
-/// It is none, or it is larger than [`MOST_BYTES`] when it is decompressed.
+/// It has another format, or is larger than [`MOST_BYTES`] when it is decompressed.
 pub fn read(file: &[u8]) -> Result<Profile, String> {
     let mut bytes = Vec::new();
     let most = MOST_BYTES as u64 + 1;

@@ -1,9 +1,9 @@
 //! Records stacks of this process, as numbers.
 //!
-//! The library behind it walks a stack by the tables that every function has for its own
-//! unwinding. That also shows functions of C and those of the system's library; frame pointers,
-//! which are cheaper to follow, are kept by neither, and following them misses the innermost
-//! function. Finding those tables from a signal is safe with recent C libraries (glibc 2.35).
+//! The library behind it walks a stack by the tables that every function has for its own unwinding.
+//! That also shows functions of C and of the system's library; both lack frame pointers, which are
+//! cheaper to follow, and following them misses the innermost function. Finding those tables from a
+//! signal is safe with recent C libraries (glibc 2.35).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,30 +20,30 @@ use crate::mapped::{self, Mapping};
 
 /// Samples this process until it is finished or dropped.
 pub struct Sampler {
-    /// There until it ends.
+    /// `None` after the end.
     guard: Option<ProfilerGuard<'static>>,
     begun: Instant,
     rate: u32,
 }
 
-/// The stacks that were found.
+/// The recorded stacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// Samples per second of CPU that were wanted.
+    /// The requested samples per second of CPU.
     pub rate: u32,
-    /// The time that it took, milliseconds.
+    /// The duration in milliseconds.
     pub milliseconds: u64,
-    /// Samples in all.
+    /// The number of all samples.
     pub samples: u64,
-    /// Samples of rare stacks that aren't among the stacks.
+    /// The samples of rare stacks that are left out.
     pub left_out: u64,
-    /// The files that code was in.
+    /// The files of the sampled code.
     pub modules: Vec<SampledModule>,
     /// The different stacks, the most frequent first.
     pub stacks: Vec<Stack>,
 }
 
-/// A file that code was in.
+/// A file with sampled code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampledModule {
     /// Its path.
@@ -52,36 +52,36 @@ pub struct SampledModule {
     pub file: String,
 }
 
-/// A stack, and how often it was found.
+/// A stack, and the number of its samples.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stack {
     /// The name of the thread.
     pub thread: String,
-    /// The number of times that it was found.
+    /// The number of its samples.
     pub samples: u64,
-    /// Its places, innermost first: the number of a module and the hexadecimal place in that file,
-    /// such as `0+1f3a0`; an address alone where no file is.
+    /// Its frames, innermost first: the number of a module and the hexadecimal offset in that file,
+    /// such as `0+1f3a0`, or only an address outside of files.
     pub frames: Vec<String>,
 }
 
 /// The reason why there is no profile.
 #[derive(Debug)]
 pub enum Unsampled {
-    /// Another one is being taken.
+    /// Another profile is being taken.
     Busy,
-    /// The system or the library fails.
+    /// The system or the library has failed.
     Failed(String),
 }
 
 impl Sampler {
-    /// Begins to take so many stacks for each second of CPU.
+    /// Starts to take this number of stacks for each second of CPU.
     ///
     /// # Errors
     /// Another profile is being taken, the machine has too little memory left, or the library can't
     /// make its temporary file.
     pub fn start(rate: u32) -> Result<Sampler, Unsampled> {
         let rate = rate.clamp(1, MOST_RATE);
-        // Within the range of what the library takes.
+        // Within the range that the library accepts.
         let frequency = i32::try_from(rate).unwrap_or(1);
         if let Some(left) = memory_left().filter(|left| *left < NEEDED_BYTES) {
             return Err(Unsampled::Failed(format!(
@@ -92,16 +92,17 @@ impl Sampler {
         }
         keep(move || {
             let guard = ProfilerGuardBuilder::default().frequency(frequency).build()?;
-            // The library has looked for a name to be ready for signals; what that took goes again.
+            // The library has resolved a name to be ready for signals; the memory of that isn't
+            // needed any more.
             backtrace::clear_symbol_cache();
             Ok(Sampler { guard: Some(guard), begun: Instant::now(), rate })
         })
     }
 
-    /// Ends, and returns what was found.
+    /// Stops sampling, and returns the recorded stacks.
     ///
     /// # Errors
-    /// The library can't read its temporary file, or the system doesn't say what is mapped.
+    /// The library can't read its temporary file, or the system doesn't list the mappings.
     pub fn finish(self) -> Result<Sampled, Unsampled> {
         keep(move || self.collect())
     }
@@ -132,18 +133,18 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         if let Some(guard) = self.guard.take() {
-            // Nothing can be done about a thread that is gone.
+            // Nothing can be done if the thread is gone.
             let _ = post(Box::new(move || drop(guard)));
         }
     }
 }
 
-/// Runs work on the thread that has all dealings with the library, and waits for it. At each
-/// end the library throws its table away and makes another one of the same size: on one thread the
-/// allocator uses the same memory again.
+/// Runs work on the thread that makes all calls to the library, and waits for it. At each end the
+/// library drops its table and makes another one of the same size: on one thread the allocator
+/// reuses the same memory.
 fn keep<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 'static) -> Result<T, Unsampled> {
     let (done, outcome) = sync_channel(1);
-    // Nobody waits any more where the receiver is gone.
+    // The receiver may be gone.
     let posted = post(Box::new(move || drop(done.send(work()))));
     let gone = || Unsampled::Failed("the profiling thread has ended".to_owned());
     posted.then_some(()).ok_or_else(gone)?;
@@ -152,14 +153,14 @@ fn keep<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 
 
 type SamplerJob = Box<dyn FnOnce() + Send>;
 
-/// Gives something to that thread, which the first profile makes; `false` if there is none.
+/// Posts a job to that thread, which the first profile starts; `false` if there is none.
 fn post(job: SamplerJob) -> bool {
     static KEEPER: OnceLock<Sender<SamplerJob>> = OnceLock::new();
     let keeper = KEEPER.get_or_init(|| {
         let (sender, jobs) = channel::<SamplerJob>();
         // The library walks its table by a chain of thousands of iterators, each inside the next.
         let thread = thread::Builder::new().name("profile".into()).stack_size(STACK_BYTES);
-        // If there is no thread, nobody receives, which the sender is told.
+        // Without a thread there is no receiver, which the sender notices.
         drop(thread.spawn(move || work_off(&jobs)));
         sender
     });
@@ -181,15 +182,15 @@ fn work_off(jobs: &Receiver<SamplerJob>) {
     }
 }
 
-/// Lets the allocator give back to the system what was freed a while ago: it does so while the part
-/// of its memory is used that this thread has, and nobody else may use that.
+/// Makes the allocator return memory to the system that was freed a while ago: it only does so
+/// while this thread's part of its memory is used, and no other thread may use that.
 fn give_memory_back() {
     for _ in 0..TICKS {
         drop(black_box(Vec::<u8>::with_capacity(LARGE_BYTES)));
     }
 }
 
-/// Returns the bytes of memory that the machine could still give (proc_meminfo(5)).
+/// Returns the available memory of the machine in bytes (proc_meminfo(5)).
 fn memory_left() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -197,11 +198,11 @@ fn memory_left() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Turns addresses into places in files.
+/// Maps addresses to offsets in files.
 struct SampledPlaces {
     mappings: Vec<Mapping>,
     modules: Vec<SampledModule>,
-    /// The modules that the mappings are of, as far as they were needed.
+    /// The numbers of the modules of mappings, as far as they were needed.
     numbers: HashMap<usize, usize>,
 }
 
@@ -245,19 +246,19 @@ impl fmt::Display for Unsampled {
 
 impl std::error::Error for Unsampled {}
 
-/// Samples for a second of CPU. The system's timer seldom gives more than 250.
+/// The most samples per second of CPU. The system's timer seldom achieves more than 250.
 pub const MOST_RATE: u32 = 1000;
-/// Not a round number, so that it doesn't beat with what the program does at round ones.
+/// Not a round number, so that it doesn't beat with work that the program does at round ones.
 pub const USUAL_RATE: u32 = 99;
 const MIB: u64 = 1024 * 1024;
-/// The memory that the first profile may take: two tables of the library, of which one stays.
+/// The most memory of the first profile: two tables of the library, of which one stays.
 const NEEDED_BYTES: u64 = 256 * MIB;
-/// The time after which the allocator gives up what was freed: ten seconds, and a little.
+/// The time after which the allocator returns freed memory: ten seconds, and a little.
 const DECAY: Duration = Duration::from_secs(12);
-/// The allocations by which it notices, each so large that no cache has it.
+/// The allocations by which it notices that time, each too large for its caches.
 const TICKS: usize = 4096;
 const LARGE_BYTES: usize = 128 * 1024;
-/// The stack of the thread that collects them.
+/// The stack size of the thread that makes all calls to the library.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
-/// Different stacks of a profile.
+/// The most different stacks of a profile.
 pub const MOST_STACKS: usize = 10_000;
