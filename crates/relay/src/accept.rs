@@ -1,4 +1,4 @@
-//! Accepts connections, and joins them when a shard says so.
+//! Accepts connections, and joins them at a shard's request.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::pump;
 use crate::socks::{self, SocksReply};
 use crate::waiting::{WaitingPair, WaitingPlace, WaitingStreams};
 
-/// Accepts and joins until it is told to stop. What is under way ends with the runtime.
+/// Accepts and joins until it is stopped. Streams under way end with the runtime.
 pub async fn serve(
     listeners: Vec<std::net::TcpListener>,
     asked: mpsc::Receiver<RelayWish>,
@@ -38,7 +38,7 @@ async fn accept(listener: TcpListener, waiting: Arc<WaitingStreams>) {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
-                // A connection too many is not heard.
+                // A connection too many is closed.
                 let Some(place) = waiting.place(household(peer.ip())) else { continue };
                 let waiting = waiting.clone();
                 tokio::spawn(async move {
@@ -63,14 +63,14 @@ async fn connection(mut socket: TcpStream, place: WaitingPlace, waiting: &Arc<Wa
     if !waiting.has_room(&request.token) {
         return timeout(HANDSHAKE, socks::reply(&mut socket, &request, SocksReply::NotAllowed)).await?;
     }
-    // The kernel has room for so little on a new connection. A client that hears of its success is
-    // one that waits, so it is put there at once.
+    // The kernel's buffer has room for so little on a new connection. A client that has read the
+    // success expects to be waiting, so the connection is put there at once.
     timeout(HANDSHAKE, socks::reply(&mut socket, &request, SocksReply::Succeeded)).await??;
     waiting.put(request.token, socket, place);
     Ok(())
 }
 
-/// Does what shards ask for.
+/// Carries out the wishes of shards.
 async fn join(mut asked: mpsc::Receiver<RelayWish>, waiting: Arc<WaitingStreams>) {
     while let Some(RelayWish { token, domain, requester, terms, answer }) = asked.recv().await {
         let (outcome, streams) = match waiting.take(token.as_bytes(), &domain, &requester, &terms) {
@@ -98,7 +98,7 @@ async fn sweep(waiting: Arc<WaitingStreams>) {
     }
 }
 
-/// The longest time that a client may take to say which stream a connection is for.
+/// The longest time that a client may take to name its stream.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(15);
 /// The time between two searches for connections that have waited too long.
 const SWEEP: Duration = Duration::from_secs(5);

@@ -17,7 +17,7 @@
 //!
 //! # Layout
 //!
-//! `socks` is the dialogue until a connection waits, `accept` accepts connections, `waiting` keeps
+//! `socks` is the dialogue until a connection waits, `accept` accepts connections, `waiting` holds
 //! those that wait, `pump` copies the bytes of a stream, `pace` limits its rate.
 
 mod accept;
@@ -41,12 +41,12 @@ pub struct Running {
     thread: JoinHandle<()>,
 }
 
-/// Starts to accept connections on a thread of its own, and to do what the modules ask `relay` for.
-/// The first listener's port is the one that clients are told.
+/// Starts to accept connections on a separate thread, and to carry out the wishes of modules
+/// through `relay`. The first listener's port is the one that clients are told.
 ///
 /// # Errors
 ///
-/// The error of the system when it gives no thread or no descriptor.
+/// The error of the operating system if it refuses a thread or a descriptor.
 pub fn start(listeners: Vec<TcpListener>, relay: &Relay) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let port = listeners.first().map(TcpListener::local_addr).transpose()?.map_or(0, |address| address.port());
@@ -54,15 +54,15 @@ pub fn start(listeners: Vec<TcpListener>, relay: &Relay) -> io::Result<Running> 
     let (stop, stopped) = watch::channel(false);
     let serve = move || runtime.block_on(accept::serve(listeners, asked, stopped));
     let thread = std::thread::Builder::new().name("relay".into()).spawn(|| rookery_observe::vital(serve))?;
-    // A wish that finds no room is dropped, and its asker hears that it failed.
+    // A wish that doesn't fit is dropped, which its sender learns as a failure.
     relay.serve(port, move |wish| drop(wishes.try_send(wish)));
     Ok(Running { stop, thread })
 }
 
 impl Running {
-    /// Ends all streams, and waits until that is done. `false` if the thread panicked.
+    /// Ends all streams, and waits until that is done. Returns `false` if the thread panicked.
     pub fn stop(self) -> bool {
-        // If nobody listens any more it has stopped already.
+        // Without a receiver, it has stopped already.
         let _ = self.stop.send(true);
         self.thread.join().is_ok()
     }

@@ -3,36 +3,36 @@
 use rookery_base::Bucket;
 use std::time::{Duration, Instant};
 
-/// A bucket that holds what may go in a tenth of a second.
+/// A bucket for the bytes of a tenth of a second.
 #[derive(Debug)]
 pub struct RelayPace {
-    /// Bytes a second; 0 for as many as there are.
+    /// Bytes per second; 0 for no limit.
     rate: u64,
-    /// In nanoseconds since the start.
+    /// The transferred bytes, as nanoseconds since the start.
     gone: Bucket,
     start: Instant,
 }
 
 impl RelayPace {
-    /// Makes a pace of `rate` bytes a second; 0 for as many as there are.
+    /// Creates a pace of `rate` bytes per second; 0 for no limit.
     pub fn new(rate: u64, now: Instant) -> Self {
         Self { rate, gone: Bucket::default(), start: now }
     }
 
-    /// Takes in that so many bytes have gone; returns the time to wait before the next.
+    /// Counts transferred bytes; returns the time to wait before the next ones.
     pub fn went(&mut self, bytes: usize, now: Instant) -> Duration {
         if self.rate == 0 {
             return Duration::ZERO;
         }
         let nanos = u128::from(bytes as u64) * 1_000_000_000 / u128::from(self.rate);
-        // A rate of some bytes a second with large reads is hours, not ages.
+        // A large read at a rate of a few bytes per second means hours, not ages.
         let taken = u64::try_from(nanos).unwrap_or(u64::MAX).min(LONGEST_NANOS);
         let now = u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.gone.put(taken, now)).saturating_sub(BURST)
     }
 }
 
-/// The amount that may go at once, as the time that it takes at the limit.
+/// The amount that may go at once, as its time at the limit.
 const BURST: Duration = Duration::from_millis(100);
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
 

@@ -15,8 +15,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::pace::RelayPace;
 
-/// Carries bytes between two connections and closes both. A side that has said all can still hear
-/// the other.
+/// Copies bytes between two connections and closes both. A side that has ended its direction still
+/// receives the other's.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub async fn carry(mut one: TcpStream, mut other: TcpStream, terms: RelayTerms) 
     let mut back = pin!(direction(from_other, to_one, RelayPace::new(terms.rate_bytes, moved.start), idle, &moved));
     let (mut is_there, mut is_back) = (false, false);
     poll_fn(|context| {
-        // An error of one is the end of both.
+        // An error in one direction ends both.
         if !is_there && let Poll::Ready(end) = there.as_mut().poll(context) {
             end?;
             is_there = true;

@@ -1,6 +1,6 @@
 //! The dialogue on a connection until it waits: the part of SOCKS version 5 (RFC 1928) that
-//! XEP-0065 §5.3 uses. There is no authentication: the token in place of a host's name says which
-//! stream a connection is for.
+//! XEP-0065 §5.3 uses. There is no authentication: the token in place of a host's name identifies
+//! the stream of a connection.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 /// SHA-1 of the stream's id, the requester and the target, in hexadecimal digits (XEP-0065 §5.3.2).
 pub type SocksToken = [u8; 40];
 
-/// A request to connect: the token, and the rest of what has to be said again in the reply.
+/// A request to connect: the token, and the rest that the reply has to repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocksRequest {
     /// In lower case.
@@ -27,9 +27,9 @@ pub enum SocksReply {
     NotAllowed = 2,
     /// The text in place of the host's name is no token.
     HostUnreachable = 4,
-    /// Only connections are made.
+    /// Only the command to connect is supported.
     CommandNotSupported = 7,
-    /// A token is given as a name.
+    /// Only host names are supported, as a token is one.
     AddressTypeNotSupported = 8,
 }
 
@@ -66,8 +66,8 @@ pub async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::R
     Ok(SocksRequest { token: address.map(|digit| digit.to_ascii_lowercase()), address, port })
 }
 
-/// Answers a request with its own address and port (XEP-0065 §5.3.2), whatever the port is: it
-/// means nothing here.
+/// Answers a request with its own address and port (XEP-0065 §5.3.2), whatever the port is: it has
+/// no meaning here.
 ///
 /// # Errors
 ///
@@ -77,8 +77,8 @@ pub async fn reply<S: AsyncWrite + Unpin>(stream: &mut S, request: &SocksRequest
     stream.write_all(&[&head[..], &request.address, &request.port].concat()).await
 }
 
-/// Agrees on a method (RFC 1928 §3): of those that are offered, only that without authentication is
-/// good.
+/// Negotiates a method (RFC 1928 §3): of the offered ones, only that without authentication is
+/// acceptable.
 async fn greet<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
     let [version, count] = take(stream).await?;
     if version != VERSION {
@@ -113,7 +113,7 @@ const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
-/// A host's name with its length in front.
+/// A host's name, preceded by its length.
 const NAME: u8 = 3;
 const IPV4: u8 = 1;
 
@@ -125,7 +125,7 @@ mod tests {
 
     const TOKEN: &[u8; 40] = b"972b7bf47291ca609517f67f86b5081086052dad";
 
-    /// Returns the request that was read, and the bytes that were replied meanwhile.
+    /// Returns the request that was read, and the bytes of the reply.
     fn heard(said: &[u8]) -> (io::Result<SocksRequest>, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use crate::accept::HANDSHAKE;
 use crate::socks::SocksToken;
 
-/// All of them, and what they and the streams take.
+/// All connections, and the counts of them and of the streams.
 #[derive(Debug, Default)]
 pub struct WaitingStreams {
     connections: Mutex<HashMap<SocksToken, Vec<WaitingConnection>>>,
@@ -23,7 +23,7 @@ pub struct WaitingStreams {
 
 #[derive(Debug, Default)]
 struct WaitingCounts {
-    /// Connections that wait or say what for.
+    /// Connections that wait, or haven't named their stream yet.
     waiting: usize,
     by_network: HashMap<IpAddr, usize>,
     /// Streams by the domain of their requester, and by the requester.
@@ -38,7 +38,7 @@ struct WaitingConnection {
     place: WaitingPlace,
 }
 
-/// The bounds of what strangers can take here.
+/// The bounds of the resources that strangers can take here.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("connections that wait to be joined", Per::Server, Most::Fixed(MOST as u64), Unit::Number)
         .or("the address with the most of them loses its oldest to others"),
@@ -58,17 +58,17 @@ pub const BOUNDS: &[Bound] = &[
 /// The connections that wait with a token.
 #[derive(Debug)]
 pub enum WaitingPair {
-    /// Both connections, which wait no more, and the place of their stream.
+    /// Both connections, which wait no longer, and the place of their stream.
     Both(TcpStream, TcpStream, WaitingPlace),
-    /// One, which goes on waiting.
+    /// One, which continues to wait.
     OneOnly,
-    /// Both, which go on waiting: the domain or the requester has as many streams as it may.
+    /// Both, which continue to wait: the domain or the requester has reached its limit of streams.
     TooMany,
-    /// Nothing.
+    /// None.
     None,
 }
 
-/// Counts as long as it lives.
+/// A place, counted until it is dropped.
 #[derive(Debug)]
 pub struct WaitingPlace {
     counts: Arc<Mutex<WaitingCounts>>,
@@ -82,7 +82,7 @@ enum WaitingOf {
 }
 
 impl WaitingStreams {
-    /// Returns a place for a connection from a network, if there is any.
+    /// Returns a place for a connection from a network, if there is one.
     pub fn place(&self, network: IpAddr) -> Option<WaitingPlace> {
         let mut counts = lock(&self.counts);
         let of_network = counts.by_network.get(&network).copied().unwrap_or_default();
@@ -103,8 +103,9 @@ impl WaitingStreams {
         Some(WaitingPlace { counts: self.counts.clone(), of: WaitingOf::Waiting(network) })
     }
 
-    /// Closes the connection of a network that has waited longest: it has the most of them, and
-    /// there is no place for others. `false` if all of them still say what for.
+    /// Closes the connection of a network that has waited longest: that network has the most of
+    /// them, and there is no place for others. Returns `false` if none of them has named its stream
+    /// yet.
     fn close_oldest(&self, network: IpAddr) -> bool {
         let mut connections = lock(&self.connections);
         let is_of =
@@ -125,7 +126,7 @@ impl WaitingStreams {
         lock(&self.connections).get(token).is_none_or(|connections| connections.len() < 2)
     }
 
-    /// Lets a connection wait. One that is a third by now is closed.
+    /// Adds a waiting connection. If two already wait with that token, it is closed.
     pub fn put(&self, token: SocksToken, socket: TcpStream, place: WaitingPlace) {
         let mut connections = lock(&self.connections);
         let pair = connections.entry(token).or_default();
@@ -134,8 +135,8 @@ impl WaitingStreams {
         }
     }
 
-    /// Returns both connections of a token, for a stream of a domain and a requester that may have
-    /// so many.
+    /// Returns both connections of a token, for a stream of a domain and a requester, within the
+    /// limits of `terms`.
     pub fn take(&self, token: &[u8], domain: &str, requester: &str, terms: &RelayTerms) -> WaitingPair {
         let mut connections = lock(&self.connections);
         let Ok(token) = SocksToken::try_from(token) else { return WaitingPair::None };
@@ -152,7 +153,7 @@ impl WaitingStreams {
         }
     }
 
-    /// Closes what has waited too long.
+    /// Closes connections that have waited too long.
     pub fn sweep(&self) {
         lock(&self.connections).retain(|_, pair| {
             pair.retain(|connection| connection.since.elapsed() < PATIENCE);
@@ -190,7 +191,7 @@ impl Drop for WaitingPlace {
     }
 }
 
-/// Takes one away; a count that has run out is forgotten.
+/// Decrements a count, and removes it at zero.
 fn less<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
     if let Some(count) = counts.get_mut(key) {
         *count = count.saturating_sub(1);
@@ -204,7 +205,7 @@ fn less<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
 const MOST: usize = 2000;
 /// The same for one network.
 const MOST_OF_NETWORK: usize = 50;
-/// The longest time that one may wait: somebody has to click before the other one comes.
+/// The longest time that one may wait: a person has to accept before the other one comes.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use rookery_base::{Abandoned, Completer, one_shot, wait};
 use rookery_modules::bytestreams::{Relay, RelayOutcome, RelayTerms, RelayWish};
 use rookery_relay::Running;
 
-/// A relay, and the way to ask it that modules have.
+/// A relay, and the handle through which modules ask it.
 struct RelayProxy {
     address: SocketAddr,
     relay: Relay,
@@ -34,7 +34,7 @@ impl RelayProxy {
         stream
     }
 
-    /// Returns a connection that has said which stream it is for, and what it was answered.
+    /// Returns a connection that has named its stream, and the code of the reply.
     fn say(&self, token: &str) -> (TcpStream, u8) {
         let mut stream = self.connect();
         stream.write_all(&[5, 1, 0]).unwrap();
@@ -45,7 +45,7 @@ impl RelayProxy {
         (stream, reply[1])
     }
 
-    /// Returns the same for one that has to succeed.
+    /// Returns such a connection, which has to succeed.
     fn waits(&self, token: &str) -> TcpStream {
         let (stream, reply) = self.say(token);
         assert_eq!(reply, 0);
@@ -72,7 +72,7 @@ fn read<const N: usize>(stream: &mut TcpStream) -> [u8; N] {
     bytes
 }
 
-/// Returns whether the other side is gone.
+/// Returns whether the other side has closed the connection.
 fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_))
 }
@@ -102,7 +102,7 @@ fn bytes_go_both_ways_and_each_side_ends_for_itself() {
     other.read_to_end(&mut got).unwrap();
     writer.join().unwrap();
     assert!(got == sent, "{} of {} bytes", got.len(), sent.len());
-    // The other side can still speak.
+    // The other side can still send.
     other.write_all(b"thanks").unwrap();
     assert_eq!(&read::<6>(&mut one), b"thanks");
     drop(other);
@@ -155,7 +155,7 @@ fn a_domain_has_so_many_streams_at_a_time() {
     drop(one);
     assert!(is_closed(&mut other));
     drop(other);
-    // The place is given back when the relay has seen both ends.
+    // The place is free again once the relay has seen both ends.
     while proxy.join(&token('b'), terms) != Ok(RelayOutcome::Joined) {
         std::thread::yield_now();
     }
@@ -188,13 +188,13 @@ fn strangers_get_nothing_and_take_nothing() {
         [&b"GET / HTTP/1.1\r\n\r\n"[..], &[5, 0], &[5, 1, 2], &[5, 1, 0, 5, 2, 0, 3, 1, b'a', 0, 0], &[0; 1000]]
     {
         let mut stream = proxy.connect();
-        // It may be closed while this is written.
+        // The connection may be closed meanwhile.
         let _ = stream.write_all(garbage);
         let mut answered = Vec::new();
         let _ = stream.read_to_end(&mut answered);
         assert!(answered.len() <= 12, "{answered:?}");
     }
-    // One network has fifty connections that wait; the next is not heard.
+    // One network has fifty waiting connections; the next one is closed.
     let waiting: Vec<_> = (0..50).map(|at| proxy.waits(&format!("{at:040}"))).collect();
     assert!(is_closed(&mut proxy.connect()));
     drop(waiting);
