@@ -1,11 +1,11 @@
-//! Asks one name server: through the library's resolver or, if its statement about signatures
+//! Queries one name server: through the library's resolver or, if its statement about signatures
 //! matters, past it, since the resolver neither requests that statement nor keeps it through
 //! aliases.
 //!
 //! # Invariants
 //!
 //! * An answer is signed if the one message that contains it says so (RFC 6840 §5.8), from a name
-//!   server that the operator trusts. Answers are never combined from several messages then.
+//!   server that the operator trusts. Such an answer is never combined from several messages.
 //! * A name server that finds a signature to be wrong fails (RFC 4035 §5.5), which is no answer.
 
 use std::sync::Arc;
@@ -26,15 +26,15 @@ pub(crate) struct DnsAnswer {
     pub is_signed: bool,
 }
 
-/// The way to ask a name server.
+/// The client of a name server.
 pub(crate) enum NameServerAsker {
-    /// It is not believed that something is signed.
+    /// Answers of this one never count as signed.
     Plain(TokioResolver),
-    /// It is.
+    /// Answers of this one may count as signed.
     Trusted(Trusted),
 }
 
-/// A name server whose word counts, and its answers as long as they hold.
+/// A name server whose statement counts, and its answers as long as they are valid.
 pub(crate) struct Trusted {
     server: RetryDnsHandle<NameServerPool<TokioRuntimeProvider>>,
     cache: ResponseCache,
@@ -42,7 +42,7 @@ pub(crate) struct Trusted {
 }
 
 impl NameServerAsker {
-    /// Returns the way to ask a server, which may be trusted.
+    /// Creates a client of a server, which may be trusted.
     pub(crate) fn new(server: NameServerConfig, options: &ResolverOpts, is_trusted: bool) -> Result<Self, NetError> {
         let provider = TokioRuntimeProvider::default();
         if is_trusted {
@@ -59,7 +59,7 @@ impl NameServerAsker {
         Ok(Self::Plain(builder.with_options(options.clone()).build()?))
     }
 
-    /// Asks for the records of a name.
+    /// Queries the records of a name.
     pub(crate) async fn ask(&self, name: &Name, type_: RecordType) -> Result<DnsAnswer, NetError> {
         match self {
             Self::Plain(resolver) => {
@@ -80,7 +80,7 @@ impl Trusted {
             return known;
         }
         let mut request = DnsRequest::from_query(query.clone(), self.options);
-        // Wants to be told whether the answer is signed, and needs no signatures (RFC 6840 §5.7).
+        // Requests the statement whether the answer is signed, but no signatures (RFC 6840 §5.7).
         request.metadata.authentic_data = true;
         let answer = self.server.send(request).first_answer().await;
         let answer = answer.and_then(|answer| DnsError::from_response(answer).map_err(NetError::from));
@@ -101,8 +101,8 @@ mod tests {
     use super::*;
     use crate::bound;
 
-    /// An answer holds as long as its zone says, within half a minute and an hour; then it is asked
-    /// for again, so that a server that has moved is found.
+    /// An answer is valid as long as its zone says, between half a minute and an hour; then it is
+    /// queried again, so that a server that has moved is found.
     #[test]
     fn answers_hold_as_long_as_their_zones_say_within_bounds() {
         let mut options = ResolverOpts::default();

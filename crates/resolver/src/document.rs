@@ -1,4 +1,4 @@
-//! Reads on the web where a domain's server is: the document of XEP-0487, for domains without SRV
+//! Finds a domain's server on the web: by the document of XEP-0487, for domains without SRV
 //! records.
 //!
 //! # Invariants
@@ -6,10 +6,9 @@
 //! * The document says where to connect, and which name to ask for there. It proves nothing: the
 //!   server there has to prove the domain like any other.
 //! * A stranger decides where its domain is, so only the HTTPS port at public addresses is
-//!   contacted, by a request that carries nothing but a name. The same rules apply to
-//!   redirections.
-//! * Time, bytes, redirections, links, addresses and the cache have bounds. Without a document,
-//!   for whatever reason, the domain is found as without this module.
+//!   contacted, by a request that contains only a name. The same rules apply to redirections.
+//! * Time, bytes, redirections, links, addresses and the cache have bounds. Without a document, for
+//!   any reason, the domain is resolved as without this module.
 
 use std::cell::RefCell;
 use std::error::Error as StdError;
@@ -43,24 +42,24 @@ use crate::{Thread, random};
 /// The operator's decision to look for servers on the web.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentWeb {
-    /// The authorities whose certificates are believed.
+    /// The authorities whose certificates are trusted.
     pub trust: Arc<Trust>,
-    /// True if addresses of this machine and of private networks may be asked.
+    /// True if addresses of this machine and of private networks may be contacted.
     pub allow_private_addresses: bool,
-    /// The port to ask, [`HTTPS`] but in tests.
+    /// The port to contact: [`HTTPS`], except in tests.
     pub port: u16,
-    /// The time for a document, redirections included; 8 seconds but in tests.
+    /// The time for a document, redirections included: 8 seconds, except in tests.
     pub patience: Duration,
 }
 
 impl DocumentWeb {
-    /// Believes these authorities.
+    /// Returns the settings with these authorities, and the defaults for the rest.
     pub fn new(trust: Arc<Trust>, allow_private_addresses: bool) -> Self {
         Self { trust, allow_private_addresses, port: HTTPS, patience: PATIENCE }
     }
 }
 
-/// The part of the thread that asks the web.
+/// The part of the thread that queries the web.
 pub(crate) struct DocumentReader {
     web: DocumentWeb,
     tls: TlsConnector,
@@ -68,12 +67,12 @@ pub(crate) struct DocumentReader {
     kept: RefCell<KeptAddresses>,
 }
 
-/// The addresses that domains have named, and until when that holds.
+/// The addresses in the documents of domains, and when they expire.
 type KeptAddresses = Map<Box<str>, (Instant, Vec<Address>)>;
 type DocumentFailed = Box<dyn StdError + Send + Sync>;
 
 impl DocumentReader {
-    /// Returns what asks the web, unless the library refuses.
+    /// Creates the reader, unless the library refuses.
     pub(crate) fn new(web: &DocumentWeb) -> Result<Self, rustls::Error> {
         let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
         let config = config.with_safe_default_protocol_versions()?;
@@ -97,8 +96,8 @@ impl DocumentReader {
 }
 
 impl Thread {
-    /// Returns the addresses that a domain, in A-labels, names in its document, in the order in
-    /// which they are to be tried. Returns none if it has no such document.
+    /// Returns the addresses in the document of a domain, given in A-labels, in the order in which
+    /// they are to be tried; none if it has no such document.
     pub(crate) async fn by_document(&self, domain: &str) -> Vec<Address> {
         let Some(reader) = &self.reader else { return Vec::new() };
         let now = Instant::now();
@@ -107,7 +106,7 @@ impl Thread {
         {
             return addresses.clone();
         }
-        // One that has to wait would be late for the stanza; it is found in the other way then.
+        // Waiting for a place would delay the stanza; the domain is resolved without it then.
         let Ok(_place) = reader.places.try_acquire() else { return Vec::new() };
         let read = timeout(reader.web.patience, self.document(reader, domain)).await;
         let (seconds, links) = match read.unwrap_or_else(|_| Err("no answer in time".into())) {
@@ -146,7 +145,7 @@ impl Thread {
         let stream = reader.tls.connect(name, socket).await?;
         let (mut sender, connection) =
             http1::Builder::new().max_buf_size(MOST_HEAD).handshake(TokioIo::new(stream)).await?;
-        // It ends when `sender` is dropped; if it breaks before that, the answer says so.
+        // It ends once `sender` is dropped; if it breaks before that, the response shows it.
         let connection = tokio::task::spawn_local(async move { drop(connection.await) });
         let _guard = AbortOnDrop(connection.abort_handle());
         let path = url.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
@@ -172,7 +171,7 @@ impl Thread {
 
 enum Exchanged {
     Document(Bytes),
-    /// The place to which the web server sends us.
+    /// The URL or path of a redirection.
     Elsewhere(String),
 }
 
@@ -190,7 +189,7 @@ async fn exchanged(response: Response<Incoming>) -> Result<Exchanged, DocumentFa
     }
 }
 
-/// Returns where a redirection leads: a URL, or a path at the same host.
+/// Returns the target of a redirection: a URL, or a path at the same host.
 fn redirected(from: &Uri, place: &str) -> Result<Uri, DocumentFailed> {
     let place: Uri = place.parse()?;
     if place.scheme().is_some() {
@@ -201,7 +200,7 @@ fn redirected(from: &Uri, place: &str) -> Result<Uri, DocumentFailed> {
     Ok(Uri::from_parts(parts)?)
 }
 
-/// Ends what a request left running, also one that was given up.
+/// Aborts the task of a request, also if the request is given up.
 struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -210,7 +209,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// A place of a domain's server, with TLS from the first byte.
+/// A link to a domain's server, with TLS from the first byte.
 #[derive(Debug, PartialEq, Eq)]
 struct DocumentLink {
     priority: u16,
@@ -220,8 +219,8 @@ struct DocumentLink {
     ips: Vec<IpAddr>,
 }
 
-/// Returns the seconds for which a document holds, and its links for servers by TCP. `None` if it
-/// isn't of XEP-0487, which has an object `xmpp`. Links that lack what they must have don't count.
+/// Returns the seconds for which a document is valid, and its links to servers over TCP. `None` if
+/// it isn't of XEP-0487, which has an object `xmpp`. Links without a required member are left out.
 fn links(document: &[u8]) -> Option<(u64, Vec<DocumentLink>)> {
     let document: Value = serde_json::from_slice(document).ok()?;
     let seconds = document.get("xmpp")?.get("ttl")?.as_u64()?;
@@ -255,31 +254,31 @@ fn addresses(domain: &str, links: Vec<DocumentLink>) -> Vec<Address> {
     links.into_iter().flat_map(of_link).collect()
 }
 
-/// The relation of places where servers are called with TLS from the first byte.
+/// The relation of links to servers that expect TLS from the first byte.
 const SERVERS_BY_TLS: &str = "urn:xmpp:alt-connections:s2s-tls";
 const PATH: &str = "/.well-known/host-meta.json";
 /// The port of HTTPS.
 pub const HTTPS: u16 = 443;
 /// The time for one address.
 const CONNECTING: Duration = Duration::from_secs(3);
-/// Addresses of a web server that are tried.
+/// The addresses of a web server that are tried.
 const MOST_TRIED: usize = 3;
-/// Redirections that are followed.
+/// The redirections that are followed.
 const MOST_REDIRECTIONS: usize = 3;
-/// Bytes of the head of an answer.
+/// The most bytes of the head of a response.
 const MOST_HEAD: usize = 16 * 1024;
-/// Links of a document that are looked at.
+/// The most links of a document that are used.
 const MOST_LINKS: usize = 20;
-/// The least and the most seconds for which what was read is kept, also that there was nothing.
+/// The least and the most seconds for which a result is cached, also if there was no document.
 const LEAST_SECONDS: u64 = 300;
 const MOST_SECONDS: u64 = 24 * 60 * 60;
 /// The time for a document, redirections included.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
-/// Documents that are read at a time.
+/// The documents that may be read at a time.
 pub(crate) const MOST_READ: usize = 16;
-/// Bytes of a document.
+/// The most bytes of a document.
 pub(crate) const MOST_BYTES: usize = 64 * 1024;
-/// Domains of which is kept what was read.
+/// The domains whose results are cached.
 pub(crate) const MOST_KEPT: usize = 1000;
 
 #[cfg(test)]

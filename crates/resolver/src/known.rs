@@ -10,8 +10,8 @@ use rookery_federation::{Address, Found, NotFound};
 pub(crate) struct KnownAnswers(Map<Box<str>, (Instant, Vec<Address>)>);
 
 impl KnownAnswers {
-    /// Returns what was found, or in place of no answer the last one, if it isn't too old. Any real
-    /// answer takes its place, also the one that there is no server any more.
+    /// Returns a new result, or instead of no answer the last one, if it isn't too old. Any real
+    /// answer replaces it, even one without a server.
     pub(crate) fn or_older(&mut self, domain: &str, found: Found, now: Instant) -> Found {
         match found {
             Ok(addresses) => {
@@ -35,7 +35,7 @@ impl KnownAnswers {
     }
 }
 
-/// Domains that are remembered.
+/// The domains whose answers are kept.
 pub(crate) const MOST_KNOWN: usize = 10_000;
 /// The age up to which an answer may be used.
 const LONGEST: Duration = Duration::from_secs(3600);

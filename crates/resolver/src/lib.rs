@@ -1,10 +1,11 @@
-//! Finds the servers of domains in DNS, on a thread of its own: SRV records, then addresses (RFC
-//! 6120 §3.2, XEP-0368).
+//! Finds the servers of domains in DNS, on a separate thread: SRV records, then addresses (RFC 6120
+//! §3.2, XEP-0368).
 //!
-//! [`Dns`] is the shards' [`Resolver`]: they ask, continue, and are told by letter. The library is
-//! hickory, without its DNSSEC: whether an answer is signed is stated by a name server that the
-//! operator trusts. The answers are interpreted in [`rookery_federation::targets`] and
-//! [`rookery_stream::tls::trust::tlsa`], which are tested without a network.
+//! [`Dns`] is the shards' [`Resolver`]: they send a query, continue, and receive the result as a
+//! letter. The library is hickory, without its DNSSEC: a name server that the operator trusts
+//! states whether an answer is signed. The answers are interpreted in
+//! [`rookery_federation::targets`] and [`rookery_stream::tls::trust::tlsa`], which are tested
+//! without a network.
 //!
 //! # Invariants
 //!
@@ -13,17 +14,17 @@
 //! * Names are queried with their final dot, so that no search list of this machine turns them
 //!   into other names, and the machine's `hosts` file is ignored.
 //! * A domain that is an IP address doesn't lead to that address: only the operator can do that.
-//! * Waiting queries are bounded; further ones are told at once that there is no answer. None
-//!   takes longer than half a minute, so that domains with dead name servers don't delay others.
+//! * Waiting queries are bounded; further ones fail at once. None takes longer than half a minute,
+//!   so that domains with dead name servers don't delay others.
 //! * While a domain's name servers give no answer, their last one is used, for an hour at most
 //!   (RFC 8767).
-//! * TLSA records count if all answers that lead to them are signed. It then has to be known
+//! * TLSA records count if all answers on the way to them are signed. Then it has to be known
 //!   whether there are any: without an answer about them, the server isn't used (RFC 7673 §3).
 //!
 //! # Layout
 //!
-//! `asking` queries a name server, `records` reads its answer, `known` has the last answers,
-//! `document` reads on the web where a domain's server is.
+//! `asking` queries a name server, `records` reads its answer, `known` keeps the last answers,
+//! `document` finds servers on the web.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -62,17 +63,17 @@ mod records;
 /// The operator's decisions about DNS.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResolverSettings {
-    /// The name servers to ask; without any those of this machine.
+    /// The name servers to query; if there are none, those of this machine.
     pub servers: Vec<SocketAddr>,
-    /// True if all of them validate signatures, and are believed that they did (DNSSEC).
+    /// True if all of them validate signatures, and their statement about that is trusted (DNSSEC).
     pub dnssec: bool,
-    /// Domains whose servers are known without asking.
+    /// Domains whose servers are known without a query.
     pub routes: Vec<Route>,
-    /// The way to ask domains without SRV records on the web (XEP-0487); `None` if they aren't.
+    /// The settings for domains without SRV records on the web (XEP-0487); `None` if it isn't used.
     pub web: Option<DocumentWeb>,
 }
 
-/// The place of a domain's server, set by hand.
+/// The address of a domain's server, set by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The domain, as in addresses.
@@ -81,11 +82,11 @@ pub struct Route {
     pub host: String,
     /// The port that its server listens on.
     pub port: u16,
-    /// True if TLS comes first.
+    /// True if it expects TLS from the first byte.
     pub direct_tls: bool,
 }
 
-/// The thread that asks. It ends when this is dropped and nobody waits any more.
+/// The thread that queries DNS. It ends once this is dropped and no query waits.
 pub struct Dns {
     questions: mpsc::Sender<ResolverQuestion>,
 }
@@ -108,8 +109,8 @@ impl Dns {
     ///
     /// # Errors
     ///
-    /// The error of the system when it gives no thread, or if its own configuration of DNS can't be
-    /// read and is needed.
+    /// The error of the operating system if it refuses a thread, or if its configuration of DNS
+    /// can't be read and is needed.
     pub fn start(settings: ResolverSettings) -> io::Result<Self> {
         let thread = Thread::new(settings)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -130,7 +131,7 @@ impl Resolver for Dns {
     }
 }
 
-/// Looks a domain up at once, on this thread, and tells the records as well, a line each: for
+/// Looks up a domain at once, on this thread, and returns the records as well, one per line: for
 /// operators.
 pub fn explain(settings: &ResolverSettings, domain: &str) -> (Vec<String>, Found) {
     let mut lines = Vec::new();
@@ -182,8 +183,8 @@ pub fn explain(settings: &ResolverSettings, domain: &str) -> (Vec<String>, Found
     (lines, found)
 }
 
-/// Looks single records up, for operators who compare them with what they should be. What it was
-/// told it remembers for as long as it lives.
+/// Looks up single records, for operators who compare them with the intended ones. It keeps answers
+/// for as long as it lives.
 pub struct Lookups {
     runtime: tokio::runtime::Runtime,
     thread: Thread,
@@ -196,7 +197,7 @@ impl fmt::Debug for Lookups {
 }
 
 impl Lookups {
-    /// Makes one that asks on the thread of its caller. Routes of the settings don't count.
+    /// Creates one that works on the caller's thread. Routes of the settings don't count.
     ///
     /// # Errors
     ///
@@ -237,12 +238,12 @@ struct Thread {
     askers: Vec<NameServerAsker>,
     settings: ResolverSettings,
     known: RefCell<KnownAnswers>,
-    /// `None` if the web isn't asked.
+    /// `None` if the web isn't used.
     reader: Option<DocumentReader>,
 }
 
-/// Returns who asks each of the name servers. The library takes the failure of one for the answer
-/// of all.
+/// Returns a client of each name server. They are separate because the library takes the failure of
+/// one for the answer of all.
 fn askers(settings: &ResolverSettings) -> Result<Vec<NameServerAsker>, NetError> {
     let (servers, mut options) = if settings.servers.is_empty() {
         let (config, options) = read_system_conf()?;
@@ -251,7 +252,7 @@ fn askers(settings: &ResolverSettings) -> Result<Vec<NameServerAsker>, NetError>
         (settings.servers.iter().map(name_server).collect(), ResolverOpts::default())
     };
     bound(&mut options);
-    // What this machine is told to ask, by DHCP perhaps, is nobody's choice.
+    // The name servers of this machine, from DHCP perhaps, aren't chosen by the operator.
     let are_trusted = settings.dnssec && !settings.servers.is_empty();
     servers.into_iter().take(MOST_SERVERS).map(|server| NameServerAsker::new(server, &options, are_trusted)).collect()
 }
@@ -262,8 +263,8 @@ fn name_server(address: &SocketAddr) -> NameServerConfig {
     server
 }
 
-/// Sets what the machine doesn't decide. Lies of those who can't see our questions are found out by
-/// random case.
+/// Sets the options that the machine doesn't decide. Random case exposes forged answers of
+/// attackers who can't see our queries.
 fn bound(options: &mut ResolverOpts) {
     options.use_hosts_file = ResolveHosts::Never;
     options.case_randomization = true;
@@ -287,7 +288,7 @@ impl Thread {
         let places = Arc::new(Semaphore::new(MOST_ASKED));
         let work = async {
             while let Some(ResolverQuestion { domain, tell }) = asked.recv().await {
-                // It is never closed.
+                // The semaphore is never closed.
                 let place = places.clone().acquire_owned().await;
                 let thread = self.clone();
                 tokio::task::spawn_local(async move {
@@ -315,7 +316,7 @@ impl Thread {
         }
         let ascii = idna::domain_to_ascii(domain).map_err(|_| NotFound::NoServer)?;
         let is_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-        // A single label is a name of this network, not of the world: a route by hand leads there.
+        // A single label is a name of this network, not a public one: a route by hand leads there.
         if !ascii.contains('.') || !ascii.bytes().all(is_host) || Name::from_ascii(&ascii).is_err() {
             return Err(NotFound::NoServer);
         }
@@ -324,20 +325,20 @@ impl Thread {
         let is_broken = direct.is_err() || starttls.is_err();
         match plan(direct.unwrap_or(None), starttls.unwrap_or(None), random) {
             TargetPlan::Targets(targets) => self.all_addresses(domain, targets).await,
-            // What the other question would have said isn't known.
+            // The answer to the other query isn't known.
             TargetPlan::DomainItself | TargetPlan::Nowhere if is_broken => Err(NotFound::NoAnswer),
             TargetPlan::DomainItself => self.without_records(domain, &ascii).await,
             TargetPlan::Nowhere => Err(NotFound::NoServer),
         }
     }
 
-    /// Returns the addresses of a domain that has no SRV records: those that its document on the
-    /// web names, and its own.
+    /// Returns the addresses of a domain that has no SRV records: those in its document on the web,
+    /// and its own.
     async fn without_records(&self, domain: &str, ascii: &str) -> Found {
-        // Nothing leads away from the domain, so that its own records speak for it.
+        // No record leads away from the domain, so its own ones count.
         let itself = SrvTarget { is_signed: true, ..SrvTarget::at(ascii, PORT, false) };
         let own = self.addresses(domain, &itself).await?;
-        // Where DNS names certificates, it is the word of DNS that counts.
+        // If DNS has certificates for the domain, its own addresses count.
         if own.iter().any(|address| address.tlsa.is_some()) {
             return Ok(own);
         }
@@ -346,7 +347,7 @@ impl Thread {
         Ok(found)
     }
 
-    /// Asks one name server after the other, until one answers.
+    /// Queries one name server after the other, until one answers.
     async fn lookup(&self, name: &Name, type_: RecordType) -> Result<DnsAnswer, NetError> {
         let mut failure = NetError::NoConnections;
         for asker in &self.askers {
@@ -374,7 +375,7 @@ impl Thread {
         Ok((!targets.is_empty()).then_some(targets))
     }
 
-    /// Looks all of them up at the same time: one whose name servers are dead doesn't delay the
+    /// Looks up all of them at the same time: one whose name servers are dead doesn't delay the
     /// others.
     async fn all_addresses(self: &Rc<Self>, domain: &str, targets: Vec<SrvTarget>) -> Found {
         let lookups = targets.into_iter().map(|target| {
@@ -393,9 +394,9 @@ impl Thread {
         if all.is_empty() { Err(trouble) } else { Ok(all) }
     }
 
-    /// Asks for the addresses of a name, of both families at once. A name server that doesn't
-    /// answer about IPv6 doesn't delay IPv4 (RFC 8305 §3), unless signed answers are required:
-    /// nobody must be able to make the result unsigned by withholding one.
+    /// Queries the addresses of a name, of both families at once. A name server that doesn't answer
+    /// about IPv6 doesn't delay IPv4 (RFC 8305 §3), unless signed answers are required: an attacker
+    /// must not be able to make the result unsigned by withholding one.
     async fn families(&self, name: &Name) -> [Result<DnsAnswer, NetError>; 2] {
         let (six, four) = (self.lookup(name, RecordType::AAAA), self.lookup(name, RecordType::A));
         if self.settings.dnssec {
@@ -412,7 +413,7 @@ impl Thread {
         }
     }
 
-    /// Returns the addresses of a target of the domain, and which certificates DNS says are there.
+    /// Returns the addresses of a target of the domain, and its certificates in DNS.
     async fn addresses(&self, domain: &str, target: &SrvTarget) -> Found {
         let address = |ip| Address::new(SocketAddr::new(ip, target.port), target.direct_tls);
         if let Ok(ip) = target.host.parse() {
@@ -433,8 +434,8 @@ impl Thread {
         Ok(found.into_iter().map(|ip| Address { tlsa: tlsa.clone(), ..address(ip) }).collect())
     }
 
-    /// Returns the certificates that DNS says are at a target. Where the target is an alias, those
-    /// of the name that it stands for come first (RFC 7671 §7): who runs that machine knows them.
+    /// Returns the certificates of a target in DNS. If the target is an alias, those of its
+    /// canonical name come first (RFC 7671 §7): the operator of that machine knows them.
     async fn associations_of(
         &self,
         domain: &str,
@@ -450,7 +451,7 @@ impl Thread {
         self.associations(domain, target).await
     }
 
-    /// Returns the certificates that DNS says are at a name (RFC 7673 §3).
+    /// Returns the certificates of a name in DNS (RFC 7673 §3).
     async fn associations(&self, domain: &str, target: &SrvTarget) -> Result<Option<Arc<Associations>>, NotFound> {
         let name = format!("_{}._tcp.{}.", target.port, target.host.trim_end_matches('.'));
         // A name that is too long has no records.
@@ -470,8 +471,8 @@ impl Thread {
     }
 }
 
-/// Returns whether a domain is the address of a machine (RFC 7622 §3.2.2). Nobody else can say
-/// which server is there: neither DNS nor a certificate that others trust.
+/// Returns whether a domain is an IP address (RFC 7622 §3.2.2). Neither DNS nor a certificate that
+/// others trust can say which server is there.
 fn is_literal(domain: &str) -> bool {
     domain.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
 }
@@ -479,12 +480,12 @@ fn is_literal(domain: &str) -> bool {
 /// Returns a number from 0 up to `most`, inclusive.
 fn random(most: u32) -> u32 {
     let mut bytes = [0; 4];
-    // Without chance the first target is tried first, which is bearable.
+    // Without randomness the first target is tried first, which is acceptable.
     _ = chance::fill(&mut bytes);
     (u64::from(u32::from_le_bytes(bytes)) % (u64::from(most) + 1)) as u32
 }
 
-/// The bounds of all that domains can fill here.
+/// The bounds of everything that domains can fill here.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("domains that are looked up at a time", Per::Server, Most::Fixed(MOST_ASKED as u64), Unit::Number)
         .or("the others wait"),
@@ -513,15 +514,15 @@ pub const BOUNDS: &[Bound] = &[
         .or("one more is not kept"),
 ];
 
-/// Answers that are kept, for an hour at most.
+/// The answers that are kept, for an hour at most.
 const MOST_KEPT: u64 = 10_000;
-/// Questions that may wait.
+/// The queries that may wait.
 const MOST_WAITING: usize = 1000;
-/// Domains that are looked up at a time.
+/// The domains that are looked up at a time.
 const MOST_ASKED: usize = 256;
-/// Name servers that are asked, as many as the C library asks.
+/// The name servers that are queried, as many as by the C library.
 const MOST_SERVERS: usize = 3;
 /// RFC 8305 §8, "Resolution Delay".
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
-/// The time that the look-up of one of them may take.
+/// The time that looking up one of them may take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,7 +1,7 @@
 //! Reads the answers of name servers.
 //!
-//! An answer may hold records of other names, which the library passes on: only those of the
-//! requested name count, or of the one that its aliases lead to.
+//! An answer may contain records of other names, which the library passes on: only those of the
+//! requested name count, or of the one to which its aliases lead.
 
 use std::net::IpAddr;
 
@@ -10,8 +10,8 @@ use hickory_resolver::proto::rr::{Name, RData, Record};
 use rookery_federation::targets::SrvTarget;
 use rookery_stream::tls::trust::tlsa::Association;
 
-/// Returns the targets in an answer to a question for the SRV records of a name; what else is in it
-/// doesn't count.
+/// Returns the targets in an answer to a query for the SRV records of a name, without other
+/// records.
 pub fn targets(asked: &Name, answers: &[Record], direct_tls: bool) -> Vec<SrvTarget> {
     let targets = of_name(asked, answers).filter_map(|record| match &record.data {
         RData::SRV(srv) => Some(SrvTarget {
@@ -24,7 +24,7 @@ pub fn targets(asked: &Name, answers: &[Record], direct_tls: bool) -> Vec<SrvTar
     targets.collect()
 }
 
-/// Returns the addresses of a name in an answer; what else is in it doesn't count.
+/// Returns the addresses of a name in an answer, without other records.
 pub fn addresses(asked: &Name, answers: &[Record]) -> Vec<IpAddr> {
     let addresses = of_name(asked, answers).filter_map(|record| match &record.data {
         RData::A(ip) => Some(IpAddr::V4(ip.0)),
@@ -34,8 +34,7 @@ pub fn addresses(asked: &Name, answers: &[Record]) -> Vec<IpAddr> {
     addresses.collect()
 }
 
-/// Returns the TLSA records of a name in an answer that can be used; what else is in it doesn't
-/// count.
+/// Returns the usable TLSA records of a name in an answer, without other records.
 pub fn associations(asked: &Name, answers: &[Record]) -> Vec<Association> {
     let associations = of_name(asked, answers).filter_map(|record| match &record.data {
         RData::TLSA(tlsa) => {
@@ -48,14 +47,14 @@ pub fn associations(asked: &Name, answers: &[Record]) -> Vec<Association> {
     associations.collect()
 }
 
-/// Returns the records of a name, or of the one that its aliases lead to. The library hands on
-/// those of others as well.
+/// Returns the records of a name, or of the one to which its aliases lead. The library also passes
+/// on those of other names.
 fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a Record> {
     let name = end_of_aliases(asked, answers);
     answers.iter().filter(move |record| record.name == name)
 }
 
-/// Returns the name that the aliases in an answer lead to from the one that was asked for.
+/// Returns the name to which the aliases in an answer lead from the queried one.
 pub(crate) fn end_of_aliases(asked: &Name, answers: &[Record]) -> Name {
     let mut name = asked.clone();
     for _ in 0..MOST_ALIASES {
@@ -69,7 +68,7 @@ pub(crate) fn end_of_aliases(asked: &Name, answers: &[Record]) -> Name {
     name
 }
 
-/// Returns whether the answer is that there are no such records, and not that there is no answer.
+/// Returns whether the answer is that there are no such records, rather than no answer.
 pub(crate) fn is_none(error: &NetError) -> bool {
     use hickory_resolver::net::DnsError;
     use hickory_resolver::proto::op::ResponseCode;
@@ -83,5 +82,5 @@ pub(crate) fn is_none(error: &NetError) -> bool {
     }
 }
 
-/// Aliases of a name that are followed.
+/// The aliases of a name that are followed.
 const MOST_ALIASES: usize = 8;

@@ -1,5 +1,5 @@
-//! Tests randomly damaged DNS answers: whatever an answer says, the targets that are tried are
-//! bounded, in order, and none of them is "no server".
+//! Tests randomly damaged DNS answers: whatever an answer contains, the targets to try are bounded,
+//! in order, and none of them is "no server".
 //!
 //! The fuzz target `dns` does the same with a compiler that knows which bytes matter; this one
 //! needs none, and starts with real answers.
@@ -45,7 +45,7 @@ impl MutationDraw {
         }
     }
 
-    /// Returns an answer with some records, and some of its bits turned.
+    /// Returns an answer with some records, and some of its bits flipped.
     fn answer(&mut self) -> Vec<u8> {
         let mut message = Message::response(1, OpCode::Query);
         message.add_query(Query::query(self.name(), RecordType::SRV));

@@ -87,13 +87,12 @@ fn a_target_that_cannot_be_looked_up_does_not_hide_the_others() {
     server.say("good.example.", RecordType::A, Say::Records(vec![a(2)]));
     server.say("good.example.", RecordType::AAAA, Say::Code(ResponseCode::ServFail));
     assert_eq!(server.find("a.example"), Ok(vec![at(2, 5269, false)]));
-    // If none is left, that is no answer, rather than that there is no server.
+    // If none is left, that is no answer, rather than the answer that there is no server.
     server.say("good.example.", RecordType::A, Say::Code(ResponseCode::ServFail));
     assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
 }
 
-/// RFC 8305 §3: IPv4 doesn't wait until a question about IPv6 is given up, which is asked again
-/// before that.
+/// RFC 8305 §3: IPv4 doesn't wait for the end of a query about IPv6, which is repeated before that.
 #[test]
 fn silence_about_one_family_does_not_hide_the_other() {
     let server = NameServer::start();
@@ -101,7 +100,7 @@ fn silence_about_one_family_does_not_hide_the_other() {
     server.say("a.example.", RecordType::AAAA, Say::Silence);
     assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
     assert_eq!(server.asked(RecordType::AAAA), ["a.example."]);
-    // Where signatures count, both are waited for.
+    // If signatures count, both are waited for.
     let server = NameServer::start();
     let six = RData::AAAA(AAAA("2001:db8::1".parse().expect("an address")));
     server.say("a.example.", RecordType::A, Say::Secure(vec![a(1)]));
@@ -127,14 +126,14 @@ fn names_are_asked_as_they_are_and_in_ascii() {
     asked.sort();
     asked.dedup();
     assert_eq!(asked, ["_xmpp-server._tcp.xn--bcher-kva.example.", "_xmpps-server._tcp.xn--bcher-kva.example."]);
-    // No search list makes another name of it, and a name of this network is none of the world.
+    // No search list extends it, and a name of this network isn't a public one.
     for single in ["localhost", "server", "a..example", "a b.example"] {
         assert_eq!(server.find(single), Err(NotFound::NoServer), "{single}");
     }
 }
 
-/// An address in the place of a domain leads nowhere, for everybody: it has no records and no
-/// certificate. Where an operator leads to it by hand, it is a name like any other.
+/// An IP address in place of a domain leads nowhere: it has no records and no certificate. With an
+/// operator's route, it is a name like any other.
 #[test]
 fn addresses_are_no_domains() {
     let server = NameServer::start();
@@ -177,7 +176,7 @@ fn lies_are_not_believed() {
     server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
     server.say("evil.example.", RecordType::A, Say::Records(vec![a(66)]));
     assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
-    // Records of a name that nobody has asked for.
+    // Records of a name that wasn't queried.
     let server = NameServer::start();
     server.say(STARTTLS, RecordType::SRV, Say::Other(vec![srv(1, 666, "evil.example.")]));
     server.say("evil.example.", RecordType::A, Say::Records(vec![a(66)]));
@@ -185,7 +184,7 @@ fn lies_are_not_believed() {
     assert!(found.is_err(), "{found:?}");
 }
 
-/// A name server that isn't trusted proves nothing by its word that an answer is signed, and a
+/// A name server that isn't trusted proves nothing by its statement that an answer is signed, and a
 /// bogus answer, for which a validating one fails, is none (RFC 4035 §5.5).
 #[test]
 fn what_is_said_of_signatures_changes_nothing() {
@@ -215,7 +214,7 @@ fn names_that_lead_in_circles_end() {
         }
     }
     assert!(server.find("a.example").is_err());
-    // One that ends is followed.
+    // A chain that ends is followed.
     server.say("two.example.", RecordType::A, Say::Alias("three.example.", vec![a(3)]));
     server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "two.example.")]));
     assert_eq!(server.find("a.example"), Ok(vec![at(3, 5269, false)]));
@@ -261,8 +260,8 @@ fn a_domain_is_asked_for_once_while_its_answer_holds() {
         dns.resolve("a.example", Box::new(move |found| tell.send(found).expect("somebody waits")));
         assert_eq!(told.recv().expect("an answer"), Ok(vec![at(1, 5269, false)]));
     }
-    // That there are no records of the other name holds only as long as the zone says, and this one
-    // doesn't say.
+    // The answer that the other name has no records is only valid as long as its zone says, and
+    // this one doesn't say.
     let asked = server.asked(RecordType::SRV).iter().filter(|name| *name == STARTTLS).count();
     assert_eq!((asked, server.asked(RecordType::A).len()), (1, 1));
 }
@@ -306,12 +305,12 @@ fn tlsa(bytes: &[u8]) -> RData {
     RData::Unknown { code: RecordType::TLSA, rdata: NULL::with(bytes.to_vec()) }
 }
 
-/// Returns a record that can be used: the digest of a key.
+/// Returns a usable record: the digest of a key.
 fn usable() -> RData {
     tlsa(&[&[3, 1, 1][..], &[0xab; 32]].concat())
 }
 
-/// Returns a zone in which everything is signed, and TLSA records as a test says.
+/// Returns a zone in which everything is signed, with the test's TLSA records.
 fn signed_zone(records: Say) -> NameServer {
     let server = NameServer::start();
     server.say(STARTTLS, RecordType::SRV, Say::Secure(vec![srv(1, 5269, HOST)]));
@@ -320,7 +319,7 @@ fn signed_zone(records: Say) -> NameServer {
     server
 }
 
-/// Returns the TLSA records that were found with the only address.
+/// Returns the TLSA records of the only address that was found.
 fn named(found: Found) -> Option<Vec<String>> {
     let mut found = found.expect("an address");
     let address = found.pop().expect("an address");
@@ -333,11 +332,11 @@ fn certificates_are_named_where_all_that_leads_to_them_is_signed() {
     let expected = Some(vec!["3 1 1 abababababababab…".to_owned()]);
     assert_eq!(named(signed_zone(Say::Secure(vec![usable()])).find_trusting("a.example")), expected);
     assert_eq!(named(signed_zone(Say::SecureLonger(vec![usable()])).find_trusting("a.example")), expected);
-    // Nobody trusts the server: it isn't even asked.
+    // The server isn't trusted: it isn't even queried.
     let server = signed_zone(Say::Secure(vec![usable()]));
     assert_eq!(named(server.find("a.example")), None);
     assert_eq!(server.asked(RecordType::TLSA), [""; 0]);
-    // Each answer in turn comes without the word.
+    // Each answer in turn lacks the statement.
     let server = signed_zone(Say::Records(vec![usable()]));
     assert_eq!(named(server.find_trusting("a.example")), None, "the records");
     let server = signed_zone(Say::Secure(vec![usable()]));
@@ -358,7 +357,7 @@ fn a_domain_without_srv_records_names_certificates_itself() {
     assert!(named(server.find_trusting("a.example")).is_some());
 }
 
-/// RFC 7671 §7: the name that an alias stands for has the records, or the alias has.
+/// RFC 7671 §7: the canonical name has the records, or the alias has.
 #[test]
 fn certificates_are_named_at_the_end_of_aliases() {
     const END: &str = "machine.provider.example.";
@@ -382,12 +381,12 @@ fn certificates_are_named_at_the_end_of_aliases() {
     server.say(TLSA, RecordType::TLSA, Say::Secure(vec![usable()]));
     server.say(&at_end, RecordType::TLSA, Say::Secure(vec![usable()]));
     assert_eq!(of(&server).as_deref(), Some(&*at_end), "those of the machine come first");
-    // Whether the machine has records has to be known.
+    // Without an answer about the records, the server isn't used.
     let server = aliased(true);
     server.say(TLSA, RecordType::TLSA, Say::Secure(vec![usable()]));
     server.say(&at_end, RecordType::TLSA, Say::Code(ResponseCode::ServFail));
     assert_eq!(server.find_trusting("a.example"), Err(NotFound::NoAnswer));
-    // An alias that nobody has signed leads to no record.
+    // An unsigned alias leads to no record.
     let server = aliased(false);
     server.say(&at_end, RecordType::TLSA, Say::Secure(vec![usable()]));
     assert_eq!(of(&server), None);
@@ -396,7 +395,7 @@ fn certificates_are_named_at_the_end_of_aliases() {
 
 #[test]
 fn no_word_about_certificates_is_no_way_to_the_server() {
-    // What a validating name server says of a bogus answer, and a message that is cut short.
+    // A validating name server's reply about a bogus answer, and a truncated message.
     for say in [Say::Code(ResponseCode::ServFail), Say::Code(ResponseCode::Refused), Say::Garbage] {
         assert_eq!(signed_zone(say).find_trusting("a.example"), Err(NotFound::NoAnswer));
     }
@@ -404,7 +403,7 @@ fn no_word_about_certificates_is_no_way_to_the_server() {
         let say = Say::Secure(vec![tlsa(&[3, 1, 1][..cut])]);
         assert_eq!(signed_zone(say).find_trusting("a.example"), Err(NotFound::NoAnswer), "{cut} bytes");
     }
-    // Another target of the domain is still one.
+    // Another target of the domain is still usable.
     let server = signed_zone(Say::Code(ResponseCode::ServFail));
     let both = vec![srv(1, 5269, HOST), srv(2, 5269, "other.a.example.")];
     server.say(STARTTLS, RecordType::SRV, Say::Secure(both));

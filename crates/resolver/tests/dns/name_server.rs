@@ -13,22 +13,22 @@ use rookery_federation::Found;
 use rookery_resolver::{Dns, ResolverSettings};
 use rookery_shard::Resolver;
 
-/// A reply of the name server to a question.
+/// A reply of the name server to a query.
 #[derive(Clone)]
 pub enum Say {
     Records(Vec<RData>),
     Code(ResponseCode),
-    /// That the answer is too long for a datagram.
+    /// The flag that the answer is too long for a datagram.
     Longer(Vec<RData>),
     /// Records of another name.
     Other(Vec<RData>),
-    /// That the name is another one, and what that has.
+    /// An alias, and the records of its target.
     Alias(&'static str, Vec<RData>),
     /// The same, validated.
     SecureAlias(&'static str, Vec<RData>),
     /// An answer with another id first, then the right one.
     Forged(Vec<RData>, Vec<RData>),
-    /// Records of which the name server says that it has validated their signatures.
+    /// Records with the statement that the name server has validated their signatures.
     Secure(Vec<RData>),
     /// The same, too long for a datagram.
     SecureLonger(Vec<RData>),
@@ -36,7 +36,7 @@ pub enum Say {
     Garbage,
     /// Nothing, ever.
     Silence,
-    /// Nothing at first, and to the second question what has been validated.
+    /// Silence at first, and validated records to the second query.
     SecureLate(Vec<RData>),
 }
 
@@ -51,7 +51,7 @@ pub struct NameServer {
 
 impl NameServer {
     pub fn start() -> Self {
-        // A port that is free for datagrams may be somebody's for connections.
+        // A port that is free for datagrams may be in use for connections.
         let (udp, address, tcp) = std::iter::repeat_with(|| {
             let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
             let address = udp.local_addr().expect("an address");
@@ -91,7 +91,7 @@ impl NameServer {
         self.script.lock().expect("the script").insert((name.to_owned(), type_), say);
     }
 
-    /// Returns the names that were asked for.
+    /// Returns the queried names.
     pub fn asked(&self, type_: RecordType) -> Vec<String> {
         let asked = self.asked.lock().expect("questions");
         asked.iter().filter(|(_, of)| *of == type_).map(|(name, _)| name.clone()).collect()
@@ -101,7 +101,7 @@ impl NameServer {
         find(&[self.address], domain)
     }
 
-    /// Looks a domain up as an operator does who trusts the server's word that answers are signed.
+    /// Looks up a domain for an operator who trusts the server's statement that answers are signed.
     pub fn find_trusting(&self, domain: &str) -> Found {
         find_by(self.trusting(), domain)
     }
@@ -124,7 +124,7 @@ fn answers(
     let is_first = !all.contains(&(name.clone(), type_));
     all.push((name.clone(), type_));
     drop(all);
-    // RFC 6840 §5.7: only who wants to know is told.
+    // RFC 6840 §5.7: only clients that ask for the statement get it.
     let wants_word = message.metadata.authentic_data;
     let script = script.lock().expect("the script");
     let is_known = script.keys().any(|(known, _)| *known == name);

@@ -1,5 +1,5 @@
-//! Tests domains that publish on the web where their servers are (XEP-0487), and web servers that
-//! fail, lie, are slow and redirect us elsewhere: the test's own one, on loopback.
+//! Tests domains that publish their servers on the web (XEP-0487), and web servers that fail, lie,
+//! are slow and redirect us: the test's own one, on loopback.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -25,14 +25,14 @@ use crate::name_server::{NameServer, Say, find_by};
 /// A web server, until the process ends.
 struct WebSite {
     port: u16,
-    /// Answers by host and path; without one the server says nothing.
+    /// The responses by host and path; without one the server is silent.
     pages: Arc<Mutex<BTreeMap<String, String>>>,
     asked: Arc<Mutex<Vec<String>>>,
     authority: Authority,
 }
 
 impl WebSite {
-    /// Starts one that has a certificate for `a.example` and `www.a.example`.
+    /// Starts a server with a certificate for `a.example` and `www.a.example`.
     fn start() -> Self {
         let authority = Authority::new(NOW).expect("an authority");
         let names = ["a.example", "www.a.example"].map(str::to_owned);
@@ -52,7 +52,7 @@ impl WebSite {
                 let session = ServerConnection::new(config.clone()).expect("a session");
                 let mut stream = StreamOwned::new(session, socket);
                 let (pages, asked) = (pages.clone(), asked.clone());
-                // A client that doesn't believe the certificate ends it, which is its right.
+                // A client that doesn't trust the certificate may end the connection.
                 thread::spawn(move || {
                     let Some(page) = request(&mut stream) else { return };
                     asked.lock().expect("questions").push(page.clone());
@@ -87,7 +87,7 @@ impl WebSite {
     }
 }
 
-/// Returns the host without its port and the path that a client asks for.
+/// Returns the host without its port, and the path that a client requests.
 fn request(stream: &mut impl Read) -> Option<String> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -100,7 +100,7 @@ fn request(stream: &mut impl Read) -> Option<String> {
     Some(format!("{}{path}", host.split(':').next().expect("a name")))
 }
 
-/// Starts a name server that knows a domain without SRV records, which is on this machine.
+/// Starts a name server with a domain without SRV records, which is on this machine.
 fn names() -> NameServer {
     let dns = NameServer::start();
     dns.say("a.example.", RecordType::A, Say::Records(vec![here()]));
@@ -126,7 +126,7 @@ fn document() -> String {
     format!(r#"{{"xmpp": {{"ttl": 3000}}, "links": [{links}]}}"#)
 }
 
-/// Returns what the document says, and the domain itself behind it.
+/// Returns the addresses in the document, followed by the domain itself.
 fn by_document() -> Vec<Address> {
     let at = |last: u8| Address::new(SocketAddr::from(([192, 0, 2, last], 443)), true);
     vec![at(1), Address { sni: Some("chat.a.example".into()), ..at(2) }, itself()]
@@ -150,7 +150,7 @@ fn a_domain_without_srv_records_says_on_the_web_where_its_servers_are() {
 fn the_web_is_not_asked_where_dns_says_it_all() {
     let (site, dns) = (WebSite::start(), names());
     site.say(PAGE, "200 OK", "", &document());
-    // The operator doesn't want it.
+    // The operator hasn't enabled it.
     assert_eq!(find_by(ResolverSettings { web: None, ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
     // There are SRV records.
     let target = Name::from_ascii("a.example.").expect("a name");
@@ -160,7 +160,7 @@ fn the_web_is_not_asked_where_dns_says_it_all() {
         Say::Records(vec![RData::SRV(SRV::new(0, 0, 5269, target))]),
     );
     assert_eq!(find_by(site.settings(&dns), "a.example"), Ok(vec![itself()]));
-    // Its signed zone names certificates.
+    // Its signed zone has certificates.
     let signed = NameServer::start();
     let tlsa = RData::Unknown { code: RecordType::TLSA, rdata: NULL::with([&[3, 1, 1][..], &[0xab; 32]].concat()) };
     signed.say("a.example.", RecordType::A, Say::Secure(vec![here()]));
@@ -199,7 +199,7 @@ fn who_says_nothing_is_not_waited_for() {
     assert_eq!(find_by(ResolverSettings { web: Some(web), ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
 }
 
-/// The document is that of the domain: nobody in between can make one.
+/// The document is the domain's: nobody in between can forge one.
 #[test]
 fn a_certificate_that_does_not_hold_proves_no_document() {
     let (site, dns) = (WebSite::start(), names());
