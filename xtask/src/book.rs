@@ -1,9 +1,9 @@
-//! Builds the book with mdBook, and fails for a link that leads nowhere in its HTML.
+//! Builds the book with mdBook, and fails for a dead link in its HTML.
 //!
 //! Pages of `doc` link to pages and programs outside of it, such as `ARCHITECTURE.md`. mdBook
-//! builds what is below one folder, so that folder is made in `target`: a copy of `doc` with
-//! everything that its pages lead to, each file at its path in the repository. So a link is the
-//! same in an editor, on a forge and in the HTML.
+//! builds a single folder, so that folder is made in `target`: a copy of `doc` with everything that
+//! its pages link to, each file at its path in the repository. So a link is the same in an editor,
+//! on a forge and in the HTML.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use std::process::Command;
 
 use super::{XtaskOutcome, entries, read, root, run};
 
-/// Builds `target/book` out of `doc` and the files that its pages link to.
+/// Builds `target/book` from `doc` and the files that its pages link to.
 pub fn build() -> XtaskOutcome {
     let (source, html) = (root().join("target/book-source"), root().join("target/book"));
     for folder in [&source, &html] {
@@ -25,7 +25,7 @@ pub fn build() -> XtaskOutcome {
     write(&source.join("SUMMARY.md"), contents.as_bytes())?;
     fs::remove_file(source.join("doc/SUMMARY.md")).map_err(|error| error.to_string())?;
     run(Command::new("mdbook").args(["build", "doc/book"]).current_dir(root()))?;
-    // mdBook copies the first page there, but not what its links are relative to.
+    // mdBook copies the first page there, but its links are relative to another folder.
     write(&html.join("index.html"), FIRST_PAGE.as_bytes())?;
     let (faults, found) = dead_links(&html)?;
     if !faults.is_empty() {
@@ -38,7 +38,7 @@ pub fn build() -> XtaskOutcome {
     Ok(())
 }
 
-/// Copies `doc` and everything that it leads to, and returns the pages outside of `doc`.
+/// Copies `doc` and everything that it links to, and returns the pages outside of `doc`.
 fn gather(source: &Path) -> Result<Vec<PathBuf>, String> {
     let mut waiting = below(&root().join("doc"))?;
     let mut seen: BTreeSet<PathBuf> = waiting.iter().cloned().collect();
@@ -66,7 +66,7 @@ fn gather(source: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(outside)
 }
 
-/// Returns the contents for mdBook: those of `doc`, a folder higher, and the pages outside of it.
+/// Returns the contents for mdBook: those of `doc`, one folder up, and the pages outside of it.
 fn contents(summary: &str, outside: &[PathBuf]) -> Result<String, String> {
     let mut contents = summary.replace("](", "](doc/");
     contents.push_str("\n# The repository\n\n");
@@ -78,12 +78,12 @@ fn contents(summary: &str, outside: &[PathBuf]) -> Result<String, String> {
     Ok(contents)
 }
 
-/// Returns the links in the HTML that lead to no file or no heading, and the number of all.
+/// Returns the links in the HTML that lead to no file or no heading, and the number of all links.
 fn dead_links(html: &Path) -> Result<(Vec<String>, usize), String> {
     let (mut faults, mut found) = (Vec::new(), 0);
     let pages = below(html)?.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "html"));
     for page in pages {
-        // These show other pages again, or stand in for any of them.
+        // These repeat other pages, or stand in for any of them.
         if page.ends_with("404.html") || page.ends_with("toc.html") || page.ends_with("print.html") {
             continue;
         }
@@ -101,14 +101,14 @@ fn dead_links(html: &Path) -> Result<(Vec<String>, usize), String> {
     Ok((faults, found))
 }
 
-/// Returns the addresses within the book that a page's links, pictures and scripts have.
+/// Returns the addresses within the book in a page's links, pictures and scripts.
 fn attributes(text: &str) -> impl Iterator<Item = &str> {
     let values = ["href=\"", "src=\""].into_iter().flat_map(move |name| text.split(name).skip(1));
     let values = values.filter_map(|rest| Some(rest.split_once('"')?.0));
     values.filter(|value| !value.is_empty() && !value.contains(':') && !value.starts_with("//"))
 }
 
-/// Returns the file that a link of another file names.
+/// Resolves a link of a file to another file.
 fn resolved(file: &Path, link: &str) -> PathBuf {
     let mut path = file.parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(link).components() {

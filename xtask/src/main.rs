@@ -95,7 +95,7 @@ fn compare(revision: &str, bench: &str, more: &[&str]) -> XtaskOutcome {
     Ok(())
 }
 
-/// Returns the lines of the Rust files below a folder; none if there is no such folder.
+/// Counts the lines of the Rust files below a folder; none if there is no such folder.
 fn lines(folder: &Path) -> Result<usize, String> {
     let mut sum = 0;
     for path in entries(folder).unwrap_or_default() {
@@ -117,7 +117,7 @@ fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Returns a command of the cargo that runs this, in a folder.
+/// Returns a command for the cargo that runs this, in a folder.
 fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(folder);
