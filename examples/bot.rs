@@ -6,10 +6,10 @@
 //!     clock@localhost garden@conference.localhost
 //! ```
 //!
-//! It says what time it is. HOST and PORT name the server where its domain doesn't; CA is a file
-//! with the certificates to trust, such as the data folder's `certs/self-signed.pem`.
+//! It tells the time. HOST and PORT are needed if the server can't be found by its domain; CA is a
+//! file with the certificates to trust, such as the data folder's `certs/self-signed.pem`.
 //!
-//! [`Bot`] has no I/O: it is given bytes and says what to send. [`run`] moves them.
+//! [`Bot`] has no I/O: it takes received bytes and returns those to send. [`run`] moves them.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -59,7 +59,7 @@ pub struct Bot {
 
 impl Bot {
     /// Returns a bot that is about to log in, and the bytes to send first. It trusts servers whose
-    /// certificate one of these authorities has issued, in PEM.
+    /// certificates were issued by one of these authorities, in PEM.
     pub fn start(
         account: &Jid,
         password: String,
@@ -80,7 +80,7 @@ impl Bot {
         Ok((Bot { session, rooms, has_greeted: false }, first))
     }
 
-    /// Takes bytes from the server, and appends what it says to `out`.
+    /// Processes bytes from the server, and appends the response to `out`.
     pub fn read(&mut self, wire: &mut [u8], out: &mut Vec<u8>) -> Result<(), SessionError> {
         let mut said = String::new();
         self.session.read(wire, out, &mut |stanza| {
@@ -95,7 +95,7 @@ impl Bot {
     }
 }
 
-/// Returns what the bot says to a stanza.
+/// Returns the bot's response to a stanza.
 fn answer(stanza: &Element, time: &str) -> Option<String> {
     let (from, kind) = (stanza.attr("from").unwrap_or_default(), stanza.attr("type").unwrap_or_default());
     let body = stanza.child_text("body", ns::CLIENT);
@@ -106,7 +106,7 @@ fn answer(stanza: &Element, time: &str) -> Option<String> {
             let is_spoken_to = nick != NICK && body?.contains(NICK);
             is_spoken_to.then(|| words::message(room, kind, &format!("{nick}: {time}")))
         }
-        // There was no such room: the bot owns it, and opens it as it is (XEP-0045 §10.1.2).
+        // The room is new: the bot owns it, and opens it with its defaults (XEP-0045 §10.1.2).
         ("presence", "") => is_new_room(stanza).then(|| open(from.split('/').next().unwrap_or_default())),
         // Every request gets an answer (RFC 6120 §8.2.3).
         ("iq", "get" | "set") => Some(reply(stanza)),

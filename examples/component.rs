@@ -53,7 +53,7 @@ pub fn run(mut socket: TcpStream, name: &str, secret: &str) -> Result<(), Box<dy
     }
 }
 
-/// Returns what the component says to a stanza.
+/// Returns the component's response to a stanza.
 fn answer(stanza: &Element) -> Vec<u8> {
     let (from, to) = (stanza.attr("from").unwrap_or_default(), stanza.attr("to").unwrap_or_default());
     let kind = stanza.attr("type").unwrap_or_default();
