@@ -119,7 +119,7 @@ pub fn is_due(certificate: &ServerCertificate) -> bool {
     !covered || names.len() != certificate.domains.len() || ends_soon(&certificate.inspection)
 }
 
-/// Returns whether a certificate expires within a month or has expired, or isn't valid yet.
+/// Returns whether a certificate expires within a month, or has expired.
 pub fn ends_soon(inspection: &Inspection) -> bool {
     clock::days_until(inspection.not_after) < WARN_DAYS
 }

@@ -36,7 +36,7 @@ use bridge::{Bridge, BridgeOrder};
 use feeds::Feeds;
 use reader::DpmReader;
 
-/// The sockets and the database, opened; nobody is served yet.
+/// The sockets and the database, opened; no client is served yet.
 pub struct Opened {
     server: DpmServer,
     path: Option<PathBuf>,

@@ -22,8 +22,8 @@ pub enum CommandFailure {
     /// A resource such as a port or a database is taken or unavailable for now: exit code 75,
     /// `EX_TEMPFAIL` of sysexits.h. A supervisor should try again.
     Blocked(String),
-    /// Other nodes of the cluster have taken over from this process while it was cut off from them:
-    /// exit code 75, `EX_TEMPFAIL` of sysexits.h. A supervisor should start it again.
+    /// Other nodes of the cluster have taken over from this process, since they had heard nothing
+    /// from it: exit code 75, `EX_TEMPFAIL` of sysexits.h. A supervisor should start it again.
     TakenOver,
     /// The configuration can't be used: exit code 78, `EX_CONFIG` of sysexits.h. A supervisor
     /// shouldn't try again.

@@ -56,7 +56,7 @@ pub enum ServerEnding {
 enum WakeCall {
     /// The process has received a signal.
     Signal(i32),
-    /// An administrator has requested the end of the server.
+    /// An administrator has requested a stop or a restart.
     Wish(Wish),
     /// An administrator has requested a reload of configuration and certificates.
     Reload(Completer<Reloaded>),

@@ -60,7 +60,7 @@ impl LastStart {
         }
     }
 
-    /// Reads the recorded facts; `None` if there are none.
+    /// Reads the recorded facts; `None` if there are none, or they are unreadable.
     pub fn read(folder: &Folder) -> Option<LastStart> {
         toml::from_str(&fs::read_to_string(folder.state()).ok()?).ok()
     }

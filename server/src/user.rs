@@ -202,7 +202,7 @@ fn set_disabled(
 fn remove(jid: &Jid, config: &ServerConfig, folder: &Folder, database: &OpenedDatabase) -> Result<(), CommandFailure> {
     let stores = &database.stores;
     let removed = match RunningServer::find(folder) {
-        // It ends the sessions and tells the contacts.
+        // It ends the sessions and notifies the contacts.
         Some(server) if config.domain(jid.domain()).is_some() => {
             let exists = wait(stores.accounts.exists(jid.as_ref()))?;
             if exists {

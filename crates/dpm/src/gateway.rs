@@ -66,7 +66,7 @@ struct GatewayRequest {
 }
 
 impl GatewayCircuit {
-    /// Returns a circuit whose client is told the version.
+    /// Returns a new circuit, whose output begins with our version.
     pub fn new() -> Self {
         let mut circuit = Self { next_channel: 1, next_request: 1, ..Self::default() };
         version().write(&[], &mut circuit.output);

@@ -42,7 +42,7 @@ pub struct Running {
 }
 
 /// Starts to accept connections on a separate thread, and to carry out the wishes of modules
-/// through `relay`. The first listener's port is the one that clients are told.
+/// through `relay`. The first listener's port is the one that clients learn.
 ///
 /// # Errors
 ///

@@ -67,7 +67,7 @@ pub struct Book {
     /// The blocks in force: messages of the blocked account from this number on must not arrive,
     /// nor items from the other number on.
     pub blocks: BTreeMap<(usize, usize), (usize, usize)>,
-    /// The number of requests to unblock somebody.
+    /// The number of requests to unblock an account.
     pub unblocked: usize,
     /// The number of these whose answer hasn't arrived: they may take effect after a later block
     /// that another session requests.
@@ -206,7 +206,7 @@ pub enum BookedRecipient {
     Room(usize),
 }
 
-/// The removal of an account, as it was asked for.
+/// A request to remove an account.
 #[derive(Debug)]
 struct BookedRemoval {
     account: usize,
@@ -223,7 +223,7 @@ pub struct BookedItem {
     pub account: usize,
     /// The node, an index of [`NODES`].
     pub node: usize,
-    /// A request to remove an account.
+    /// True if the server has confirmed that it is published.
     pub is_done: bool,
     /// True if its account was removed with it.
     pub is_gone: bool,

@@ -78,7 +78,7 @@ pub enum SimulatedEventKind {
     Groupchat,
     /// It changes its nick, or its presence there.
     Nick,
-    /// It kicks somebody, or changes an affiliation.
+    /// It kicks an occupant, or changes an affiliation.
     Moderate,
     /// It blocks or unblocks an account.
     Block,

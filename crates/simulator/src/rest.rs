@@ -188,7 +188,7 @@ fn presences(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Checks that the occupants of a room agree on who is there, and that it is they (XEP-0045 §7).
+/// Checks that the occupants of a room agree on who is in it, and are right (XEP-0045 §7).
 fn rooms(run: &mut SimulatedRun) {
     // Rooms of a node that died without a journal are gone, without notice to their occupants.
     if run.book.lossy_node_deaths > 0 {

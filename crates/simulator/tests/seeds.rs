@@ -69,7 +69,7 @@ fn the_page_of_mutants_is_up_to_date() {
     assert!(found == page, "doc/mutants.md is old: run UPDATE_DOC=1 cargo test --workspace up_to_date");
 }
 
-/// Fixed seeds: what they once found stays mended.
+/// Fixed seeds: the faults that they once found stay repaired.
 #[test]
 fn fixed_seeds_break_no_rule() {
     let statistics = stand_some(0..500, || true, |_| true);
@@ -135,7 +135,7 @@ const FRESH_SECONDS: u64 = 25;
 const SPAN: u64 = 1 << 12;
 /// The events of a run.
 const EVENTS: usize = 400;
-/// The seeds of mended faults: presence in a room overtook what waited for the newcomer's account;
+/// The seeds of fixed faults: presence in a room overtook what waited for the newcomer's account;
 /// an ended session counted messages that its archives lack; one that came before a second request
 /// never saw the contact; a request that was approved in advance while the account was being
 /// removed outlived it; a session got offline messages again after another one had come and gone;

@@ -62,8 +62,7 @@ impl Calls {
     }
 }
 
-/// The records of DNS: a domain without a record is an error, and an empty one means that there is
-/// no such domain.
+/// The answers of DNS by domain, addresses or errors; a domain without an answer doesn't exist.
 #[derive(Default)]
 struct InternetRecords(Mutex<BTreeMap<String, Found>>);
 

@@ -49,7 +49,7 @@ impl CheckReport {
         self.findings.push(CheckFinding { severity: Severity::Blocked, about, text });
     }
 
-    /// Adds a finding that keeps the server from starting until it is mended.
+    /// Adds a finding that keeps the server from starting until it is repaired.
     pub fn fault(&mut self, about: &'static str, text: String) {
         self.findings.push(CheckFinding { severity: Severity::Fault, about, text });
     }

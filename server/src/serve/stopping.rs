@@ -15,8 +15,8 @@ use crate::failure::CommandFailure;
 use crate::folder::Folder;
 use crate::start::ServerStart;
 
-/// Ends all streams, gives their clients a few seconds, and closes the database last. If it
-/// `hands_on`, other nodes have all state of this one, and nothing is kept for the next start.
+/// Ends all streams, gives their clients a few seconds, and closes the database last. Unless it
+/// `hands_on`, nothing is kept for the next start, since other nodes already have its state.
 pub(super) fn stop(
     start: ServerStart,
     threads: Threads,
@@ -119,6 +119,6 @@ const MOVES: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 /// The time that clients may take to read the end of their streams.
 const PATIENCE: Duration = Duration::from_secs(7);
-/// The same when everything else is done: clients whose sessions are resumed already wait for the
-/// next process.
+/// The same when everything else is done: clients that can resume their sessions already wait for
+/// the next process.
 const FAREWELL: Duration = Duration::from_secs(1);

@@ -88,6 +88,6 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
     Ok(())
 }
 
-/// Stands for the step that no statement can do: this server fills the columns from the messages.
+/// Stands for the step that no statement can do: this server fills the index from the messages.
 const FILL: &str =
     "-- `rookery store migrate` puts the messages into the index: as somebody who may read and write the tables\n";

@@ -83,7 +83,7 @@ fn few_follow_at_a_time() {
     let mut followers: Vec<_> = (0..4).map(|_| Follower::new(&rig, &[])).collect();
     followers.iter_mut().for_each(|follower| drop(follower.until(" ")));
     rig.run(&["log", "--follow"]).failed(1, "4 commands already follow the log");
-    // Other commands aren't in its way.
+    // Other commands still work.
     rig.run(&["status"]).fine();
     rig.run(&["log"]).fine();
     drop(followers.pop());

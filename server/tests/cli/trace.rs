@@ -106,7 +106,7 @@ fn few_trace_at_a_time_and_within_bounds() {
     rig.run(&["trace", "a@localhost", "--stanzas", "100000"]).failed(2, "100000 is not in 1..=10000");
     let tracers: Vec<_> = (0..4).map(|_| Tracer::new(&rig, &["a@localhost"])).collect();
     rig.run(&["trace", "a@localhost"]).failed(1, "4 traces are already running");
-    // Other commands aren't in its way.
+    // Other commands still work.
     rig.run(&["status"]).fine();
     drop(tracers);
     // It also ends at its time limit.

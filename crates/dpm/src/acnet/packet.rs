@@ -48,7 +48,7 @@ pub struct AcnetHeader {
 pub struct AcnetPacket<'a> {
     /// Its head.
     pub header: AcnetHeader,
-    /// The bytes behind the header.
+    /// The bytes after the header.
     pub body: &'a [u8],
 }
 

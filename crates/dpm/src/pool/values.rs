@@ -43,7 +43,7 @@ impl<S> ValueEntry<S> {
         }
     }
 
-    /// Returns whether it gets a new value at once: its last one came before its pause.
+    /// Returns whether it gets a new value at once: it got none within its pause.
     pub(super) fn is_due(&self, now: Moment) -> bool {
         match self.when {
             When::Changed(pause) => self.given_at.is_none_or(|at| at + pause <= now.millis),

@@ -9,7 +9,7 @@
 //! - A reply counts only if its id is outstanding and it comes from the node that was asked; any
 //!   other is answered with a cancel.
 //! - A single request ends with the first reply other than "pending", or with `[1 -6]` when its
-//!   time is up. A request for many replies goes on, and its client gets a status whenever it is
+//!   time is up. A request for many replies continues, and its client gets a status whenever it is
 //!   pending.
 //! - A request is cancelled on its node if its client cancels it or disconnects.
 
@@ -180,7 +180,7 @@ pub(super) fn is_called(node: &DeviceNode, name: Rad50) -> bool {
 /// Our task's number on our node for these requests, whose ids differ from those of the pool, the
 /// plots and settings.
 pub(super) const TASK_ID: u16 = 4;
-/// The largest request, in bytes, which is what a packet of the network holds.
+/// The largest request, in bytes: the capacity of a packet of the network.
 const LARGEST: usize = 65_484;
 /// The shortest time limit for a node, in milliseconds, as clients of acnetd know it.
 const SHORTEST: u32 = 400;

@@ -22,7 +22,7 @@ pub struct ServiceWorld {
     now: u64,
     /// True while datagrams to front-ends are lost.
     pub cut: bool,
-    /// Devices that make every request silent in which they are.
+    /// Devices for which every request that contains them stays unanswered.
     pub silent: BTreeSet<u32>,
     /// Devices that make a front-end send an answer without readings, whatever else was requested.
     pub broken: BTreeMap<u32, BrokenDevice>,

@@ -1,4 +1,4 @@
-//! The keys of every table, with what they mean; those of properties of devices are in
+//! The keys of every table, with their meanings; those of properties of devices are in
 //! [`properties`](super::properties).
 
 use super::given::Given;

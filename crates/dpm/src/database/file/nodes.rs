@@ -7,7 +7,7 @@ use super::mistake::{At, Wrong};
 use crate::database::{AcnetNode, Broker, ChannelSearch, DeviceNode, Protocol, Reached};
 use crate::rad50::Rad50;
 
-/// A node, as the file gives it.
+/// A node, as in the file.
 #[derive(Debug, Default)]
 pub(super) struct NodeRow {
     pub(super) name: At<String>,

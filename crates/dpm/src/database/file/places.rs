@@ -7,7 +7,7 @@ use crate::channel_access::LONGEST_NAME;
 use crate::database::{Reached, TopicPlace};
 use crate::mqtt;
 
-/// The place of a property, as the file gives it.
+/// The place of a property, as in the file.
 #[derive(Debug, Default)]
 pub(super) struct PlaceRow {
     pub(super) node: At<String>,

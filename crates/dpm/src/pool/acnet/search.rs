@@ -211,8 +211,8 @@ impl Acnet {
         }
     }
 
-    /// Returns true if so many silent devices of a node are outstanding that a group with another
-    /// one has to wait.
+    /// Returns whether a group with a silent device has to wait, since as many of its node as
+    /// allowed are outstanding.
     pub(super) fn is_one_silent_too_many(&self, key: GroupKey) -> bool {
         let Some(group) = self.groups.get(key).filter(|group| group.rank == Rank::Silent) else { return false };
         self.fronts.get(group.node).is_some_and(|front| front.alone >= ALONE)

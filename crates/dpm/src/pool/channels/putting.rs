@@ -170,7 +170,7 @@ impl Channels {
     }
 }
 
-/// Returns the text of an element in Channel Access's form, with a zero behind it.
+/// Returns the text of an element in Channel Access's form, followed by a zero.
 fn text(element: &[u8]) -> Vec<u8> {
     let mut bytes: Vec<u8> = element.iter().copied().take(Native::Text.size() - 1).collect();
     bytes.resize(Native::Text.size(), 0);
