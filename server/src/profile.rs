@@ -21,23 +21,23 @@ use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// The wishes of somebody who wants a profile.
+/// The options of `rookery profile`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ProfileWishes {
     #[command(subcommand)]
     command: Option<CompareCommand>,
-    /// Seconds for which stacks are sampled
+    /// Seconds to sample stacks for
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=120))]
     seconds: u64,
-    /// Samples for each second of CPU that the server takes
+    /// Samples per second of CPU time that the server takes
     #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rate: u32,
-    /// The file to write, or - for standard output [default: rookery-profile with the ending of the
-    /// format]
+    /// The file to write, or - for standard output [default: rookery-profile with the format's
+    /// extension]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The format [default: by the ending of the file, or svg]
+    /// The format [default: by the file's extension, or svg]
     #[arg(long, value_enum)]
     format: Option<Format>,
 }
@@ -45,27 +45,27 @@ pub struct ProfileWishes {
 /// The forms of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A flame graph, for browsers: searched with Ctrl+F
+    /// A flame graph for browsers, searchable with Ctrl+F
     Svg,
-    /// A stack on each line, outermost first, with its count
+    /// One stack per line, outermost frame first, with its count
     Folded,
-    /// The compressed message of `go tool pprof`, which many programs read
+    /// The compressed format of `go tool pprof`, which many programs read
     Pprof,
 }
 
 /// The command for two profiles.
 #[derive(Debug, Subcommand)]
 enum CompareCommand {
-    /// Compare two profiles, as files of folded text or of pprof: whose share of the CPU has
+    /// Compare two profiles (folded or pprof files): the functions whose share of the CPU time has
     /// changed
     Compare {
-        /// The profile before
+        /// The earlier profile
         #[arg(value_name = "BEFORE")]
         before: PathBuf,
-        /// The profile afterwards
+        /// The later profile
         #[arg(value_name = "AFTER")]
         after: PathBuf,
-        /// Write the profile afterwards as a flame graph, too: red takes a larger share now, blue a
+        /// Also write the later profile as a flame graph: red takes a larger share now, blue a
         /// smaller one
         #[arg(long, short, value_name = "FILE.svg")]
         output: Option<PathBuf>,

@@ -144,18 +144,18 @@ const CONFIGURATION: &str = "\
 # Configuration
 
 Every key with its default and its meaning, as `rookery config example` prints it; the page is made from
-the table by which the file is read. Keep the keys that you change. How the file works, and what is
-wrong with one, stands in [Configuration](../operating/configuration.md).
+the table by which the file is read. Keep the keys that you change. [Configuration](../operating/configuration.md)
+says how the file works, and how to find what is wrong with one.
 
 ";
 const COMMANDS: &str = "\
 # Commands
 
-What `rookery COMMAND -h` prints, for every command; `--help` says more of some. The page is made from the
-same text.
+The output of `rookery COMMAND -h` for every command; `--help` says more about some. The page is made from
+the same text.
 
-Every command that shows something prints it for programs with `--json`: one object, or for a list one
-object on each line (nothing if the list is empty); but for the tools `bench` and `dpm`, which have reports of their own. Members are named in lower case; times are of RFC 3339,
-in UTC; what there isn't is `null`. More members may come, and none changes its meaning. Errors stay words on
-standard error, and exit codes are the same.
+Every command that shows something prints JSON with `--json`: one object, or for a list one object per line
+(nothing if the list is empty). The tools `bench` and `dpm` are exceptions, with reports of their own. Names of
+members are in lower case, times in UTC as in RFC 3339, and absent values are `null`. Members may be added, but
+none changes its meaning. Errors are still text on standard error, and exit codes are the same.
 ";

@@ -48,23 +48,22 @@ use crate::welcome::say;
 /// The operator's wishes, all but the first of which can be found out or have a default.
 #[derive(Debug, clap::Args)]
 pub struct SetupWishes {
-    /// The domain: the part of addresses behind the @
+    /// The domain: the part of addresses after the @
     #[arg(value_name = "DOMAIN")]
     pub domain: String,
     /// The account that administers the server
     #[arg(long, value_name = "NAME", default_value = "admin")]
     pub admin: String,
-    /// An address by which the world reaches this machine, if it isn't one of its own; may be given
-    /// several times
+    /// A public address of this machine, if it isn't one of its own (NAT); may be repeated
     #[arg(long = "address", value_name = "IP")]
     pub addresses: Vec<IpAddr>,
-    /// Speak with other servers, too
+    /// Also talk to other servers (federation)
     #[arg(long)]
     pub federation: bool,
-    /// Make calls work, too: write the configuration of coturn, which relays them
+    /// Also make calls work: write the configuration of coturn, which relays them
     #[arg(long)]
     pub calls: bool,
-    /// Ask this name server, and not those of the machine
+    /// Ask this name server instead of the machine's own
     #[arg(long, value_name = "IP[:PORT]", value_parser = name_server)]
     pub dns: Option<SocketAddr>,
     /// Only say what would be done

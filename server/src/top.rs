@@ -15,16 +15,16 @@ use crate::control::RunningServer;
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 
-/// The wishes of somebody who watches.
+/// The options of `rookery top`.
 #[derive(Debug, clap::Args)]
 pub struct TopWishes {
     /// The list below the overview
     #[arg(long, value_enum, default_value = "threads")]
     by: By,
-    /// The most lines of the list
+    /// Maximum number of lines in the list
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
     limit: u64,
-    /// Print one page, with the rates of one second, and end
+    /// Print one page, with the rates of one second, and exit
     #[arg(long)]
     once: bool,
     #[command(flatten)]
@@ -34,19 +34,20 @@ pub struct TopWishes {
 /// The parts of the server that are listed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum By {
-    /// Its threads, by their CPU
+    /// Threads, by their CPU time
     Threads,
-    /// Its shards: the threads that serve clients
+    /// Shards, the threads that serve clients
     Shards,
-    /// Sessions, by the bytes that they haven't read
+    /// Sessions, by the bytes that they haven't read yet
     Sessions,
     /// Rooms, by the sessions in them
     Rooms,
-    /// Modules, by the CPU that they take while somebody watches, and their waits for the database
+    /// Modules, by the CPU time that they take while somebody watches, and their waits for the
+    /// database
     Modules,
-    /// Other servers and components, by what waits for them
+    /// Other servers and components, by what is queued for them
     Servers,
-    /// The stages on the path of all stanzas, in their order: where the time of the shards goes
+    /// The stages of a stanza's way, in order: where the shards spend their time
     Stages,
 }
 

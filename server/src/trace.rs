@@ -12,20 +12,20 @@ use crate::control::{RunningServer, encoded};
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 
-/// The wishes of somebody who traces.
+/// The options of `rookery trace`.
 #[derive(Debug, clap::Args)]
 pub struct TraceWishes {
-    /// The account, room or session whose stanzas are shown, from there and to there; or the domain
-    /// of another server
+    /// The account, room or session whose stanzas to show, both from and to it, or the domain of
+    /// another server
     #[arg(value_name = "JID|DOMAIN")]
     subject: String,
     /// End after this number of stanzas
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=MOST_STANZAS as u64))]
     stanzas: u64,
-    /// End after this time
+    /// End after this number of seconds
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
     seconds: u64,
-    /// Show what people write, too, and not only how long it is; passwords never
+    /// Also show what people write, not only its length; passwords are never shown
     #[arg(long)]
     contents: bool,
     #[command(flatten)]

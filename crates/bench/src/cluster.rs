@@ -35,7 +35,7 @@ pub struct ClusterBench {
     /// Addresses and ports of the nodes
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true)]
     hosts: Vec<String>,
-    /// Domain of the accounts: those that `rookery bench register` makes
+    /// Domain of the accounts, which `rookery bench register` creates
     #[arg(long, default_value = "localhost")]
     domain: String,
     /// Encryption of the connections
@@ -44,35 +44,35 @@ pub struct ClusterBench {
     /// Password of all accounts
     #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil")]
     password: String,
-    /// People
+    /// Users
     #[arg(long, default_value_t = 200)]
     users: usize,
-    /// Number of the first one's account: others have those before it
+    /// Number of the first user's account, if others use those before it
     #[arg(long, default_value_t = 0)]
     first: usize,
-    /// People who log in each second at the beginning
+    /// Logins per second at the beginning
     #[arg(long, value_name = "RATE", default_value_t = 200.0)]
     arrival_rate: f64,
-    /// Messages a second, of all together
+    /// Messages per second, of all users together
     #[arg(long, default_value_t = 100.0)]
     rate: f64,
-    /// Seconds in which they write
+    /// Seconds to send messages for
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Command of the shell that does harm, such as to kill a node and to start it again; ROUND
-    /// counts from 0
+    /// Shell command that does harm, such as killing a node and starting it again; ROUND counts
+    /// from 0
     #[arg(long = "do", value_name = "COMMAND")]
     harm: Option<String>,
-    /// Seconds between two harms; one that is not over by then is waited for
+    /// Seconds between two such commands; one that takes longer is waited for
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     every: u64,
-    /// Seconds that a host may say nothing before its client goes to the next one
+    /// Seconds of a host's silence after which its client tries the next one
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     patience: u64,
-    /// Seconds at the end in which what is on its way may arrive
+    /// Seconds to wait at the end for messages in flight
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     settle: u64,
-    /// Room that all are in: they write there instead of to each other
+    /// Room that all users join and write to, instead of to each other
     #[arg(long, value_name = "ROOM@SERVICE")]
     room: Option<String>,
     /// Write the result as JSON

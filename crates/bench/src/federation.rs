@@ -33,10 +33,10 @@ use servers::{Two, running};
 /// `rookery bench federation`.
 #[derive(Debug, Clone, Args)]
 pub struct FederationBench {
-    /// Pairs of people
+    /// Pairs of users
     #[arg(long, default_value_t = 100)]
     pairs: usize,
-    /// Messages of a pair that are on their way at a time
+    /// Messages of each pair in flight at a time
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8])]
     window: Vec<usize>,
     /// Seconds of one measurement
@@ -45,20 +45,20 @@ pub struct FederationBench {
     /// Repetitions of each measurement
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Domains to which idle streams are opened for their memory; 0 leaves that out
+    /// Domains to open idle streams to, to measure their memory; 0 skips this
     #[arg(long, default_value_t = 1000)]
     domains: usize,
     /// The server's executable [default: this program]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// Two servers that run already, in place of two Rookeries; clients connect without TLS
+    /// Two servers that already run, instead of two Rookeries; clients connect without TLS
     #[arg(long, num_args = 2, value_name = "DOMAIN=HOST:PORT=PID", value_parser = running)]
     between: Vec<MeasuredServer>,
-    /// Password of the accounts on these servers: those that `rookery bench register` makes, two
-    /// for each pair
+    /// Password of the accounts on these servers, created by `rookery bench register`, two for each
+    /// pair
     #[arg(long, default_value = "secret")]
     password: String,
-    /// File for what messages cost, as JSON
+    /// Write the costs of messages as JSON
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

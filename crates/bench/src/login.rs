@@ -19,10 +19,10 @@ use crate::{BenchOutcome, chat};
 /// `rookery bench login`.
 #[derive(Debug, Clone, Args)]
 pub struct LoginBench {
-    /// People who log in
+    /// Users who log in
     #[arg(long, default_value_t = 200)]
     users: usize,
-    /// Contacts of each, who are away
+    /// Contacts of each user, who are offline
     #[arg(long, default_value_t = 100)]
     contacts: usize,
     /// Logins at the same time

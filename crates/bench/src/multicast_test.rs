@@ -25,8 +25,8 @@ pub struct MulticastTest {
     /// Routes to measure.
     #[arg(long, value_delimiter = ',', default_values = ["normal", "trusted", "untrusted"])]
     routes: Vec<MessageRoute>,
-    /// Places of the addresses: all on this server (`single`), each on a server of its own
-    /// (`multiple`), or on so many other servers that have multicast services (a number).
+    /// Servers of the addresses: all on this one (`single`), each on its own (`multiple`), or all
+    /// on this number of others, which have multicast services.
     #[arg(long, value_delimiter = ',', default_values = ["single", "multiple"])]
     servers: Vec<AddressServers>,
     /// The smallest number of destinations.
@@ -35,19 +35,19 @@ pub struct MulticastTest {
     /// The largest number of destinations.
     #[arg(long, default_value_t = 901)]
     to: usize,
-    /// The step between.
+    /// The step from one number of destinations to the next.
     #[arg(long, default_value_t = 100)]
     step: usize,
     /// Type of the addresses on the untrusted route: `to` or `bcc`.
     #[arg(long, default_value = "to")]
     address: AddressKind,
-    /// Messages that are measured for each number of destinations.
+    /// Messages to measure for each number of destinations.
     #[arg(long, default_value_t = 100)]
     repeat: usize,
     /// Print where the time goes, stage by stage.
     #[arg(long)]
     profile: bool,
-    /// Write the sampled stacks as a picture (SVG).
+    /// Write the sampled stacks as a flame graph (SVG).
     #[arg(long, value_name = "FILE")]
     flamegraph: Option<std::path::PathBuf>,
 }
@@ -70,7 +70,7 @@ pub enum AddressServers {
     Single,
     /// Each on a server of its own.
     Multiple,
-    /// On so many other servers, each of which sends multicasts on to its own (XEP-0033 §2).
+    /// On this number of other servers, each of which sends multicasts on to its own (XEP-0033 §2).
     Services(usize),
 }
 

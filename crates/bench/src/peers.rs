@@ -33,7 +33,7 @@ pub use browsers::WebsocketVsBosh;
 use population::Population;
 use program::ProgramLoad;
 
-/// Run the same loads on Rookery, ejabberd and Prosody, and write one comparison
+/// Run the same loads on Rookery, ejabberd and Prosody, and write a comparison
 #[derive(Debug, Clone, Args)]
 pub struct Peers {
     /// Small sizes: all loads on all servers in under three minutes

@@ -59,16 +59,16 @@ pub struct Against<S: Args> {
 /// The table of loads.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ScenarioCommand {
-    /// Pairs in a closed loop: what comes is answered at once, with so many messages of each pair
-    /// on their way
+    /// Pairs in a closed loop: each message is answered at once, a fixed number of them in flight
     Chat(Against<chat::Chat>),
     /// Users who write to each other at a fixed rate, in an open loop
     MaxMessages(Against<max_messages::MaxMessages>),
-    /// Users who come at a steady rate, say that they are there, and then do nothing
+    /// Users who arrive at a steady rate, send presence, and then do nothing
     MaxUsers(Against<max_users::MaxUsers>),
     /// Everyone drops and comes back at once
     ReconnectStorm(Against<reconnect_storm::ReconnectStorm>),
-    /// One message to more and more recipients by XEP-0033, hidden, shown, and as single messages
+    /// One message to more and more recipients: by XEP-0033, hidden or shown, and as single
+    /// messages
     Multicast(Against<multicast::Multicast>),
     /// Users who know each other and change their presence again and again
     PresenceStorm(Against<presence_storm::PresenceStorm>),
@@ -76,7 +76,7 @@ pub enum ScenarioCommand {
     MucBig(Against<muc::Big>),
     /// Messages in one huge room
     MucHuge(Against<muc::Huge>),
-    /// Messages in a room that is as large as one can be
+    /// Messages in a room of the maximum size
     MucCrowd(Against<muc::Crowd>),
     /// Messages in many rooms
     MucMany(Against<muc::Many>),

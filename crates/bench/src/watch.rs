@@ -21,10 +21,10 @@ use crate::rookery::Rookery;
 /// `rookery bench watch`.
 #[derive(Debug, Clone, Args)]
 pub struct WatchBench {
-    /// Pairs of people
+    /// Pairs of users
     #[arg(long, default_value_t = 100)]
     pairs: usize,
-    /// Messages of a pair that are on their way at a time
+    /// Messages of each pair in flight at a time
     #[arg(long, default_value_t = 8)]
     window: usize,
     /// Seconds of one measurement

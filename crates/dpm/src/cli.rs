@@ -21,7 +21,7 @@ use crate::rad50::Rad50;
 use crate::service::{Dpm as Service, ServiceOptions, passable};
 use crate::simulator::Simulator;
 
-/// Poll each device once and serve everyone who asks for it (the accelerator's data pool manager)
+/// Poll each device once for all clients that ask for it (the accelerator's data pool manager)
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -34,21 +34,21 @@ pub struct DpmCli {
 
 #[derive(Debug, Clone, Subcommand)]
 enum DpmCommand {
-    /// Play the front-ends of a database on the network, each device by its script
+    /// Simulate the front-ends of a database on the network, each device by its script
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Simulate),
-    /// Read devices once and print what they say; ends with 1 if one of them is an error
+    /// Read devices once and print the readings; exits with 1 if one of them is an error
     #[command(after_help = GET_EXAMPLES)]
     Get(Get),
-    /// Print readings of devices as they come
+    /// Print readings of devices as they arrive
     #[command(after_help = MONITOR_EXAMPLES)]
     Monitor(Monitor),
-    /// Set devices, and print the status of each; ends with 1 if one of them was not set
+    /// Set devices and print the status of each; exits with 1 if one of them was not set
     #[command(after_help = SET_EXAMPLES)]
     Set(SetOptions),
     /// List the devices of a database: number, name, units and description
     Devices(DevicesOptions),
-    /// Watch a DPM of this machine: its counters, and where the time of readings goes
+    /// Watch a DPM on this machine: its counters, and where readings spend their time
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
     /// Write and check device databases
@@ -62,12 +62,12 @@ enum DpmCommand {
 
 #[derive(Debug, Clone, Subcommand)]
 enum DatabaseCommand {
-    /// Write a database with every key, explained, to standard output
+    /// Print an example database with every key explained
     Example,
-    /// Write a database that is made of tables of values separated by commas to standard output
+    /// Print a database made of two CSV tables
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(Import),
-    /// Say what is wrong with a database, line by line, or what is in it
+    /// Check a database: print its mistakes line by line, or a summary of it
     Check {
         /// The device database
         #[arg(value_name = "FILE.toml")]
@@ -77,10 +77,10 @@ enum DatabaseCommand {
 
 #[derive(Debug, Clone, Args)]
 struct Get {
-    /// Requests in the grammar DRF, such as M:OUTTMP or B:ARRAY[0:3]
+    /// DRF requests, such as M:OUTTMP or B:ARRAY[0:3]
     #[arg(value_name = "REQUEST", required = true)]
     requests: Vec<String>,
-    /// Address at which the DPM's clients connect
+    /// Address of the DPM's port for clients
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
     from: SocketAddr,
 }
@@ -89,7 +89,7 @@ struct Get {
 struct Monitor {
     #[command(flatten)]
     what: Get,
-    /// End after as many readings
+    /// Exit after this number of readings
     #[arg(long, value_name = "NUMBER")]
     count: Option<usize>,
 }
@@ -99,30 +99,30 @@ struct SetOptions {
     /// Settings, such as M:OUTTMP=72.5, B:ARRAY[0:1]=1,2 or Z:CUBE_X.CONTROL=ON
     #[arg(value_name = "REQUEST=VALUE", required = true)]
     settings: Vec<String>,
-    /// Address at which the DPM speaks gRPC
+    /// Address of the DPM's port for gRPC
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:50051")]
     to: SocketAddr,
-    /// The file with the token (JWT) that says who you are
+    /// The file with the token (JWT) that proves who you are
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
-    /// The authority of the port's certificate, PEM; needed unless the port is one of this machine
+    /// The CA of the port's certificate, PEM; required unless the port is on this machine and
     /// without TLS
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// The name in that certificate
     #[arg(long, value_name = "HOST", default_value = "localhost", requires = "ca")]
     host: String,
-    /// Take values for texts although they are numbers
+    /// Send values as text even if they are numbers
     #[arg(long)]
     text: bool,
 }
 
 #[derive(Debug, Clone, Args)]
 struct DevicesOptions {
-    /// A part of the name or the description; all devices if it is not given
+    /// A part of the name or the description; without it, all devices are listed
     #[arg(value_name = "WORDS", default_value = "")]
     words: String,
-    /// The device database; the one of --demo if there is none
+    /// The device database [default: that of --demo]
     #[arg(long, value_name = "FILE.toml")]
     database: Option<PathBuf>,
 }
@@ -139,57 +139,54 @@ struct Import {
 
 #[derive(Debug, Clone, Args)]
 struct Serve {
-    /// Start with a small device database and front-ends that are simulated in a process of their
-    /// own
+    /// Start with a small device database and front-ends simulated in a process of their own
     #[arg(long)]
     demo: bool,
     /// The device database
     #[arg(long, value_name = "FILE.toml", required_unless_present = "demo")]
     database: Option<PathBuf>,
-    /// Address at which clients connect: DPM over TCP, and the ACNET client protocol; may be given
-    /// several times
+    /// Address for clients: DPM over TCP, and the ACNET client protocol; may be repeated
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
     listen: Vec<SocketAddr>,
-    /// Address for talking to front-ends over UDP [default: 0.0.0.0:6801, or any free port of this
-    /// machine with --demo]
+    /// Address for talking to front-ends over UDP [default: 0.0.0.0:6801, or with --demo any free
+    /// port on loopback]
     #[arg(long, value_name = "ADDRESS")]
     network: Option<SocketAddr>,
-    /// Group on which requests to all nodes come, 239.128.4.1 at Fermilab, so that clients find
-    /// this DPM; @ADDRESS behind it is this machine's on that network
+    /// Multicast group of requests to all nodes, 239.128.4.1 at Fermilab, by which clients find
+    /// this DPM; @ADDRESS after it is this machine's address on that network
     #[arg(long, value_name = "GROUP")]
     multicast: Option<MulticastGroup>,
     /// The name of this node
     #[arg(long, value_name = "NAME", default_value = "DPM06")]
     name: String,
-    /// Address at which clients connect by gRPC (services.daq.DAQ); not at all if it is not given
+    /// Address for clients of gRPC (services.daq.DAQ); without it, gRPC is off
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<SocketAddr>,
-    /// Address at which clients of EPICS read devices by Channel Access, TCP and UDP; not at all if
-    /// it is not given
+    /// Address for clients of EPICS, which read devices by Channel Access over TCP and UDP; without
+    /// it, Channel Access is off
     #[arg(long, value_name = "ADDRESS")]
     channel_access: Option<SocketAddr>,
-    /// The certificates of the gRPC port, PEM, the port's own first: with them it speaks TLS only
+    /// The certificates of the gRPC port, PEM, the port's own first; with them it accepts only TLS
     #[arg(long, value_name = "FILE", requires_all = ["grpc", "grpc_key"])]
     grpc_certificate: Option<PathBuf>,
     /// The key of the first certificate, PEM
     #[arg(long, value_name = "FILE", requires = "grpc_certificate")]
     grpc_key: Option<PathBuf>,
-    /// Database for the readings that the device database says are recorded [default: in memory
+    /// Database for the readings to record, which the device database lists [default: in memory
     /// with --demo, otherwise nothing is recorded]
     #[arg(long, value_name = "FILE.db")]
     history: Option<PathBuf>,
-    /// Recorded readings go when they are so old
+    /// Days after which recorded readings are deleted
     #[arg(long, value_name = "DAYS", default_value_t = 30)]
     history_days: u64,
-    /// The oldest recorded readings go when all take so much
+    /// MiB that recorded readings may take; the oldest are deleted first
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     history_mib: u64,
-    /// After how many milliseconds the readers of what is asked once (`@I`) are told that a
-    /// front-end is silent
+    /// Milliseconds after which clients that read once (`@I`) are told that a front-end is silent
     #[arg(long, value_name = "MILLIS", default_value_t = ServiceOptions::USUAL.once, value_parser = clap::value_parser!(u64).range(500..=60_000))]
     answer_within: u64,
-    /// Tasks of front-ends that clients of the ACNET protocol may ask by way of this node; none if
-    /// it is empty
+    /// Tasks of front-ends that clients of the ACNET protocol may reach through this node; empty
+    /// for none
     #[arg(long, value_name = "TASKS", value_delimiter = ',', default_value = "ACNET,RETDAT,GETS32,FTPMAN")]
     pass_on: Vec<String>,
     /// Trunk and node number of this node, four hexadecimal digits
@@ -201,10 +198,10 @@ struct Serve {
 
 #[derive(Debug, Clone, Args)]
 struct Simulate {
-    /// The device database; the one of --demo if there is none
+    /// The device database [default: that of --demo]
     #[arg(long, value_name = "FILE.toml")]
     database: Option<PathBuf>,
-    /// Address at which all of its nodes listen over UDP
+    /// UDP address at which all of its nodes listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6801")]
     listen: SocketAddr,
     /// End when standard input does
@@ -214,10 +211,10 @@ struct Simulate {
 
 #[derive(Debug, Clone, Args)]
 struct Top {
-    /// Address at which its clients connect
+    /// Address of its port for clients
     #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
     address: SocketAddr,
-    /// End after as many pages, one a second
+    /// Exit after this number of pages, one per second
     #[arg(long, value_name = "NUMBER")]
     pages: Option<usize>,
 }
@@ -555,10 +552,10 @@ const EXAMPLES: &str = "\
 Examples:
   rookery dpm --demo
   rookery dpm --database devices.toml --listen 0.0.0.0:6802
+  rookery dpm --database devices.toml --roles roles.toml --audit settings.log \\
+    --keytab dpm.keytab --principal daeset/dpm.example.org@EXAMPLE.ORG
 
-  rookery dpm --database devices.toml --keytab dpm.keytab --principal daeset/dpm.example.org@EXAMPLE.ORG --roles roles.toml --audit settings.log
-
-SIGHUP makes it read the database, the roles, the certificate and the keys of tokens again.";
+SIGHUP makes it reload the database, the roles, the certificate and the keys of tokens.";
 
 const SIMULATE_EXAMPLES: &str = "\
 Examples:
@@ -569,7 +566,7 @@ Examples:
   rookery dpm database example > devices.toml
   rookery dpm database check devices.toml
 
-The reference of all keys is doc/device-file.md.";
+doc/device-file.md describes all keys.";
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -586,21 +583,22 @@ A request without an event is read once a second.";
 const SET_EXAMPLES: &str = "\
 Examples:
   rookery dpm set M:OUTTMP=72.5 Z:CUBE_X.CONTROL=ON --token-file token
-  rookery dpm set 'B:ARRAY[0:1]=1,2' --to 10.0.0.5:50051 --ca authority.pem --host dpm.example.org --token-file token
+  rookery dpm set 'B:ARRAY[0:1]=1,2' --token-file token \\
+    --to 10.0.0.5:50051 --ca authority.pem --host dpm.example.org
 
-Who may set what stands in the roles of the DPM; its log of settings has each try.";
+The roles of the DPM define who may set what; its log of settings has every attempt.";
 
 const IMPORT_EXAMPLES: &str = "\
 Examples:
-  rookery dpm database import --nodes nodes.csv --devices devices.csv > devices.toml
+  rookery dpm database import --nodes nodes.csv --devices devices.csv > all.toml
+  psql --csv -c 'SELECT di AS index, name, ... AS \"reading.node\" FROM ...' |
+    rookery dpm database import --nodes nodes.csv --devices -
 
-  psql --csv -c 'SELECT di AS index, name, ... AS \"reading.node\" FROM ...' devices | rookery dpm database import --nodes nodes.csv --devices -
-
-The first row names keys of doc/device-file.md: index, name, reading.node, reading.ssdn, ...";
+The first row has names of keys from doc/device-file.md: index, name, reading.node, reading.ssdn, ...";
 
 const TOP_EXAMPLES: &str = "\
 Examples:
   rookery dpm top
   rookery dpm top 127.0.0.1:6802 --pages 1
 
-Stages are measured while somebody watches.";
+Stages are measured only while somebody watches.";

@@ -2,43 +2,43 @@
 
 pub(super) const ALL: &str = "\
 Examples:
-  rookery                                    start the server; the first start sets everything up
-  rookery setup example.org                  a server for your domain: DNS, certificate, invitation
-  rookery user add alice@localhost           add an account, asking for its password
-  rookery config example > rookery.toml      a configuration to change
-  rookery check                              check that everything is as it should be";
+  rookery                           start the server; the first start sets it up
+  rookery setup example.org         a server for your domain: DNS, certificate
+  rookery user add alice@localhost  add an account, asking for its password
+  rookery config example --short    print a configuration to start from
+  rookery check                     check that everything is as it should be";
 
 pub(super) const ALL_WITH_CODES: &str = "\
 Examples:
-  rookery                                    start the server; the first start sets everything up
-  rookery setup example.org                  a server for your domain: DNS, certificate, invitation
-  rookery user add alice@localhost           add an account, asking for its password
-  rookery config example > rookery.toml      a configuration to change
-  rookery check                              check that everything is as it should be
+  rookery                           start the server; the first start sets it up
+  rookery setup example.org         a server for your domain: DNS, certificate
+  rookery user add alice@localhost  add an account, asking for its password
+  rookery config example --short    print a configuration to start from
+  rookery check                     check that everything is as it should be
 
 Exit codes:
   0    fine
   1    failed; standard error says why
   2    invalid arguments
   3    `rookery check` has warnings
-  75   something needed isn't available now: a port, the database; try again
-  78   the configuration, a certificate, the data folder or the database can't be used as they are";
+  75   a port, the database or the like isn't available now; try again later
+  78   configuration, certificate, data folder or database can't be used as is";
 
 pub(super) const SERVE: &str = "\
 Examples:
   rookery serve
   rookery serve --config /etc/rookery/rookery.toml --data-dir /var/lib/rookery
 
-SIGTERM or SIGINT stops the server, SIGHUP makes it read configuration and certificates again.";
+SIGTERM or SIGINT stops the server; SIGHUP makes it reload its configuration and certificates.";
 
 pub(super) const SETUP: &str = "\
 Examples:
-  rookery setup example.org --dry-run        what would be done, and which DNS records exist
+  rookery setup example.org --dry-run      print what would be done
   rookery setup example.org --admin anna --wait
   rookery setup example.org --data-dir /srv/rookery
 
-As root, where systemd runs: /etc/rookery/rookery.toml, /var/lib/rookery, a unit and the user rookery.
-Otherwise everything is in the data folder. An existing configuration is left alone.";
+As root on a system with systemd, it creates /etc/rookery/rookery.toml, /var/lib/rookery, a unit and the user \
+rookery; otherwise everything is in the data folder. An existing configuration is left alone.";
 
 pub(super) const STATUS: &str = "\
 Examples:
@@ -51,7 +51,7 @@ pub(super) const RELOAD: &str = "\
 Examples:
   rookery check --quiet; rookery reload
 
-Exit code 1: the configuration or a certificate is wrong, and nothing has changed; or no server is running.";
+Exit code 1: the configuration or a certificate is wrong and nothing has changed, or no server is running.";
 
 pub(super) const LOG: &str = "\
 Examples:
@@ -60,8 +60,8 @@ Examples:
   rookery log level rookery_shard::negotiation debug --for 10m
   rookery log --json | jq -r .message
 
-The server has its newest lines in memory, as many as are in 2 MiB; the journal, or the file that standard
-error is led to, has all. Who reads more slowly than lines come is told how many were left out.";
+The server keeps its newest lines in memory, up to 2 MiB; the journal, or the file to which standard error is \
+redirected, has all of them. A reader that is too slow is told how many lines were left out.";
 
 pub(super) const TOP: &str = "\
 Examples:
@@ -70,8 +70,8 @@ Examples:
   rookery top --once --by modules
   rookery top --json | jq .rates.messages
 
-On a terminal the page is drawn again each second, until Ctrl+C; elsewhere a page follows the other. Lists of sessions and
-rooms are computed for each page: the last line says what watching takes of the server.";
+On a terminal the page is redrawn every second until Ctrl+C; elsewhere, pages are printed one after another. Lists of \
+sessions and rooms are computed for each page; the last line says what watching costs the server.";
 
 pub(super) const PROFILE: &str = "\
 Examples:
@@ -86,17 +86,17 @@ Examples:
   rookery doctor
   rookery doctor --json | jq '.findings[] | select(.grade != \"ok\")'
 
-It looks for a second, and at what was counted in the last ten minutes. What is fine is said, too,
-with the numbers. The exit code is 3 if something should be looked after. `rookery check` looks over
-what a start needs: configuration, certificates, ports, the database.";
+It watches for a second, and reads what was counted in the last ten minutes. It also says what is fine, with the \
+numbers. Exit code 3: something needs attention. `rookery check` checks what a start needs: configuration, \
+certificates, ports, the database.";
 
 pub(super) const SLOW: &str = "\
 Examples:
   rookery slow
   rookery slow --json
 
-What is slow is said by slow_ms in [instruments]. The newest 256 events are kept; /metrics has the
-number of all, by kind, as rookery_slow_total.";
+The threshold is slow_ms in [instruments]. The newest 256 events are kept; /metrics counts all of them, by kind, as \
+rookery_slow_total.";
 
 pub(super) const TRACE: &str = "\
 Examples:
@@ -104,9 +104,9 @@ Examples:
   rookery trace garden@conference.example.org --stanzas 20 --contents
   rookery trace example.net --seconds 600 --json
 
-What people write is not shown without --contents, and every trace is in the server's journal, with
-who took it. One number stands for a stanza, its copies, its answer and the error that comes back.
-In a cluster a trace shows what this node does; other nodes give a stanza the same number.";
+Without --contents, what people write isn't shown. Every trace is noted in the server's journal, with the user who \
+started it. A stanza, its copies, its response and the error that comes back have one number. In a cluster, a trace \
+shows what this node does; other nodes give a stanza the same number.";
 
 pub(super) const SESSION: &str = "\
 Examples:
@@ -114,7 +114,7 @@ Examples:
   rookery session list alice@example.org --json
   rookery session end alice@example.org/phone
 
-A session without an address has lost its connection and waits for its client.";
+A session without an address has lost its connection and is waiting for its client.";
 
 pub(super) const ROOM: &str = "\
 Examples:
@@ -152,7 +152,8 @@ Examples:
   rookery user remove alice@example.org
   rookery user remove --yes alice@example.org
 
-This also removes contacts, offline messages and everything else that belongs to the account. At a terminal, the command asks first.";
+This also removes contacts, offline messages and everything else that belongs to the account. At a terminal, the \
+command asks first.";
 
 pub(super) const LIST: &str = "\
 Examples:
@@ -164,7 +165,8 @@ Examples:
   rookery user import accounts.csv
   rookery user import everybody.xml
   rookery user import --from /var/lib/prosody/prosody.sqlite --schema prosody
-  rookery user import --from postgres://ejabberd@db/ejabberd --schema ejabberd --domain example.org
+  rookery user import --from postgres://ejabberd@db/ejabberd \\
+    --schema ejabberd --domain example.org
 
 A file of accounts:
   jid,password
@@ -177,7 +179,7 @@ Examples:
   rookery user invite alice@example.org --days 2
   rookery user reset-link alice@example.org
 
-The link is printed on standard output. Clients can open it. Requires the module `register`.";
+The link is printed to standard output, and clients can open it. Requires the module `register`.";
 
 pub(super) const EXPORT: &str = "\
 Examples:
@@ -187,10 +189,11 @@ Examples:
 pub(super) const BACKUP: &str = "\
 Examples:
   rookery backup /backup/rookery.tar.gz
-  rookery backup \"/backup/rookery-$(date +%F).tar.gz\" && find /backup -name 'rookery-*' -mtime +30 -delete
+  rookery backup \"/backup/rookery-$(date +%F).tar.gz\" &&
+    find /backup -name 'rookery-*' -mtime +30 -delete
 
-The file contains every key, and data from which passwords can be guessed: keep it as secret as the data folder.
-An existing file of that name is replaced once the new one is complete and verified.";
+The file contains every key, and data from which passwords can be guessed: keep it as secret as the data folder. An \
+existing file of that name is replaced once the new one is complete and verified.";
 
 pub(super) const RESTORE: &str = "\
 Examples:
@@ -198,7 +201,7 @@ Examples:
   rookery restore --replace /backup/rookery.tar.gz
   rookery --data-dir /srv/rookery restore /backup/rookery.tar.gz
 
-Stop the server first. What was outside of the data folder, such as certificates, is put into DATA/restored.";
+Stop the server first. Files from outside the data folder, such as certificates, are put into DATA/restored.";
 
 pub(super) const STORE: &str = "\
 Examples:
@@ -218,12 +221,12 @@ Make a backup first: an older server refuses a database that a newer one has cha
 
 pub(super) const S2S: &str = "\
 Examples:
-  rookery s2s example.net                    DNS, addresses, TLS, certificate, login: step by step
+  rookery s2s example.net        DNS, TLS, certificate, login: step by step
   rookery s2s example.net --from conference.example.org
   rookery s2s list
-  rookery s2s close example.net              ends its streams; the next stanza opens a new one
+  rookery s2s close example.net  the next stanza opens a new stream
 
-Exit code of the first: 0 if the domain was reached, 1 if not. `list` and `close` ask the running server.";
+Exit code with a domain: 0 if it was reached, 1 if not. `list` and `close` ask the running server.";
 
 pub(super) const TOKEN: &str = "\
 Examples:
@@ -231,14 +234,15 @@ Examples:
   rookery token add helpdesk --scope users:read,users:write --domain example.org
   rookery token revoke helpdesk
 
-The token is printed on standard output. Only its hash is stored.";
+The token is printed to standard output. Only its hash is stored.";
 
 pub(super) const WEB: &str = "\
 Examples:
   rookery web install
   rookery web install --from converse.js-14.0.0.tgz
 
-Without --from, npm gets it from the registry that it is set up for; where there is no npm, the server asks\nthe one that npm_config_registry names.";
+Without --from, npm downloads the package from its registry; without npm, rookery downloads it from the registry \
+that npm_config_registry names.";
 
 pub(super) const CONFIG: &str = "\
 Examples:
@@ -252,13 +256,13 @@ Examples:
   rookery config show | grep upload
   rookery config show --given --json
 
-Secrets, and passwords in addresses, are shown as ***.";
+Secrets, and passwords in URLs, are shown as ***.";
 
 pub(super) const CONFIG_DIFF: &str = "\
 Examples:
   rookery config diff && rookery reload
 
-Exit code 1: no server is running in the data folder, or its file is wrong; see `rookery check`.";
+Exit code 1: no server is running in the data folder, or its configuration is wrong; see `rookery check`.";
 
 pub(super) const CHECK: &str = "\
 Examples:
@@ -268,11 +272,12 @@ Examples:
   rookery check --outside --via jabber.org
   rookery check --live
   rookery check --quiet --json | jq -r .findings[].text
-  rookery check --config new.toml || [ $? = 3 ] && mv new.toml /etc/rookery/rookery.toml
+  rookery check --config new.toml || [ $? = 3 ] &&
+    mv new.toml /etc/rookery/rookery.toml
 
 Exit codes:
   0    everything is fine
   3    the server will start, but something needs attention
-  75   the server can't start now: a port is in use, the database can't be reached
+  75   the server can't start now: a port or the database isn't available
   78   the server won't start until something is fixed
-With --live: 0 if the server is ready, 75 if it isn't, or none is running.";
+With --live: 0 if the server is ready, 75 if it isn't or none is running.";

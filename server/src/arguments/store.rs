@@ -7,17 +7,17 @@ use super::{ShownAs, examples};
 /// The commands for the database.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Copy everything to a database in which nothing is, and compare the two; goes on where the
-    /// same copy was interrupted
+    /// Copy everything to an empty database and compare the two; resumes a copy that was
+    /// interrupted
     #[command(after_help = examples::STORE)]
     Copy {
         #[command(flatten)]
         ends: Ends,
-        /// Copy although a server runs on the source: the copy is of the moment when it begins
+        /// Copy even if a server is using the source; the copy has the state at its beginning
         #[arg(long)]
         live: bool,
     },
-    /// Compare two databases: how many rows each table has, and the SHA-256 over all of them
+    /// Compare two databases: the number of rows in each table, and the SHA-256 over all of them
     #[command(after_help = examples::STORE)]
     Verify {
         #[command(flatten)]
@@ -25,14 +25,14 @@ pub enum StoreCommand {
         #[command(flatten)]
         shown: ShownAs,
     },
-    /// Bring the schema of the database up to date, as a start does unless `migrate` in `[store]`
-    /// is "never"
+    /// Bring the database's schema up to date, as a start does unless `migrate` in `[store]` is
+    /// "never"
     #[command(after_help = examples::MIGRATE)]
     Migrate {
-        /// Only say which steps there are to take
+        /// Only print the steps that would be taken
         #[arg(long)]
         dry_run: bool,
-        /// Only print the statements that would be run
+        /// Only print the SQL statements that would be run
         #[arg(long)]
         sql: bool,
         #[command(flatten)]
@@ -54,15 +54,14 @@ pub struct Ends {
 /// The database of another server.
 #[derive(Debug, clap::Args)]
 pub struct ForeignDatabase {
-    /// Import the accounts of another server from its database: sqlite:FILE, the name of a file, or
+    /// Import accounts from another server's database: sqlite:FILE, the name of a file, or
     /// postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "URL|FILE", requires = "schema")]
     pub from: Option<String>,
-    /// The server whose database it is
+    /// The server that the database belongs to
     #[arg(long, value_enum, requires = "from")]
     pub schema: Option<ForeignSchema>,
-    /// Import this domain alone; needed where the database is of one domain and doesn't say of
-    /// which
+    /// Import only this domain; required if the database doesn't say which domain it is for
     #[arg(long, value_name = "DOMAIN", requires = "from")]
     pub domain: Option<String>,
 }
@@ -70,7 +69,7 @@ pub struct ForeignDatabase {
 /// The servers whose databases are known.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum ForeignSchema {
-    /// The tables of ejabberd, older or newer
+    /// The tables of ejabberd, of the old or the new schema
     Ejabberd,
     /// The tables of MongooseIM
     Mongooseim,

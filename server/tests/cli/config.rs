@@ -106,7 +106,7 @@ fn help_has_examples() {
         let help = rig.run(&[command, &["--help"]].concat()).fine();
         assert!(help.contains("Examples:\n  ") && help.contains("rookery"), "{help}");
     }
-    assert!(rig.run(&["--help"]).fine().contains("78   the configuration"));
+    assert!(rig.run(&["--help"]).fine().contains("78   configuration"));
 }
 
 #[test]

@@ -13,19 +13,19 @@ use crate::engine::{LoadCount, LoadCrew, LoadWorker, WorkerLoad};
 use crate::scenario::{Arrivals, ServerPlace, Wave};
 use crate::{BenchOutcome, chat};
 
-/// The accounts to make.
+/// The accounts to create.
 #[derive(Debug, Clone, Args)]
 pub struct Register {
     /// The server.
     #[command(flatten)]
     place: ServerPlace,
-    /// Number of accounts; they are user0000000@DOMAIN and up
+    /// Number of accounts, named user0000000@DOMAIN and up
     #[arg(long, value_name = "N")]
     users: usize,
     /// Write them into a file for `rookery user import` instead
     #[arg(long, value_name = "FILE.csv")]
     csv: Option<PathBuf>,
-    /// Remove them instead, with all that is kept for them: what loads leave in archives, too
+    /// Remove them instead, with everything stored for them, including archives of earlier loads
     #[arg(long, conflicts_with = "csv")]
     remove: bool,
 }

@@ -19,6 +19,6 @@ fn help(transport: Transport) -> &'static str {
     match transport {
         Transport::Tcp => "A TCP connection (RFC 6120)",
         Transport::WebSocket => "A WebSocket (RFC 7395), at /xmpp-websocket",
-        Transport::Bosh => "Requests and answers (XEP-0124), at /http-bind",
+        Transport::Bosh => "HTTP requests (XEP-0124), at /http-bind",
     }
 }

@@ -23,7 +23,7 @@ pub struct WebsocketVsBosh {
     /// Users
     #[arg(long, default_value_t = 8000)]
     users: usize,
-    /// Messages a second
+    /// Messages per second
     #[arg(long, default_value_t = 6000.0)]
     rate: f64,
     /// Seconds to measure

@@ -16,13 +16,13 @@ pub struct Chat {
     /// Pairs of clients
     #[arg(long, default_value_t = 1000)]
     pairs: usize,
-    /// Messages of each pair that are on their way
+    /// Messages of each pair in flight
     #[arg(long, default_value_t = 1)]
     window: usize,
     /// Seconds to measure
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
-    /// Seconds before that
+    /// Seconds to warm up before that
     #[arg(long, default_value_t = 1.0)]
     warm_up: f64,
 }

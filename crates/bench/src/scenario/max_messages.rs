@@ -15,10 +15,10 @@ use crate::{BenchOutcome, chat};
 /// Sizes of the load.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct MaxMessages {
-    /// Users; as many as descriptors allow
+    /// Users, or as many as the limit of open files allows
     #[arg(long, default_value_t = 75_000)]
     users: usize,
-    /// Messages a second
+    /// Messages per second
     #[arg(long, default_value_t = 21_000.0)]
     rate: f64,
     /// Users that each one writes to
@@ -27,11 +27,11 @@ pub struct MaxMessages {
     /// Seconds to measure
     #[arg(long, default_value_t = 30.0)]
     seconds: f64,
-    /// Seconds before that
+    /// Seconds to warm up before that
     #[arg(long, default_value_t = 2.0)]
     warm_up: f64,
-    /// Seconds before that in which nobody says anything, to see what sessions take in memory;
-    /// twice, since a quarter of the users comes first
+    /// Seconds of silence before that, to see the memory of sessions; twice, since a quarter of the
+    /// users comes first
     #[arg(long, default_value_t = 0.0)]
     idle: f64,
 }

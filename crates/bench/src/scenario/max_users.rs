@@ -14,20 +14,20 @@ use crate::process::slope;
 /// Sizes of the load.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct MaxUsers {
-    /// Users; as many as descriptors allow
+    /// Users, or as many as the limit of open files allows
     #[arg(long, default_value_t = 400_000)]
     users: usize,
-    /// Users that come each second
+    /// Users who arrive per second
     #[arg(long, default_value_t = 150.0)]
     arrival_rate: f64,
-    /// Contacts of each user, who see each other; made before, unless they are there
+    /// Contacts of each user, who see each other; created first if need be
     #[arg(long, default_value_t = 100)]
     roster: usize,
-    /// Seconds to be idle at the end
+    /// Seconds to idle at the end
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
-    /// A login fetches the contacts, and ends when the client sees its own presence; without this,
-    /// when its resource is bound
+    /// Let a login fetch the contacts and last until the client sees its own presence, not only
+    /// until its resource is bound
     #[arg(long)]
     until_seen: bool,
 }

@@ -32,24 +32,24 @@ macro_rules! preset {
             /// Occupants of each room
             #[arg(long, default_value_t = $occupants)]
             occupants: usize,
-            /// Users, who share the places in all rooms evenly; as many as there are places, and
-            /// descriptors allow
+            /// Users, who share the places in all rooms evenly; as many as there are places and the
+            /// limit of open files allows
             #[arg(long, default_value_t = $users)]
             users: usize,
-            /// Messages a second, over all rooms
+            /// Messages per second, over all rooms
             #[arg(long, default_value_t = $rate)]
             rate: f64,
             /// Seconds to measure
             #[arg(long, default_value_t = 30.0)]
             seconds: f64,
-            /// Seconds before that
+            /// Seconds to warm up before that
             #[arg(long, default_value_t = 2.0)]
             warm_up: f64,
             /// Address of the service [default: conference.DOMAIN]
             #[arg(long)]
             service: Option<String>,
-            /// Show the presence of moderators only (muc#roomconfig_presencebroadcast): else each
-            /// join is a stanza to all who are there
+            /// Show the presence of moderators only (muc#roomconfig_presencebroadcast); otherwise
+            /// each join sends a stanza to every occupant
             #[arg(long, default_value_t = $quiet, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
             quiet: bool,
         }

@@ -32,16 +32,16 @@ pub struct Multicast {
     /// Most recipients
     #[arg(long, default_value_t = 901)]
     to: usize,
-    /// From one number of recipients to the next
+    /// Step from one number of recipients to the next
     #[arg(long, default_value_t = 100)]
     step: usize,
     /// Ways to address the recipients
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [MulticastWay::Bcc, MulticastWay::To, MulticastWay::Single])]
     ways: Vec<MulticastWay>,
-    /// Rounds at each point, at most
+    /// Maximum number of rounds at each point
     #[arg(long, default_value_t = 50)]
     rounds: usize,
-    /// Seconds at each point, about
+    /// Approximate seconds at each point
     #[arg(long, default_value_t = 2.0)]
     part_seconds: f64,
     /// Seconds to wait for the last copy of a round
@@ -60,7 +60,7 @@ pub enum MulticastWay {
     Bcc,
     /// As to: every copy names all of them
     To,
-    /// By a message each
+    /// By one message for each
     Single,
 }
 

@@ -22,17 +22,16 @@ pub struct PresenceStorm {
     /// Users
     #[arg(long, default_value_t = 300)]
     users: usize,
-    /// Contacts of each, who see each other; made before, unless they are there [default:
-    /// everybody]
+    /// Contacts of each user, who see each other; created first if need be [default: all users]
     #[arg(long)]
     contacts: Option<usize>,
-    /// Seconds from one change of a user to the next
+    /// Seconds between two changes of a user
     #[arg(long, default_value_t = 60.0)]
     every: f64,
     /// Seconds to measure
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
-    /// Seconds before that
+    /// Seconds to warm up before that
     #[arg(long, default_value_t = 2.0)]
     warm_up: f64,
 }

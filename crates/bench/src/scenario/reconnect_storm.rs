@@ -14,17 +14,17 @@ use crate::{BenchOutcome, chat};
 /// Sizes of the load.
 #[derive(Debug, Clone, Args, Serialize)]
 pub struct ReconnectStorm {
-    /// Users; as many as descriptors allow
+    /// Users, or as many as the limit of open files allows
     #[arg(long, default_value_t = 10_000)]
     users: usize,
-    /// Number of times that everyone drops and comes back
+    /// Number of times that everyone drops and reconnects
     #[arg(long, default_value_t = 1)]
     waves: usize,
-    /// Seconds between dropping and coming back
+    /// Seconds between dropping and reconnecting
     #[arg(long, default_value_t = 1.0)]
     away: f64,
-    /// A login fetches the contacts, and ends when the client sees its own presence; without this,
-    /// when its resource is bound
+    /// Let a login fetch the contacts and last until the client sees its own presence, not only
+    /// until its resource is bound
     #[arg(long)]
     until_seen: bool,
 }

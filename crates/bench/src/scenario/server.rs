@@ -23,8 +23,8 @@ pub struct ServerArguments {
     /// SASL mechanism, such as PLAIN or SCRAM-SHA-256 [default: the strongest that both sides know]
     #[arg(long, value_parser = mechanism)]
     pub mechanism: Option<Mechanism>,
-    /// Process of the server, on this machine, whose CPU time and memory are read; several are
-    /// taken together
+    /// Process ID of the server, on this machine, to read CPU time and memory of; several are added
+    /// up
     #[arg(long, value_name = "PID", value_delimiter = ',')]
     pub server_pid: Vec<u32>,
     /// Name of the server in reports [default: HOST:PORT]
@@ -41,7 +41,7 @@ pub struct ServerArguments {
 /// The server, and the way to reach it.
 #[derive(Debug, Clone, Args)]
 pub struct ServerPlace {
-    /// Address and port of the server; several, with commas, are connected to in turn
+    /// Address and port of the server; several, separated by commas, are used in turn
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5222")]
     pub host: String,
     /// Domain of the accounts
@@ -50,13 +50,13 @@ pub struct ServerPlace {
     /// Encryption of the connections
     #[arg(long, value_enum, default_value_t = Tls::None)]
     pub tls: Tls,
-    /// Transport of the streams: HOST:PORT is the port for HTTP where it isn't TCP
+    /// Transport of the streams; unless it is TCP, HOST:PORT is the HTTP port
     #[arg(long, value_parser = parser(), default_value = Transport::Tcp.label())]
     pub transport: Transport,
     /// Password of all accounts
     #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil")]
     pub password: String,
-    /// Logins that are under way at the same time
+    /// Logins in progress at the same time
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub at_once: usize,
     /// Seconds that one login may take
@@ -70,9 +70,9 @@ pub struct ServerPlace {
 /// The encryption of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Tls {
-    /// Not at all
+    /// No encryption
     None,
-    /// After asking for it in the clear
+    /// Negotiated by STARTTLS (RFC 6120 §5)
     Starttls,
     /// From the first byte (XEP-0368)
     Direct,

@@ -9,31 +9,30 @@ use super::{AuditFile, IssuerKeys, Kerberos, Roles, SettingAuthority};
 /// The files and names that decide who may set devices. Without a keytab or tokens nobody may.
 #[derive(Debug, Clone, Default, Args)]
 pub struct AccessFiles {
-    /// The service's key in Kerberos: with it clients can prove who they are and set devices.
-    /// Without it nothing can be set
+    /// The service's key in Kerberos, with which clients prove who they are to set devices; without
+    /// it or --tokens, nothing can be set
     #[arg(long, value_name = "FILE", requires = "principal")]
     pub keytab: Option<PathBuf>,
     /// The service's name in Kerberos, such as daeset/dpm.example.org@EXAMPLE.ORG
     #[arg(long, value_name = "NAME", requires = "keytab")]
     pub principal: Option<String>,
-    /// The keys of an issuer of tokens (a JWK set): with a token clients of gRPC can prove who they
-    /// are and set devices
+    /// The keys of an issuer of tokens (a JWK set), with whose tokens clients of gRPC prove who
+    /// they are to set devices
     #[arg(long, value_name = "FILE.json", requires = "token_issuer")]
     pub tokens: Option<PathBuf>,
-    /// The issuer of tokens, as they name it (`iss`)
+    /// The issuer of tokens, as named in them (`iss`)
     #[arg(long, value_name = "NAME", requires = "tokens")]
     pub token_issuer: Option<String>,
-    /// For whom tokens are made (`aud`); anybody if it is not given
+    /// The audience that tokens must name (`aud`) [default: any]
     #[arg(long, value_name = "NAME", requires = "tokens")]
     pub token_audience: Option<String>,
-    /// The realm of the principals that tokens name, so that they are those of Kerberos [default:
-    /// the issuer]
+    /// The Kerberos realm of the users that tokens name [default: the issuer]
     #[arg(long, value_name = "REALM", requires = "tokens")]
     pub token_realm: Option<String>,
-    /// The roles, which say who may set which devices
+    /// The roles, which define who may set which devices
     #[arg(long, value_name = "FILE.toml")]
     pub roles: Option<PathBuf>,
-    /// Write a line into this file for each setting that somebody tries
+    /// Append a line to this file for each attempted setting
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
 }
