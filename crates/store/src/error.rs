@@ -122,7 +122,7 @@ impl fmt::Display for StoreError {
         match self {
             StoreError::NoAccount => f.write_str("there is no such account"),
             StoreError::Busy => f.write_str(
-                "too many storage operations wait: the disk is slower than the traffic needs; look at its latency, or \
+                "too many storage operations are waiting: the disk is too slow for the traffic; check its latency, or \
                  raise the limit of the queue if these are short bursts",
             ),
             StoreError::Closed => f.write_str("the store is shut down"),
@@ -146,8 +146,8 @@ impl fmt::Display for StoreError {
             ),
             StoreError::Lost(engine) => write!(
                 f,
-                "the database {engine} can't be reached; look whether its server runs and takes connections; the \
-                 server goes on trying, and does what needs no database meanwhile"
+                "the database {engine} can't be reached; check that its server runs and accepts connections; \
+                 Rookery keeps trying, and meanwhile does what needs no database"
             ),
             StoreError::ReadOnly(engine) => write!(
                 f,
@@ -161,8 +161,8 @@ impl fmt::Display for StoreError {
             ),
             StoreError::Io(engine) => write!(
                 f,
-                "the operating system failed on the database {engine}; look at the kernel log for disk errors, and at \
-                 permissions and the limit of open files"
+                "the operating system failed on the database {engine}; check the kernel log for disk errors, the \
+                 permissions, and the limit of open files"
             ),
             StoreError::TooNew { database, found, runs_from, known } => write!(
                 f,
@@ -174,30 +174,30 @@ impl fmt::Display for StoreError {
             StoreError::OldSchema { database, found, known } => write!(
                 f,
                 "the database {database} has schema version {found}, this server needs {known}, and `migrate` in [store] is \
-                 \"never\": run `rookery store migrate` as somebody who may change its tables (`--sql` prints the statements)"
+                 \"never\": run `rookery store migrate` as a user who may change its tables (`--sql` prints the statements)"
             ),
             StoreError::Unfinished(database) => write!(
                 f,
-                "a copy to the database {database} was interrupted: run the same `rookery store copy` or `rookery restore` again, which \
-                 goes on with it"
+                "a copy to the database {database} was interrupted: run the same `rookery store copy` or `rookery restore` again \
+                 to finish it"
             ),
             StoreError::Foreign(database) => write!(
                 f,
-                "{} is a database of another program; name another one in the configuration",
+                "{} is a database of another program; set a different one in the configuration",
                 database.display()
             ),
             StoreError::Unfit(engine) => write!(f, "the database can't be used as it is: {engine}"),
             StoreError::Directory { path, reason } => write!(
                 f,
                 "the directory {} for the database can't be used: {reason}; create it and give the server's user \
-                 write permission on it, or name another one in the configuration",
+                 write permission on it, or set a different one in the configuration",
                 path.display()
             ),
             StoreError::Other(engine) => write!(f, "the database failed: {engine}"),
             StoreError::Fenced(engine) => write!(
                 f,
-                "the database {engine} takes nothing more from this process: others had heard nothing of it and have \
-                 taken over; start it again, and look why it stood still or was cut off"
+                "the database {engine} refuses further writes of this process, which was silent for too long: other nodes \
+                 have taken over; find out why it stood still or was cut off, and start it again"
             ),
         }
     }
