@@ -25,8 +25,8 @@ fn document() -> Value {
         "info": {
             "title": "Rookery",
             "version": "1",
-            "description": "What operators of a Rookery server do, for programs. Lists come in parts: `next`, if it is not null, \
-                            is the `after` of the next part. Addresses in paths are percent-encoded.",
+            "description": "An API to operate a Rookery server from programs. Lists come in parts: `next`, if not \
+                            null, is the `after` of the next part. Addresses in paths are percent-encoded.",
             "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
         },
         "servers": [{ "url": PREFIX }],
@@ -124,7 +124,7 @@ fn responses(operation: &ApiOperation) -> Value {
     }
     if status == 201 {
         success["headers"] = json!({
-            "Location": { "description": "Where it is.", "schema": { "type": "string" } },
+            "Location": { "description": "The path of the new resource.", "schema": { "type": "string" } },
         });
     }
     let mut responses = Map::from_iter([(status.to_string(), success)]);
@@ -144,14 +144,14 @@ fn responses(operation: &ApiOperation) -> Value {
 fn meaning_of(status: u16) -> &'static str {
     match status {
         400 => "The request doesn't match this description.",
-        401 => "There is no token, or it is invalid.",
-        403 => "The token isn't valid for this, or the API can't be used from this address.",
-        404 => "There is no such thing.",
+        401 => "The token is missing or invalid.",
+        403 => "The token isn't valid for this request, or the API can't be used from this address.",
+        404 => "The path or what it names doesn't exist.",
         409 => "It already exists or is in progress, a limit has been reached, or the required module is off.",
         413 => "The body is too large.",
         415 => "The body isn't JSON.",
         422 => "The name, address, password or text is invalid, whatever the state of the server.",
-        _ => "The server can't do this at the moment.",
+        _ => "The server can't do this at the moment; try again later.",
     }
 }
 
@@ -161,7 +161,7 @@ fn list(item: &Value) -> Value {
         "properties": {
             "items": { "type": "array", "items": item },
             "next": { "type": ["string", "null"], "description": "The `after` of the next part; null in the last part." },
-            "partial": { "type": "boolean", "description": "True if a part of the server hasn't answered in time, so that its data is missing." },
+            "partial": { "type": "boolean", "description": "True if a part of the server didn't respond in time, so that its data is missing." },
         },
         "required": ["items", "next"],
     })
@@ -436,9 +436,9 @@ mod tests {
     const PAGE: &str = "\
 # The HTTP API
 
-Every request, as the server's own table has it. [openapi.json](../../openapi.json) describes the same for
-programs, with schemas and errors; the running server has it at `/api/v1/openapi.json`. All paths stand
-behind `/api/v1`; tokens are made by `rookery token add` ([how](../operating/admin-page.md)).
+Every request, from the server's own table. [openapi.json](../../openapi.json) describes the same for
+programs, with schemas and errors; the running server has it at `/api/v1/openapi.json`. All paths begin
+with `/api/v1`; `rookery token add` creates tokens ([The admin page and the HTTP API](../operating/admin-page.md)).
 ";
 
     #[test]

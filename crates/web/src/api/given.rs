@@ -64,7 +64,7 @@ pub(super) const ROOM_OWNER: ApiField = ApiField {
     name: "owner",
     kind: ApiFieldKind::Text { min: 1, max: 2047 },
     is_required: true,
-    doc: "The account that owns it, here or elsewhere.",
+    doc: "The account that owns it, here or on another server.",
 };
 pub(super) const ROOM_PERSISTENT: ApiField = ApiField {
     name: "persistent",
