@@ -56,7 +56,7 @@ pub(super) const EXPIRE_DAYS: OptionSpec = OptionSpec {
 pub(super) const ROOM_EXPIRE_DAYS: OptionSpec = OptionSpec {
     key: "room_expire_days",
     default: || Value::Number(0),
-    doc: "the same for rooms; 0: as many as `expire_days`. Owners of persistent rooms can set less",
+    doc: "the same for rooms; 0: as `expire_days`. Owners of persistent rooms can set less",
     check: option::any,
 };
 

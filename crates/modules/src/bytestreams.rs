@@ -193,7 +193,7 @@ const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: "port",
         default: || Value::Number(0),
-        doc: "the port that clients are told, if it isn't that of [listen] bytestreams; 0: that one",
+        doc: "the port that clients connect to, if it isn't that of [listen] bytestreams; 0: the same",
         check: port,
     },
     OptionSpec {

@@ -32,7 +32,7 @@ impl Module for EventsModule {
     }
 
     fn summary(&self) -> &'static str {
-        "other programs are told what happens here, through the API or by requests to them (see [events])"
+        "other programs are notified of events on this server, through the API or by requests to them (see [events])"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -112,13 +112,13 @@ const OPTIONS: [OptionSpec; 2] = [
     OptionSpec {
         key: KINDS,
         default: || Value::List(["accounts", "logins", "sessions", "reports"].map(str::to_owned).to_vec()),
-        doc: "the events to report: \"accounts\" (created and removed), \"logins\" (failed ones too), \"sessions\" (that have ended), \"reports\" (of abuse), \"messages\" (of users, and from other servers)",
+        doc: "the events to report: \"accounts\" (created and removed), \"logins\" (failed ones too), \"sessions\" (that have ended), \"reports\" (of abuse), \"messages\" (from users and from other servers)",
         check: is_kinds,
     },
     OptionSpec {
         key: CONTENTS,
         default: || Value::Switch(false),
-        doc: "whether the texts of messages are included; end-to-end encrypted ones stay encrypted",
+        doc: "true includes the texts of messages; end-to-end encrypted ones stay encrypted",
         check: option::any,
     },
 ];

@@ -29,7 +29,7 @@ impl Module for ExternalServices {
     }
 
     fn summary(&self) -> &'static str {
-        "clients find STUN and TURN servers for calls, with temporary credentials"
+        "clients can find STUN and TURN servers for calls, with temporary credentials"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -62,7 +62,7 @@ const SERVICES: OptionSpec = OptionSpec {
 const SECRET: OptionSpec = OptionSpec {
     key: "secret",
     default: || Value::Text(String::new()),
-    doc: "the secret that the TURN servers share with this server for creating credentials (coturn: static-auth-secret); empty: none are created",
+    doc: "the secret shared with the TURN servers for creating credentials (coturn: static-auth-secret); \"\" creates none",
     check: option::any,
 };
 

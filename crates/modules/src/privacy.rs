@@ -124,31 +124,31 @@ const OPTIONS: [OptionSpec; 5] = [
     OptionSpec {
         key: MAX_ITEMS,
         default: || Value::Number(2000),
-        doc: "how many addresses and other rules the block list and the privacy lists of an account may have together",
+        doc: "addresses and other rules that the block list and the privacy lists of an account may have together",
         check: option::at_least_one,
     },
     OptionSpec {
         key: MAX_RULES,
         default: || Value::Number(200),
-        doc: "how many of them may be about groups, subscriptions or everybody",
+        doc: "of these, the rules that may be about groups, subscriptions or everybody",
         check: option::at_least_one,
     },
     OptionSpec {
         key: report::REPORT_TO,
         default: || Value::List(Vec::new()),
-        doc: "who receives users' reports when they block somebody, e.g. [\"admin@example.org\"]; they are logged, too",
+        doc: "accounts that receive users' reports when they block somebody, e.g. [\"admin@example.org\"]; reports are also logged",
         check: option::addresses,
     },
     OptionSpec {
         key: report::FORWARD_REPORTS,
         default: || Value::Switch(false),
-        doc: "whether a report that allows it also goes to the abuse contact of the reported user's server",
+        doc: "true forwards a report that allows it to the abuse contact of the reported user's server",
         check: option::any,
     },
     OptionSpec {
         key: report::REPORTS_PER_HOUR,
         default: || Value::Number(20),
-        doc: "how many reports of one account are accepted in an hour",
+        doc: "reports that are accepted from one account in an hour",
         check: option::any,
     },
 ];

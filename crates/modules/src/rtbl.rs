@@ -275,13 +275,13 @@ const OPTIONS: [OptionSpec; 3] = [
     OptionSpec {
         key: LOCAL,
         default: || Value::Switch(false),
-        doc: "whether accounts of this server are kept out too, which makes sense if anyone can register",
+        doc: "true also keeps out accounts of this server, which makes sense if anyone can register",
         check: option::any,
     },
     OptionSpec {
         key: SERVERS,
         default: || Value::Switch(false),
-        doc: "whether listed servers and addresses are excluded altogether, not just from rooms",
+        doc: "true excludes listed servers and addresses altogether, not only from rooms",
         check: option::any,
     },
 ];

@@ -289,8 +289,7 @@ fn is_empty(circle: &Circle) -> bool {
 const OPTIONS: [OptionSpec; 1] = [OptionSpec {
     key: GROUPS,
     default: || Value::List(Vec::new()),
-    doc: "groups, as \"Sales: alice@example.org, bob@example.org -> Sales, Support\": members, and whose members have them as contacts; \
-          @all@ is every account, @online@ every one that is there",
+    doc: "groups, as \"Sales: alice@example.org, bob@example.org -> Sales, Support\": the members, and the groups whose members have them as contacts; @all@ is every account, @online@ every account that is online",
     check: |value| option::each(value, groups::check),
 }];
 

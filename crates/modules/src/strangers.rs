@@ -57,7 +57,7 @@ impl Module for StrangersModule {
     }
 
     fn summary(&self) -> &'static str {
-        "how much strangers can send is limited, against spam"
+        "strangers can send only so much, against spam"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -253,7 +253,7 @@ const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: NEWCOMER_DAYS,
         default: || Value::Number(3),
-        doc: "days for which an account counts as new if it was created without an invitation; 0: none does",
+        doc: "days for which an account created without an invitation counts as new; 0: none",
         check: option::any,
     },
     OptionSpec {
@@ -283,7 +283,7 @@ const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: REFUSE,
         default: || Value::Switch(false),
-        doc: "whether messages from strangers on other servers are refused; they can still ask for a subscription",
+        doc: "true refuses messages from strangers on other servers; they can still ask for a subscription",
         check: option::any,
     },
 ];

@@ -38,7 +38,7 @@ impl Module for Upload {
     }
 
     fn summary(&self) -> &'static str {
-        "users can share files, which the server keeps for a while"
+        "users can share files, which the server stores for a while"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -96,8 +96,7 @@ const OPTIONS: [OptionSpec; 7] = [
     OptionSpec {
         key: "url",
         default: || Value::Text(String::new()),
-        doc: "the address at which the path /upload of the web front is reached from outside, such as \"https://@:5443/upload\"; @ stands for \
-              the domain. \"\" means by `public_host` of [web], or at the first port of `web_tls`",
+        doc: "the address of the path /upload as seen from outside, such as \"https://@:5443/upload\"; @ stands for the domain. \"\" means the `public_host` of [web], or the first port of `web_tls`",
         check: address,
     },
     OptionSpec {

@@ -37,7 +37,7 @@ impl Module for Version {
 const SHOW_OS: OptionSpec = OptionSpec {
     key: "show_os",
     default: || Value::Switch(false),
-    doc: "also tell the operating system, e.g. \"linux\"",
+    doc: "true also reveals the operating system, e.g. \"linux\"",
     check: option::any,
 };
 

@@ -122,7 +122,7 @@ impl Module for Visits {
     }
 
     fn summary(&self) -> &'static str {
-        "users are told that they are no longer in a room whose server has gone"
+        "users learn that they are no longer in a room whose server has gone"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

@@ -96,7 +96,7 @@ pub(super) const OWN_ITEM_BYTES: OptionSpec =
 pub(super) const IMAGE_BYTES: OptionSpec = limit(
     "image_bytes",
     || Value::Number(192 * 1024),
-    "bytes of an avatar, which is about a third larger than its image, or of a card with one (XEP-0084, XEP-0292)",
+    "bytes of an avatar, which is about a third larger than its image, or of a vCard with one (XEP-0084, XEP-0292)",
 );
 pub(super) const NODE_BYTES: OptionSpec =
     limit("node_bytes", || Value::Number(8 * 1024 * 1024), "bytes of a node with its items and affiliations");

@@ -69,7 +69,7 @@ impl Module for PersonalEventing {
     }
 
     fn summary(&self) -> &'static str {
-        "users publish avatars, keys, moods and bookmarks, and their contacts see them"
+        "users can publish avatars, keys, moods and bookmarks, which their contacts see"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

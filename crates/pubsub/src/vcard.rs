@@ -28,7 +28,7 @@ impl Module for Vcard {
     }
 
     fn summary(&self) -> &'static str {
-        "users have a vCard with their name and photo"
+        "users can have a vCard with their name and photo"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

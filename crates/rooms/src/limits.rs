@@ -136,13 +136,13 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "max_occupants",
         default: || Value::Number(10_000),
-        doc: "the most occupants that an owner can allow in a room; owners and admins can enter above it",
+        doc: "the most occupants that an owner can allow in a room; owners and admins can enter even if it is full",
         check: option::at_least_one,
     },
     OptionSpec {
         key: SEATS_OF_ACCOUNT,
         default: || Value::Number(1000),
-        doc: "how often sessions of one account may be in rooms: one session in ten rooms counts as ten; 0 means no limit",
+        doc: "presences of one account's sessions in rooms: one session in ten rooms counts as ten; 0 means no limit",
         check: option::any,
     },
     OptionSpec {
@@ -208,7 +208,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: INVITATIONS,
         default: || Value::Number(20),
-        doc: "users whom one account may have rooms invite or tell of their affiliation in a minute, on average over five minutes; 0 means no limit",
+        doc: "users that rooms may invite, or notify of their affiliation, on behalf of one account in a minute, on average over five minutes; 0 means no limit",
         check: option::any,
     },
     OptionSpec {
@@ -220,43 +220,43 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "logs",
         default: || Value::Text(String::new()),
-        doc: "the folder for logs of rooms whose owners switch logging on; empty: no room can be logged",
+        doc: "the folder for logs of rooms whose owners switch logging on; \"\" for none",
         check: option::any,
     },
     OptionSpec {
         key: "default_public",
         default: || Value::Switch(true),
-        doc: "whether everybody can find a new room",
+        doc: "true lets everybody find a new room",
         check: option::any,
     },
     OptionSpec {
         key: "default_persistent",
         default: || Value::Switch(true),
-        doc: "whether a new room stays when its last occupant leaves, unless its owner's form says otherwise: it does once it has been configured, or somebody has spoken in it",
+        doc: "true keeps a new room when its last occupant leaves, unless its owner's form says otherwise, once it has been configured or somebody has spoken in it",
         check: option::any,
     },
     OptionSpec {
         key: "default_members_only",
         default: || Value::Switch(false),
-        doc: "whether only members may enter a new room",
+        doc: "true lets only members enter a new room",
         check: option::any,
     },
     OptionSpec {
         key: "default_moderated",
         default: || Value::Switch(false),
-        doc: "whether only members speak in a new room until a moderator gives others voice",
+        doc: "true lets only members speak in a new room until a moderator gives others voice",
         check: option::any,
     },
     OptionSpec {
         key: "default_nonanonymous",
         default: || Value::Switch(false),
-        doc: "whether all occupants of a new room see real addresses, or only moderators",
+        doc: "true shows real addresses to all occupants of a new room; false only to moderators",
         check: option::any,
     },
     OptionSpec {
         key: "default_archived",
         default: || Value::Switch(true),
-        doc: "whether messages in a new room are archived; needs the module archive",
+        doc: "true archives the messages in a new room; needs the module archive",
         check: option::any,
     },
     OptionSpec {

@@ -78,13 +78,13 @@ fn domains(text: &mut String) {
         comment(text, key.doc);
         line(text, format_args!("#{} = {}", key.name, key.example));
     }
-    comment(text, "How clients log in there, if not with passwords stored on this server.");
+    comment(text, "The ways to log in, if not with passwords stored on this server.");
     line(text, format_args!("#[domain.\"example.org\".login]"));
     for key in LOGIN_KEYS {
         comment(text, key.doc);
         line(text, format_args!("#{} = {}", key.name, key.example));
     }
-    comment(text, "Its own other servers, as under [federation] above.");
+    comment(text, "The domain's own settings for other servers, as under [federation] above.");
     line(text, format_args!("#[domain.\"example.org\".federation]"));
     for key in OWN_KEYS {
         comment(text, key.doc);

@@ -56,18 +56,18 @@ pub enum ShownValue {
 /// The tables with their descriptions, in the order of the example.
 pub const TABLES: [(&str, &str); 16] = [
     ("", "The server as a whole."),
-    ("listen", "Where clients connect. A change needs a restart."),
+    ("listen", "The addresses where clients connect. A change needs a restart."),
     ("web", "The services over HTTP: WebSocket and BOSH for browsers and their discovery, health and metrics."),
     ("uploads", "The files that users share (see [modules.upload]). A change needs a restart."),
-    ("events", "A program that is told what happens here (see [modules.events]). A change needs a restart."),
+    ("events", "A program to notify of events on this server (see [modules.events]). A change needs a restart."),
     ("tls", "Encryption, for the domains that have no certificate of their own."),
     (
         "tls.acme",
         "Certificates from an authority that issues them automatically (ACME), for domains without certificate\n\
          files.",
     ),
-    ("login", "How clients log in."),
-    ("store", "Where the server stores accounts, messages and everything else. A change needs a restart."),
+    ("login", "The ways in which clients log in."),
+    ("store", "The database for accounts, messages and everything else. A change needs a restart."),
     ("cluster", cluster::ABOUT),
     ("federation", federation::ABOUT),
     ("dpm", dpm::ABOUT),
@@ -115,9 +115,9 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "",
         name: "io",
-        doc: "The interface of Linux by which they wait for their connections: \"epoll\", \"io_uring\", or \"auto\", which is\n\
-              epoll. io_uring takes less CPU where a message goes to many; a start fails where the system forbids it.\n\
-              Changing it needs a restart.",
+        doc: "The Linux interface by which they wait for connections: \"epoll\", \"io_uring\", or \"auto\", which is\n\
+              epoll. io_uring takes less CPU where a message goes to many, but the server doesn't start where the\n\
+              system forbids it. Changing it needs a restart.",
         set: |config, given| put(&mut config.io, given.choice(INTERFACES)),
         show: |config| word(INTERFACES, config.io),
     },
@@ -296,7 +296,7 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "login",
         name: "guesses_per_day",
-        doc: "How many logins to one account may fail in a day, after the first hundred, from places where it hasn't\n\
+        doc: "Logins to one account that may fail in a day, after the first hundred, from places where it hasn't\n\
               logged in within a month. Its owner can still log in from known places, with known clients and with\n\
               tokens.",
         set: |config, given| {
@@ -307,8 +307,8 @@ const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "login",
         name: "scram_iterations",
-        doc: "Iterations for hashing a new password. More are slower for somebody who stole the database, and for\n\
-              every client at its first login.",
+        doc: "Iterations for hashing a new password. More slow down anyone who stole the database, and every client\n\
+              at its first login.",
         set: |config, given| {
             // RFC 5802 §5.1 requires at least 4096; above ten million a login takes a phone
             // minutes.

@@ -49,13 +49,13 @@ pub(super) const OPTIONS: [OptionSpec; 7] = [
     OptionSpec {
         key: "interval_ms",
         default: || Value::Number(1000),
-        doc: "milliseconds between two notifications of a node for a subscriber who requested nothing else",
+        doc: "milliseconds between two notifications of a node for a subscriber who requested no interval",
         check: option::at_least_one,
     },
     OptionSpec {
         key: "shortest_interval_ms",
         default: || Value::Number(66),
-        doc: "the fewest milliseconds that a subscriber may request",
+        doc: "the shortest interval that a subscriber may request, in milliseconds",
         check: option::at_least_one,
     },
     OptionSpec {

@@ -8,31 +8,32 @@ use super::{ConfigKey, ShownValue, list, plain, put, quoted, word};
 use crate::config::ClusterSteering;
 
 /// The description of the table.
-pub(super) const ABOUT: &str = "Several servers as one, on one database: see the chapter \"Several nodes\" before you rely on it. A change needs a restart.";
+pub(super) const ABOUT: &str = "Several servers that act as one, on one database. Read the chapter \"Several nodes\" of the book\n\
+                                before you rely on it. A change needs a restart.";
 
 /// All of them.
 pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "cluster",
         name: "node",
-        doc: "The unique name of this node. Setting it switches the cluster on.",
+        doc: "The unique name of this node. Setting it turns this server into a node of a cluster.",
         set: |config, given| put(&mut config.cluster.node, name(given).map(Some)),
         show: |config| text(config.cluster.node.as_deref(), "\"n1\""),
     },
     ConfigKey {
         table: "cluster",
         name: "redis",
-        doc: "The Redis or Valkey that carries the messages between nodes: \"redis://:PASSWORD@HOST:PORT\", or \"rediss://…\" for TLS,\n\
-              which a Redis that isn't on this machine needs as well as a password. The file's reader knows the password.\n\
-              Several addresses in [ ] are nodes of a Redis Cluster.",
+        doc: "The Redis or Valkey that carries messages between nodes: \"redis://:PASSWORD@HOST:PORT\", or\n\
+              \"rediss://…\" with TLS. Unless it is on this machine, it needs TLS and a password, so keep this file\n\
+              secret. A list of addresses names the nodes of a Redis Cluster.",
         set: |config, given| put(&mut config.cluster.redis, given.one_or_more(|address| redis(&address))),
         show: |config| addresses(&config.cluster.redis, "\"rediss://:PASSWORD@redis.example.org\""),
     },
     ConfigKey {
         table: "cluster",
         name: "sentinels",
-        doc: "The Sentinels that know which Redis is the primary, if there are any. In place of a host, `redis` then has the name under\n\
-              which they know it: \"rediss://:PASSWORD@NAME\".",
+        doc: "The Sentinels that know which Redis is the primary, if you use them. In `redis`, replace the host with\n\
+              the name under which they know it: \"rediss://:PASSWORD@NAME\".",
         set: |config, given| put(&mut config.cluster.sentinels, given.one_or_more(|address| redis(&address))),
         show: |config| {
             addresses(&config.cluster.sentinels, "[\"redis://s1.example.org:26379\", \"redis://s2.example.org:26379\"]")
@@ -41,17 +42,18 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "cluster",
         name: "public_host",
-        doc: "The name by which clients reach this particular node, if it has one, with the port if that isn't 5222.\n\
-              The certificate is still that of the domains. `rookery node list` shows it.",
+        doc: "The host name of this node, if clients can reach it on its own, with a port unless it is 5222. It\n\
+              still presents the certificate of the domains. `rookery node list` shows the name.",
         set: |config, given| put(&mut config.cluster.public_host, public_host(given).map(Some)),
         show: |config| text(config.cluster.public_host.as_deref(), "\"n1.example.org\""),
     },
     ConfigKey {
         table: "cluster",
         name: "steer",
-        doc: "How clients find the node that is home to their account, if that has a `public_host`. \"resume\": they hear it with stream\n\
-              management, and those that know what it means resume their session there. \"login\": those connected by TCP and TLS are\n\
-              sent there when they have logged in, too, once a minute at most. \"off\": they stay where they are. All are served anywhere.",
+        doc: "The way to move clients to their account's home node, if that has a `public_host`. \"resume\": the\n\
+              server names it when it enables stream management, and clients that support this (XEP-0198,\n\
+              `location`) resume there. \"login\": also redirects clients on TCP with TLS after login, at most once\n\
+              a minute. \"off\": clients stay where they are. Every node serves all clients.",
         set: |config, given| put(&mut config.cluster.steer, given.choice(STEERING)),
         show: |config| word(STEERING, config.cluster.steer),
     },

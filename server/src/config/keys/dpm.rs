@@ -13,8 +13,8 @@ use super::super::given::GivenValue;
 use super::{ConfigKey, ShownValue, address, bytes, file, list, path, plain, put, quoted};
 
 /// The comment at the head of the table in the example.
-pub const ABOUT: &str = "Readings of devices: each device is polled once for everybody who asks (`rookery dpm` serves them alone).\n\
-                         A change needs a restart; the device database is read again with this file.";
+pub const ABOUT: &str = "Readings of devices: each device is polled once for all clients (`rookery dpm` serves readings without\n\
+                         chat). A change needs a restart, but a reload also reads the device database.";
 
 /// All of them.
 pub const KEYS: &[ConfigKey] = &[
@@ -28,29 +28,28 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "database",
-        doc: "The file of nodes and devices; relative to this file.",
+        doc: "The device database, a file of front-ends and devices; relative to this file.",
         set: |config, given| put(&mut config.dpm.database, file(given)),
         show: |config| path(&config.dpm.database, "\"/etc/rookery/devices.toml\""),
     },
     ConfigKey {
         table: TABLE,
         name: "demo",
-        doc: "true simulates the front-ends of the database; without a database, those of a small built-in one.",
+        doc: "true simulates the front-ends of the database; without `database`, those of a small built-in one.",
         set: |config, given| put(&mut config.dpm.demo, given.switch()),
         show: |config| plain(config.dpm.demo),
     },
     ConfigKey {
         table: TABLE,
         name: "listen",
-        doc: "Addresses where DPM clients connect, with DPM over TCP or the ACNET client protocol. One address, or a\n\
-              list.",
+        doc: "One or more addresses for clients: DPM over TCP, and the ACNET client protocol.",
         set: |config, given| put(&mut config.dpm.listen, given.one_or_more(address)),
         show: |config| list(&config.dpm.listen),
     },
     ConfigKey {
         table: TABLE,
         name: "front_ends",
-        doc: "The address for talking to front-ends over UDP; with `demo`, any free port of this machine will do.",
+        doc: "The address for talking to front-ends over UDP; the default with `demo` is any free port on loopback.",
         set: |config, given| put(&mut config.dpm.front_ends, address(*given).map(Some)),
         show: |config| match config.dpm.front_ends {
             Some(address) => quoted(&address.to_string()),
@@ -60,7 +59,8 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "multicast",
-        doc: "Group on which requests to all nodes come, so that clients find this DPM; @ADDRESS behind it is this machine's on that network.",
+        doc: "The multicast group of requests to all nodes, by which clients find this DPM. @ADDRESS after it is\n\
+              this machine's address on that network.",
         set: |config, given| {
             let group =
                 given.parsed("a group such as \"239.128.4.1\" or \"239.128.4.1@10.0.0.5\"", |text| text.parse().ok());
@@ -104,14 +104,15 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "pass_on",
-        doc: "Tasks of front-ends that clients of the ACNET protocol may ask through this node. None of them may set devices.",
+        doc: "Tasks of front-ends that clients of the ACNET protocol may reach through this node. None may set\n\
+              devices.",
         set: |config, given| put(&mut config.dpm.pass_on, given.list(task)),
         show: |config| list(&config.dpm.pass_on),
     },
     ConfigKey {
         table: TABLE,
         name: "history_days",
-        doc: "Days to keep the readings that the database says to record, in readings.db in the data folder.",
+        doc: "Days to keep recorded readings (the device database says which), in readings.db in the data folder.",
         set: |config, given| put(&mut config.dpm.history_days, given.number(1..=36_500)),
         show: |config| plain(config.dpm.history_days),
     },
@@ -145,7 +146,8 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "keytab",
-        doc: "The key of this service in Kerberos. With it clients can authenticate and set devices; without it nothing can be set.",
+        doc: "The key of this service in Kerberos, with which clients authenticate to set devices; without it,\n\
+              nothing can be set.",
         set: |config, given| put(&mut config.dpm.keytab, file(given)),
         show: |config| path(&config.dpm.keytab, "\"/etc/rookery/dpm.keytab\""),
     },
@@ -167,21 +169,21 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "roles",
-        doc: "The file that says who may set which devices; read again with this file.",
+        doc: "The file that says who may set which devices; a reload reads it again.",
         set: |config, given| put(&mut config.dpm.roles, file(given)),
         show: |config| path(&config.dpm.roles, "\"/etc/rookery/roles.toml\""),
     },
     ConfigKey {
         table: TABLE,
         name: "audit",
-        doc: "The file that gets a line for each attempt to set something.",
+        doc: "The log of attempts to set devices, one line each.",
         set: |config, given| put(&mut config.dpm.audit, file(given)),
         show: |config| path(&config.dpm.audit, "\"/var/log/rookery/settings.log\""),
     },
     ConfigKey {
         table: TABLE,
         name: "alarms",
-        doc: "Rooms that are notified when a device goes into alarm or recovers. Needs [modules.data].",
+        doc: "Rooms to notify when a device goes into alarm or recovers. Needs [modules.data].",
         set: |config, given| put(&mut config.dpm.alarms, given.list(alarms)),
         show: |config| match config.dpm.alarms.as_slice() {
             [] => ShownValue::Unset("[{ room = \"operators@conference.example.org\", devices = [\"M:OUTTMP\"] }]"),

@@ -7,8 +7,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "events",
         name: "url",
-        doc: "An address to which events are posted, as one line of JSON each, until it accepts them; http: only on\n\
-              this machine. [modules.events] determines which events domains publish.",
+        doc: "The address to which each event is posted, as one line of JSON, until it is accepted; http: only on\n\
+              this machine. [modules.events] selects the events of each domain.",
         set: |config, given| {
             let url = given.parsed("an address such as \"https://hooks.example.org/rookery\"", |text| {
                 rookery_web::events::post::is_address(text).then(|| text.to_owned())

@@ -26,9 +26,9 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "policy",
-        doc: "How another server proves that it serves its domain: \"certificate\", with a certificate from an\n\
-              authority; \"dialback\", with that or through DNS (XEP-0220), which anyone who can forge DNS can forge\n\
-              too; \"plain\", the same without encryption.",
+        doc: "The proof that another server has to give for its domain: \"certificate\", a certificate from an\n\
+              authority; \"dialback\", that or DNS (XEP-0220), which anyone who can forge DNS can forge too;\n\
+              \"plain\", the same without encryption.",
         set: |config, given| put(&mut config.federation.policy, given.choice(POLICIES)),
         show: |config| word(POLICIES, config.federation.policy),
     },
@@ -74,15 +74,15 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "host_meta",
-        doc: "true asks domains without SRV records over HTTPS where their servers are (XEP-0487). A stranger's\n\
-              domain can then make this server read a page from its web server.",
+        doc: "true looks up servers of domains without SRV records over HTTPS (XEP-0487). A stranger's domain can\n\
+              then make this server read a page from its web server.",
         set: |config, given| put(&mut config.federation.host_meta, given.switch()),
         show: |config| plain(config.federation.host_meta),
     },
     ConfigKey {
         table: TABLE,
         name: "routes",
-        doc: "Where some domains' servers are, without asking DNS, such as [\"example.net 192.0.2.7:5269\"], or, with\n\
+        doc: "The servers of some domains, instead of asking DNS, such as [\"example.net 192.0.2.7:5269\"], or, with\n\
               TLS from the first byte, [\"example.net tls xmpp.example.net:5270\"].",
         set: |config, given| put(&mut config.federation.routes, given.list(route)),
         show: |config| list(config.federation.routes.iter().map(written)),
@@ -136,7 +136,7 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "burst_seconds",
-        doc: "How many seconds' worth of these a domain may send at once.",
+        doc: "Seconds' worth of these that a domain may send at once.",
         set: |config, given| put(&mut config.federation.burst_seconds, given.number(1..=3600)),
         show: |config| plain(config.federation.burst_seconds),
     },
@@ -146,8 +146,8 @@ pub const KEYS: &[ConfigKey] = &[
 pub const OWN_KEYS: [DomainKey; 5] = [
     DomainKey {
         name: "enabled",
-        doc: "Whether the domain, with its services and components, communicates with other servers. A reload is enough while another\n\
-              domain does.",
+        doc: "true lets the domain, with its services and components, communicate with other servers. A reload is\n\
+              enough if another domain already does.",
         set: |domain, given| put(&mut domain.federation.enabled, given.switch().map(Some)),
         show: |domain| domain.federation.enabled.map(|enabled| enabled.to_string()),
         example: "false",

@@ -42,7 +42,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "limits",
         name: "conflict",
-        doc: "When a client asks for a resource that is in use: \"end-older\" disconnects the other client,\n\
+        doc: "If a client asks for a resource that is in use: \"end-older\" disconnects the other client,\n\
               \"refuse-newer\" refuses this one.",
         set: |config, given| put(&mut config.limits.conflict, given.choice(CONFLICTS)),
         show: |config| word(CONFLICTS, config.limits.conflict),
@@ -131,7 +131,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "limits",
         name: "roster_requests",
-        doc: "Requests of others to see an account's presence that may wait for its answer.",
+        doc: "Requests to see an account's presence that may wait for a response.",
         set: |config, given| put(&mut config.limits.roster.requests, given.number(0..=1_000_000)),
         show: |config| plain(config.limits.roster.requests),
     },

@@ -74,7 +74,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         table: "store",
         name: "migrate",
         doc: "\"auto\": the start updates the database's schema. \"never\": the start refuses an older schema, and\n\
-              somebody who may change tables runs `rookery store migrate`.",
+              a user who may change tables runs `rookery store migrate`.",
         set: |config, given| {
             config.store.migrations = given.choice(MIGRATIONS)?;
             Ok(())

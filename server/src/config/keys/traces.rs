@@ -3,7 +3,8 @@
 use super::{ConfigKey, ShownValue, file, path, plain, put, quote};
 
 /// The description of the table.
-pub(super) const ABOUT: &str = "A collector of OpenTelemetry that gets samples of where the time goes, and what is slow. A change needs a restart.";
+pub(super) const ABOUT: &str = "An OpenTelemetry collector, which gets samples of where time is spent, and everything that is slow. A\n\
+                                change needs a restart.";
 
 /// All of them.
 pub(super) const KEYS: &[ConfigKey] = &[
@@ -25,8 +26,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "traces",
         name: "ticks_per_minute",
-        doc: "Turns of a shard that are posted in a minute, each with its stanzas and their stages. Slow ones are posted\n\
-              besides, and every event that `rookery slow` lists.",
+        doc: "Turns of a shard to post per minute, each with its stanzas and their stages. Slow turns, and every\n\
+              event that `rookery slow` lists, are posted in addition.",
         set: |config, given| put(&mut config.traces.ticks_per_minute, given.number(1..=6000)),
         show: |config| plain(config.traces.ticks_per_minute),
     },
