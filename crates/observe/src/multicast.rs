@@ -48,7 +48,7 @@ impl MulticastStage {
             Self::Decode => "decode",
             Self::Access => "access",
             Self::Limits => "limits",
-            Self::Addresses => "addresses to JIDs",
+            Self::Addresses => "addresses",
             Self::Relay => "relay",
             Self::Group => "group",
             Self::Prebuild => "prebuild",
