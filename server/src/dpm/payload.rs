@@ -1,5 +1,5 @@
 //! A reading in the form for XMPP clients: `<reading xmlns='urn:rookery:reading:0'/>`, described
-//! in `doc/book/operating/devices.md`.
+//! in `doc/book/operating/devices-chat-settings.md`.
 
 use rookery_base::date::timestamp_ms;
 use rookery_base::hex;
