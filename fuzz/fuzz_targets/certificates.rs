@@ -13,7 +13,7 @@ fuzz_target!(|input: (u16, &[u8])| {
     assert!(Trust::new([]).judge(&[own, between], 1_800_000_000).is_err());
     // An authority that is trusted for being in a file can be anything, too.
     let _ = Trust::new([between.to_vec()]).judge(&[own, between], 1_800_000_000);
-    // What DNS names is this one and no other.
+    // DNS names this one and no other.
     if let Some(shown) = Fingerprints::of(own) {
         let record = |der: &[u8]| Association::read(3, 0, 0, der);
         let is_named = |record| {

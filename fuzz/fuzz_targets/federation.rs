@@ -57,7 +57,8 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
         assert_eq!(whole, parts);
     }
     for (sender, to) in whole.delivered.iter().chain(&parts.delivered) {
-        // Who was called is believed what DNS says where dialback is enough.
+        // The server that was called is believed to be the one that DNS names, where dialback is
+        // enough.
         let is_believed = choice & 0b1_0000 != 0 && choice & 0b11 != 0;
         let is_named = choice & 0b1101_0000 == 0b1100_0000;
         assert!(choice & 0b1100 != 0 || is_believed || is_named, "nothing was proven");
@@ -96,7 +97,7 @@ fn converse(choice: u8, pieces: &[&[u8]]) -> CallOutcome {
         servers.received(key, piece, &FuzzHosts);
         work(&mut servers, &mut Some(key), (&shown, own), &mut outcome);
         if choice & 0b1_0000 != 0 || pieces.iter().any(|piece| piece.windows(6).any(|part| part == b"enable")) {
-            // What waits leaves between two pieces, and not before the end of a stream in one;
+            // Waiting stanzas leave between two pieces, and not before the end of a stream in one;
             // so do acknowledgements of what is stored.
             outcome.said = 0;
         }

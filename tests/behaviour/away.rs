@@ -160,7 +160,7 @@ fn chat_goes_on_while_the_database_is_away(scene: AwayScene<Behind>) {
         assert_eq!(juliet.bodies(), std::slice::from_ref(&body), "without the database");
         bodies.push(body);
     }
-    // What needs the database is refused in time.
+    // Requests that need the database are refused in time.
     romeo.send("<iq type='get' id='card'><vCard xmlns='vcard-temp'/></iq>");
     send(&mut romeo, "nobody@example.org", "who is not there");
     let mut late = scene.server.connect();
@@ -184,7 +184,7 @@ fn chat_goes_on_while_the_database_is_away(scene: AwayScene<Behind>) {
     scene.until(|| scene.archived("juliet").len() >= bodies.len() && scene.archived("romeo").len() >= bodies.len());
     scene.until(|| scene.server.tasks() == 0);
     assert_eq!(scene.archived("juliet"), bodies);
-    // Whatever became of it, he has sent it.
+    // He has sent it, whatever became of it.
     bodies.push("who is not there".to_owned());
     assert_eq!(scene.archived("romeo"), bodies);
     for client in [&mut romeo, &mut juliet] {

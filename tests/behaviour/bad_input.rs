@@ -297,7 +297,7 @@ fn plaintext_behind_starttls() {
     client.send(&format!("{starttls}{injected}"));
     client.expect("<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
     client.expect_end();
-    // Whatever else comes after `<proceed/>` instead of a ClientHello: the connection is closed
+    // If anything else comes after `<proceed/>` instead of a ClientHello, the connection is closed
     // without a word in the clear.
     for garbage in [injected.into_bytes(), vec![0; 100_000], vec![0x16, 3, 1, 0xff, 0xff], (0..=255).collect()] {
         let mut client = stranger(&server);

@@ -128,7 +128,7 @@ fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
     scene.juliet.all();
     scene.a.kill();
     scene.lose("a.example");
-    // What was under way is given up.
+    // Stanzas that were under way are given up.
     scene.b.advance(10_000);
     scene.juliet.all();
     let before = scene.b.counters().remote_out;
@@ -195,7 +195,7 @@ fn a_quiet_room_finds_out_who_is_gone() {
         scene.room();
         join(&mut scene.romeo, "romeo");
         scene.romeo.all();
-        // What has left is acknowledged by then, and nothing more is on its way.
+        // All that has left is acknowledged by then, and nothing more is on its way.
         scene.b.advance(120_000);
         scene.juliet.all();
         if is_back {

@@ -326,7 +326,7 @@ fn what_both_say_arrives_whatever_happens_meanwhile() {
         for turn in 0..200 {
             server.move_clock(server.now() + 20);
             match turn {
-                // What it has not read is with its writers, which these nodes don't do.
+                // The input that it has not read is with its writers, which these nodes don't do.
                 60 if dies => {
                     server.settle();
                     server.silence(1);

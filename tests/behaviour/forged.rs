@@ -64,7 +64,7 @@ fn roster_pushes_of_others_are_refused() {
         assert!(error.child("forbidden", ns::STANZA_ERRORS).is_some(), "{to}: {answer:?}");
     }
     juliet.expect_nothing();
-    // What names the namespace only is not meant.
+    // A request that only names the namespace is not affected.
     romeo.send(&format!("<iq type='get' id='g' to='{}'><query xmlns='jabber:iq:version'/></iq>", juliet.full()));
     juliet.expect("<iq type='get' id='g' from='*'><query xmlns='jabber:iq:version'/></iq>");
     // Neither do other servers.
@@ -91,7 +91,7 @@ fn whoever_plays_an_archive_or_a_room_is_named() {
         romeo.send(&format!("<message to='{}'>{payload}</message>", juliet.full()));
         assert_eq!(juliet.expect_element().attr("from"), Some(from.as_str()));
     }
-    // What the result tells is not in the archive.
+    // The forged result is not in the archive.
     juliet.send("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>");
     assert!(!format!("{:?}", juliet.all()).contains("lies"));
 }

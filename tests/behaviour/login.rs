@@ -465,7 +465,7 @@ fn logins_beyond_what_the_store_can_serve_wait_for_their_turn() {
     held.set_logins_at_once(2);
     let server = two_shards(|config| (config.stores, config.shards) = (held.stores(), 1));
     server.account("juliet");
-    // What the start asked for is answered.
+    // The questions of the start are answered.
     server.settle();
     held.set_flowing(false);
     let mut clients: Vec<Client> = (0..5).map(|_| stranger(&server)).collect();

@@ -354,7 +354,7 @@ fn what_is_under_way_while_homes_move_keeps_its_order() {
             };
             let wanted: Vec<String> = (0..sent).map(|number| format!("{who} {number}")).collect();
             for got in [of("chat"), of("groupchat")] {
-                // What a client has sent last, whose own home moves, may not have been read.
+                // The last messages of a client whose own home moves may not have been read.
                 let is_all = who < 2 && got == wanted;
                 assert!(is_all || who >= 2 && wanted.starts_with(&got), "seed {seed}: {got:?} of {}", wanted.len());
             }

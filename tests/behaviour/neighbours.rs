@@ -276,7 +276,7 @@ fn contacts_of_another_server_hear_of_no_node_that_is_not_for_them() {
     ));
     let told = seen(&mut scene.romeo);
     assert!(told.contains("type='error'") && !told.contains(ROOM), "{told}");
-    // Who doesn't see her presence any more hears nothing either, whatever it shows her.
+    // A user who doesn't see her presence any more hears nothing either, whatever it shows her.
     scene.juliet.send("<presence type='unsubscribed' to='romeo@a.example'/>");
     scene.romeo.all();
     publish(&mut scene.juliet, TUNE, "secret");

@@ -100,7 +100,7 @@ fn a_bridge_keeps_its_users_in_the_roster() {
     assert!(seen(&mut scene.bridge).contains("type='result'"));
     let push = seen(&mut scene.romeo);
     assert!(push.contains("jid='a@bridge.example.org'") && push.contains("subscription='both'"), "{push}");
-    // Who sees whom is decided for its own users alone.
+    // A bridge decides only for its own users who sees whom.
     scene.bridge.send(&set(BRIDGE, "<item jid='paris@example.org' subscription='both'/>"));
     scene.bridge.all();
     let push = seen(&mut scene.romeo);

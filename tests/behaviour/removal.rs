@@ -154,7 +154,7 @@ fn whoever_has_the_name_next_finds_nothing() {
         scene.bob.send(&format!("<message type='chat' to='{to}'><body>just said</body></message>"));
         scene.alice.all();
         scene.remove(way);
-        // What is said to the name until somebody has it is not for that one.
+        // Messages to the name, until somebody has it, are not for that one.
         scene.bob.send(&format!("<message type='chat' to='{to}'><body>too late</body></message>"));
         scene.bob.all();
         let mut mallory = scene.server.online("mallory/m");

@@ -119,7 +119,7 @@ fn no_contact_notices() {
     juliet.expect_nothing();
     let (romeo, _) = back(&romeo, &ids[1], handled);
     juliet.expect_nothing();
-    // Who comes new sees them.
+    // A newcomer sees them.
     let mut other = server.login("juliet/other");
     other.send("<presence/>");
     other.pump();

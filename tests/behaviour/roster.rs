@@ -360,7 +360,7 @@ fn no_change_is_pushed_ahead_of_the_roster_that_was_asked_for() {
         let versions: Vec<_> = versions.collect();
         assert!(versions.is_sorted(), "{versions:?}");
         assert!(versions.last() > Some(&version.parse().expect("a number")), "{versions:?}");
-        // What changes from now on is pushed.
+        // Changes from now on are pushed.
         balcony.send(&set("<item jid='friar@example.org'/>"));
         balcony.all();
         chamber.expect(&push("<item jid='friar@example.org' subscription='none'/>"));

@@ -73,7 +73,7 @@ fn login(contacts: usize, shards: usize) -> u64 {
         let presence = b"<presence type='unavailable'/>".to_vec();
         wait(database.stores.last_presence.put(contact.as_ref(), 1, presence)).expect("a last presence");
     }
-    // What shards read when they start is none of the login's.
+    // The statements with which shards start aren't the login's.
     server.settle();
     let statements = database.counted(|| {
         let mut client = server.login("romeo/orchard");

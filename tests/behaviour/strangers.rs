@@ -124,7 +124,7 @@ fn an_answer_takes_as_long_whoever_is_there() {
                     server.incoming(&stanza.replace("ACCOUNT", server.address(name).as_str()));
                     server.left();
                     let after = counts();
-                    // What is kept of the others takes more statements, in one operation.
+                    // Storing the others takes more statements, in one operation.
                     (after.0 - before.0, if is_question { after.1 - before.1 } else { 0 })
                 });
                 total += asked[0].0;

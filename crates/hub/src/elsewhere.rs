@@ -114,7 +114,7 @@ impl ElsewhereContacts {
         let quiet = self.seen.iter_mut().filter(|(_, seen)| !seen.is_asked && is_older(seen, QUIET_MS));
         let asked = quiet.take(ASKED_AT_ONCE).filter_map(|(full, seen)| {
             seen.is_asked = true;
-            // Who waited longer than others for its turn has as long to answer.
+            // One that waited longer for its turn gets as much time to answer.
             seen.heard_ms = now_ms.saturating_sub(QUIET_MS);
             Some((Jid::parse(full).ok()?.to_bare(), seen.account.clone()))
         });
@@ -229,7 +229,7 @@ mod tests {
         }
         assert!(elsewhere.bytes <= MOST_BYTES_OF_ALL && elsewhere.bytes > MOST_BYTES_OF_ALL - MOST_BYTES);
         assert!([(); 2].iter().all(|()| is_new(&mut elsewhere, "more@b.example/c", &large)), "it is shown");
-        // Who goes makes room.
+        // An entry that goes makes room.
         is_new(&mut elsewhere, "0@b.example/c", &presence(" type='unavailable'", ""));
         assert_eq!([(); 2].map(|()| is_new(&mut elsewhere, "more@b.example/c", &large)), [true, false]);
     }

@@ -41,7 +41,7 @@ impl World {
         self.begin_journal();
         let (mut moves, shard) = (Box::<Moves>::default(), self.shard());
         let slots: Vec<u16> = (0..SLOTS).filter(|slot| view.home(*slot) == shard).map(|slot| slot as u16).collect();
-        // What others had meanwhile has gone on since that journal was written.
+        // The homes that others had meanwhile have changed since that journal was written.
         let has_past = self.here.station.incarnation > 1 && !view.is_newcomer();
         let set = if is_joining || has_past { &mut moves.awaited } else { &mut moves.acting };
         slots.iter().for_each(|slot| set.set(usize::from(*slot), true));

@@ -186,7 +186,7 @@ mod tests {
                 (name, value)
             };
             for card in assemble(fields.into_iter().map(named).collect()) {
-                // What isn't a card is told and left out.
+                // Anything that isn't a card is reported and left out.
                 _ = Card::decode(&card);
             }
         }

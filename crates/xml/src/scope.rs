@@ -186,7 +186,7 @@ impl NamespaceScope {
         let longest = usize::from(self.longest);
         let own = match own {
             Namespace::Declared(uri) => (uri.end - uri.start) as usize,
-            // Which one it is nobody has noted, and it has to be named again within an element with
+            // Nobody has noted which one it is, and it has to be named again within an element with
             // a prefix.
             Namespace::Inherited => longest,
         };

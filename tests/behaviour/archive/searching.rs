@@ -115,7 +115,7 @@ fn words_of_all_scripts_are_found_by_their_parts() {
         ("🦊", &bodies[2..3]),
         ("CAFÉ 10:3", &bodies[2..3]),
         ("cafe", &[]),
-        // What engines leave out of their indexes: short and frequent words.
+        // Words that engines leave out of their indexes: short and frequent ones.
         ("it is", &bodies[3..]),
         ("%", &[]),
         ("_", &[]),

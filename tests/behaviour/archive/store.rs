@@ -71,7 +71,7 @@ fn what_waits_is_bounded() {
         without_id += usize::from(message.child("stanza-id", ns::STANZA_ID).is_none());
     }
     assert!(without_id > 0, "40 MB do not all wait");
-    // What others say is recorded all the same.
+    // Messages of others are recorded all the same.
     let juliet = scene.juliet.bare().to_owned();
     nurse.send(&format!("<message type='chat' to='{juliet}'><body>mine</body></message>"));
     assert!(scene.juliet.expect_message(nurse.full(), "mine").child("stanza-id", ns::STANZA_ID).is_some());

@@ -180,7 +180,7 @@ fn both_sides_may_acknowledge() {
     waits.expect_nothing();
     client.ask("", HELLO);
     assert_eq!(waits.expect().attr("ack").map(str::to_owned), Some((client.rid - 1).to_string()));
-    // What was acknowledged need not be kept.
+    // Acknowledged responses need not be kept.
     client.ask_as(client.rid - 3, "", "").expect_end("item-not-found");
 }
 

@@ -124,7 +124,7 @@ impl Phone {
         for stanza in &self.unacked {
             self.client.send(stanza);
         }
-        // What came with the answer.
+        // Stanzas that came with the answer.
         self.read(usize::MAX);
     }
 }

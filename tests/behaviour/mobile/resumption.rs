@@ -68,7 +68,7 @@ fn the_resource_stays_available_until_its_time_is_over() {
     juliet.expect_nothing();
     server.advance(2_000);
     juliet.expect("<presence type='unavailable' from='romeo@example.org/orchard'/>");
-    // What it was to get waits for the next session.
+    // The stanzas for it wait for the next session.
     let mut again = romeo.again();
     again.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='0'/>"));
     again.expect(

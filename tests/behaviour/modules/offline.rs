@@ -227,7 +227,7 @@ fn a_session_that_ends_midway_loses_nothing() {
         assert_eq!(stamps, [Some("2009-02-13T23:31:30Z")]);
     }
     heard.extend(bodies(&rest));
-    // What lay in the outbox has gone back behind the rest.
+    // The messages in the outbox have gone back behind the rest.
     heard.sort_by_key(|body| sent.iter().position(|other| other == body));
     assert_eq!(heard, sent);
     assert_eq!(stored(&stage, &juliet), 0);

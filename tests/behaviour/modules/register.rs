@@ -169,7 +169,7 @@ fn an_account_changes_its_password() {
     let link = stage.bind(&romeo, "orchard");
     let set = |query: &str| format!("<iq type='set' id='q' to='{DOMAIN}'>{query}</iq>");
     stage.say(link, &set(&form("Romeo", "another password")));
-    // What comes behind waits, though the keys are derived elsewhere.
+    // Later requests wait, though the keys are derived elsewhere.
     stage.say(link, "<iq type='get' id='later' to='example.org'><ping xmlns='urn:xmpp:ping'/></iq>");
     stage.finish();
     let heard = stage.hear(link);

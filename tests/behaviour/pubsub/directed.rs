@@ -64,7 +64,7 @@ fn it_counts_for_whom_it_went_to() {
     // Once they are known, nobody is asked again.
     francisco.send(&directed(&caps(&[TUNE]).0, &other));
     francisco.expect(&last(&other, TUNE, "h"));
-    // What is told later takes its place, for this account.
+    // A later list takes its place, for this account.
     tells(&mut francisco, &owner, &[MOOD]);
     publishes(&mut hamlet, TUNE, "t");
     publishes(&mut hamlet, MOOD, "m");

@@ -313,8 +313,8 @@ fn an_address_has_one_subscription() {
     assert_eq!(xml(&list).matches("<subscription ").count(), 1);
     set(&mut hamlet, SERVICE, &publish("n", "quiet"));
     francisco.expect_nothing();
-    // What a subscription doesn't have as an option changes nothing, and what is no value of an
-    // option is refused.
+    // An option that a subscription doesn't have changes nothing, and a value that an option can't
+    // have is refused.
     let odd = form_of("http://jabber.org/protocol/pubsub#subscribe_options", &[("digest", "1"), ("deliver", "maybe")]);
     let odd = format!("<options node='n' jid='{who}'>{odd}</options>");
     assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &odd), "modify bad-request invalid-options");

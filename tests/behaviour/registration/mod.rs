@@ -165,7 +165,7 @@ fn a_token_is_good_for_one_registration() {
     assert_eq!(uri, format!("xmpp:example.org?register;preauth={token}"));
     let (mut one, mut other) = (guest(&server), guest(&server));
     assert_eq!((outcome(&show(&mut one, &token)), outcome(&show(&mut other, &token))), (String::new(), String::new()));
-    // What fails doesn't use it up.
+    // A failure doesn't use it up.
     assert_eq!(outcome(&fill_in(&mut one, "bard", "long enough")), "conflict");
     assert_eq!(outcome(&fill_in(&mut one, "a", "short")), "not-acceptable");
     // That it expires when it has been shown doesn't matter.

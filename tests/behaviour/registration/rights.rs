@@ -71,7 +71,7 @@ fn names_with_rights_are_given_by_operators_only() {
     for name in ["bard", "bill", "news", "helper", "cook", "mate", "abuse"] {
         assert_eq!(outcome(&fill_in(&mut guest, name, "long enough")), "conflict", "{name}");
     }
-    // What looks the same, in one script or in several.
+    // Names that look the same, in one script or in several.
     assert_eq!(outcome(&fill_in(&mut guest, "bi1l", "long enough")), "conflict");
     assert_eq!(outcome(&fill_in(&mut guest, "p\u{430}ul", "long enough")), "not-acceptable");
     assert_eq!(outcome(&fill_in(&mut guest, "павел", "long enough")), "");

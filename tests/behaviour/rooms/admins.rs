@@ -126,8 +126,8 @@ fn moderators_are_made_and_unmade() {
 #[test]
 fn changes_of_who_is_not_there_are_told() {
     for (fields, all_know) in [("", false), ("whois=anyone", true), ("whois=anyone getmemberlist=moderator", false)] {
-        // Where the store has a part in it the answer comes last, and what comes before it is
-        // passed over.
+        // If the store has a part in it the answer comes last, and what comes before it is passed
+        // over.
         let mut s = RoomScene::with_options(vec![("default_persistent", Value::Switch(false))]).open(fields);
         join(&mut s.wiccarocks, "secondwitch");
         s.hush();
@@ -148,7 +148,7 @@ fn changes_of_who_is_not_there_are_told() {
             s.wiccarocks.expect_nothing();
             s.hag_hears(&[&format!("ROOM message {affiliation}/none jid=HAG 101")]);
         }
-        // What changes nothing is not told, and a long list isn't either.
+        // A change that changes nothing is not announced, and neither is a long list.
         let item = s.named("<item affiliation='none' jid='HAG'/>");
         administer(&mut s.crone, "set", &item);
         let items: String = (0..60).map(|n| format!("<item affiliation='member' jid='u{n}@x.example'/>")).collect();

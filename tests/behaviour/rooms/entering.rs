@@ -258,7 +258,7 @@ fn a_welcome_waits_behind_what_came_before() {
     held.set_flowing(true);
     let mut s = RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
     held.set_flowing(false);
-    // Whether this is new waits for the roster, and all that comes behind it.
+    // The check if this is new waits for the roster, and so does all that comes behind it.
     s.hag.send(&format!("<presence type='subscribe' to='{}'/>", s.wiccarocks.bare()));
     s.server.settle();
     held.release_one();

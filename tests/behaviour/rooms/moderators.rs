@@ -116,7 +116,7 @@ fn voice_is_remembered_across_visits() {
         assert_eq!(s.crone.bodies(), ["thank you"]);
         s.hush();
     }
-    // What the affiliation says counts again when that changes, and in a room that isn't moderated.
+    // The affiliation counts again when it changes, and in a room that isn't moderated.
     leave(&mut s.wiccarocks, "secondwitch");
     s.hush();
     for affiliation in ["none", "member"] {

@@ -55,7 +55,7 @@ fn who_is_in_a_room_stays_and_hears_nothing() {
         for client in [&mut s.crone, &mut s.wiccarocks, &mut s.hag] {
             assert_eq!(client.bodies(), ["after"], "{fields}");
         }
-        // Who comes new finds all of them, and what was said before.
+        // A newcomer finds all of them, and the earlier messages.
         let mut other = s.server.online("other/x");
         join(&mut other, "fourthwitch");
         let heard = other.all();

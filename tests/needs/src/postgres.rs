@@ -132,7 +132,7 @@ impl Postgres {
     pub(super) fn kill(&self) {
         let notes = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap_or_default();
         signal("KILL", &family(self.process()));
-        // What the next start of the same server would give back.
+        // The memory that the next start of the same server would give back.
         if let Some(memory) = notes.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
             drop(Command::new("ipcrm").args(["-m", memory]).output());
         }

@@ -172,8 +172,8 @@ impl Outboxes {
         slot.attention = Attention::Active;
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
         let Some(managed) = &mut queue.managed else { return };
-        // What preceded the count went before the word that there is one, without which nobody
-        // resumes.
+        // The stanzas before the count left before the client learned that there is a count,
+        // without which nobody resumes.
         let known = managed.uncounted + managed.ahead as usize;
         managed.sent = managed.acknowledged();
         (managed.uncounted, managed.ahead) = (0, 0);

@@ -164,7 +164,7 @@ mod tests {
         assert!(nodes[0].news.rates.len() <= MOST_TOLD);
         let of_pairs = nodes[0].news.rates.keys().filter(|(name, _)| *name == RateName::Pair).count();
         assert!(of_pairs <= MOST_TOLD / 2, "{of_pairs}");
-        // What can't be true is taken for what nobody has a turn after.
+        // Impossible values count as those after which nobody gets a turn.
         let key = 5;
         let rates = vec![(RateName::Pair, key, i32::MAX), (RateName::Account, key, i32::MIN)];
         nodes[1].hear(&AttemptNews { rates, known: Vec::new() }, DEFAULT_A_DAY, 1000);

@@ -100,7 +100,7 @@ impl Authority {
         let names = domains.iter().map(|domain| ascii_domain(domain)).collect::<Result<Vec<_>, _>>()?;
         let mut params = CertificateParams::new(names).map_err(library)?;
         params.distinguished_name = DistinguishedName::new();
-        // What public authorities issue today is for nothing else.
+        // Public authorities issue certificates for no other use today.
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         set_validity(&mut params, now);
         let key = KeyPair::generate().map_err(library)?;

@@ -137,7 +137,7 @@ fn names_are_whole_labels_of_the_alternative_names() {
     for (name, domain, is_covered) in cases {
         assert_eq!(judged(&[name]).cover(domain), is_covered, "{name} for {domain}");
     }
-    // What a C string would end at.
+    // A C string would end at the zero.
     let zero = "a.example\0.evil.example";
     assert!(!authority.judge(&params(&[zero])).is_ok_and(|names| names.cover("a.example") || names.cover(zero)));
     let mut by_common_name = params(&[]);
