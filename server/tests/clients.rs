@@ -230,7 +230,7 @@ scenarios! {
         strophe_resumes_over_websocket
         stanza_resumes_over_websocket
         stanza_goes_on_over_bosh
-        a_page_that_is_loaded_anew_goes_on
+        a_page_that_is_loaded_again_goes_on
         people_over_bosh_reach_people_who_are_not
         clients_find_bosh
         answers_are_compressed_for_who_asks
@@ -282,7 +282,7 @@ scenarios! {
         people_register_where_it_is_on
         passwords_are_changed
         operators_change_passwords
-        whoever_is_invited_registers
+        invited_people_register
         a_link_sets_a_forgotten_password
         people_leave
     }
@@ -342,7 +342,7 @@ scenarios! {
     moving {
         an_account_moves_with_all_it_has
         a_removed_account_leaves_nothing_behind
-        whoever_removes_an_account_leaves_nothing_of_it
+        a_removed_account_leaves_nothing
         the_next_of_that_name_finds_nothing
     }
     foreign {

@@ -80,7 +80,7 @@ fn roster_pushes_of_others_are_refused() {
 /// XEP-0313 §4.2, XEP-0045 §7.8.2: results and invitations of others come, with the sender's own
 /// address, by which clients tell them from real ones.
 #[test]
-fn whoever_plays_an_archive_or_a_room_is_named() {
+fn a_sender_that_plays_an_archive_or_a_room_is_named() {
     let (_, mut romeo, mut juliet) = scene();
     let result = "<result xmlns='urn:xmpp:mam:2' id='1'><forwarded xmlns='urn:xmpp:forward:0'>\
                   <message xmlns='jabber:client' from='nurse@example.org'><body>lies</body></message></forwarded></result>";

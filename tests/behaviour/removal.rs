@@ -140,7 +140,7 @@ fn archived(client: &mut Client) -> usize {
 }
 
 #[test]
-fn whoever_has_the_name_next_finds_nothing() {
+fn the_next_owner_of_a_name_finds_nothing() {
     for (shard, way) in [0, 1].into_iter().flat_map(|shard| WAYS.map(|way| (shard, way))) {
         let mut scene = RemovalScene::at(shard);
         set(&mut scene.alice, "<vCard xmlns='vcard-temp'><FN>Alice</FN></vCard>");

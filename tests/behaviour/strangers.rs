@@ -98,7 +98,7 @@ const STANZAS: &[&str] = &[
 /// one that there isn't, the first time and later. What isn't answered is asked about as often,
 /// too.
 #[test]
-fn an_answer_takes_as_long_whoever_is_there() {
+fn an_answer_takes_as_long_with_and_without_an_account() {
     let folder = tempfile::tempdir().expect("a folder");
     let database = sqlite::open(&folder.path().join("rookery.db"), &sqlite::SqliteOptions::default());
     let database = Arc::new(database.expect("a new database"));

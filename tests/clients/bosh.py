@@ -58,7 +58,7 @@ async def stanza_goes_on_over_bosh():
         await _node(server, "resume.mjs", "stanza", f"https://localhost:{server.web_tls_port}/http-bind")
 
 
-async def a_page_that_is_loaded_anew_goes_on():
+async def a_page_that_is_loaded_again_goes_on():
     async with Rookery("alice", "bob") as server:
         await _node(server, "resume.mjs", "strophe", f"https://localhost:{server.web_tls_port}/http-bind")
 

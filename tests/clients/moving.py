@@ -61,7 +61,7 @@ async def a_removed_account_leaves_nothing_behind():
             assert bob.item("alicewhowent@localhost")["subscription"] == "none", bob.item("alicewhowent@localhost")
 
 
-async def whoever_removes_an_account_leaves_nothing_of_it():
+async def a_removed_account_leaves_nothing():
     """A running server removes at once, whoever wants it; what can be much follows within seconds."""
     ways = {"cli": _by_command_line, "api": _by_api, "page": _by_admin_page, "adhoc": _by_command, "itself": _by_itself}
     names = [f"whowent{way}" for way in ways]

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_sees_is_seen() {
+    fn an_account_that_sees_another_is_seen() {
         let credentials = Credentials::derive_with("x", 1, [[0; 16]; 3]).unwrap();
         let everyone = Everyone { credentials, accounts: 7, contacts: 4 };
         let of = |number| {

@@ -372,11 +372,11 @@ mod tests {
     fn a_process_knows_whether_others_have_had_the_homes_of_the_one_before_it() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
-        let comes_anew = || wait(join(meta, &noted, "n1", 2, None)).unwrap().is_newcomer;
-        assert!(comes_anew(), "there was none");
-        assert!(!comes_anew(), "it is back before others take over");
+        let is_newcomer = || wait(join(meta, &noted, "n1", 2, None)).unwrap().is_newcomer;
+        assert!(is_newcomer(), "there was none");
+        assert!(!is_newcomer(), "it is back before others take over");
         assert!(wait(remove(meta, &noted, "n1")).unwrap());
-        assert!(comes_anew());
+        assert!(is_newcomer());
     }
 
     #[test]

@@ -449,7 +449,7 @@ fn explore(faults: usize, changes: usize) -> Result<usize, String> {
 
 /// No process is late.
 #[test]
-fn a_slot_has_one_home_whoever_comes_goes_and_dies() {
+fn a_slot_has_one_home_while_nodes_come_go_and_die() {
     for (faults, changes) in [(0, 2), (1, 1)] {
         let states = explore(faults, changes).unwrap_or_else(|way| panic!("{way}"));
         println!("{faults} faults, {changes} changes: {states} states");

@@ -405,7 +405,7 @@ impl Dpm {
         self.plots.replace_nodes(new);
         self.setter.replace_nodes(new);
         self.database = database;
-        self.outlets.gauges.begin_anew();
+        self.outlets.gauges.begin_again();
         if self.outlets.recorder.is_on {
             self.record(self.outlets.now);
         }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_again_is_no_faster() {
+    fn an_occupant_who_comes_again_is_no_faster() {
         let mut former = Former::default();
         let jid = |number: usize| Jid::parse(&format!("u{number}@x.example")).unwrap();
         let mut tired = RoomBucket::default();

@@ -50,7 +50,7 @@ fn a_full_database_keeps_what_it_has_and_recovers() {
 }
 
 #[test]
-fn an_archive_that_another_process_removes_is_begun_anew() {
+fn an_archive_that_another_process_removes_is_begun_again() {
     let place = FaultsFolder::new();
     let store = sqlite::open(&place.file, &SqliteOptions::default()).expect("a new database");
     create(&store, &owner());

@@ -43,7 +43,7 @@ fn a_fault_answers_and_changes_nothing() {
 }
 
 #[test]
-fn whoever_waits_for_a_store_that_is_gone_hears_of_it() {
+fn an_operation_learns_that_its_store_is_gone() {
     let held = HeldStores::new(Memory::stores());
     let read = held.stores().meta.get("key");
     drop(held);

@@ -110,7 +110,7 @@ fn passwords_are_changed() {
 }
 
 #[test]
-fn a_name_of_an_administrator_is_not_for_whoever_comes() {
+fn the_next_owner_of_an_administrators_name_has_no_rights() {
     let register = ("register", "allow_plaintext", rookery_hub::Value::Switch(true));
     let scene = AdministrationScene::with(Config { options: vec![register], ..Config::default() });
     // The administrator removes its account; the next owner of the name doesn't get the rights.

@@ -254,7 +254,7 @@ fn the_old_answer_serves_while_a_new_one_is_awaited() {
 /// A server that doesn't answer within ten minutes has no service until the next day; what comes
 /// later is ignored.
 #[test]
-fn whoever_does_not_answer_has_none() {
+fn a_server_that_does_not_answer_has_none() {
     for known in [false, true] {
         let mut discovery = if known { MulticastDiscovery::knows("") } else { MulticastDiscovery::new() };
         let before = if known { through("DOMAIN") } else { individually() };

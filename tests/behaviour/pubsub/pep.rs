@@ -57,7 +57,7 @@ pub(crate) fn last(from: &str, node: &str, id: &str) -> String {
 
 /// §4.3: contacts and own resources that want it, by their capabilities, and nobody else.
 #[test]
-fn news_reach_whoever_wants_them() {
+fn news_reach_those_who_want_them() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     let mut phone =

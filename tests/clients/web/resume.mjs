@@ -1,4 +1,4 @@
-// Someone loses a connection, or loads a page anew, and goes on with the same session; what was said meanwhile is heard.
+// Someone loses a connection, or loads a page again, and goes on with the same session; what was said meanwhile is heard.
 //
 //     node resume.mjs xmppjs|strophe|stanza ADDRESS
 //
@@ -137,14 +137,14 @@ const libraries = {
     const { sid, rid } = alice.connection._proto;
     alice.connection._proto._abortAllRequests();
     say(bob.connection, jid, "are you there?");
-    const anew = new Strophe.Connection(address);
+    const again = new Strophe.Connection(address);
     const heard = mailbox();
-    listen(anew, heard);
-    anew.attach(jid, sid, rid, (status) => {
+    listen(again, heard);
+    again.attach(jid, sid, rid, (status) => {
       if (status === Strophe.Status.DISCONNECTED || status === Strophe.Status.CONNFAIL) fail("the session is gone");
     });
     expect(await heard.take(), "are you there?");
-    say(anew, bob.connection.jid, "yes");
+    say(again, bob.connection.jid, "yes");
     expect(await bob.heard.take(), "yes");
   },
 };

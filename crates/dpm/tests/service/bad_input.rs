@@ -63,7 +63,7 @@ fn lists_have_a_limit() {
 }
 
 #[test]
-fn whoever_does_not_read_loses_readings_and_is_told() {
+fn a_client_that_does_not_read_loses_readings_and_is_told() {
     let mut world = ServiceWorld::with(DEMO, ServiceOptions { queue: 2000, ..ServiceOptions::default() });
     let (slow, other) = (world.client(), world.client());
     for client in [&slow, &other] {

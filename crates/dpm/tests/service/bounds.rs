@@ -29,7 +29,7 @@ fn connections_are_counted_by_address_and_all_together() {
 }
 
 #[test]
-fn whoever_never_says_what_it_speaks_is_closed() {
+fn a_client_that_never_says_what_it_speaks_is_closed() {
     let mut world = ServiceWorld::with(DEMO, ServiceOptions { greeting: 5000, ..ServiceOptions::default() });
     let address = "10.0.0.1:5000".parse().expect("an address");
     let now = world.moment();
@@ -256,7 +256,7 @@ fn all_lists_together_have_a_limit_that_is_given_back() {
 }
 
 #[test]
-fn whoever_asks_and_never_reads_is_not_listened_to() {
+fn a_client_that_asks_and_never_reads_is_not_listened_to() {
     let mut world = ServiceWorld::with(DEMO, ServiceOptions { queue: 10_000, ..ServiceOptions::default() });
     let (client, other) = (world.client(), world.client());
     for ref_id in 0..100 {

@@ -374,7 +374,7 @@ mod tests {
 
     /// XEP-0198 §4: behind 2^32 - 1 comes 0.
     #[test]
-    fn counters_begin_anew() {
+    fn counters_begin_again() {
         let mut outboxes = managed(u32::MAX - 1);
         push(&mut outboxes, &["1", "2", "3", "4"]);
         send_all(&mut outboxes);

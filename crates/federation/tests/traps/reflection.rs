@@ -29,7 +29,7 @@ fn one_address_makes_few_connections_however_it_asks() {
 }
 
 #[test]
-fn one_domain_is_asked_over_one_connection_whoever_wants_it() {
+fn one_domain_is_asked_over_one_connection_for_all() {
     let mut server = HostileRig::new(PeerPolicy::Dialback);
     server.dns.insert("victim.example".into(), at(99));
     for number in 0..200 {

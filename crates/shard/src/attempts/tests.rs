@@ -39,7 +39,7 @@ fn one_that_guesses_slows_down_nobody_else_behind_its_address() {
 }
 
 #[test]
-fn whoever_has_logged_in_from_there_does_not_wait_for_a_device_with_a_wrong_password() {
+fn a_user_who_has_logged_in_from_there_does_not_wait_for_a_device_with_a_wrong_password() {
     let mut attempts = LoginAttempts::default();
     let office = whence("192.0.2.1", "romeo@a.example");
     assert_eq!(log_in(&mut attempts, office, 0), Ok(0));

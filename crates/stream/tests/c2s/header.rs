@@ -57,7 +57,7 @@ fn every_host_is_served_under_its_name() {
 }
 
 #[test]
-fn whoever_says_from_is_answered_with_to() {
+fn a_client_that_says_from_is_answered_with_to() {
     play(
         policy,
         secure(),
@@ -172,7 +172,7 @@ fn a_second_header_on_an_open_stream_is_refused() {
 }
 
 #[test]
-fn whoever_closes_is_closed() {
+fn a_client_that_closes_is_closed() {
     play(
         policy,
         secure(),

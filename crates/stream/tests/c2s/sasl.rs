@@ -12,7 +12,7 @@ pub(crate) fn after_open(transcript: &str) {
 }
 
 #[test]
-fn success_starts_the_stream_anew() {
+fn success_restarts_the_stream() {
     after_open(
         "C: <auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>AGp1bGlldABwZW5jaWw=</auth>
          E: Verify { account: juliet@example.org, .. }

@@ -5,7 +5,7 @@ use rookery_stream::c2s::{C2sEvent, Facts};
 use crate::dialogue::{DialoguePlayer, OPEN, in_the_clear, machine, play, policy, secure};
 
 #[test]
-fn tls_starts_the_stream_anew() {
+fn tls_restarts_the_stream() {
     play(
         policy,
         in_the_clear(),

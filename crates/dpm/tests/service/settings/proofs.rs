@@ -94,7 +94,7 @@ fn proofs_are_not_tried_for_ever() {
 }
 
 #[test]
-fn whoever_proves_nothing_does_not_fill_the_log() {
+fn a_client_that_proves_nothing_does_not_fill_the_log() {
     let (mut world, log) = world();
     let client = world.client();
     let settings: Vec<(i64, f64)> = (0..300).map(|ref_id| (ref_id, 1.0)).collect();

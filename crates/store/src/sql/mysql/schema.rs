@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_makes_an_index_lets_others_write() {
+    fn a_change_that_makes_an_index_lets_others_write() {
         for change in CHANGES.iter().skip(1) {
             match change.index {
                 None => assert!(!change.sql.contains(" INDEX "), "say which index this makes: {}", change.sql),

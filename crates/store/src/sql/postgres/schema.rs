@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_makes_an_index_makes_nothing_else() {
+    fn a_change_that_makes_an_index_makes_nothing_else() {
         for change in CHANGES.iter().skip(1) {
             let statements = change.sql.lines().filter(|line| !line.starts_with("--")).collect::<String>();
             match change.index {

@@ -139,7 +139,7 @@ fn a_full_queue_refuses_at_once() {
 }
 
 #[test]
-fn whoever_writes_too_much_leaves_room_for_those_who_read() {
+fn owners_who_write_too_much_leave_room_for_those_who_read() {
     let rig = QueueRig::with_bounds(QueueBounds { operations: 4, bytes: usize::MAX });
     let answers = [rig.add(1), rig.add(2), rig.add(4), rig.sum(), rig.sum(), rig.sum()];
     rig.run();

@@ -63,7 +63,7 @@ fn a_deadlock_is_run_again() {
 }
 
 #[test]
-fn whoever_waits_for_too_long_is_refused() {
+fn an_operation_that_waits_for_too_long_is_refused() {
     let rig = LostRig::with_patience(Duration::from_millis(300));
     rig.server().cuts = vec![(1, Cut::Before)];
     rig.server().stays_away = true;
