@@ -117,7 +117,7 @@ fn requests_wait_for_those_who_are_away() {
         let mut romeo = server.login("romeo/orchard");
         let roster = romeo.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
         let items = roster.children().next().expect("a roster").children().count();
-        assert_eq!(items, 0, "whoever only asked is not shown (§A.1)");
+        assert_eq!(items, 0, "a contact who only asked is not shown (§A.1)");
         romeo.send("<presence/>");
         romeo.expect_presence_of_itself();
         romeo.expect("<presence type='subscribe' from='juliet@example.org' id='8'><status>May I?</status></presence>");

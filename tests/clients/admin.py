@@ -83,7 +83,7 @@ async def the_page_speaks_the_language_of_the_browser():
                 page = browser.get(f"/admin{path}", wish)
                 assert f'<html lang="{tag}">' in page.text and menu in page.text and "accept-language" in page.headers["vary"], page
                 _is_well_formed(page.text)
-                # What is the same in both is a name, a number or a foreign word.
+                # A text that is the same in both is a name, a number or a foreign word.
                 same = _words(english.get(f"/admin{path}").text) & _words(page.text)
                 alike.update((tag, path, text) for text in same - ALIKE[tag])
             answer = browser.post("/admin/users", {"csrf": token(page.text), "domain": "localhost", "name": "eve", "password": "short"}, wish)

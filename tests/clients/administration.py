@@ -1,4 +1,4 @@
-"""What administrators do from their clients (XEP-0050, XEP-0133), and invitations (XEP-0401, XEP-0445)."""
+"""Actions of administrators from their clients (XEP-0050, XEP-0133), and invitations (XEP-0401, XEP-0445)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What aioxmpp has beside chat: a second implementation of rooms, carbons, blocking, nodes and cards."""
+"""The parts of aioxmpp beside chat: a second implementation of rooms, carbons, blocking, nodes and cards."""
 
 import asyncio
 import contextlib
@@ -165,7 +165,7 @@ async def _soon(awaitable):
     return await asyncio.wait_for(awaitable, 20)
 
 
-# What has to listen from the start.
+# These have to listen from the start.
 SERVICES = [
     aioxmpp.MUCClient,
     aioxmpp.CarbonsClient,

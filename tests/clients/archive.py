@@ -149,7 +149,7 @@ async def all_devices_have_both_sides():
                 await desk.reads("to the desk", bob.bare)
                 got = await phone.take("carbon_received", lambda _: True)
                 assert (got["carbon_received"]["body"], got["from"]) == ("to the desk", phone.bare), got
-                # What somebody else writes is no copy.
+                # A message of somebody else is no copy.
                 forged = bob.client.make_message(mto=phone.jid, mtype="chat", mbody="look")
                 forged.append(ET.fromstring(
                     "<received xmlns='urn:xmpp:carbons:2'><forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' "

@@ -22,7 +22,7 @@ from databases import Postgres  # noqa: E402
 TOPICS = [
     "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "web", "bosh", "aio", "others",
 ]  # fmt: skip
-# What the operator's chapter on several nodes says of these is why they are left out.
+# They are left out for the reasons in the operator's chapter on several nodes.
 BY_NODE = {
     "login.a_device_that_guesses_keeps_nobody_else_out": "failed logins are counted by each node",
     "rooms.a_room_is_logged_for_people": "logs of rooms are files of the node that is the room's home",

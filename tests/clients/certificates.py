@@ -36,7 +36,7 @@ async def certificates_are_issued_and_renewed():
             assert _issuer(_shown(server, "localhost")) == _issuer_of_file(server), "who isn't named keeps the server's own"
             renewed = await _other_than(server, "one.example", first["one.example"])
             assert renewed.not_valid_after_utc > first["one.example"].not_valid_after_utc
-            # Who was there before is there still.
+            # Sessions from before are still there.
             await alice.quiet()
         account = server.folder / "rookery-data/certs/acme/account.toml"
         for file in (account, account.with_name("one.example.pem")):
@@ -63,7 +63,7 @@ async def services_are_named_by_the_certificate_of_their_domain():
         await _wants(server, pebble, '["one.example"]')
         await _issued(server, "one.example")
         assert "localhost" in str(_shown(server, "upload.one.example").extensions), "nobody's: the server's own"
-        # With another name it is got anew, and it is shown for all of them.
+        # With another name it is issued again, and it is shown for all of them.
         await _wants(server, pebble, '["one.example"]', services='["rooms", "upload"]')
         named = {"one.example", "conference.one.example", "upload.one.example"}
         for name in sorted(named):

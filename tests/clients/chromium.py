@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-# How long to wait for something that has to come.
+# The time to wait for something that has to come.
 PATIENCE = 40
 
 
@@ -104,7 +104,7 @@ class Chromium:
 
 
 class Page:
-    """What a person has in front of them. `said` is what scripts and the browser complained of; `sockets` are the WebSockets it opened, `requests` what it wanted to
+    """The page that a person has in front of them. `said` is what scripts and the browser complained of; `sockets` are the WebSockets it opened, `requests` what it wanted to
     load, of which `refused` is what its policy didn't let it."""
 
     def __init__(self, chromium, name, session):

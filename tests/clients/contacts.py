@@ -76,7 +76,7 @@ async def presence_comes_and_goes():
                 await alice.presence("bob@localhost/phone")
             await alice.presence("bob@localhost/phone", "unavailable")
             async with Person(server, "bob@localhost") as bob:
-                # Who comes later hears of those who are there.
+                # A client that comes later hears of those who are there.
                 await bob.presence(alice.jid)
 
 

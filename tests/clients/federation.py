@@ -56,7 +56,7 @@ async def another_server_tells_whether_it_finds_the_way_here():
 
 
 def _checked(server, other):
-    """What the look from outside says by way of another server."""
+    """The result of the look from outside, by way of another server."""
     return server.command("check", "--outside", "--via", other, code=3)
 
 
@@ -130,7 +130,7 @@ async def what_a_server_without_acknowledgements_has_not_read_comes_back():
                 async with asyncio.timeout(PATIENCE):
                     while "urn:xmpp:ping" not in two.log.read_text():
                         await asyncio.sleep(0.1)
-                # What it says behind its answer has come, and so has the answer.
+                # Its words after its answer have come, and so has the answer.
                 await _reach(bob, alice)
                 before = len(alice.seen["message_error"])
                 two.process.send_signal(signal.SIGSTOP)
@@ -146,7 +146,7 @@ async def what_a_server_without_acknowledgements_has_not_read_comes_back():
 
 
 async def somebody_on_prosody_is_a_push_service():
-    """Who is away is pushed to by a service on another server (XEP-0357), as those of real phones are. One that can't be reached for a while is tried again."""
+    """A user who is away is pushed to by a service on another server (XEP-0357), as those of real phones are. One that can't be reached for a while is tried again."""
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "service") as two:
             service = await _push_service(two, network)
@@ -301,7 +301,7 @@ async def a_server_without_dialback_is_proven_by_its_certificate():
 
 async def a_signed_zone_decides_who_a_server_is():
     """DANE (RFC 7673) with a zone that is really signed, a resolver that validates it, and Prosody as the server that is called. What the zone names is proof, in
-    the place of any authority, whoever calls; what it doesn't name is refused, whatever authority has issued it; and what isn't signed changes nothing.
+    the place of any authority, on either side; what it doesn't name is refused, whatever authority has issued it; and what isn't signed changes nothing.
     """
     cases = [
         # The domain that is called, its certificate, the certificate that DNS names, and whether it is reached.
@@ -357,7 +357,7 @@ async def dns_that_fails_lies_or_takes_its_time_is_told_or_borne():
                     network.moods = {"broken.example.": "fails", "silent.example.": "silent", "two.example.": "lies", "one.example.": "slow"}
                     for domain in ("broken.example", "silent.example"):
                         alice.write(f"nobody@{domain}", "hello?")
-                    # What waits for those keeps nobody else waiting, and a lie isn't believed.
+                    # Stanzas that wait for those keep nobody else waiting, and a lie isn't believed.
                     alice.write(bob.bare, "true")
                     await bob.reads("true", of=alice.bare)
                     for domain in ("broken.example", "silent.example"):
@@ -393,7 +393,7 @@ async def the_admin_page_shows_what_waits_and_why_servers_are_not_reached():
                     assert "refused" in dead["Last problem"], rows
                     listed = {line.split("\t")[0]: line for line in one.command("s2s", "list").splitlines()}
                     assert "refused" in listed["dead.example"] and "\t3\t" in listed["silent.example"], listed
-                    # Who waits is told at once when an operator gives the server up.
+                    # A waiting sender is told at once when an operator gives the server up.
                     page = browser.get("/admin/servers")
                     browser.post("/admin/servers", {"csrf": token(page.text), "server": "silent.example"})
                     for _ in range(3):
@@ -500,7 +500,7 @@ async def _share(one, alice, two, bob, network):
                 payload = ET.Element(f"{{{_NEWS}}}news")
                 payload.text = title
                 await writer.client["xep_0060"].publish(None, _NEWS, id=title, payload=payload, timeout=20)
-            # Whether the first one came as news or as the last item depends on when the capabilities were known.
+            # The first one came as news or as the last item: that depends on when the capabilities were known.
             is_newest = lambda event: event["from"].bare == writer.bare and event["pubsub_event"]["items"]["item"]["id"] == "two"
             event = await reader.take("pubsub_publish", is_newest)
             assert event["pubsub_event"]["items"]["item"]["payload"].text == "two", event
@@ -563,7 +563,7 @@ _NUMBERS = itertools.count()
 
 
 async def _outlive(one, alice, two, bob, network):
-    """Either server is stopped and killed in the middle; whoever writes in the meantime is told, and nothing is lost without a word."""
+    """Either server is stopped and killed in the middle; people who write in the meantime are told, and nothing is lost without a word."""
     people = [Person(one, alice, trust=network.authority), Person(two, bob, trust=network.authority)]
     for person in people:
         await person.login()

@@ -15,7 +15,7 @@ from foreign_export import PASSWORD
 from person import Person
 from rookery import BINARY, Rookery
 
-# What a server doesn't write into its export: ejabberd keeps no items of personal nodes by default, Prosody's migrator has few stores.
+# The parts that a server doesn't write into its export: ejabberd keeps no items of personal nodes by default, Prosody's migrator has few stores.
 MISSING = {
     "ejabberd": {"tune", "archive"},
     "prosody": {"card", "blocked", "waiting", "archive"},
@@ -52,7 +52,7 @@ async def _moves_from(server):
 async def _check(server, folder):
     async with Rookery() as rookery:
         await rookery.stop()
-        # What is left out is told and makes the exit code 1: keys for SCRAM-SHA-1 only are all that these servers have.
+        # Omissions are reported and make the exit code 1: keys for SCRAM-SHA-1 only are all that these servers have.
         for source in _sources(server, folder):
             command = [BINARY, "--config", "rookery.toml", "user", "import", *source]
             print(subprocess.run(command, cwd=rookery.folder, capture_output=True, text=True))
@@ -83,7 +83,7 @@ async def _check(server, folder):
 
 
 def _sources(server, folder):
-    """What the command line imports."""
+    """The sources that the command line imports from."""
     name, _, kind = server.partition("-")
     if not kind:
         return [[file] for file in _exports(folder)]

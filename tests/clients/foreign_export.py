@@ -119,7 +119,7 @@ def run_prosody(home, port, settings):
 
 
 async def fill(port):
-    """Whatever comes next, what came before is known to be done: a busy machine takes its time."""
+    """Creates the data step by step: each step waits for the one before, since a busy machine takes its time."""
     juliet, romeo = [await client(name, port) for name in NAMES]
     for one, other in ((juliet, romeo), (romeo, juliet)):
         one.update_roster(f"{other.boundjid.bare}", name="Friend", groups=["Friends"])

@@ -14,7 +14,7 @@ from registration import _link, _redeem
 # Converse.js as `rookery web install` made it for these tests, and the libraries of Node.
 CONVERSE = os.environ.get("ROOKERY_CONVERSE")
 NODE = os.environ.get("ROOKERY_NODE")
-# Where to put pictures of the pages, if they are wanted.
+# The folder for pictures of the pages, if they are wanted.
 PICTURES = os.environ.get("ROOKERY_PICTURES")
 CLOSED = "[modules.register]\nenabled = true\nallow_creation = false\n"
 NEW = {"name": "eve", "password": "geheim12", "again": "geheim12"}
@@ -265,7 +265,7 @@ async def the_chat_page_is_the_servers():
 
 
 async def _look(page, name):
-    """What axe says of a page at the width of a phone and of a desk, in light and dark; and that nothing is cut off."""
+    """Has axe examine a page at the width of a phone and of a desk, in light and dark; nothing may be cut off."""
     axe = (Path(NODE) / "node_modules/axe-core/axe.min.js").read_text()
     await page.run(axe + "; 0")
     for width in (360, 1100):

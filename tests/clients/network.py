@@ -41,7 +41,7 @@ class Network:
         self.hosts = self.folder / "hosts"
         # The signed zone, if there is one: a `Zone`.
         self.zone = None
-        # How DNS behaves for names that end so: see `_Dns`.
+        # The behaviour of DNS for names that end so: see `_Dns`.
         self.moods = {}
         self.key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "The authority of a scenario")])
@@ -75,7 +75,7 @@ class Network:
         shown = f"not-{domain}" if fault == "other" else domain
         names = [x509.DNSName(name) for name in (shown, f"conference.{shown}")]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), False)
-        # What authorities issue today: not for clients, which Debian's ejabberd wants.
+        # As authorities issue them today: not for clients, which Debian's ejabberd wants.
         builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
         chain, private = self.folder / f"{domain}.pem", self.folder / f"{domain}.key"
         chain.write_bytes(builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
@@ -214,7 +214,7 @@ class _Dns(asyncio.DatagramProtocol):
             answer.answer.append(dns.rrset.from_text(asked.name, 60, "IN", kind, found))
         elif not any(known == name for known, _ in self.network.names):
             answer.set_rcode(dns.rcode.NXDOMAIN)
-        # Whoever asks for the zone as its own server is a resolver that validates.
+        # A resolver that validates asks for the zone as its own server.
         if not question.flags & dns.flags.RD:
             answer.flags |= dns.flags.AA
             if self.network.zone and asked.name.is_subdomain(self.network.zone.name):

@@ -1,4 +1,4 @@
-"""What users notice of what operators do."""
+"""Effects of operators' actions on users."""
 
 import json
 import os

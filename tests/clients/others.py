@@ -156,7 +156,7 @@ class TlsExporter(ChannelBindingProvider):
 
 
 class OtherChannel(TlsExporter):
-    """What somebody in the middle would have: a secret of another channel."""
+    """The secret of another channel, as somebody in the middle would have it."""
 
     def extract_cb_data(self):
         return bytes(32)

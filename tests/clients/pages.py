@@ -17,7 +17,7 @@ from rookery import Rookery
 
 # Converse.js as `rookery web install` made it for these tests.
 CONVERSE = os.environ.get("ROOKERY_CONVERSE")
-# Where to put pictures of the admin page, if they are wanted.
+# The folder for pictures of the admin page, if they are wanted.
 PICTURES = os.environ.get("ROOKERY_PICTURES")
 DPM = '[dpm]\nenabled = true\ndemo = true\nlisten = "127.0.0.1:0"\n'
 ADMIN = '[modules.administration]\nadmins = ["admin@localhost"]\n'
@@ -146,7 +146,7 @@ async def the_admin_page_shows_what_happens_and_makes_accounts():
         await page.type("#new-user-name", "alice")
         await page.type("#new-user-password", "a new secret")
         await page.click("#create")
-        # What was typed is there again, and the cursor stands where the mistake is.
+        # The input is there again, and the cursor stands where the mistake is.
         await page.until("document.activeElement?.id === 'new-user-name' && document.activeElement.value === 'alice'")
         await page.sees("alice@localhost already exists.", "#new-user-name-mistake")
         await page.run("document.getElementById('new-user-name').value = ''")

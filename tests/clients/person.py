@@ -5,7 +5,7 @@ import ssl
 
 import slixmpp
 
-# How long to wait for something that has to come.
+# The time to wait for something that has to come.
 PATIENCE = 20
 
 
@@ -86,7 +86,7 @@ class Person:
 
     @property
     def cipher(self):
-        """What is known of the encryption: an `ssl.SSLObject`."""
+        """The encryption, as an `ssl.SSLObject`."""
         return self.client.transport.get_extra_info("ssl_object")
 
     def certificate(self):
@@ -143,7 +143,7 @@ class Person:
         await self.until(lambda: not management.unacked_queue, "an acknowledgement")
 
     def item(self, jid):
-        """What the roster has of somebody."""
+        """The entry of somebody in the roster."""
         return self.client.client_roster[jid]
 
 

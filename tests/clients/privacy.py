@@ -1,4 +1,4 @@
-"""Whom users shut out, and what is told of those who are away."""
+"""Blocking, and the last activity of those who are away."""
 
 from slixmpp.exceptions import IqError
 from slixmpp.xmlstream import ET

@@ -92,7 +92,7 @@ async def subscriptions_are_approved_and_have_options():
 
 
 async def fields_that_the_service_does_not_know_change_nothing():
-    """What is left out of a configuration is passed over when a node is configured, and no precondition that anybody can rely on."""
+    """A field that is left out of a configuration is passed over when a node is configured, and no precondition that anybody can rely on."""
     async with Rookery("alice") as server, Person(server, "alice@localhost") as alice:
         owner = _pubsub(alice)
         more = {"purge_offline": "1", "tempsub": "1", "language": "en", "title": "Ideas"}

@@ -150,7 +150,7 @@ async def occupants_are_told_apart_and_can_ask_whether_they_are_there():
                 assert error.condition == "not-acceptable", error
             else:
                 raise AssertionError("who has left is told to be there")
-            # Whoever comes back is known by the same pseudonym.
+            # An occupant who comes back is known by the same pseudonym.
             entered = await bob.enter("Robert")
             assert entered.self_presence.xml.find("{urn:xmpp:occupant-id:0}occupant-id").get("id") == pseudonym
 
@@ -313,7 +313,7 @@ async def rooms_are_closed_to_listed_abusers():
 
 
 class _Entered(NamedTuple):
-    """What somebody got on entering."""
+    """The stanzas that somebody got on entering."""
 
     self_presence: slixmpp.Presence
     subject: slixmpp.Message
@@ -362,7 +362,7 @@ class _Occupant(Person):
         return await iq.send(timeout=20)
 
     async def archive(self):
-        """What the room has kept, by ids."""
+        """The messages that the room has kept, by ids."""
         page = await self.client["xep_0313"].retrieve(jid=ROOM, rsm={"max": 50}, timeout=20)
         return {result["mam_result"]["id"]: result["mam_result"]["forwarded"]["stanza"] for result in page["mam"]["results"]}
 

@@ -1,4 +1,4 @@
-"""What a client can ask of a server."""
+"""Questions of clients to a server."""
 
 import datetime
 

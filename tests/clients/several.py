@@ -12,7 +12,7 @@ import signal
 import threading
 
 NODES = 3
-# Where there are databases and a Redis: {"databases": [URL, …], "redis": URL}, one database for each server that a scenario starts.
+# The databases and a Redis, if there are any: {"databases": [URL, …], "redis": URL}, one database for each server that a scenario starts.
 BEHIND = json.loads(os.environ.get("ROOKERY_BEHIND", "null"))
 
 
@@ -38,7 +38,7 @@ def behind(rookery):
             ports = [self._ports(self)]
             for number in range(2, NODES + 1):
                 folder = self.folder / f"n{number}"
-                # What clients are given to trust is that of the first.
+                # Clients trust the certificate of the first.
                 shutil.copytree(self.folder / "rookery-data/certs", folder / "rookery-data/certs", dirs_exist_ok=True)
                 node = _Node(folder)
                 self.others.append(node)

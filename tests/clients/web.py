@@ -1,4 +1,4 @@
-"""What is served over HTTP: WebSocket for clients in browsers, how they find it, health, metrics."""
+"""The services over HTTP: WebSocket for clients in browsers, how they find it, health, metrics."""
 
 import asyncio
 import base64
@@ -321,7 +321,7 @@ def _told(address):
 
 
 def _asked(server, address, path="/health/live"):
-    """What a client of an address is answered; nothing if it is sent away."""
+    """The answer to a client of an address; nothing if it is sent away."""
     try:
         with socket.create_connection(("127.0.0.1", server.web_port), 20) as connection:
             connection.sendall(_told(address) + f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
@@ -331,7 +331,7 @@ def _asked(server, address, path="/health/live"):
 
 
 def _is_given_up(server):
-    """Whether the server closes the connection of a client that asks and doesn't read."""
+    """True if the server closes the connection of a client that asks and doesn't read."""
     connection = _silent(server, b"")
     # Reading would be progress, of which half a minute without any is the longest: the system may tell the end before.
     end = select.poll()

@@ -27,7 +27,7 @@ class Wire:
         self.writer.write(text.encode())
 
     async def until(self, *ends):
-        """What came up to the first of these texts."""
+        """The input up to the first of these texts."""
         async with asyncio.timeout(20):
             while not (found := re.search("|".join(map(re.escape, ends)), self.heard)):
                 more = await self.reader.read(65536)

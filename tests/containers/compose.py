@@ -26,7 +26,7 @@ COMPOSE = ROOT / "doc/compose"
 PACKAGES = "ca-certificates,postgresql,redis-server,haproxy,openssl"
 PATIENCE = 120
 
-# What the image of PostgreSQL does at its first start, as far as the Compose files ask for it.
+# The acts of PostgreSQL's image at its first start, as far as the Compose files ask for it.
 POSTGRES = r"""#!/bin/sh
 set -e
 data=/var/lib/postgresql/data
@@ -230,7 +230,7 @@ class Client:
             if not more:
                 raise EOFError(f"{self.name} was left waiting for {text!r}: {self.heard[-300:]}")
             self.heard += more.decode()
-        # What came before it in the stream may be wanted later, but for the stream's own answers.
+        # Stanzas that came before it may be wanted later, but for the stream's own answers.
         if text.startswith("<"):
             self.heard = self.heard.split(text, 1)[1]
 

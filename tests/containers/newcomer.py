@@ -56,7 +56,7 @@ class Way:
         self.last = now
 
     def command(self, line):
-        """What the operator types, as root on the machine."""
+        """Runs a command of the operator, as root on the machine."""
         self.commands += 1
         said = run("podman", "exec", "--env", "DEBIAN_FRONTEND=noninteractive", MACHINE, "sh", "-c", line)
         self.step(f"$ {line}")

@@ -154,7 +154,7 @@ def deadlines_and_unknown_methods_have_their_codes():
 def many_streams_come_and_go():
     with _service() as port, _channel(port) as (read, _):
         calls = [read(READING_LIST(drf=["G:COUNTR@p,100"]), timeout=rookery.PATIENCE) for _ in range(50)]
-        # They share the readings: whoever reads longest sees all that the others saw.
+        # They share the readings: the one that reads longest sees all that the others saw.
         seen = [[reply.readings.reading[0].data.scalar for reply, _ in zip(call, range(5))] for call in calls]
         assert all(counted == sorted(set(counted)) for counted in seen), seen
         enders = [threading.Thread(target=call.cancel) for call in calls]

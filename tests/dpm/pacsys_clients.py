@@ -116,7 +116,7 @@ def the_acnet_node_tells_of_itself_and_others():
         assert _asked(node, here, "ACNET", b"\0\0") == (0, b"\0\0")
         assert _asked(node, here, "ACNET", b"\x01\0\x8d\x1b\0\x19") == (0, b"\x01\0")
         assert _asked(node, here, "NOTASK", b"\0\0")[0] >> 8 == -33
-        # What is recorded is read: requests leave and replies come.
+        # The recordings are read: requests leave and replies come.
         deadline = time.monotonic() + rookery.PATIENCE
         while (told := node.get_node_stats()).replies_received < 3:
             assert time.monotonic() < deadline, told
@@ -141,7 +141,7 @@ def front_ends_are_asked_by_way_of_the_node():
         gets32 = Gets32Client(node)
         read = gets32.read(demo, [counter], timeout=rookery.PATIENCE)
         assert int.from_bytes(read.values[0].data, "little") > 0, read
-        # What sets is refused by the node, and a silent device has the time that it is given.
+        # A request that sets is refused by the node, and a silent device has the time that it is given.
         for task in ("SETDAT", "SETS32"):
             try:
                 _asked(node, demo, task, bytes(20))
@@ -243,7 +243,7 @@ def alarm_blocks_are_set_whole():
     with rookery.with_settings() as service, rookery.ticket(service, "operator"):
         with _backend(service, "testing") as backend:
             block = bytearray(backend.read("M:OUTTMP.ANALOG{0:20}.RAW"))
-            # Whether it aborts can be set with the block only.
+            # The abort flag can be set with the block only.
             block[0] |= 4
             assert backend.write("M:OUTTMP.ANALOG{0:20}.RAW", bytes(block)).success
             assert backend.read("M:OUTTMP.ANALOG")["abort"] is True

@@ -25,7 +25,7 @@ devices = ["Z:CUBE_*"]
 """
 
 
-# How long anything may take, in seconds. Clients of their own accord give up after five, which says nothing about a service on a busy machine.
+# The time that anything may take, in seconds. Clients of their own accord give up after five, which says nothing about a service on a busy machine.
 PATIENCE = 60
 
 LOG = """
@@ -38,7 +38,7 @@ protocol = "RETDAT"
 
 
 class Service:
-    """Where a running service is, its realm and its audit log."""
+    """The address of a running service, its realm and its audit log."""
 
     def __init__(self, host, port, realm, audit):
         self.host, self.port, self.realm, self.audit = host, port, realm, audit

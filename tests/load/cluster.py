@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a cluster loses while harm comes to it: nodes that are killed, stopped for a while, or restarted, Redis that loses everything,
+"""Measures the losses of a cluster while harm comes to it: nodes that are killed, stopped for a while, or restarted, Redis that loses everything,
 PostgreSQL that stands still.
 
     ROOKERY=target/release/rookery python3 tests/load/cluster.py kill [--nodes 5] [--seconds 600] [--users 200] [--rate 300]
@@ -11,7 +11,7 @@ to each other by `rookery bench cluster`, which books every message. Each scenar
 
     none       nothing happens
     kill       a node is killed, the next one each time, and started again after 10 s
-    stop       a node is stopped for 15 s (SIGSTOP), and goes on; whoever supervises it starts it again when it ends
+    stop       a node is stopped for 15 s (SIGSTOP), and goes on; its supervisor starts it again when it ends
     restart    a node is ended in good order and started again at once, the next one each time
     redis      Redis is killed, with all that it has, and started again after 5 s
     database   PostgreSQL stands still for 8 s (SIGSTOP)
@@ -69,7 +69,7 @@ redis = "redis://127.0.0.1:{redis}"
 lease_seconds = 2
 """
 ROOM = "hall@conference.localhost"
-# What systemd would start again.
+# The exit code after which systemd would start the process again.
 SUPERVISED = 75
 
 
@@ -94,7 +94,7 @@ class Redis:
 
 
 class Node:
-    """A process of the cluster, and whoever starts it again."""
+    """A process of the cluster, and its supervisor."""
 
     def __init__(self, number, url, redis, folder):
         self.number, self.port, self.folder = number, free_port(), Path(folder, f"n{number}")
@@ -145,7 +145,7 @@ def family(pid):
 
 
 def is_backend(pid):
-    """Whether this process of PostgreSQL serves a connection."""
+    """True if this process of PostgreSQL serves a connection."""
     try:
         return b"127.0.0.1(" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except FileNotFoundError:

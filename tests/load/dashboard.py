@@ -71,7 +71,7 @@ async def bustle(server):
         if words is not LOADS[-1]:
             _, said = await load.communicate()
             assert load.returncode == 0, said.decode()
-            # What is counted for the first time is read, and can rise then.
+            # Counters are read when they first count, and can rise then.
             await asyncio.sleep(4)
     try:
         await Wire(server.port).open("nobody", "")

@@ -37,7 +37,7 @@ def spent_by(pids):
     for pid in pids:
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()
-            # What children that have ended took counts as well: PostgreSQL has a process for each connection.
+            # The CPU time of children that have ended counts as well: PostgreSQL has a process for each connection.
             seconds += sum(int(field) for field in fields[11:15]) / TICKS
         except FileNotFoundError:
             pass
@@ -153,7 +153,7 @@ class Postgres(Database):
         self.sql("SELECT pg_reload_conf()")
 
     def bytes(self, name):
-        """What a database takes of the disk."""
+        """The bytes of the disk that a database takes."""
         return int(self.sql(f"SELECT pg_database_size('{name}')"))
 
     def statements(self):
@@ -209,7 +209,7 @@ class Mariadb(Database):
         """It always counts."""
 
     def bytes(self, name):
-        """What a database takes of the disk."""
+        """The bytes of the disk that a database takes."""
         return sum(file.stat().st_size for file in (self.folder / "data" / name).iterdir())
 
     def statements(self):
@@ -227,7 +227,7 @@ class Mariadb(Database):
 
 
 class Sqlite:
-    """No server: a file in the folder of whoever uses it."""
+    """No server: a file in the folder of its user."""
 
     SCHEME, NAME = "sqlite", "SQLite"
 

@@ -167,7 +167,7 @@ async def main(options):
             while time.monotonic() < until:
                 for both in zip(*talkers):
                     for talker in both:
-                        # What somebody tells a server that is killed may be lost between these two.
+                        # A message to a server that is killed may be lost between these two.
                         if talker.at == 0 or not options.kill:
                             talker.speak()
                 if time.monotonic() > dies:

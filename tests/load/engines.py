@@ -1,4 +1,4 @@
-"""What Rookery does over SQLite, PostgreSQL and MariaDB: the same loads on the same binary, one after the other.
+"""Compares Rookery over SQLite, PostgreSQL and MariaDB: the same loads on the same binary, one after the other.
 
     ROOKERY=target/release/rookery python3 tests/load/engines.py
 
@@ -116,7 +116,7 @@ def listens(port):
 
 
 def round_trip(server):
-    """What `rookery check` says of the way."""
+    """The words of `rookery check` about the way."""
     return next((line.strip() for line in server.command("check").splitlines() if "round trip" in line), "")
 
 
@@ -240,7 +240,7 @@ async def ask_for_pages(server, options):
     ]
     cells, theirs = [], []
     for query in kinds:
-        # What is read for the first time is read from the disk.
+        # The first read of anything comes from the disk.
         for _ in range(20):
             await ask(wire, *query())
         (before, _), other = spent(server.process.pid), server.database.cpu()
@@ -330,7 +330,7 @@ def export_words(file, messages):
 
 
 def written(server, search, file, messages):
-    """What a message takes of Rookery's CPU and the database's, in µs, and of the disk, in bytes."""
+    """The cost of a message: Rookery's CPU and the database's, in µs, and of the disk, in bytes."""
     server.search, engine = search, server.database
     # The schema and the index are made.
     server.command("store", "migrate")

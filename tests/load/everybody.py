@@ -1,4 +1,4 @@
-"""What a shared roster group of everybody (`@all@`) costs: the server's CPU and memory for each login, with few accounts and with many.
+"""Measures the cost of a shared roster group of everybody (`@all@`): the server's CPU and memory for each login, with few accounts and with many.
 
     ROOKERY=target/release/rookery python3 tests/load/everybody.py --accounts 10 1000 10000 --logins 200
 

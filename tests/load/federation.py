@@ -35,7 +35,7 @@ class Loaded(Network):
     def template(self, kind):
         text = super().template(kind)
         if kind == "rookery":
-            # What stands before the first table belongs to [login].
+            # Lines before the first table belong to [login].
             return "plaintext_loopback = true\n" + text.replace("[federation]", ROOKERY)
         if kind == "prosody":
             text = text.replace("debug =", "warn =").replace('"roster",', '"roster", "register_ibr",')

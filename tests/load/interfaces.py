@@ -1,4 +1,4 @@
-"""What a delivery costs a server by epoll and one by io_uring: the same loads on both, one after the other.
+"""Measures the cost of a delivery by epoll and by io_uring: the same loads on both, one after the other.
 
     ROOKERY=target/release/rookery python3 tests/load/interfaces.py --rounds 7 --seconds 4
 

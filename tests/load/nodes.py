@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What nodes of a cluster cost, and how many sessions they carry.
+"""Measures the cost of a cluster's nodes, and the sessions that they carry.
 
     ROOKERY=target/release/rookery python3 tests/load/nodes.py cost [--nodes 1,2,4,10] [--rate 3000] [--rounds 3]
     ROOKERY=target/release/rookery python3 tests/load/nodes.py sessions [--nodes 10] [--each 19000]

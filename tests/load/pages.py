@@ -1,4 +1,4 @@
-"""What a page of 50 out of a large archive (XEP-0313) costs: the server's CPU for each, wherever in the archive it lies.
+"""Measures the cost of a page of 50 out of a large archive (XEP-0313): the server's CPU for each, wherever in the archive it lies.
 
     ROOKERY=target/release/rookery python3 tests/load/pages.py --messages 1000000 --pages 1000
 

@@ -240,7 +240,7 @@ def measure_messages(kind, options):
             before = server.archived() if found else 0
             with server:
                 found.append(messages(server, options.users, options.rate, options.seconds))
-                # Who has more to do than there is time for goes on with it for a while.
+                # A server with more to do than there is time for goes on with it for a while.
                 time.sleep(3)
                 rows_made = server.archived() - before
             print(f"{kind.NAME}: {found[-1]}, {rows_made} archived", flush=True)

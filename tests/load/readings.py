@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What readings cost and how late they come: a table of devices on simulated front-ends, read by many clients.
+"""Measures the cost and the delay of readings: a table of devices on simulated front-ends, read by many clients.
 
     ROOKERY=target/release/rookery python3 tests/load/readings.py --devices 100000 --front-ends 200 --clients 1000 --each 500 --seconds 20
 

@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: a server of their own on loopback, streams to it, and what it has spent."""
+"""The parts that the scripts of this folder share: a server of their own on loopback, streams to it, and what it has spent."""
 
 import asyncio
 import base64
@@ -59,7 +59,7 @@ class Wire:
             await self.more()
 
     def items(self):
-        """What is complete, in order: kind, attributes or text."""
+        """The complete items, in order: kind, attributes or text."""
         end = 0
         for found in STANZA.finditer(self.heard):
             end = found.end()

@@ -168,7 +168,7 @@ class Server:
 
 
 class Outcome:
-    """What a run of the tests found: names of tests as `Class.method`, and reasons by class or name."""
+    """The result of a run of the tests: names of tests as `Class.method`, and reasons by class or name."""
 
     def __init__(self):
         self.passed, self.failed, self.skipped = set(), {}, {}
@@ -202,7 +202,7 @@ def run(server, only, log):
 
 
 def read(text):
-    """What the tests said. A test of several kinds of connection counts once; it fails if one of them does."""
+    """The results of the tests. A test of several kinds of connection counts once; it fails if one of them does."""
     outcome = Outcome()
     for name, end in re.findall(r"^(?:INFO|SEVERE): (\w+\.\w+) \([^)]*\) (Success|Failed)$", text, re.MULTILINE):
         if end == "Success":

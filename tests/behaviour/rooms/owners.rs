@@ -89,7 +89,7 @@ fn wrong_configurations_change_nothing() {
     assert_eq!(
         outcome(&configure(&mut s.crone, "roomname=Cave")),
         "forbidden",
-        "whoever gives the room away has no say"
+        "the owner who gives the room away has no say"
     );
 }
 

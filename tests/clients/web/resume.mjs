@@ -124,7 +124,7 @@ const libraries = {
       alice.connection._proto.socket.close();
       await gone;
       say(bob.connection, jid, "are you there?");
-      // Whoever listened is forgotten with the connection.
+      // Listeners are forgotten with the connection.
       listen(alice.connection, alice.heard);
       await online(alice.connection, "alice");
       if (!alice.connection.hasResumed()) fail("the session is gone");

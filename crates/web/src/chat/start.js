@@ -52,6 +52,6 @@ window.converse.initialize({
   // The name of the account will do in rooms; nobody is asked for another one twice.
   muc_nickname_from_jid: true,
   auto_away: 300,
-  // What a link would show of itself is loaded only when somebody asks for it.
+  // The preview of a link is loaded only when somebody asks for it.
   muc_show_ogp_unfurls: false,
 });

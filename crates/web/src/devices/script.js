@@ -1,4 +1,4 @@
-// What is read, by whom and how late: asked of the API every two seconds, with the token of this tab.
+// Shows the readings in progress, from the API every two seconds, with the token of this tab.
 "use strict";
 
 const API = "/api/v1/readings";
@@ -81,7 +81,7 @@ function table(id, rows, isBad) {
   const [upper, lower] = [made("thead"), made("tbody")];
   upper.append(head);
   lower.append(...body);
-  // Who has the keyboard's focus on a device keeps it.
+  // A device that has the keyboard's focus keeps it.
   const held = document.activeElement?.dataset?.request;
   element(id).replaceChildren(upper, lower);
   if (held && id === "devices") {
