@@ -5,8 +5,8 @@
     rookery user add clock@localhost
     PASSWORD=… examples/bot.py clock@localhost garden@conference.localhost
 
-It says what time it is. HOST and PORT name the server where DNS doesn't; CA is a file with the certificate to trust, such as the
-data folder's certs/self-signed.pem.
+It says what time it is. HOST and PORT name the server where DNS doesn't; CA is a file with the
+certificate to trust, such as the data folder's certs/self-signed.pem.
 """
 
 import asyncio

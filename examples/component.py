@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A component (XEP-0114): a program that serves all addresses of a name, as bridges to other networks do.
+"""A component (XEP-0114): a program that serves all addresses of a name, as bridges to other
+networks do.
 
     pip install slixmpp
     SECRET=… examples/component.py dice.localhost
@@ -9,7 +10,8 @@ with this in rookery.toml:
     [component."dice.localhost"]
     secret = "…"
 
-Each address below the name is a die: a message to 6@dice.localhost is answered with a number from 1 to 6.
+Each address below the name is a die: a message to 6@dice.localhost is answered with a number from 1
+to 6.
 """
 
 import asyncio

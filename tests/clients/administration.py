@@ -1,4 +1,6 @@
-"""Actions of administrators from their clients (XEP-0050, XEP-0133), and invitations (XEP-0401, XEP-0445)."""
+"""Actions of administrators from their clients (XEP-0050, XEP-0133), and invitations (XEP-0401,
+XEP-0445).
+"""
 
 import asyncio
 
@@ -115,7 +117,8 @@ async def nobody_is_refused_during_a_restart():
         streams = []
 
         async def knock():
-            # A client that comes while nobody accepts waits for the next process; a refusal would be raised here.
+            # A client that comes while nobody accepts waits for the next process; a refusal would
+            # be raised here.
             while True:
                 streams.append(await asyncio.open_connection("127.0.0.1", server.port))
                 await asyncio.sleep(0.005)

@@ -1,4 +1,6 @@
-"""The parts of aioxmpp beside chat: a second implementation of rooms, carbons, blocking, nodes and cards."""
+"""The parts of aioxmpp beside chat: a second implementation of rooms, carbons, blocking, nodes and
+cards.
+"""
 
 import asyncio
 import contextlib
@@ -86,7 +88,9 @@ async def nodes_are_published_to_and_read():
 
 
 async def nodes_are_configured():
-    """aioxmpp takes a form only if each field has the type that it knows, and each value is one of its options."""
+    """aioxmpp takes a form only if each field has the type that it knows, and each value is one of
+    its options.
+    """
     async with _people("alice") as (alice,):
         item = aioxmpp.roster.xso.Item(jid=aioxmpp.JID.fromstr("bob@localhost"), groups=[aioxmpp.roster.xso.Group(name="Work")])
         query = aioxmpp.roster.xso.Query(items=[item])

@@ -1,4 +1,5 @@
-"""Conversations that the server keeps and copies to all devices, with slixmpp's plugins for them."""
+"""Conversations that the server keeps and copies to all devices, with slixmpp's plugins for them.
+"""
 
 import asyncio
 from datetime import datetime, timedelta, timezone
@@ -88,7 +89,8 @@ async def what_was_taken_back_leaves_a_tombstone():
             await bob.reads("taken back", alice.bare)
             for person in alice, bob:
                 tombstone = None
-                # Nothing waits for the tombstone, which is put into the archive behind the message that took the other back.
+                # Nothing waits for the tombstone, which is put into the archive behind the message
+                # that took the other back.
                 async with asyncio.timeout(PATIENCE):
                     while tombstone is None:
                         page = await person.client["xep_0313"].retrieve()

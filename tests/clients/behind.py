@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the scenarios of real clients against three nodes behind a balancer, and compares: each has to end as it does with one server.
+"""Runs the scenarios of real clients against three nodes behind a balancer, and compares: each has
+to end as it does with one server.
 
     ROOKERY=target/debug/rookery python3 tests/clients/behind.py [SCENARIO or TOPIC …]
 
-Starts PostgreSQL and Redis (or Valkey) of Debian's packages. Takes some seconds for each scenario: a part of `.ci/long`.
+Starts PostgreSQL and Redis (or Valkey) of Debian's packages. Takes some seconds for each scenario:
+a part of `.ci/long`.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""BOSH (XEP-0124, XEP-0206): clients in browsers that have no WebSocket; and how sessions go on over both.
+"""BOSH (XEP-0124, XEP-0206): clients in browsers that have no WebSocket; and how sessions go on
+over both.
 
 `@xmpp/client` is here over WebSocket alone: version 0.14 speaks that, TCP and TLS, and has no BOSH.
 """
@@ -277,7 +278,9 @@ def _raw(body, lines="", chunked=False):
 
 
 def _exchange(server, said, tls=False):
-    """Sends all of it and reads until the server ends the connection: heads, in small letters, and bodies."""
+    """Sends all of it and reads until the server ends the connection: heads, in small letters, and
+    bodies.
+    """
     connection = _connect(server, tls)
     connection.connect()
     connection.sock.sendall(said)

@@ -66,7 +66,9 @@ class Browser:
         return self.ask("POST", path, headers, urlencode(fields))
 
     def send(self, path, fields, page=None):
-        """Sends a form of a page (that at `page`, or at `path`), with the token that it carries, and follows where that leads."""
+        """Sends a form of a page (that at `page`, or at `path`), with the token that it carries,
+        and follows where that leads.
+        """
         shown = self.get(page or path)
         assert shown.status == 200, shown
         pairs = fields.items() if isinstance(fields, dict) else fields

@@ -1,4 +1,6 @@
-"""Certificates that an authority gives out by ACME: the server proves its domains to Pebble, which is made for such tests."""
+"""Certificates that an authority gives out by ACME: the server proves its domains to Pebble, which
+is made for such tests.
+"""
 
 import asyncio
 import json
@@ -73,8 +75,9 @@ async def services_are_named_by_the_certificate_of_their_domain():
 
 
 class _Pebble:
-    """An authority on this machine that comes to the server's port for HTTP. `answers` is the address that all domains have for it, `seconds` how long
-    its certificates are good."""
+    """An authority on this machine that comes to the server's port for HTTP. `answers` is the
+    address that all domains have for it, `seconds` how long its certificates are good.
+    """
 
     def __init__(self, server, answers="127.0.0.1", seconds=86400):
         self.server, self.answers, self.seconds = server, answers, seconds
@@ -114,8 +117,8 @@ class _Pebble:
             print("What Pebble said:", *(self.server.folder / "pebble.log").read_text().splitlines()[-40:], sep="\n  ")
 
     def _run(self, *command):
-        # Pebble would wait at random before it looks, and refuse one in twenty requests, as many as it takes: now and then all that
-        # belong together.
+        # Pebble would wait at random before it looks, and refuse one in twenty requests, as many as
+        # it takes: now and then all that belong together.
         environment = {**os.environ, "PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0"}
         self.processes.append(subprocess.Popen(command, cwd=self.server.folder, env=environment, stdout=self.log, stderr=self.log))
 

@@ -1,4 +1,6 @@
-"""Headless Chromium, driven by its DevTools protocol over a pipe: what a person sees and does in a browser."""
+"""Headless Chromium, driven by its DevTools protocol over a pipe: what a person sees and does in a
+browser.
+"""
 
 import asyncio
 import base64
@@ -18,8 +20,9 @@ PATIENCE = 40
 
 
 class Chromium:
-    """`async with Chromium(server) as chromium`: a browser with a profile of its own that trusts the server's own certificate. `arguments` are
-    further ones of its command line."""
+    """`async with Chromium(server) as chromium`: a browser with a profile of its own that trusts
+    the server's own certificate. `arguments` are further ones of its command line.
+    """
 
     def __init__(self, server, *arguments):
         self.server, self.arguments = server, arguments
@@ -104,8 +107,10 @@ class Chromium:
 
 
 class Page:
-    """The page that a person has in front of them. `said` is what scripts and the browser complained of; `sockets` are the WebSockets it opened, `requests` what it wanted to
-    load, of which `refused` is what its policy didn't let it."""
+    """The page that a person has in front of them. `said` is what scripts and the browser
+    complained of; `sockets` are the WebSockets it opened, `requests` what it wanted to load, of
+    which `refused` is what its policy didn't let it.
+    """
 
     def __init__(self, chromium, name, session):
         self.chromium, self.name, self.session = chromium, name, session
@@ -193,14 +198,18 @@ class Page:
         await self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     async def picture(self, path):
-        """Writes what is shown as PNG, or as WebP, which is smaller, if the name of the file says so."""
+        """Writes what is shown as PNG, or as WebP, which is smaller, if the name of the file says
+        so.
+        """
         form = {"format": "webp", "quality": 60} if Path(path).suffix == ".webp" else {"format": "png"}
         shot = await self.ask("Page.captureScreenshot", optimizeForSpeed=False, **form)
         Path(path).write_bytes(base64.b64decode(shot["data"]))
 
 
 def _key_hash(certificate):
-    """The SHA-256 of a certificate's public key, in Base64, by which Chromium can be told to trust it."""
+    """The SHA-256 of a certificate's public key, in Base64, by which Chromium can be told to trust
+    it.
+    """
     key = x509.load_pem_x509_certificate(Path(certificate).read_bytes()).public_key()
     digest = hashes.Hash(hashes.SHA256())
     digest.update(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))

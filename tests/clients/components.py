@@ -1,4 +1,6 @@
-"""Components (XEP-0114): slixmpp's, and two bridges as they are installed: slidge from PyPI's libraries, biboumi from Debian."""
+"""Components (XEP-0114): slixmpp's, and two bridges as they are installed: slidge from PyPI's
+libraries, biboumi from Debian.
+"""
 
 import asyncio
 import os
@@ -48,7 +50,9 @@ async def a_component_with_another_secret_stays_out():
 
 
 async def biboumi_is_a_component():
-    """Its rooms of IRC are searched for and one is joined; there is no IRC to be reached, which it says."""
+    """Its rooms of IRC are searched for and one is joined; there is no IRC to be reached, which it
+    says.
+    """
     async with _server("irc.localhost") as server:
         config = server.folder / "biboumi.cfg"
         config.write_text(f"""
@@ -78,7 +82,9 @@ db_name={server.folder}/biboumi.sqlite
 
 
 async def slidge_is_a_privileged_component():
-    """It puts its users into the roster and says what the user has said elsewhere (XEP-0356). When it dies, they are gone."""
+    """It puts its users into the roster and says what the user has said elsewhere (XEP-0356). When
+    it dies, they are gone.
+    """
     privileges = """roster = "both"
 messages = true
 presence = true

@@ -1,4 +1,6 @@
-"""Readings of devices in the chat: nodes of data.DOMAIN as slixmpp uses them, and alarms in a room. The front-ends are simulated."""
+"""Readings of devices in the chat: nodes of data.DOMAIN as slixmpp uses them, and alarms in a room.
+The front-ends are simulated.
+"""
 
 import slixmpp
 from slixmpp.exceptions import IqError

@@ -1,4 +1,6 @@
-"""Servers that meet: two Rookeries, and Rookery with Debian's Prosody and ejabberd, which all ask one DNS server."""
+"""Servers that meet: two Rookeries, and Rookery with Debian's Prosody and ejabberd, which all ask
+one DNS server.
+"""
 
 import asyncio
 import itertools
@@ -32,7 +34,9 @@ async def two_rookeries_meet():
 
 
 async def a_server_is_called_at_the_port_for_browsers():
-    """The one port of HTTPS is for clients, browsers and other servers, who say by ALPN what they are (XEP-0368)."""
+    """The one port of HTTPS is for clients, browsers and other servers, who say by ALPN what they
+    are (XEP-0368).
+    """
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
             del network.names["_xmpp-server._tcp.two.example.", "SRV"]
@@ -67,7 +71,9 @@ async def rookery_and_prosody_meet():
 
 
 async def rookery_and_prosody_share_one_connection():
-    """Whichever server calls, the other one answers on the same connection (XEP-0288), with acknowledgements in both directions (XEP-0198)."""
+    """Whichever server calls, the other one answers on the same connection (XEP-0288), with
+    acknowledgements in both directions (XEP-0198).
+    """
     for caller in ("one.example", "two.example"):
         async with Network() as network:
             prosody = network.prosody("two.example", "bob", modules=("dialback", "s2s_bidi", "smacks"))
@@ -119,7 +125,9 @@ async def a_server_whose_certificate_is_foreign_gets_nothing():
 
 
 async def what_a_server_without_acknowledgements_has_not_read_comes_back():
-    """ejabberd knows no XEP-0198 between servers: its answers to pings show what it has read. It hangs and is killed when its system has taken all that was sent."""
+    """ejabberd knows no XEP-0198 between servers: its answers to pings show what it has read. It
+    hangs and is killed when its system has taken all that was sent.
+    """
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.ejabberd("two.example", "bob") as two:
             async with Person(one, "alice@one.example", trust=network.authority) as alice:
@@ -146,7 +154,9 @@ async def what_a_server_without_acknowledgements_has_not_read_comes_back():
 
 
 async def somebody_on_prosody_is_a_push_service():
-    """A user who is away is pushed to by a service on another server (XEP-0357), as those of real phones are. One that can't be reached for a while is tried again."""
+    """A user who is away is pushed to by a service on another server (XEP-0357), as those of real
+    phones are. One that can't be reached for a while is tried again.
+    """
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "service") as two:
             service = await _push_service(two, network)
@@ -209,7 +219,9 @@ async def people_of_rookery_and_ejabberd_share_news_and_rooms_past():
 
 
 async def one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd():
-    """Each gets a copy of its own (XEP-0033), which shows who else is meant openly, and nobody who is blind."""
+    """Each gets a copy of its own (XEP-0033), which shows who else is meant openly, and nobody who
+    is blind.
+    """
     many = "[modules.multicast]\nlocal_messages = 300\n"
     async with Network() as network:
         prosody, ejabberd = network.prosody("two.example", "bob"), network.ejabberd("three.example", "carol")
@@ -219,7 +231,8 @@ async def one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd():
                 alice.client.register_plugin("xep_0033")
                 message = Message(alice.client, sto="multicast.one.example", stype="chat")
                 message["body"] = "to all"
-                # Devices that don't exist: their messages go to those that do (RFC 6121 section 8.5.3.2.1).
+                # Devices that don't exist: their messages go to those that do (RFC 6121 section
+                # 8.5.3.2.1).
                 expected = {person: [f"{person.bare}/{number}" for number in range(100)] for person in (alice, bob, carol)}
                 for addresses in expected.values():
                     for number, address in enumerate(addresses):
@@ -233,7 +246,8 @@ async def one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd():
                         shown = {str(address["jid"]) for address in it["addresses"]["addresses"]}
                         assert everybody_s <= shown, it
                         blind += shown - everybody_s
-                    # Nobody sees who else is blind; our own server knows that the devices don't exist.
+                    # Nobody sees who else is blind; our own server knows that the devices don't
+                    # exist.
                     own = [person.bare] * 99 if person is alice else sorted(addresses[1:])
                     assert sorted(blind) == own, blind
                     await person.quiet()
@@ -241,7 +255,9 @@ async def one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd():
 
 
 async def a_certificate_that_proves_nothing_is_replaced():
-    """While it is expired, its own or somebody else's, nothing passes in either direction; with a good one everything does."""
+    """While it is expired, its own or somebody else's, nothing passes in either direction; with a
+    good one everything does.
+    """
     for fault in ("expired", "own", "other"):
         async with Network() as network:
             async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "bob", fault=fault) as two:
@@ -300,11 +316,14 @@ async def a_server_without_dialback_is_proven_by_its_certificate():
 
 
 async def a_signed_zone_decides_who_a_server_is():
-    """DANE (RFC 7673) with a zone that is really signed, a resolver that validates it, and Prosody as the server that is called. What the zone names is proof, in
-    the place of any authority, on either side; what it doesn't name is refused, whatever authority has issued it; and what isn't signed changes nothing.
+    """DANE (RFC 7673) with a zone that is really signed, a resolver that validates it, and Prosody
+    as the server that is called. What the zone names is proof, in the place of any authority, on
+    either side; what it doesn't name is refused, whatever authority has issued it; and what isn't
+    signed changes nothing.
     """
     cases = [
-        # The domain that is called, its certificate, the certificate that DNS names, and whether it is reached.
+        # The domain that is called, its certificate, the certificate that DNS names, and whether it
+        # is reached.
         ("two.example", "own", "its own", True),
         ("two.example", None, "another", False),
         ("two.example", None, "none", True),
@@ -357,13 +376,15 @@ async def dns_that_fails_lies_or_takes_its_time_is_told_or_borne():
                     network.moods = {"broken.example.": "fails", "silent.example.": "silent", "two.example.": "lies", "one.example.": "slow"}
                     for domain in ("broken.example", "silent.example"):
                         alice.write(f"nobody@{domain}", "hello?")
-                    # Stanzas that wait for those keep nobody else waiting, and a lie isn't believed.
+                    # Stanzas that wait for those keep nobody else waiting, and a lie isn't
+                    # believed.
                     alice.write(bob.bare, "true")
                     await bob.reads("true", of=alice.bare)
                     for domain in ("broken.example", "silent.example"):
                         error = await alice.take("message_error", lambda it: it["from"].domain == domain)
                         assert error["error"]["condition"] == "remote-server-timeout", error
-                    # Behind a room there is another name, which the answer to it has to be looked up for.
+                    # Behind a room there is another name, which the answer to it has to be looked
+                    # up for.
                     room = slixmpp.JID("slow@conference.one.example")
                     await _room(room, alice, bob)
 
@@ -481,7 +502,9 @@ async def _room(room, alice, bob):
 
 
 async def _share(one, alice, two, bob, network):
-    """Contacts hear of each other's news by capabilities (XEP-0163), large messages and files arrive whole, and a room's archive is read from elsewhere (XEP-0313)."""
+    """Contacts hear of each other's news by capabilities (XEP-0163), large messages and files
+    arrive whole, and a room's archive is read from elsewhere (XEP-0313).
+    """
     async with Person(one, alice, trust=network.authority) as alice, Person(two, bob, trust=network.authority) as bob:
         for asker, asked in ((alice, bob), (bob, alice)):
             asker.client.send_presence_subscription(pto=asked.bare, ptype="subscribe")
@@ -500,7 +523,8 @@ async def _share(one, alice, two, bob, network):
                 payload = ET.Element(f"{{{_NEWS}}}news")
                 payload.text = title
                 await writer.client["xep_0060"].publish(None, _NEWS, id=title, payload=payload, timeout=20)
-            # The first one came as news or as the last item: that depends on when the capabilities were known.
+            # The first one came as news or as the last item: that depends on when the capabilities
+            # were known.
             is_newest = lambda event: event["from"].bare == writer.bare and event["pubsub_event"]["items"]["item"]["id"] == "two"
             event = await reader.take("pubsub_publish", is_newest)
             assert event["pubsub_event"]["items"]["item"]["payload"].text == "two", event
@@ -508,7 +532,8 @@ async def _share(one, alice, two, bob, network):
         for writer, reader in ((alice, bob), (bob, alice)):
             writer.write(reader.jid, large)
             assert (await reader.message())["body"] == large
-        # A file is on its sender's server; who gets the link on another one fetches it there (XEP-0363).
+        # A file is on its sender's server; who gets the link on another one fetches it there
+        # (XEP-0363).
         alice.client.register_plugin("xep_0363")
         service = f"upload.{alice.jid.domain}"
         slot = await alice.client["xep_0363"].request_slot(service, "picture.png", 5000, "image/png", timeout=20)
@@ -563,7 +588,9 @@ _NUMBERS = itertools.count()
 
 
 async def _outlive(one, alice, two, bob, network):
-    """Either server is stopped and killed in the middle; people who write in the meantime are told, and nothing is lost without a word."""
+    """Either server is stopped and killed in the middle; people who write in the meantime are told,
+    and nothing is lost without a word.
+    """
     people = [Person(one, alice, trust=network.authority), Person(two, bob, trust=network.authority)]
     for person in people:
         await person.login()
@@ -586,7 +613,9 @@ async def _outlive(one, alice, two, bob, network):
 
 
 async def _reach(writer, reader):
-    """Writes until a message arrives: a server that was away isn't tried again at once. Each that doesn't arrive comes back."""
+    """Writes until a message arrives: a server that was away isn't tried again at once. Each that
+    doesn't arrive comes back.
+    """
     for number in _NUMBERS:
         message = writer.client.make_message(mto=reader.bare, mbody=f"{reader.bare}, {number}", mtype="chat")
         # No other message has ever had it: what somebody has seen before isn't what is waited for.

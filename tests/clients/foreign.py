@@ -1,7 +1,10 @@
-"""Accounts that come from other servers (XEP-0227): ejabberd and Prosody, as Debian packages them, export real accounts, and their owners go on here.
+"""Accounts that come from other servers (XEP-0227): ejabberd and Prosody, as Debian packages them,
+export real accounts, and their owners go on here.
 
-The other server is filled in by clients and exports to a folder (see foreign_export.py); the command line imports that, and the owners log in with their old
-passwords: contacts, names and groups, card, private data, bookmarks by the old and the new protocol, nodes, who is blocked, and what has waited are there.
+The other server is filled in by clients and exports to a folder (see foreign_export.py); the
+command line imports that, and the owners log in with their old passwords: contacts, names and
+groups, card, private data, bookmarks by the old and the new protocol, nodes, who is blocked, and
+what has waited are there.
 """
 
 import asyncio
@@ -15,7 +18,8 @@ from foreign_export import PASSWORD
 from person import Person
 from rookery import BINARY, Rookery
 
-# The parts that a server doesn't write into its export: ejabberd keeps no items of personal nodes by default, Prosody's migrator has few stores.
+# The parts that a server doesn't write into its export: ejabberd keeps no items of personal nodes
+# by default, Prosody's migrator has few stores.
 MISSING = {
     "ejabberd": {"tune", "archive"},
     "prosody": {"card", "blocked", "waiting", "archive"},
@@ -52,7 +56,8 @@ async def _moves_from(server):
 async def _check(server, folder):
     async with Rookery() as rookery:
         await rookery.stop()
-        # Omissions are reported and make the exit code 1: keys for SCRAM-SHA-1 only are all that these servers have.
+        # Omissions are reported and make the exit code 1: keys for SCRAM-SHA-1 only are all that
+        # these servers have.
         for source in _sources(server, folder):
             command = [BINARY, "--config", "rookery.toml", "user", "import", *source]
             print(subprocess.run(command, cwd=rookery.folder, capture_output=True, text=True))
@@ -92,7 +97,9 @@ def _sources(server, folder):
 
 
 def _exports(folder):
-    """The files to import: ejabberd's main file includes the others, Prosody has one for each account."""
+    """The files to import: ejabberd's main file includes the others, Prosody has one for each
+    account.
+    """
     files = sorted(folder.rglob("*.xml"))
     main = [file for file in files if "include" in file.read_text()]
     assert files, f"nothing was exported to {folder}"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Has ejabberd and Prosody, as Debian packages them, export accounts with real data (XEP-0227), for `rookery user import`.
+"""Has ejabberd and Prosody, as Debian packages them, export accounts with real data (XEP-0227), for
+`rookery user import`.
 
     tests/clients/foreign_export.py ejabberd FOLDER
     tests/clients/foreign_export.py prosody FOLDER
@@ -9,9 +10,10 @@ or keep them in a database of SQLite, `FOLDER/SERVER.db`, for `rookery user impo
     tests/clients/foreign_export.py ejabberd-database FOLDER
     tests/clients/foreign_export.py prosody-database FOLDER
 
-Starts the server on loopback with two accounts in a temporary folder, lets them fill in rosters, vCards, private data, bookmarks, nodes and
-messages that wait, has the server write its export into FOLDER, and stops it. Needs the packages of tests/clients/requirements.txt, and
-Debian's package of the server. Then
+Starts the server on loopback with two accounts in a temporary folder, lets them fill in rosters,
+vCards, private data, bookmarks, nodes and messages that wait, has the server write its export into
+FOLDER, and stops it. Needs the packages of tests/clients/requirements.txt, and Debian's package of
+the server. Then
 
     rookery user --data-dir DATA import FOLDER/…
 
@@ -93,7 +95,8 @@ def prosody(home, port, folder):
     run_prosody(home, port, PROSODY)
     config = home / "migrator.cfg.lua"
     config.write_text(MIGRATOR.replace("HOME", str(home)))
-    # The migrator writes into the folder that the package was made for, whatever its configuration says.
+    # The migrator writes into the folder that the package was made for, whatever its configuration
+    # says.
     migrator = home / "migrator.lua"
     migrator.write_text(Path("/usr/bin/prosody-migrator").read_text().replace("/var/lib/prosody", str(folder)))
     subprocess.run(["lua5.4", migrator, "--root", f"--config={config}", "from", "to"], check=True, cwd=home)
@@ -119,7 +122,9 @@ def run_prosody(home, port, settings):
 
 
 async def fill(port):
-    """Creates the data step by step: each step waits for the one before, since a busy machine takes its time."""
+    """Creates the data step by step: each step waits for the one before, since a busy machine takes
+    its time.
+    """
     juliet, romeo = [await client(name, port) for name in NAMES]
     for one, other in ((juliet, romeo), (romeo, juliet)):
         one.update_roster(f"{other.boundjid.bare}", name="Friend", groups=["Friends"])
@@ -136,7 +141,8 @@ async def fill(port):
     publish = f"<publish node='http://jabber.org/protocol/tune'><item id='current'>{tune}</item></publish>"
     await iq(juliet, "set", f"<pubsub xmlns='http://jabber.org/protocol/pubsub'>{publish}</pubsub>")
     await iq(juliet, "set", "<block xmlns='urn:xmpp:blocking'><item jid='tybalt@far.example'/></block>")
-    # A message that comes before the server has noticed that she has left is lost with her connection.
+    # A message that comes before the server has noticed that she has left is lost with her
+    # connection.
     left = asyncio.Event()
     romeo.add_event_handler("got_offline", lambda presence: presence["from"].bare == juliet.boundjid.bare and left.set())
     await until(lambda: romeo.client_roster[juliet.boundjid.bare].resources, "he sees her")

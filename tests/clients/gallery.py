@@ -84,7 +84,9 @@ async def _widths(page, name):
 
 
 async def _fill(server, there):
-    """Something on every page: people who talk in a room and elsewhere, one who was lost, a report of abuse, links."""
+    """Something on every page: people who talk in a room and elsewhere, one who was lost, a report
+    of abuse, links.
+    """
     people = {name: await there.enter_async_context(Person(server, f"{name}@localhost")) for name in NAMES[:8]}
     browser = Browser(server)
     browser.post("/admin/login", {"name": "admin", "password": "secret"})

@@ -1,4 +1,6 @@
-"""The pages for people without an account, or without its password: the first page, and what links open."""
+"""The pages for people without an account, or without its password: the first page, and what links
+open.
+"""
 
 import asyncio
 import os
@@ -197,7 +199,9 @@ async def people_get_their_data_and_leave():
 
 
 async def somebody_joins_in_a_browser():
-    """From the link to a conversation, as a person sees it, on a phone and on a desk, in light and dark; axe finds nothing."""
+    """From the link to a conversation, as a person sees it, on a phone and on a desk, in light and
+    dark; axe finds nothing.
+    """
     async with Rookery("alice", tables=CLOSED) as server, Person(server, "alice@localhost") as alice, Chromium(server) as chromium:
         shutil.copytree(Path(CONVERSE) / "web", server.folder / "rookery-data/web")
         base = f"https://localhost:{server.web_tls_port}"
@@ -265,7 +269,9 @@ async def the_chat_page_is_the_servers():
 
 
 async def _look(page, name):
-    """Has axe examine a page at the width of a phone and of a desk, in light and dark; nothing may be cut off."""
+    """Has axe examine a page at the width of a phone and of a desk, in light and dark; nothing may
+    be cut off.
+    """
     axe = (Path(NODE) / "node_modules/axe-core/axe.min.js").read_text()
     await page.run(axe + "; 0")
     for width in (360, 1100):

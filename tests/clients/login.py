@@ -66,7 +66,9 @@ async def every_mechanism_works():
 
 
 async def tls_1_2_works():
-    """slixmpp insists on `tls-unique` there, which the server doesn't do, and goes on without channel binding."""
+    """slixmpp insists on `tls-unique` there, which the server doesn't do, and goes on without
+    channel binding.
+    """
     async with Rookery("alice") as server:
         for direct in (False, True):
             alice = Person(server, "alice@localhost", tls=ssl.TLSVersion.TLSv1_2, direct=direct)

@@ -149,7 +149,8 @@ async def other_domains_cannot_be_reached():
             assert error["error"]["condition"] in ("remote-server-not-found", "service-unavailable"), error
 
 
-# Of each kind that a server must not touch: receipts, markers, corrections, reactions, chat states, replies, OMEMO, OpenPGP, calls.
+# Of each kind that a server must not touch: receipts, markers, corrections, reactions, chat states,
+# replies, OMEMO, OpenPGP, calls.
 PAYLOADS = [
     '<request xmlns="urn:xmpp:receipts"></request>',
     '<markable xmlns="urn:xmpp:chat-markers:0"></markable>',

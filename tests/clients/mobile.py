@@ -1,4 +1,6 @@
-"""The needs of phones: sessions that outlive their connection, quiet while nobody looks, and being back in one exchange."""
+"""The needs of phones: sessions that outlive their connection, quiet while nobody looks, and being
+back in one exchange.
+"""
 
 import asyncio
 import base64

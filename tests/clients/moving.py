@@ -62,7 +62,9 @@ async def a_removed_account_leaves_nothing_behind():
 
 
 async def a_removed_account_leaves_nothing():
-    """A running server removes at once, by whatever way it is asked; what can be much follows within seconds."""
+    """A running server removes at once, by whatever way it is asked; what can be much follows
+    within seconds.
+    """
     ways = {"cli": _by_command_line, "api": _by_api, "page": _by_admin_page, "adhoc": _by_command, "itself": _by_itself}
     names = [f"whowent{way}" for way in ways]
     async with Rookery("admin", "bob", *names, tables=TABLES) as server:
@@ -80,7 +82,8 @@ async def a_removed_account_leaves_nothing():
 async def the_next_of_that_name_finds_nothing():
     async with Rookery("alice", "bob", tables=TABLES) as server, Person(server, "bob@localhost") as bob:
         await _live(server, "alice@localhost", bob)
-        # The last messages have hardly been written when the account goes, with a client that is there.
+        # The last messages have hardly been written when the account goes, with a client that is
+        # there.
         old = _mover(server, "alice@localhost")
         async with old:
             await old.reads("while you were away", of=bob.bare)
@@ -149,7 +152,9 @@ async def _live(server, jid, bob):
 
 
 def _left(server, name):
-    """The places in the data folder where somebody is still named, besides what others keep of their own; and messages and files of nobody."""
+    """The places in the data folder where somebody is still named, besides what others keep of
+    their own; and messages and files of nobody.
+    """
     theirs = {
         # The data of others, and the acts of administrators.
         "roster_items": lambda row: True,

@@ -59,7 +59,9 @@ async def too_many_are_refused():
 
 
 async def _service(person):
-    """The service as XEP-0033 §2.2 finds it: among the items of the domain, the one that shows the feature."""
+    """The service as XEP-0033 §2.2 finds it: among the items of the domain, the one that shows the
+    feature.
+    """
     disco = person.client["xep_0030"]
     items = await disco.get_items(jid=person.jid.domain, timeout=20)
     for jid, _, _ in items["disco_items"]["items"]:

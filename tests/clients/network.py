@@ -1,6 +1,8 @@
-"""A network of servers on loopback: DNS of its own, an authority that all of them trust, Rookery, and Debian's Prosody and ejabberd.
+"""A network of servers on loopback: DNS of its own, an authority that all of them trust, Rookery,
+and Debian's Prosody and ejabberd.
 
-The DNS server answers for the domains of the network and says of all others that they don't exist. Nobody asks another one.
+The DNS server answers for the domains of the network and says of all others that they don't exist.
+Nobody asks another one.
 """
 
 import asyncio
@@ -67,7 +69,9 @@ class Network:
         return builder.not_valid_before(now - datetime.timedelta(days=60)).not_valid_after(now + datetime.timedelta(days=ends))
 
     def certify(self, domain, fault=None):
-        """Files of a certificate for a domain and its rooms, and of its key. With a fault it is `expired`, `own` (signed by itself), or for `other` names."""
+        """Files of a certificate for a domain and its rooms, and of its key. With a fault it is
+        `expired`, `own` (signed by itself), or for `other` names.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain)])
         issuer, signer = (subject, key) if fault == "own" else (self.own.subject, self.key)
@@ -84,7 +88,9 @@ class Network:
         return chain, private
 
     def names_certificate(self, domain, port, chain):
-        """Has DNS name the key in a certificate as the one of the server at a port (RFC 6698: usage 3, selector 1, type 1)."""
+        """Has DNS name the key in a certificate as the one of the server at a port (RFC 6698: usage
+        3, selector 1, type 1).
+        """
         key = x509.load_pem_x509_certificate(chain.read_bytes()).public_key()
         info = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
         self.names[f"_{port}._tcp.{domain}.", "TLSA"] = f"3 1 1 {hashlib.sha256(info).hexdigest()}"
@@ -139,8 +145,9 @@ class Network:
         (home / "ejabberd.yml").write_text(_filled(self.template("ejabberd"), values))
         control = Path("/usr/sbin/ejabberdctl").read_text().splitlines()
         libraries = next(line.split("=", 1)[1].strip("'\"") for line in control if line.startswith("ERL_LIBS="))
-        # ejabberd looks for SRV records by itself, and has the C library find addresses, which asks port 53 of the name servers in
-        # /etc/resolv.conf and nobody else: for these there is a file, which is read again when a server joins the network.
+        # ejabberd looks for SRV records by itself, and has the C library find addresses, which asks
+        # port 53 of the name servers in /etc/resolv.conf and nobody else: for these there is a
+        # file, which is read again when a server joins the network.
         (home / "inetrc").write_text(_filled(INETRC, dict(DNS=self.dns)))
         environment = dict(os.environ, EJABBERD_CONFIG_PATH=str(home / "ejabberd.yml"), EJABBERD_LOG_PATH=str(home / "log/ejabberd.log"))
         environment.update(HOME=str(home), ERL_LIBS=libraries, ERL_CRASH_DUMP_BYTES="0", ERL_INETRC=str(home / "inetrc"))
@@ -194,8 +201,9 @@ class Peer:
 
 
 class _Dns(asyncio.DatagramProtocol):
-    """Answers, where the network has no mood for a name. `fails` says SERVFAIL, `silent` nothing, `slow` the truth two seconds later, and `lies` has somebody
-    else answer before, who doesn't know the number of the question and leads to where nobody listens.
+    """Answers, where the network has no mood for a name. `fails` says SERVFAIL, `silent` nothing,
+    `slow` the truth two seconds later, and `lies` has somebody else answer before, who doesn't know
+    the number of the question and leads to where nobody listens.
     """
 
     def __init__(self, network):

@@ -168,7 +168,9 @@ async def a_collector_of_traces_gets_spans_of_stanzas():
 
 
 async def _spans_of_a_message(requests, alice, bob):
-    """Writes messages until one of them is in a span, and returns all spans, read by OpenTelemetry's own messages."""
+    """Writes messages until one of them is in a span, and returns all spans, read by
+    OpenTelemetry's own messages.
+    """
     for _ in range(60):
         for _ in range(100):
             alice.write(bob.bare, "never to be seen")

@@ -1,4 +1,6 @@
-"""Two more clients with their own XML, TLS and SASL: aioxmpp (Python, OpenSSL through pyOpenSSL) and go-sendxmpp (Go)."""
+"""Two more clients with their own XML, TLS and SASL: aioxmpp (Python, OpenSSL through pyOpenSSL)
+and go-sendxmpp (Go).
+"""
 
 import asyncio
 import hashlib
@@ -33,7 +35,9 @@ async def aioxmpp_is_told_of_a_wrong_password():
 
 
 async def scram_plus_binds_the_channel():
-    """No released client has both channel bindings of the server, so aioxmpp gets them from pyOpenSSL."""
+    """No released client has both channel bindings of the server, so aioxmpp gets them from
+    pyOpenSSL.
+    """
     async with Rookery("alice", "bob") as server:
         for binding in (TlsServerEndPoint, TlsExporter):
             plus = Plus(binding)

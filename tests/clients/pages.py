@@ -1,4 +1,5 @@
-"""The pages that people use in a browser, in headless Chromium: the chat page and the admin page."""
+"""The pages that people use in a browser, in headless Chromium: the chat page and the admin page.
+"""
 
 import asyncio
 import contextlib
@@ -91,7 +92,8 @@ async def two_people_chat_in_browsers():
 async def two_people_chat_where_no_websocket_gets_through():
     async with Rookery("alice", "bob") as server, Chromium(server) as chromium:
         _install(server)
-        # One has a browser without it; the other has one on whose way something doesn't let it through.
+        # One has a browser without it; the other has one on whose way something doesn't let it
+        # through.
         without = "delete window.WebSocket"
         broken = "const Real = WebSocket; window.WebSocket = class extends Real { constructor(url, names) { super(url.replace(/ws$/, 'no'), names); } }"
         alice, bob = await asyncio.gather(_sign_in(chromium, server, "alice", without), _sign_in(chromium, server, "bob", broken))
@@ -260,7 +262,9 @@ async def devices_are_seen_and_plotted_on_their_page():
 
 
 async def axe_finds_nothing_in_any_language():
-    """The words of other languages are longer than those of English: nothing is cut off, at the width of a phone neither."""
+    """The words of other languages are longer than those of English: nothing is cut off, at the
+    width of a phone neither.
+    """
     axe = (Path(os.environ["ROOKERY_NODE"]) / "node_modules/axe-core/axe.min.js").read_text()
     async with Rookery("admin", "alice", tables=ADMIN) as server, Chromium(server) as chromium, Person(server, "alice@localhost"):
         page = await chromium.page("admin")
@@ -321,7 +325,9 @@ def _brightness(property):
 
 
 async def _bustle(server, names, there):
-    """Something for the graphs to show: people come and talk. They stay for as long as `there` does."""
+    """Something for the graphs to show: people come and talk. They stay for as long as `there`
+    does.
+    """
     for number, name in enumerate(names):
         person = await there.enter_async_context(Person(server, f"{name}@localhost"))
         for _ in range(20 * (number % 4) + 10):
@@ -336,7 +342,9 @@ def _install(server):
 
 
 async def _sign_in(chromium, server, name, before=None):
-    """Somebody opens the chat page and logs in. `before` is a script that the browser runs before those of the page."""
+    """Somebody opens the chat page and logs in. `before` is a script that the browser runs before
+    those of the page.
+    """
     page = await chromium.page(name)
     if before:
         await page.ask("Page.addScriptToEvaluateOnNewDocument", source=before)
@@ -371,7 +379,9 @@ async def _enter(page, room):
 
 
 def _stayed_here(server, page):
-    """No host but this server was asked for anything, and the page's policy was in the way of nothing."""
+    """No host but this server was asked for anything, and the page's policy was in the way of
+    nothing.
+    """
     elsewhere = [url for url in page.requests if not url.startswith((f"https://localhost:{server.web_tls_port}/", "data:", "blob:"))]
     assert elsewhere == [] and page.refused == [], (elsewhere, page.refused)
     assert not [line for line in page.said if "Content Security Policy" in line], page.said

@@ -1,4 +1,6 @@
-"""Somebody with slixmpp: the client as it is, with what it reports kept until a scenario asks for it."""
+"""Somebody with slixmpp: the client as it is, with what it reports kept until a scenario asks for
+it.
+"""
 
 import asyncio
 import ssl
@@ -14,11 +16,13 @@ class Refused(Exception):
 
 
 class Person:
-    """`async with Person(server, "alice@localhost")`: logged in, with the roster loaded and available.
+    """`async with Person(server, "alice@localhost")`: logged in, with the roster loaded and
+    available.
 
-    `trust` is the file of certificates to trust, by default the server's own; None trusts no further
-    one. `believing` takes any certificate for proof. `direct` uses direct TLS; otherwise it is STARTTLS.
-    `mechanism` forces one. `present=False` leaves roster and presence to the scenario. `managed` uses stream management.
+    `trust` is the file of certificates to trust, by default the server's own; None trusts no
+    further one. `believing` takes any certificate for proof. `direct` uses direct TLS; otherwise it
+    is STARTTLS. `mechanism` forces one. `present=False` leaves roster and presence to the scenario.
+    `managed` uses stream management.
     """
 
     def __init__(self, server, jid, password="secret", *, trust=..., believing=False, direct=False, mechanism=None, tls=None, present=True, managed=False):
@@ -130,7 +134,9 @@ class Person:
             raise TimeoutError(f"{self.client.requested_jid} waits for {what or condition} in vain; heard: {heard}") from None
 
     async def quiet(self):
-        """Nothing is on its way: the server answers in order, so what it had to say came before its answer. That says nothing of its store."""
+        """Nothing is on its way: the server answers in order, so what it had to say came before its
+        answer. That says nothing of its store.
+        """
         await self.client["xep_0199"].send_ping(self.client.boundjid.domain, timeout=PATIENCE)
         await self.client["xep_0199"].send_ping(self.bare, timeout=PATIENCE)
 

@@ -1,8 +1,9 @@
 """Ports for servers that have to be told theirs before they start.
 
-A port that the system gives out is free again once it is let go, and it may give it to the next connection of anybody before the server
-listens on it: tests side by side lost servers that way. These are of a range that it doesn't give out by itself, and each is held by a
-lock for as long as the process lives. The Rust tests have the same in `rookery-needs`, with the same locks.
+A port that the system gives out is free again once it is let go, and it may give it to the next
+connection of anybody before the server listens on it: tests side by side lost servers that way.
+These are of a range that it doesn't give out by itself, and each is held by a lock for as long as
+the process lives. The Rust tests have the same in `rookery-needs`, with the same locks.
 """
 
 import fcntl

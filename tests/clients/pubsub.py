@@ -1,4 +1,6 @@
-"""Publish-subscribe: the service, and what accounts publish for their contacts, as slixmpp uses them."""
+"""Publish-subscribe: the service, and what accounts publish for their contacts, as slixmpp uses
+them.
+"""
 
 import base64
 import hashlib
@@ -92,7 +94,9 @@ async def subscriptions_are_approved_and_have_options():
 
 
 async def fields_that_the_service_does_not_know_change_nothing():
-    """A field that is left out of a configuration is passed over when a node is configured, and no precondition that anybody can rely on."""
+    """A field that is left out of a configuration is passed over when a node is configured, and no
+    precondition that anybody can rely on.
+    """
     async with Rookery("alice") as server, Person(server, "alice@localhost") as alice:
         owner = _pubsub(alice)
         more = {"purge_offline": "1", "tempsub": "1", "language": "en", "title": "Ideas"}
@@ -125,7 +129,9 @@ async def contacts_hear_of_news_that_they_want():
 
 
 async def new_contacts_hear_of_keys_at_once():
-    """slixmpp, once it is available, tells what it wants in directed presence only: to contacts as they are made."""
+    """slixmpp, once it is available, tells what it wants in directed presence only: to contacts as
+    they are made.
+    """
     async with Rookery("alice", "bob") as server:
         async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost") as bob:
             for person in (alice, bob):

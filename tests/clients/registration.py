@@ -48,7 +48,9 @@ async def operators_change_passwords():
 
 
 async def invited_people_register():
-    """XEP-0401 and XEP-0445: a user's link makes an account where nobody else can have one, and the two are contacts."""
+    """XEP-0401 and XEP-0445: a user's link makes an account where nobody else can have one, and the
+    two are contacts.
+    """
     async with Rookery("alice", tables=CLOSED) as server, Person(server, "alice@localhost") as alice:
         assert await _redeem(server, "eve", "geheim12") == "service-unavailable"
         uri = await _link(alice, "urn:xmpp:invite#invite")

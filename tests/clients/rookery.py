@@ -11,8 +11,8 @@ from pathlib import Path
 
 BINARY = os.environ["ROOKERY"]
 
-# Two shards, so that half of all conversations cross from one to the other on any machine; few rounds of hashing, because the clients
-# do them in Python.
+# Two shards, so that half of all conversations cross from one to the other on any machine; few
+# rounds of hashing, because the clients do them in Python.
 CONFIG = """
 {top}
 shards = 2
@@ -30,10 +30,12 @@ scram_iterations = 4096
 
 
 class Rookery:
-    """`async with Rookery("alice", "bob@example.org")`: a running server with these accounts, whose passwords are "secret".
+    """`async with Rookery("alice", "bob@example.org")`: a running server with these accounts, whose
+    passwords are "secret".
 
-    `top`, `listen` and `tables` go into the configuration: keys without a table, those of [listen], and tables. Leaving the block stops the server, removes its
-    folder, and asserts that it ended well.
+    `top`, `listen` and `tables` go into the configuration: keys without a table, those of [listen],
+    and tables. Leaving the block stops the server, removes its folder, and asserts that it ended
+    well.
     """
 
     def __init__(self, *accounts, top="", listen="", tables=""):
@@ -80,7 +82,9 @@ class Rookery:
         return self.folder / "rookery-data/certs/self-signed.pem"
 
     def command(self, *arguments, said="", code=0):
-        """Runs a command of the binary; it has to end with this code, which says that it has succeeded unless another is given."""
+        """Runs a command of the binary; it has to end with this code, which says that it has
+        succeeded unless another is given.
+        """
         arguments = [BINARY, "--config", "rookery.toml", *arguments]
         ended = subprocess.run(arguments, cwd=self.folder, input=said, text=True, capture_output=True, timeout=60)
         assert ended.returncode == code, f"{arguments}: {ended.stdout}{ended.stderr}"

@@ -296,7 +296,8 @@ async def rooms_are_closed_to_listed_abusers():
             item = hashlib.sha256(bob.bare.encode()).hexdigest()
             report = ET.fromstring("<report xmlns='urn:xmpp:reporting:1' reason='urn:xmpp:reporting:spam'/>")
             await lists.publish("pubsub.localhost", "muc_bans_sha256", id=item, payload=report, timeout=20)
-            # The server follows the list when it has been there for a moment; who is inside already falls silent then.
+            # The server follows the list when it has been there for a moment; who is inside already
+            # falls silent then.
             while not bob.seen["message_error"]:
                 bob.write(ROOM, "buy my potions", mtype="groupchat")
                 await asyncio.sleep(0.2)

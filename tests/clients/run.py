@@ -3,8 +3,9 @@
     python run.py --list
     python run.py login.starttls_is_verified
 
-A scenario is an asynchronous function of one of the modules below whose name has no underscore in front. It says what a user does
-and asserts what the user sees. ROOKERY names the binary of the server.
+A scenario is an asynchronous function of one of the modules below whose name has no underscore in
+front. It says what a user does and asserts what the user sees. ROOKERY names the binary of the
+server.
 """
 
 import asyncio
@@ -25,8 +26,9 @@ MODULES = [
 ]
 # Nothing is measured with it: it ends a scenario that would wait for ever.
 PATIENCE = 90
-# The exit code of a scenario that ran out of time, here or where it waits for one thing: on a busy machine that says little, and the
-# caller tries it once more. What was seen and is wrong is a failure at once.
+# The exit code of a scenario that ran out of time, here or where it waits for one thing: on a busy
+# machine that says little, and the caller tries it once more. What was seen and is wrong is a
+# failure at once.
 OUT_OF_TIME = os.EX_TEMPFAIL
 
 

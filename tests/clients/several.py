@@ -1,7 +1,9 @@
-"""Three nodes of a cluster behind a balancer, in the place of one server: for the scenarios of real clients.
+"""Three nodes of a cluster behind a balancer, in the place of one server: for the scenarios of real
+clients.
 
-`tests/clients/behind.py` runs them so. Each connection goes to another node than the one before, whatever it is for; so does each request
-of BOSH that comes on a connection of its own. Commands run beside the first node.
+`tests/clients/behind.py` runs them so. Each connection goes to another node than the one before,
+whatever it is for; so does each request of BOSH that comes on a connection of its own. Commands run
+beside the first node.
 """
 
 import asyncio
@@ -12,7 +14,8 @@ import signal
 import threading
 
 NODES = 3
-# The databases and a Redis, if there are any: {"databases": [URL, …], "redis": URL}, one database for each server that a scenario starts.
+# The databases and a Redis, if there are any: {"databases": [URL, …], "redis": URL}, one database
+# for each server that a scenario starts.
 BEHIND = json.loads(os.environ.get("ROOKERY_BEHIND", "null"))
 
 

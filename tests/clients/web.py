@@ -170,7 +170,8 @@ async def pages_of_other_sites_are_kept_out():
         for origin in ("https://evil.test", "null", "https://localhost.evil.test"):
             assert b" 403 " in handshake(origin)[1], origin
         own = f"localhost:{server.web_port}"
-        # By a name that somebody made lead here a page may come, as from anywhere; but not as if it were on this machine.
+        # By a name that somebody made lead here a page may come, as from anywhere; but not as if it
+        # were on this machine.
         for origin, host, is_here in (
             (None, None, True),
             (f"http://{own}", own, True),
@@ -188,7 +189,8 @@ async def who_never_reads_keeps_nobody_out():
     tables = '[web]\nconnections = 10\ntrusted_proxies = ["127.0.0.1"]\nproxy_protocol = true\n[limits]\nconnections_per_address = 8\n'
     async with Rookery("alice", tables=tables) as server:
         silent = [_silent(server, _told("192.0.2.1")) for _ in range(12)] + [_silent(server, _told("192.0.2.2")) for _ in range(12)]
-        # More than an address may have are closed, and of those that fill all places the address with the most loses some to others.
+        # More than an address may have are closed, and of those that fill all places the address
+        # with the most loses some to others.
         for address in (None, "198.51.100.1", "198.51.100.2", "198.51.100.3", "2001:db8::1", None):
             assert b" 200 " in _asked(server, address), address
         assert sum(not _is_closed(connection) for connection in silent) <= 10
@@ -333,7 +335,8 @@ def _asked(server, address, path="/health/live"):
 def _is_given_up(server):
     """True if the server closes the connection of a client that asks and doesn't read."""
     connection = _silent(server, b"")
-    # Reading would be progress, of which half a minute without any is the longest: the system may tell the end before.
+    # Reading would be progress, of which half a minute without any is the longest: the system may
+    # tell the end before.
     end = select.poll()
     end.register(connection, select.POLLRDHUP)
     end.poll(45_000)
@@ -419,7 +422,9 @@ def _tls(server, port, protocols):
 
 
 def _drip(port, said):
-    """Says that and then, where it is no whole request, byte after byte; whether the server closes the connection."""
+    """Says that and then, where it is no whole request, byte after byte; whether the server closes
+    the connection.
+    """
     is_whole = said.endswith((b"\r\n\r\n", b"/>"))
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
         connection.settimeout(1)

@@ -1,6 +1,7 @@
 """A signed zone, and Unbound, which validates it for those who ask.
 
-Records are signed when they are asked for, and that there are none is said as RFC 9824 has it: the name is there and has no such records.
+Records are signed when they are asked for, and that there are none is said as RFC 9824 has it: the
+name is there and has no such records.
 """
 
 import asyncio
@@ -41,7 +42,9 @@ class Zone:
         return f"{self.name} DNSKEY {self.public}"
 
     def complete(self, answer, types):
-        """Makes the answer one of the zone: with signatures, and where there are no records with the word that the name has only these types."""
+        """Makes the answer one of the zone: with signatures, and where there are no records with
+        the word that the name has only these types.
+        """
         asked = answer.question[0]
         if asked.name == self.name and asked.rdtype == dns.rdatatype.DNSKEY:
             answer.answer.append(dns.rrset.from_text(asked.name, TTL, "IN", "DNSKEY", self.public))
@@ -72,7 +75,9 @@ class Zone:
 
 @asynccontextmanager
 async def unbound(folder, dns_port, signed, unsigned):
-    """A validating resolver for a signed zone and the names below another, both of the server at that port; its own port."""
+    """A validating resolver for a signed zone and the names below another, both of the server at
+    that port; its own port.
+    """
     port = free_port()
     stubs = "".join(f"stub-zone:\n  name: {name}\n  stub-addr: 127.0.0.1@{dns_port}\n" for name in (signed.name, unsigned))
     values = dict(HOME=folder, PORT=port, ANCHOR=signed.anchor, STUBS=stubs)

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Starts the Compose files of doc/compose in podman, and has people chat by them: with a node that is killed after the other.
+"""Starts the Compose files of doc/compose in podman, and has people chat by them: with a node that
+is killed after the other.
 
-    tests/containers/compose.py            # needs podman, podman-compose, netavark, aardvark-dns, runc, mmdebstrap
+    tests/containers/compose.py
     tests/containers/compose.py --keep     # leaves the cluster running at the end
 
-No registry is asked: PostgreSQL, Redis (in the place of Valkey) and HAProxy are Debian's, in images that have the names of the
-real ones. They are made by mmdebstrap the first time, which takes two minutes, and kept in target/containers with all else."""
+Needs podman, podman-compose, netavark, aardvark-dns, runc and mmdebstrap.
+
+No registry is asked: PostgreSQL, Redis (in the place of Valkey) and HAProxy are Debian's, in images
+that have the names of the real ones. They are made by mmdebstrap the first time, which takes two
+minutes, and kept in target/containers with all else.
+"""
 
 import argparse
 import base64
@@ -172,7 +177,9 @@ def cluster():
 
 
 def everybody_hears(text, users):
-    """All log in, by whatever node the balancer gives them, and each writes to each. Who loses the connection comes again: a home may just move."""
+    """All log in, by whatever node the balancer gives them, and each writes to each. Who loses the
+    connection comes again: a home may just move.
+    """
     end = time.monotonic() + PATIENCE
     while True:
         try:

@@ -1,4 +1,6 @@
-"""Podman with a storage of its own in target/containers, and images that are made of Debian's packages: no registry is asked."""
+"""Podman with a storage of its own in target/containers, and images that are made of Debian's
+packages: no registry is asked.
+"""
 
 import os
 import subprocess

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""The way of a new operator, with times: from a bare Debian to two people who chat and share a picture, in four commands.
+"""The way of a new operator, with times: from a bare Debian to two people who chat and share a
+picture, in four commands.
 
     tests/containers/newcomer.py --binary target/release/rookery --converse converse.js-14.0.0.tgz
 
-A container is the machine: Debian as it is installed, with systemd. Beside it are a name server, in which the operator puts the records that
-`rookery setup` prints, and Pebble in the place of Let's Encrypt, which the server is told of by a drop-in that is there from the
-start. The two people are in Chromium. Making the machine and the package isn't counted, nor is what people do with their heads and fingers.
+A container is the machine: Debian as it is installed, with systemd. Beside it are a name server, in
+which the operator puts the records that `rookery setup` prints, and Pebble in the place of Let's
+Encrypt, which the server is told of by a drop-in that is there from the start. The two people are
+in Chromium. Making the machine and the package isn't counted, nor is what people do with their
+heads and fingers.
 
-Needs root, Debian's podman, netavark, runc, mmdebstrap, pebble and chromium, and `cryptography` and `dnspython` of Python."""
+Needs root, Debian's podman, netavark, runc, mmdebstrap, pebble and chromium, and `cryptography` and
+`dnspython` of Python.
+"""
 
 import argparse
 import asyncio
@@ -64,7 +69,9 @@ class Way:
 
 
 class Names:
-    """A name server for everything that is asked here: the machine's records when the operator has put them in, the authority's always."""
+    """A name server for everything that is asked here: the machine's records when the operator has
+    put them in, the authority's always.
+    """
 
     def __init__(self):
         self.records = [f"{AUTHORITY}. IN A {GATEWAY}"]
@@ -124,7 +131,8 @@ class Shown:
 
 
 def machine(folder, package, converse):
-    """Boots a bare Debian that has nothing of ours but the two files that the operator has fetched."""
+    """Boots a bare Debian that has nothing of ours but the two files that the operator has fetched.
+    """
     debian(IMAGE, "systemd,systemd-sysv,dbus,ca-certificates")
     run("podman", "rm", "--force", "--time", "0", MACHINE, check=False)
     run("podman", "network", "rm", "--force", NETWORK, check=False)

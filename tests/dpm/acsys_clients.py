@@ -1,4 +1,6 @@
-"""Unmodified acsys-python. It knows one host by name; connections to that name are led to the service of the scenario."""
+"""Unmodified acsys-python. It knows one host by name; connections to that name are led to the
+service of the scenario.
+"""
 
 import contextlib
 import socket

@@ -1,4 +1,6 @@
-"""A server of caproto with a few process variables, on 127.0.0.1. It is a program of its own: `iocs.caproto` starts it."""
+"""A server of caproto with a few process variables, on 127.0.0.1. It is a program of its own:
+`iocs.caproto` starts it.
+"""
 
 from caproto.server import PVGroup, pvproperty, run
 

@@ -1,4 +1,6 @@
-"""Process variables of EPICS, served to unmodified pacsys: by the soft IOC of EPICS base and by caproto."""
+"""Process variables of EPICS, served to unmodified pacsys: by the soft IOC of EPICS base and by
+caproto.
+"""
 
 import contextlib
 import pathlib

@@ -1,4 +1,6 @@
-"""Devices, read by unmodified clients of EPICS: pyepics with the library of EPICS base, and caproto."""
+"""Devices, read by unmodified clients of EPICS: pyepics with the library of EPICS base, and
+caproto.
+"""
 
 import contextlib
 import os
@@ -110,7 +112,9 @@ def _metrics(service):
 
 @contextlib.contextmanager
 def _served():
-    """A service that clients of this process find. It is told to them by the environment, which they read when they are imported."""
+    """A service that clients of this process find. It is told to them by the environment, which
+    they read when they are imported.
+    """
     port = free_port()
     names = {
         "EPICS_CA_ADDR_LIST": "127.0.0.1",

@@ -1,4 +1,6 @@
-"""Clients by gRPC: unmodified pacsys, and grpcio with messages that Google's library makes from a description written out below."""
+"""Clients by gRPC: unmodified pacsys, and grpcio with messages that Google's library makes from a
+description written out below.
+"""
 
 import base64
 import contextlib

@@ -1,4 +1,6 @@
-"""Servers of EPICS on free ports of this machine, for a scenario: caproto's, and the soft IOC of EPICS base."""
+"""Servers of EPICS on free ports of this machine, for a scenario: caproto's, and the soft IOC of
+EPICS base.
+"""
 
 import contextlib
 import os
@@ -24,7 +26,9 @@ record(ai, "SOFT:NEVER") { }
 
 @contextlib.contextmanager
 def soft(port=None):
-    """The soft IOC of EPICS base, with the records above, on a port of its own or one that another had."""
+    """The soft IOC of EPICS base, with the records above, on a port of its own or one that another
+    had.
+    """
     port = port or free_port()
     with tempfile.TemporaryDirectory(prefix="rookery-ioc-") as folder:
         database = pathlib.Path(folder) / "records.db"

@@ -80,7 +80,8 @@ def readings_are_subscribed_to():
 
 
 def clock_and_state_events_are_followed():
-    # The generator's clock events 1D and 0F, a ramp that comes to a state every ten seconds, and an event that never comes.
+    # The generator's clock events 1D and 0F, a ramp that comes to a state every ten seconds, and an
+    # event that never comes.
     asked = ["M:OUTTMP@E,1D", "G:COUNTR@E,0F,H,20", "B:ARRAY[0:3]@S,Z:CUBE_X,5000,0,>", "G:COUNTR@E,55"]
     with rookery.demo() as service, service.dpm() as backend, backend.subscribe(asked) as stream:
         seen = {drf: [] for drf in asked}
@@ -141,7 +142,8 @@ def front_ends_are_asked_by_way_of_the_node():
         gets32 = Gets32Client(node)
         read = gets32.read(demo, [counter], timeout=rookery.PATIENCE)
         assert int.from_bytes(read.values[0].data, "little") > 0, read
-        # A request that sets is refused by the node, and a silent device has the time that it is given.
+        # A request that sets is refused by the node, and a silent device has the time that it is
+        # given.
         for task in ("SETDAT", "SETS32"):
             try:
                 _asked(node, demo, task, bytes(20))

@@ -1,6 +1,8 @@
-"""A Kerberos realm of our own on loopback: Debian's KDC in a temporary folder, with its own configuration and port. Nothing of the system's is used.
+"""A Kerberos realm of our own on loopback: Debian's KDC in a temporary folder, with its own
+configuration and port. Nothing of the system's is used.
 
-The clients insist on the realm's name, FNAL.GOV. It is never looked up anywhere: the configuration names the one KDC.
+The clients insist on the realm's name, FNAL.GOV. It is never looked up anywhere: the configuration
+names the one KDC.
 """
 
 import os
@@ -20,7 +22,9 @@ SERVICE = f"daeset/localhost@{NAME}"
 
 
 class Realm:
-    """A running KDC. `environment` is for clients that have a ticket, `service_environment` for the service."""
+    """A running KDC. `environment` is for clients that have a ticket, `service_environment` for the
+    service.
+    """
 
     def __init__(self, folder: pathlib.Path, users=("operator", "guest")):
         self.folder = folder

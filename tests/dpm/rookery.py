@@ -25,7 +25,8 @@ devices = ["Z:CUBE_*"]
 """
 
 
-# The time that anything may take, in seconds. Clients of their own accord give up after five, which says nothing about a service on a busy machine.
+# The time that anything may take, in seconds. Clients of their own accord give up after five, which
+# says nothing about a service on a busy machine.
 PATIENCE = 60
 
 LOG = """
@@ -66,8 +67,9 @@ def with_database(devices, *options):
 
 @contextlib.contextmanager
 def with_settings(devices=DEVICES, roles=ROLES, log=None, front_ends=True):
-    """A service whose devices can be set, and a realm in which its users have tickets. `log` is where the node SETSDB is, if there is one.
-    Front-ends are simulated, unless they run already."""
+    """A service whose devices can be set, and a realm in which its users have tickets. `log` is
+    where the node SETSDB is, if there is one. Front-ends are simulated, unless they run already.
+    """
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rookery-dpm-")))
         realm = kerberos.Realm(folder)

@@ -3,8 +3,8 @@
     python run.py --list
     python run.py pacsys_clients.one_device_is_read
 
-A scenario is a function of one of the modules below whose name has no underscore in front. ROOKERY names the binary of the server. ACSYS is the folder that
-acsys-python is in, if there is one.
+A scenario is a function of one of the modules below whose name has no underscore in front. ROOKERY
+names the binary of the server. ACSYS is the folder that acsys-python is in, if there is one.
 """
 
 import faulthandler

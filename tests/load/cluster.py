@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
-"""Measures the losses of a cluster while harm comes to it: nodes that are killed, stopped for a while, or restarted, Redis that loses everything,
-PostgreSQL that stands still.
+"""Measures the losses of a cluster while harm comes to it: nodes that are killed, stopped for a
+while, or restarted, Redis that loses everything, PostgreSQL that stands still.
 
-    ROOKERY=target/release/rookery python3 tests/load/cluster.py kill [--nodes 5] [--seconds 600] [--users 200] [--rate 300]
+    ROOKERY=target/release/rookery python3 tests/load/cluster.py kill [--nodes 5] \\
+        [--seconds 600] [--users 200] [--rate 300]
     ROOKERY=target/release/rookery python3 tests/load/cluster.py all --seconds 60
     ROOKERY=target/release/rookery python3 tests/load/cluster.py kill --server ejabberd --nodes 3
 
-Starts PostgreSQL and Redis (or Valkey) of Debian's packages, and so many nodes, each with a folder and a port of its own; people write
-to each other by `rookery bench cluster`, which books every message. Each scenario has a cluster of its own. Harms come every 20 seconds.
+Starts PostgreSQL and Redis (or Valkey) of Debian's packages, and so many nodes, each with a folder
+and a port of its own; people write to each other by `rookery bench cluster`, which books every
+message. Each scenario has a cluster of its own. Harms come every 20 seconds.
 
     none       nothing happens
     kill       a node is killed, the next one each time, and started again after 10 s
-    stop       a node is stopped for 15 s (SIGSTOP), and goes on; its supervisor starts it again when it ends
+    stop       a node is stopped for 15 s (SIGSTOP), and goes on; its supervisor starts it again
+               when it ends
     restart    a node is ended in good order and started again at once, the next one each time
     redis      Redis is killed, with all that it has, and started again after 5 s
     database   PostgreSQL stands still for 8 s (SIGSTOP)
     cut        connections to PostgreSQL break, all of them, each second for 5 s
-    room       all are in one room, and the node that is its home is killed, and started again after 10 s (for a room of 500:
-               --users 500 --rate 10)
+    room       all are in one room, and the node that is its home is killed, and started again
+               after 10 s (for a room of 500: --users 500 --rate 10)
 
-ejabberd has no Redis here (nor a home of a room to look for), as its clusters have none by default: its nodes copy their sessions to each other.
+ejabberd has no Redis here (nor a home of a room to look for), as its clusters have none by default:
+its nodes copy their sessions to each other.
 """
 
 import argparse

@@ -1,10 +1,12 @@
-"""Cuts connections at random under load, and checks that every message arrives once and in order, in both directions.
+"""Cuts connections at random under load, and checks that every message arrives once and in order,
+in both directions.
 
     ROOKERY=target/release/rookery python3 tests/load/cuts.py --seconds 60 --pairs 40 --rate 20
 
-Starts a server of its own on loopback. In each pair a phone with stream management (XEP-0198) and a desk without talk to each other; the phone's
-connection is cut at random, in whatever it does, and it comes back by SASL2 with the resumption inline. Needs nothing but Python 3.11.
-Ends with 1 if anything was lost, doubled or out of order.
+Starts a server of its own on loopback. In each pair a phone with stream management (XEP-0198) and a
+desk without talk to each other; the phone's connection is cut at random, in whatever it does, and
+it comes back by SASL2 with the resumption inline. Needs nothing but Python 3.11. Ends with 1 if
+anything was lost, doubled or out of order.
 """
 
 import argparse
@@ -121,7 +123,8 @@ class Phone(Talker):
 
 
 async def pair(number, port, seconds, rate):
-    """A phone and a desk; answers with both when everything has arrived or nothing comes any more."""
+    """A phone and a desk; answers with both when everything has arrived or nothing comes any more.
+    """
     desk, phone = Desk(), Phone()
     await desk.start(port, f"desk{number}")
     await phone.start(port, f"phone{number}")

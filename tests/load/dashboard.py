@@ -1,10 +1,12 @@
-"""The dashboard and the rules for alerts, against a Prometheus that reads a Rookery under load: which panel stays empty?
+"""The dashboard and the rules for alerts, against a Prometheus that reads a Rookery under load:
+which panel stays empty?
 
     ROOKERY=target/release/rookery python3 tests/load/dashboard.py
 
-Needs Python 3.11 and Debian's package `prometheus` (no server of it needs to run). Starts both on loopback, with chat, a room and a multicast,
-waits for some scrapes, and asks what each panel of doc/grafana/rookery.json and each rule of doc/prometheus/alerts.yml asks; `promtool` looks at
-the rules and at the page of metrics. Ends with 1 if a query fails, or finds nothing where it should.
+Needs Python 3.11 and Debian's package `prometheus` (no server of it needs to run). Starts both on
+loopback, with chat, a room and a multicast, waits for some scrapes, and asks what each panel of
+doc/grafana/rookery.json and each rule of doc/prometheus/alerts.yml asks; `promtool` looks at the
+rules and at the page of metrics. Ends with 1 if a query fails, or finds nothing where it should.
 """
 
 import asyncio
@@ -65,7 +67,9 @@ async def run(server, *arguments):
 
 
 async def bustle(server):
-    """Lets people come, talk and fail to log in while Prometheus looks on; returns the load that goes on."""
+    """Lets people come, talk and fail to log in while Prometheus looks on; returns the load that
+    goes on.
+    """
     for words in LOADS:
         load = await run(server, "bench", "run", *words, "--host", f"127.0.0.1:{server.port}", "--domain", "localhost")
         if words is not LOADS[-1]:

@@ -37,7 +37,8 @@ def spent_by(pids):
     for pid in pids:
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()
-            # The CPU time of children that have ended counts as well: PostgreSQL has a process for each connection.
+            # The CPU time of children that have ended counts as well: PostgreSQL has a process for
+            # each connection.
             seconds += sum(int(field) for field in fields[11:15]) / TICKS
         except FileNotFoundError:
             pass
@@ -157,7 +158,9 @@ class Postgres(Database):
         return int(self.sql(f"SELECT pg_database_size('{name}')"))
 
     def statements(self):
-        """The number of statements so far, without what begins and ends transactions and what sets something."""
+        """The number of statements so far, without what begins and ends transactions and what sets
+        something.
+        """
         of = "query !~* '^(begin|commit|rollback|set|show|start|deallocate|reset)' AND query !~ 'pg_stat_statements'"
         return int(self.sql(f"SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE {of}"))
 
@@ -254,7 +257,9 @@ class Sqlite:
 
 
 class Way:
-    """A way to a port on which all bytes take time, in either direction; for `with`. It is a process of its own."""
+    """A way to a port on which all bytes take time, in either direction; for `with`. It is a
+    process of its own.
+    """
 
     def __init__(self, target, round_trip_ms):
         self.target, self.round_trip_ms = target, round_trip_ms
@@ -277,7 +282,9 @@ class Way:
 
 
 def pass_on(port, target, delay):
-    """Serves a way until it is killed. As all bytes take the same time, those that came first go first."""
+    """Serves a way until it is killed. As all bytes take the same time, those that came first go
+    first.
+    """
     listener = socket.create_server(("127.0.0.1", port))
     other, due = {}, deque()
     while True:

@@ -1,13 +1,16 @@
-"""Lets connections between two servers die at random under load, and one of the servers, and looks what became of every message.
+"""Lets connections between two servers die at random under load, and one of the servers, and looks
+what became of every message.
 
     ROOKERY=target/release/rookery python3 tests/load/deaths.py --seconds 600 --life 3 --kill 30
 
-Starts two servers of its own on loopback, with TLS and certificates, which reach each other through a relay in this process. The relay breaks each
-connection after a random time, in whatever is said on it, by a reset. With --kill the second server is killed and started again, too. In each pair somebody of
-the one server and somebody of the other send each other numbers.
+Starts two servers of its own on loopback, with TLS and certificates, which reach each other through
+a relay in this process. The relay breaks each connection after a random time, in whatever is said
+on it, by a reset. With --kill the second server is killed and started again, too. In each pair
+somebody of the one server and somebody of the other send each other numbers.
 
-A message is lost if it neither arrives nor comes back as an error; it is in doubt if it does both, as XEP-0198 allows when a server has died. Needs Python 3.11
-and openssl. Ends with 1 if anything was lost, doubled or out of order; and if anything was in doubt without --kill.
+A message is lost if it neither arrives nor comes back as an error; it is in doubt if it does both,
+as XEP-0198 allows when a server has died. Needs Python 3.11 and openssl. Ends with 1 if anything
+was lost, doubled or out of order; and if anything was in doubt without --kill.
 """
 
 import argparse

@@ -1,6 +1,8 @@
-"""ejabberd as a cluster, for `cluster.py`: nodes that know each other by Erlang's distribution, with accounts and archives in PostgreSQL.
+"""ejabberd as a cluster, for `cluster.py`: nodes that know each other by Erlang's distribution,
+with accounts and archives in PostgreSQL.
 
-Configured as for `rookery bench peers` (`crates/bench/peers/`), with stream management besides, and archives. Needs Debian's packages `ejabberd` and `erlang-p1-pgsql`.
+Configured as for `rookery bench peers` (`crates/bench/peers/`), with stream management besides, and
+archives. Needs Debian's packages `ejabberd` and `erlang-p1-pgsql`.
 """
 
 import os

@@ -1,8 +1,10 @@
-"""Compares Rookery over SQLite, PostgreSQL and MariaDB: the same loads on the same binary, one after the other.
+"""Compares Rookery over SQLite, PostgreSQL and MariaDB: the same loads on the same binary, one
+after the other.
 
     ROOKERY=target/release/rookery python3 tests/load/engines.py
 
-Starts the databases of Debian's packages, as they come, in temporary folders, and a server for each. Measures
+Starts the databases of Debian's packages, as they come, in temporary folders, and a server for
+each. Measures
 
 - logins a second of people with a hundred contacts who are all away, over a way that takes 0, 1 and
   2 ms there and back, and the statements for each;
@@ -54,7 +56,9 @@ search = "{search}"
 
 
 class Rookery:
-    """A server on a database, for `with`; its commands also without it running. The folder stays until `remove`."""
+    """A server on a database, for `with`; its commands also without it running. The folder stays
+    until `remove`.
+    """
 
     def __init__(self, database, name=None):
         self.database, self.name = database, name or database.database()
@@ -108,7 +112,9 @@ class Rookery:
 
 
 def listens(port):
-    """Looks whether somebody listens, without connecting: servers count those who do and say nothing."""
+    """Looks whether somebody listens, without connecting: servers count those who do and say
+    nothing.
+    """
     return any(
         line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
@@ -121,7 +127,9 @@ def round_trip(server):
 
 
 def filled(engine, people, made):
-    """A server whose database has these people: imported into SQLite once, and copied to the others."""
+    """A server whose database has these people: imported into SQLite once, and copied to the
+    others.
+    """
     if people not in made:
         first = made[people] = Rookery(Sqlite())
         people.export(first.folder / "people.xml")
@@ -311,7 +319,9 @@ def measure_terms(engine, options, made):
 
 
 def export_words(file, messages):
-    """Messages of some 130 letters, out of words of which few are frequent and many are rare, as people write them."""
+    """Messages of some 130 letters, out of words of which few are frequent and many are rare, as
+    people write them.
+    """
     chance = random.Random(1)
     words = ["".join(chance.choices("aeinorstlmdhcugbpkvwfzjxyq", range(26, 0, -1), k=chance.randint(2, 9))) for _ in range(20_000)]
     shares = [1 / (number + 3) for number in range(len(words))]

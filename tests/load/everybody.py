@@ -1,10 +1,13 @@
-"""Measures the cost of a shared roster group of everybody (`@all@`): the server's CPU and memory for each login, with few accounts and with many.
+"""Measures the cost of a shared roster group of everybody (`@all@`): the server's CPU and memory
+for each login, with few accounts and with many.
 
-    ROOKERY=target/release/rookery python3 tests/load/everybody.py --accounts 10 1000 10000 --logins 200
+    ROOKERY=target/release/rookery python3 tests/load/everybody.py \\
+        --accounts 10 1000 10000 --logins 200
 
-Starts a server of its own on loopback for each number of accounts. Some of them log in one after the other, ask for their roster, become available and stay.
-A roster of N contacts is N items and presence of M who are there is M stanzas, whatever the server: what must not grow is what a login costs beyond them.
-Needs nothing but Python 3.11.
+Starts a server of its own on loopback for each number of accounts. Some of them log in one after
+the other, ask for their roster, become available and stay. A roster of N contacts is N items and
+presence of M who are there is M stanzas, whatever the server: what must not grow is what a login
+costs beyond them. Needs nothing but Python 3.11.
 """
 
 import argparse

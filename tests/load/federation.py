@@ -1,10 +1,12 @@
-"""Measures what a message costs that crosses from one server to another, for all pairs of Rookery, Debian's ejabberd and Debian's Prosody.
+"""Measures the cost of a message between servers, for Rookery and Debian's ejabberd and Prosody.
 
     ROOKERY=target/release/rookery python3 tests/load/federation.py
 
-The servers run on loopback, two at a time, with certificates of one authority and a DNS server that all of them ask; streams between them are encrypted, those
-of clients are not. The load generator is `rookery bench federation --between`, whose clients send each other messages of 288 bytes, within each server and across
-both in turn. Needs Debian's ejabberd, prosody, lua-unbound and libnss-wrapper, and the Python packages of tests/clients/requirements.txt.
+The servers run on loopback, two at a time, with certificates of one authority and a DNS server that
+all of them ask; streams between them are encrypted, those of clients are not. The load generator is
+`rookery bench federation --between`, whose clients send each other messages of 288 bytes, within
+each server and across both in turn. Needs Debian's ejabberd, prosody, lua-unbound and
+libnss-wrapper, and the Python packages of tests/clients/requirements.txt.
 """
 
 import argparse
@@ -30,7 +32,9 @@ KINDS = ("rookery", "ejabberd", "prosody")
 
 
 class Loaded(Network):
-    """A network of servers that let clients register and log in without TLS, and write no details into their logs."""
+    """A network of servers that let clients register and log in without TLS, and write no details
+    into their logs.
+    """
 
     def template(self, kind):
         text = super().template(kind)

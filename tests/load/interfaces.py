@@ -1,10 +1,13 @@
-"""Measures the cost of a delivery by epoll and by io_uring: the same loads on both, one after the other.
+"""Measures the cost of a delivery by epoll and by io_uring: the same loads on both, one after the
+other.
 
     ROOKERY=target/release/rookery python3 tests/load/interfaces.py --rounds 7 --seconds 4
 
-Starts two servers on loopback, with the same accounts, of which one rests while the other is measured. Each round takes each load
-on both, in an order that turns from round to round. A row has the median of the CPU time of the server for a delivery, with its quarters,
-and the median of the ratios within the rounds. `--only chat` takes the loads whose names contain that. Needs nothing but Python 3.11.
+Starts two servers on loopback, with the same accounts, of which one rests while the other is
+measured. Each round takes each load on both, in an order that turns from round to round. A row has
+the median of the CPU time of the server for a delivery, with its quarters, and the median of the
+ratios within the rounds. `--only chat` takes the loads whose names contain that. Needs nothing but
+Python 3.11.
 """
 
 import argparse

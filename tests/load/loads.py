@@ -1,7 +1,8 @@
-"""The loads that servers are compared by, whatever keeps their data: accounts, logins, and messages that are archived.
+"""The loads that servers are compared by, whatever keeps their data: accounts, logins, and messages
+that are archived.
 
-The load generator is that of the binary that the variable ROOKERY names. A server here has a `port`,
-a `process` (with its `pid`), and a `database`.
+The load generator is that of the binary that the variable ROOKERY names. A server here has a
+`port`, a `process` (with its `pid`), and a `database`.
 """
 
 import base64
@@ -23,7 +24,9 @@ CONTACTS = 100
 
 
 def keys(kind="sha1"):
-    """The keys of all accounts (RFC 5802), stored and server's: one salt, so that no client has to hash for each."""
+    """The keys of all accounts (RFC 5802), stored and server's: one salt, so that no client has to
+    hash for each.
+    """
     salted = hashlib.pbkdf2_hmac(kind, PASSWORD.encode(), SALT, ITERATIONS)
     return hashlib.new(kind, hmac.digest(salted, b"Client Key", kind)).digest(), hmac.digest(
         salted, b"Server Key", kind
@@ -121,14 +124,16 @@ def meet(server, people):
 
 
 def statements(server, people, rate):
-    """Counts the statements of a login, by the database's own count; `None` where it doesn't count."""
+    """Counts the statements of a login, by the database's own count; `None` where it doesn't count.
+    """
     database = server.database
     if not hasattr(database, "statements"):
         return None
     callers = min(people.callers, rate * 4)
     database.counting(True)
     time.sleep(1)
-    # All come, and stay until they are counted: what those who go leave behind is no part of a login.
+    # All come, and stay until they are counted: what those who go leave behind is no part of a
+    # login.
     options = ("--users", callers, "--roster", 0, "--arrival-rate", rate, "--seconds", 6, "--until-seen")
     run = threading.Thread(target=bench, args=(server, "max-users", *options))
     before = database.statements()
@@ -141,7 +146,8 @@ def statements(server, people, rate):
 
 
 def logins(server, people, waves, at_once=64):
-    """Lets all callers come at once, again and again, and returns lists with an entry for each wave.
+    """Lets all callers come at once, again and again, and returns lists with an entry for each
+    wave.
 
     Each caller logs in, fetches the contacts, says that it is there and is told so.
     """
@@ -160,7 +166,9 @@ def logins(server, people, waves, at_once=64):
 
 
 def messages(server, users, rate, seconds):
-    """Lets people write to each other; returns what a message takes of the server's CPU and the database's."""
+    """Lets people write to each other; returns what a message takes of the server's CPU and the
+    database's.
+    """
     before = server.database.cpu()
     result = bench(server, "max-messages", "--users", users, "--rate", rate, "--seconds", seconds, "--warm-up", 1)
     theirs = server.database.cpu() - before

@@ -1,8 +1,10 @@
-"""Three o'clock in the morning: what goes wrong with a server at night, one after the other, and what it says and does then.
+"""Three o'clock in the morning: what goes wrong with a server at night, one after the other, and
+what it says and does then.
 
     ROOKERY=target/release/rookery python3 tests/load/night.py
 
-Each row is a server of its own on loopback. Needs root (for small disks) and `cryptography` of Python; ends with 1 if a row isn't as it should be.
+Each row is a server of its own on loopback. Needs root (for small disks) and `cryptography` of
+Python; ends with 1 if a row isn't as it should be.
 """
 
 import asyncio
@@ -278,7 +280,8 @@ async def other_name():
 async def clock():
     async with started() as server:
         await server.stop()
-        # As if the clock were back by three years: seen from there, certificates begin in the future. (libfaketime and jemalloc wait for each other.)
+        # As if the clock were back by three years: seen from there, certificates begin in the
+        # future. (libfaketime and jemalloc wait for each other.)
         certificate(server.folder, "localhost", 3 * 365)
         text = (server.folder / "rookery.toml").read_text()
         (server.folder / "rookery.toml").write_text(text + "\n[tls]\ncertificate = 'own.pem'\nkey = 'own.key'\n")

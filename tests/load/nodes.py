@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Measures the cost of a cluster's nodes, and the sessions that they carry.
 
-    ROOKERY=target/release/rookery python3 tests/load/nodes.py cost [--nodes 1,2,4,10] [--rate 3000] [--rounds 3]
+    ROOKERY=target/release/rookery python3 tests/load/nodes.py cost \\
+        [--nodes 1,2,4,10] [--rate 3000] [--rounds 3]
     ROOKERY=target/release/rookery python3 tests/load/nodes.py sessions [--nodes 10] [--each 19000]
 
-`cost` gives the same load to a plain server and to clusters of so many nodes, one after the other in each round: messages between two
-people, and copies in a room. "unsteered": clients connect to the nodes in turn. "steered": each to the node at which its account is at
-home. The CPU of the nodes, of Redis and of PostgreSQL is counted apart. Archives are off, which cost the same everywhere. A process that has less to do
-does it less cheaply, since it wakes for less at a time: the second ratio is to a plain server with as much to do as each of the nodes has.
+`cost` gives the same load to a plain server and to clusters of so many nodes, one after the other
+in each round: messages between two people, and copies in a room. "unsteered": clients connect to
+the nodes in turn. "steered": each to the node at which its account is at home. The CPU of the
+nodes, of Redis and of PostgreSQL is counted apart. Archives are off, which cost the same
+everywhere. A process that has less to do does it less cheaply, since it wakes for less at a time:
+the second ratio is to a plain server with as much to do as each of the nodes has.
 
-`sessions` lets people log in at so many nodes, each of whom does nothing, kills a node, and shows who resumes, and when.
+`sessions` lets people log in at so many nodes, each of whom does nothing, kills a node, and shows
+who resumes, and when.
 
 Starts PostgreSQL and Redis (or Valkey) of Debian's packages.
 """
@@ -150,7 +154,9 @@ def cost(database, options):
 
 
 def sessions(database, options):
-    """As many people at each node as descriptors allow, from as many load generators, whose people are spread over all nodes."""
+    """As many people at each node as descriptors allow, from as many load generators, whose people
+    are spread over all nodes.
+    """
     count = int(options.nodes.split(",")[0])
     people = People(options.each * count)
     with Nodes(database, count, people, archive=True, level=options.level) as nodes:

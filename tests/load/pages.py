@@ -1,10 +1,11 @@
-"""Measures the cost of a page of 50 out of a large archive (XEP-0313): the server's CPU for each, wherever in the archive it lies.
+"""Measures the server's CPU for a page of 50 anywhere in a large archive (XEP-0313).
 
     ROOKERY=target/release/rookery python3 tests/load/pages.py --messages 1000000 --pages 1000
 
-Starts a server of its own on loopback with one account, whose archive is imported (XEP-0227): a conversation each with a hundred contacts in turn, half a
-minute apart. Then it is asked for pages from its beginning, its end and from times in between, of everything and of one conversation.
-Needs nothing but Python 3.11.
+Starts a server of its own on loopback with one account, whose archive is imported (XEP-0227): a
+conversation each with a hundred contacts in turn, half a minute apart. Then it is asked for pages
+from its beginning, its end and from times in between, of everything and of one conversation. Needs
+nothing but Python 3.11.
 """
 
 import argparse
@@ -55,7 +56,9 @@ async def ask(wire, field, value, rest):
 
 
 async def search(wire, word, rest):
-    """Asks for messages with a word (XEP-0431). Returns how many came, and what goes on from there, if anything does."""
+    """Asks for messages with a word (XEP-0431). Returns how many came, and what goes on from there,
+    if anything does.
+    """
     field = "{urn:xmpp:fulltext:0}fulltext"
     wire.send(
         "<iq type='set' id='search'><query xmlns='urn:xmpp:mam:2'><x xmlns='jabber:x:data' type='submit'>"

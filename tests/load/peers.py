@@ -1,15 +1,17 @@
-"""Rookery, ejabberd and Prosody with their data in the same PostgreSQL get the same load, within minutes.
+"""Rookery, ejabberd and Prosody with their data in the same PostgreSQL get the same load, within
+minutes.
 
     ROOKERY=target/release/rookery python3 tests/load/peers.py
 
-All three are configured as for `rookery bench peers` (`crates/bench/peers/`), but keep accounts, rosters
-and archives in PostgreSQL, and archive all messages. ejabberd has as many connections as Rookery, ten;
-Prosody has one, and waits for it. ejabberd keeps what it has read of an account for an hour, so that
-somebody who comes again within it is no work for the database: it is measured with this cache and without.
+All three are configured as for `rookery bench peers` (`crates/bench/peers/`), but keep accounts,
+rosters and archives in PostgreSQL, and archive all messages. ejabberd has as many connections as
+Rookery, ten; Prosody has one, and waits for it. ejabberd keeps what it has read of an account for
+an hour, so that somebody who comes again within it is no work for the database: it is measured with
+this cache and without.
 
-Measures logins a second of people with a hundred contacts who are all away, and the CPU for each message,
-which two archives get. Needs Python 3.11 and Debian's packages `ejabberd`, `erlang-p1-pgsql`, `prosody`,
-`lua-dbi-postgresql` and `postgresql`.
+Measures logins a second of people with a hundred contacts who are all away, and the CPU for each
+message, which two archives get. Needs Python 3.11 and Debian's packages `ejabberd`,
+`erlang-p1-pgsql`, `prosody`, `lua-dbi-postgresql` and `postgresql`.
 """
 
 import argparse
@@ -32,7 +34,9 @@ NAME = "'user' || lpad({}::text, 7, '0')"
 
 
 class Peer:
-    """A server of another kind on a PostgreSQL, for `with`; its people are there from the first start on."""
+    """A server of another kind on a PostgreSQL, for `with`; its people are there from the first
+    start on.
+    """
 
     def __init__(self, database, people):
         self.database, self.people, self.by, self.made = database, people, None, False

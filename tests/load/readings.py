@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Measures the cost and the delay of readings: a table of devices on simulated front-ends, read by many clients.
+"""Measures the cost and the delay of readings: a table of devices on simulated front-ends, read by
+many clients.
 
-    ROOKERY=target/release/rookery python3 tests/load/readings.py --devices 100000 --front-ends 200 --clients 1000 --each 500 --seconds 20
+    ROOKERY=target/release/rookery python3 tests/load/readings.py --devices 100000 \\
+        --front-ends 200 --clients 1000 --each 500 --seconds 20
 
-Each client reads as many devices once a second (`--period` in milliseconds), another part of the table than the one before it. Told are the CPU
-time of the service for each reading that it delivered, beside that of as many bytes that are only written to as many sockets, and how late
-readings come to a few of the clients, from the clock of the front-end on, in whole milliseconds. Everything shares the machine's cores.
+Each client reads as many devices once a second (`--period` in milliseconds), another part of the
+table than the one before it. Told are the CPU time of the service for each reading that it
+delivered, beside that of as many bytes that are only written to as many sockets, and how late
+readings come to a few of the clients, from the clock of the front-end on, in whole milliseconds.
+Everything shares the machine's cores.
 """
 
 import argparse
@@ -126,7 +130,9 @@ class Drain:
 
 
 def _bare(sockets, size):
-    """The CPU time in µs of a write of so many bytes, with as many sockets of TCP that somebody reads."""
+    """The CPU time in µs of a write of so many bytes, with as many sockets of TCP that somebody
+    reads.
+    """
     listener = socket.create_server(("127.0.0.1", 0), backlog=sockets)
     pairs = []
     for _ in range(sockets):

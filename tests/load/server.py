@@ -1,4 +1,6 @@
-"""The parts that the scripts of this folder share: a server of their own on loopback, streams to it, and what it has spent."""
+"""The parts that the scripts of this folder share: a server of their own on loopback, streams to
+it, and what it has spent.
+"""
 
 import asyncio
 import base64

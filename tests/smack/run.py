@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Runs the public Smack integration tests against a Rookery that it starts.
 
-    tests/smack/run.py                      builds the server, fetches the tests with Maven, runs all of them
-    tests/smack/run.py --binary PATH        takes this server instead of building one
-    tests/smack/run.py --only MultiUserChat,PubSub      only test classes whose names contain one of these
-    tests/smack/run.py --example            only the bot in `examples/Bot.java`, which all the others try first
+    tests/smack/run.py                   builds the server, fetches the tests with Maven, runs all
+    tests/smack/run.py --binary PATH     takes this server instead of building one
+    tests/smack/run.py --only A,B        runs only test classes whose names contain A or B
+    tests/smack/run.py --example         runs only the bot in `examples/Bot.java`, as all others do first
 
-Needs a JDK (17 or later) and Maven, which fetches the tests from Maven Central into `target/smack`. The server listens on port 5222 of an address
-of the loopback network of its own, in a temporary folder. A test that fails is run once more: some of them race with the server's notifications, so
-that only what fails twice counts. Exit code 0: every test passed that can run, but for those listed in `impossible.toml` with the reason.
+Needs a JDK (17 or later) and Maven, which fetches the tests from Maven Central into `target/smack`.
+The server listens on port 5222 of an address of the loopback network of its own, in a temporary
+folder. A test that fails is run once more: some of them race with the server's notifications, so
+that only what fails twice counts. Exit code 0: every test passed that can run, but for those listed
+in `impossible.toml` with the reason.
 """
 
 import argparse
@@ -26,7 +28,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 JARS = ROOT / "target" / "smack" / "jars"
-# An address of the loopback network, so that a server on this machine's own port 5222 is not in the way, nor another run of this.
+# An address of the loopback network, so that a server on this machine's own port 5222 is not in the
+# way, nor another run of this.
 ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
 MAIN = "org.igniterealtime.smack.inttest.SmackIntegrationTestFramework"
 PASSWORD = "a password of twenty"
@@ -168,7 +171,9 @@ class Server:
 
 
 class Outcome:
-    """The result of a run of the tests: names of tests as `Class.method`, and reasons by class or name."""
+    """The result of a run of the tests: names of tests as `Class.method`, and reasons by class or
+    name.
+    """
 
     def __init__(self):
         self.passed, self.failed, self.skipped = set(), {}, {}
@@ -182,7 +187,8 @@ def run(server, only, log):
         "sinttest.host": ADDRESS,
         "sinttest.replyTimeout": "10000",
         "sinttest.dnsResolver": "javax",
-        # Smack's modular connection drops the end of a stream that comes with the end of TLS, from whatever server.
+        # Smack's modular connection drops the end of a stream that comes with the end of TLS, from
+        # whatever server.
         "sinttest.enabledConnections": "tcp",
     }
     if only:
@@ -202,7 +208,9 @@ def run(server, only, log):
 
 
 def read(text):
-    """The results of the tests. A test of several kinds of connection counts once; it fails if one of them does."""
+    """The results of the tests. A test of several kinds of connection counts once; it fails if one
+    of them does.
+    """
     outcome = Outcome()
     for name, end in re.findall(r"^(?:INFO|SEVERE): (\w+\.\w+) \([^)]*\) (Success|Failed)$", text, re.MULTILINE):
         if end == "Success":

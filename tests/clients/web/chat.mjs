@@ -1,4 +1,5 @@
-// Two people log in with one library, over a WebSocket each or over BOSH, as the address says; one writes, the other hears it and answers.
+// Two people log in with one library, over a WebSocket each or over BOSH, as the address says; one
+// writes, the other hears it and answers.
 //
 //     node chat.mjs LIBRARY ADDRESS
 //
@@ -11,7 +12,8 @@ globalThis.WebSocket ??= WebSocket;
 globalThis.XMLHttpRequest ??= Request;
 const [library, address] = process.argv.slice(2);
 
-// Each library: log in as USER, call `heard(from, body)` for every message; answers with what says something and what logs out.
+// Each library: log in as USER, call `heard(from, body)` for every message; answers with what says
+// something and what logs out.
 const libraries = {
   async xmppjs(user, heard) {
     const { client, xml } = await import("@xmpp/client");

@@ -1,4 +1,5 @@
-// Someone loses a connection, or loads a page again, and goes on with the same session; what was said meanwhile is heard.
+// Someone loses a connection, or loads a page again, and goes on with the same session; what was
+// said meanwhile is heard.
 //
 //     node resume.mjs xmppjs|strophe|stanza ADDRESS
 //
@@ -71,7 +72,8 @@ const libraries = {
       };
       alice.stanza.on("stream:end", () => fail("the session is gone"));
       alice.stanza.connect();
-      // The request of the page that was left still waits; it is answered when there is a newer one.
+      // The request of the page that was left still waits; it is answered when there is a newer
+      // one.
       await alice.say(bob.stanza.jid, "here again");
       expect(await bob.heard.take(), "here again");
       await bob.say(jid, "are you there?");
@@ -87,8 +89,8 @@ const libraries = {
     expect(await bob.heard.take(), "yes");
   },
 
-  // The same with another library. Over BOSH the session has nothing to do with any connection: its id and the number of the next request are all
-  // that is needed.
+  // The same with another library. Over BOSH the session has nothing to do with any connection: its
+  // id and the number of the next request are all that is needed.
   async strophe() {
     const { Strophe, $msg, $pres } = await import("strophe.js");
     const listen = (connection, heard) =>

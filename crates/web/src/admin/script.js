@@ -1,5 +1,5 @@
-// Renews the graphs and figures of the overview every few seconds, tells times in the reader's zone, and helps with new
-// passwords. Without it the page is as it was loaded.
+// Renews the graphs and figures of the overview every few seconds, tells times in the reader's
+// zone, and helps with new passwords. Without it the page is as it was loaded.
 "use strict";
 
 const graphs = document.getElementById("graphs");
@@ -79,8 +79,8 @@ if (copy && navigator.clipboard) {
   copy.after(" ", button);
 }
 
-// Times: in the reader's zone, the UTC as a title. Where it matters how long ago it was, or how long it takes, less than a
-// day is told as that.
+// Times: in the reader's zone, the UTC as a title. Where it matters how long ago it was, or how
+// long it takes, less than a day is told as that.
 const distance = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" });
 const away = (seconds) => {
   const [unit, length] = Math.abs(seconds) < 60 ? ["second", 1] : Math.abs(seconds) < 3600 ? ["minute", 60] : ["hour", 3600];

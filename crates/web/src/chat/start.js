@@ -18,8 +18,9 @@ const gets_through = () =>
     socket.onerror = () => end(false);
   });
 
-// The page is the server's: its name and picture stand where the client has its own, its links and its sponsors' pictures, which the page's policy
-// wouldn't load. An element that is there already is left alone by the client.
+// The page is the server's: its name and picture stand where the client has its own, its links and
+// its sponsors' pictures, which the page's policy wouldn't load. An element that is there already
+// is left alone by the client.
 const define = (name, fill) => customElements.define(name, class extends HTMLElement { connectedCallback() { this.replaceChildren(...fill()); } });
 define("converse-brand-logo", () => {
   const picture = Object.assign(new Image(64, 64), { src: "/logo", alt: "" });

@@ -1,4 +1,5 @@
-// Writes times as the reader's clock has them, and lets passwords be shown. Without it they are in UTC and hidden.
+// Writes times as the reader's clock has them, and lets passwords be shown. Without it they are in
+// UTC and hidden.
 "use strict";
 
 for (const time of document.querySelectorAll("time[datetime]")) {
