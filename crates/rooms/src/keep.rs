@@ -14,6 +14,9 @@ impl Room {
     pub(super) fn document(&self) -> RoomDocument {
         let mut document = Element::new("room", FORMAT);
         document.push_child(self.config.document().element());
+        if self.is_locked {
+            document.push_child(Element::new("locked", FORMAT));
+        }
         document.push_child(Element::new("secret", FORMAT).with_text(&self.secret));
         let list = Element::new("hat-list", FORMAT);
         document.push_child(self.hat_list.iter().cloned().fold(list, Element::with_child));
@@ -31,7 +34,7 @@ impl Room {
         });
         RoomDocument {
             name: self.name().to_owned(),
-            is_public: self.config.is_public,
+            is_public: self.is_listed(),
             archive_days: self.config.archive_days,
             config: Writer::write(&document).into_bytes(),
             subject: self.subject.as_ref().map(|subject| subject.bytes().to_vec()),

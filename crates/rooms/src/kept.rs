@@ -15,6 +15,8 @@ use super::voices::Voices;
 #[derive(Debug)]
 pub(crate) struct KeptRoom {
     pub config: RoomConfig,
+    /// Set if its owner hasn't configured it yet (§10.1).
+    pub is_locked: bool,
     pub secret: String,
     pub hat_list: Vec<Element>,
     pub hats: Map<Jid, Vec<Element>>,
@@ -30,6 +32,7 @@ impl KeptRoom {
             document.push_child(Element::parse(said).ok()?);
         }
         let config = RoomConfig::stored(&Form::within(&document)?, limits)?;
+        let is_locked = document.child("locked", FORMAT).is_some();
         let secret = document.child_text("secret", FORMAT)?;
         let mut hats = Map::<Jid, Vec<Element>>::default();
         for worn in document.children().filter(|child| child.is("hats", FORMAT)) {
@@ -40,7 +43,7 @@ impl KeptRoom {
         let named = |name| document.children().filter(move |child| child.is(name, FORMAT));
         let waiting = named("waiting").filter_map(WaitingApplicant::read).collect();
         let voices = named("voice").filter_map(Voices::read).collect();
-        Some(Self { config, secret, hat_list: hat_list.unwrap_or_default(), hats, waiting, voices })
+        Some(Self { config, is_locked, secret, hat_list: hat_list.unwrap_or_default(), hats, waiting, voices })
     }
 }
 

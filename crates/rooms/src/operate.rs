@@ -118,7 +118,7 @@ impl Room {
         Described {
             name: self.name().to_owned(),
             description: self.config.description.clone(),
-            is_public: self.config.is_public,
+            is_public: self.is_listed(),
             is_persistent: self.config.is_persistent,
             is_members_only: self.config.is_members_only,
             affiliations: self.affiliations.len(),

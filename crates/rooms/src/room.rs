@@ -114,7 +114,8 @@ impl Room {
     pub(crate) fn stored(world: &mut World, jid: &Jid, (stored, removed_seen): (&StoredRoom, usize)) -> Option<Self> {
         let limits = RoomLimits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
-        let KeptRoom { config, secret, hat_list, hats, waiting, voices } = KeptRoom::read(document, &limits)?;
+        let KeptRoom { config, is_locked, secret, hat_list, hats, waiting, voices } =
+            KeptRoom::read(document, &limits)?;
         let mut room = Self::with(world, jid.clone(), config, limits, secret);
         room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
         room.set_vcard(document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok()));
@@ -123,7 +124,7 @@ impl Room {
         // A user who has got an affiliation meanwhile doesn't wait any more.
         let waiting = waiting.into_iter().filter(|waiting| !room.affiliations.contains_key(&waiting.user));
         (room.waiting, room.voices, room.creator) = (waiting.collect(), voices, document.creator.clone());
-        room.removed_seen = removed_seen;
+        (room.is_locked, room.removed_seen) = (is_locked, removed_seen);
         room.is_stored = true;
         Some(room)
     }
@@ -184,8 +185,13 @@ impl Room {
     pub(crate) fn set_stored(&mut self, world: &mut World, is_stored: bool) {
         self.is_stored = is_stored;
         let (name, creator) = (self.name().to_owned(), self.creator.clone());
-        let is_public = self.config.is_public && !self.is_locked;
-        spread::set(world, self.jid.as_ref(), RoomEntry { name, is_public, is_stored, creator });
+        spread::set(world, self.jid.as_ref(), RoomEntry { name, is_public: self.is_listed(), is_stored, creator });
+    }
+
+    /// Returns whether lists of rooms show it: a public room, but not before its owner has
+    /// configured it, since until then it doesn't exist for others (§10.1).
+    pub(crate) fn is_listed(&self) -> bool {
+        self.config.is_public && !self.is_locked
     }
 
     /// Takes a stanza for the room or for an occupant.

@@ -33,6 +33,31 @@ fn a_persistent_room_survives_a_restart() {
     assert_eq!(item.attr("name"), Some("Cave"));
 }
 
+/// §10.1: until its owner has configured a room, it doesn't exist for others, however long it stays.
+#[test]
+fn a_locked_room_stays_locked() {
+    let mut s = RoomScene::with_options(vec![("default_public", Value::Switch(true))]);
+    join(&mut s.crone, "firstwitch");
+    say(&mut s.crone, "double, double");
+    s.hush();
+    s.server.restart();
+    let [mut crone, mut hag] =
+        [&s.crone, &s.hag].map(|client| client.full().to_owned()).map(|name| s.server.online(&name));
+    let items = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
+    let rooms = ask(&mut hag, "conference.example.org", "get", items);
+    assert_eq!(rooms.child("query", ns::DISCO_ITEMS).unwrap().children().count(), 0);
+    join(&mut hag, "thirdwitch");
+    assert_eq!(heard(&mut hag), ["thirdwitch presence/error item-not-found"]);
+    join(&mut crone, "firstwitch");
+    let found = heard(&mut crone);
+    assert!(found[0].ends_with(" 110 201"), "its owner is asked for a configuration again: {found:?}");
+    assert_eq!(outcome(&configure(&mut crone, "")), "result");
+    let rooms = ask(&mut hag, "conference.example.org", "get", items);
+    assert_eq!(rooms.child("query", ns::DISCO_ITEMS).unwrap().children().count(), 1);
+    join(&mut hag, "thirdwitch");
+    assert_eq!(heard(&mut hag).last().map(String::as_str), Some("ROOM message/groupchat subject="), "she is in");
+}
+
 /// Returns whether a room of the first witch stays, with these options, with this form, and whether
 /// anybody speaks in it or not.
 fn stays(options: Vec<(&'static str, Value)>, form: &str, speaks: bool) -> bool {
