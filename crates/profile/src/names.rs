@@ -113,20 +113,46 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Removes generic arguments from a name: they say little in a picture.
+/// Removes generic arguments from a name: they tell little in a picture. The type whose function
+/// it is stays, as in `<Vec<T> as Extend>::extend`, and so does the type of an `impl`.
 fn shortened(name: &str) -> String {
-    let (mut depth, mut out, mut before) = (0, String::new(), ' ');
-    for letter in name.chars() {
+    let mut out = String::new();
+    // Brackets that stay open, and are left out like those that close them.
+    let mut kept = 0;
+    let mut rest = name;
+    while let Some(at) = rest.find(['<', '>']) {
+        let (before, behind) = rest.split_at(at);
+        out.push_str(before);
+        rest = &behind[1..];
+        match behind.starts_with('<') {
+            true if out.is_empty() || rest.starts_with("impl ") => kept += 1,
+            true => {
+                out.truncate(out.trim_end_matches("::").len());
+                rest = &rest[closing(rest)..];
+            }
+            // Of an arrow, or an operator.
+            false if kept == 0 || before.ends_with('-') => out.push('>'),
+            false => kept -= 1,
+        }
+    }
+    out + rest
+}
+
+/// Returns the place behind the bracket that closes one which is open.
+fn closing(text: &str) -> usize {
+    let (mut depth, mut before) = (1, ' ');
+    for (at, letter) in text.char_indices() {
         match letter {
             '<' => depth += 1,
-            // Not the end of an arrow.
-            '>' if depth > 0 && before != '-' => depth -= 1,
-            letter if depth <= 1 => out.push(letter),
+            '>' if before != '-' => depth -= 1,
             _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
         }
         before = letter;
     }
-    out
+    text.len()
 }
 
 /// The function of the library that takes a sample.
@@ -140,6 +166,13 @@ mod tests {
     fn names_are_short() {
         assert_eq!(shortened("<alloc::vec::Vec<T,A> as X>::push"), "alloc::vec::Vec as X::push");
         assert_eq!(shortened("<F as FnOnce<fn() -> u8>>::call"), "F as FnOnce::call");
+        assert_eq!(shortened("alloc::vec::Vec<T,A>::extend_with"), "alloc::vec::Vec::extend_with");
+        assert_eq!(shortened("core::ptr::drop_in_place<rusqlite::Statement>"), "core::ptr::drop_in_place");
+        assert_eq!(shortened("core::ptr::const_ptr::<impl *const T>::add"), "core::ptr::const_ptr::impl *const T::add");
+        assert_eq!(shortened("std::mem::take::<Vec<fn() -> u8>>"), "std::mem::take");
+        assert_eq!(shortened("<<A as B<C>>::D as E>::f"), "A as B::D as E::f");
+        assert_eq!(shortened("main"), "main");
+        assert_eq!(shortened("Vec<T"), "Vec");
     }
 
     #[test]
