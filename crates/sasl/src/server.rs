@@ -26,6 +26,7 @@ use crate::{BindingType, ChannelBindings, Credentials, Failure, MAX_MESSAGE, Mec
 mod bearer;
 mod decoy;
 mod plain;
+mod proven;
 mod scram;
 
 pub use decoy::Decoy;

@@ -1,7 +1,9 @@
 //! Decoys: challenges of accounts that don't exist.
 
 use std::fmt;
+use std::sync::Arc;
 
+use super::proven::ProvenPasswords;
 use crate::credentials::{SALT_BYTES, VERIFY_HASH};
 use crate::{Credentials, Hash, Keys};
 use rookery_base::hex;
@@ -22,13 +24,15 @@ pub struct Decoy {
     /// The iteration counts of accounts, each with the number of accounts that have it: today's
     /// last.
     counts: Vec<(u32, u64)>,
+    /// Passwords that were right lately.
+    proven: Arc<ProvenPasswords>,
 }
 
 impl Decoy {
     /// Makes decoys from a secret that has to outlive restarts (real salts do, so decoy salts must
     /// too), and the iteration count of newly made credentials.
     pub fn new(secret: [u8; 32], iterations: u32) -> Decoy {
-        Decoy { secret, iterations, counts: Vec::new() }
+        Decoy { secret, iterations, counts: Vec::new(), proven: Arc::new(ProvenPasswords::new()) }
     }
 
     /// Gives decoys the iteration counts of accounts, each with the number of accounts that have
@@ -55,13 +59,14 @@ impl Decoy {
     }
 
     /// Checks a plain password against the account's credentials, `None` being an unknown account;
-    /// takes the same time either way: one PBKDF2, milliseconds.
+    /// takes the same time either way: one PBKDF2, milliseconds. Only a right password that was
+    /// verified lately takes less.
     pub fn verify(&self, found: Option<&Credentials>, username: &str, password: &str) -> bool {
         let decoy = self.keys(username, VERIFY_HASH);
         let keys = found.map_or(&decoy, Credentials::to_verify);
         // Both sides of `&`: nobody knows a password for the decoy's random keys, but a short cut
         // would be quicker.
-        keys.verify(password) & found.is_some()
+        self.proven.is_right(keys, password, || keys.verify(password) & found.is_some())
     }
 
     /// Returns a name for something that these texts together stand for: always the same, and
