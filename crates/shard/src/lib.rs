@@ -8,7 +8,7 @@
 //! # One tick
 //!
 //! Read every ready connection once, into one buffer that all share; decrypt, scan, hand the
-//! stanzas to the world. Then letters from other shards, answers of the store, timers. Post mail
+//! stanzas to the world. Then envelopes from other shards, answers of the store, timers. Post mail
 //! for other shards, one wake per batch. Finally write every connection that has output, once:
 //! under load ticks grow and writes coalesce by themselves.
 //!
@@ -82,7 +82,7 @@ pub mod wires;
 pub mod writing;
 
 pub use attempts::{AttemptCause, AttemptTally, CountsAt, LoginAttempt, Refused, Whence};
-pub use census::{Carrier, Coverage, LoginCensus, ShardCensus};
+pub use census::{Carrier, Coverage, GaugeRead, LoginCensus, ShardCensus};
 pub use door::Door;
 pub use driver::{Driver, ReadySocket};
 pub use gate::{Gate, LoginTerms};
@@ -90,6 +90,6 @@ pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, MailboxKind, Node
 pub use rookery_federation::report::{self, StreamReport};
 pub use shard::{Shard, ShardSetup};
 pub use socket::SystemSocket;
-pub use start::{RunningShards, ShardListener, ShardThreads, Start, start};
+pub use start::{RunningShards, ShardListener, ShardThreads, Start, start, thread_name};
 pub use system::{SystemDriver, SystemInterface};
 pub use wires::{FederationTerms, Resolver};

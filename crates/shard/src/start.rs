@@ -126,8 +126,7 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
             ids: start.ids.clone(),
             ports: given.take(),
         };
-        let name = format!("shard-{index}");
-        threads.push(std::thread::Builder::new().name(name).spawn(move || vital(|| thread.run(driver)))?);
+        threads.push(std::thread::Builder::new().name(thread_name(index)).spawn(move || vital(|| thread.run(driver)))?);
     }
     if !go_on(&post, cards, &start.addresses, &start.view, patience) && patience == GO_ON {
         warn!("the store is slow; some earlier sessions are restored only after new clients have connected");
@@ -136,6 +135,11 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<RunningShards> {
     let _ = ports.send(start.listeners);
     post.wake(0);
     Ok(RunningShards { post, gate, epoch, threads })
+}
+
+/// Returns the name of the thread of a shard, by which the system and profiles show it.
+pub fn thread_name(shard: usize) -> String {
+    format!("shard {shard}")
 }
 
 /// Gives the shards the parts of an earlier process, each at its home, and waits until they have
@@ -441,8 +445,7 @@ mod tests {
     fn a_start_waits_for_sessions_so_long_and_no_longer() {
         let (post, view) = (post(2), View::alone(2));
         let addresses = AddressHash::of_process([1, 2, 3, 4]);
-        let cards =
-            || (0..10).map(|number| Card::Letter(format!("{number}@x"), "kind".into(), vec![1].into())).collect();
+        let cards = || (0..10).map(|number| Card::Memo(format!("{number}@x"), "kind".into(), vec![1].into())).collect();
         assert!(!go_on(&post, cards(), &addresses, &view, Duration::ZERO), "nobody has looked at them");
         for shard in 0..2 {
             let envelopes = post.take(shard);

@@ -33,7 +33,7 @@ fn a_shard_that_panics_ends_the_process_with_its_backtrace() {
         .expect("the child");
     let said = String::from_utf8_lossy(&child.stderr).into_owned();
     assert_eq!(child.status.signal(), Some(6), "SIGABRT, not {}: {said}", child.status);
-    for words in ["the thread shard-1 has panicked at", "a bug of the test", "panic_on_a_shard", "of no use without"] {
+    for words in ["the thread shard 1 has panicked at", "a bug of the test", "panic_on_a_shard", "of no use without"] {
         assert!(said.contains(words), "{words:?} is not in:\n{said}");
     }
 }

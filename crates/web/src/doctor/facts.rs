@@ -146,7 +146,7 @@ fn loads(before: &CountReading, after: &CountReading) -> Vec<ShardLoad> {
     let seconds = SECOND.as_secs_f64();
     let of_shard = |(at, (before_it, after_it)): (usize, (&Option<ShardCensus>, &Option<ShardCensus>))| {
         let (Some(one), Some(other)) = (before_it, after_it) else { return ShardLoad::default() };
-        let name = format!("shard {at}");
+        let name = rookery_shard::thread_name(at);
         let cpu = |reading: &CountReading| reading.threads.get(&name).copied().unwrap_or_default();
         let came = |census: &ShardCensus| {
             let counters = &census.counters;
@@ -167,3 +167,25 @@ const SECOND: Duration = Duration::from_secs(1);
 const LARGEST: usize = 3;
 /// The period that counts as now, in milliseconds.
 pub(crate) const MINUTES_MS: u64 = 10 * 60_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_of_a_shard_is_that_of_its_thread() {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let builder = std::thread::Builder::new().name(rookery_shard::thread_name(1));
+        let shard = builder.spawn(move || wait.recv()).expect("a thread");
+        let one = || Some(ShardCensus::default());
+        let reading = |threads| CountReading { shards: vec![one(), one()], threads };
+        let before = reading(threads());
+        let name = rookery_shard::thread_name(1);
+        let mut after = before.threads.clone();
+        *after.get_mut(&name).expect("the thread is found by its name") += 0.5;
+        let found = loads(&before, &reading(after));
+        assert_eq!(found.iter().map(|load| load.cpu).collect::<Vec<_>>(), [0.0, 0.5]);
+        drop(go);
+        assert!(shard.join().expect("no panic").is_err());
+    }
+}
