@@ -89,7 +89,7 @@ impl World {
     pub(crate) fn become_unavailable(&mut self, link: Link, packet: Option<Packet>) {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let Some(session) = self.at_mut(link) else { return };
-        let was_available = session.presence.take().is_some();
+        let was_available = session.take_presence();
         let mut directed = session.rare.as_mut().map(|rare| std::mem::take(&mut rare.directed)).unwrap_or_default();
         if !was_available && directed.is_empty() {
             return;

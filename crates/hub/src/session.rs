@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use rookery_fanout::{Link, Packet};
 use rookery_jid::Jid;
+use rookery_xml::ns;
 
 use crate::custody::Custody;
 use crate::names::NameId;
@@ -73,12 +74,30 @@ pub(crate) struct Rare {
     pub lane: SessionLane,
     /// Stream management, where it is on.
     pub managed: Option<Box<crate::managed::ManagedSession>>,
+    /// The client, since its presence is gone.
+    #[expect(clippy::box_collection, reason = "few sessions have one, and all have the space for a pointer")]
+    pub client: Option<Box<String>>,
 }
+
+/// Returns the client that a presence names.
+fn client_of(presence: &Packet) -> Option<String> {
+    let node = presence.stanza().child("c", ns::CAPS)?.attr("node")?.into_owned();
+    let name = node.split_once("://").map_or(node.as_str(), |(_, name)| name).trim_end_matches(['/', '#']);
+    let name = name.strip_prefix("www.").unwrap_or(name);
+    Some(name.chars().take(MOST_OF_NAME).collect()).filter(|name: &String| !name.is_empty())
+}
+
+/// The most characters of a client's name that are shown.
+const MOST_OF_NAME: usize = 60;
 
 impl Rare {
     /// Returns whether it holds anything but a lane that has run empty.
     pub fn is_needed(&self) -> bool {
-        self.lang.is_some() || !self.directed.is_empty() || self.managed.is_some() || self.lane.throttled
+        self.lang.is_some()
+            || !self.directed.is_empty()
+            || self.managed.is_some()
+            || self.lane.throttled
+            || self.client.is_some()
     }
 }
 
@@ -103,6 +122,24 @@ impl Session {
     /// Returns whether messages to the bare JID go to this resource (RFC 6121 §8.5.2.1.1).
     pub fn takes_messages(&self) -> bool {
         self.is_available() && self.priority >= 0
+    }
+
+    /// Returns the client by its own statement: the address in the capabilities of its last
+    /// presence (XEP-0115), shortened to 60 characters. `None` if it has never named itself.
+    pub fn client(&self) -> Option<String> {
+        match &self.presence {
+            Some(presence) => client_of(presence),
+            None => self.rare.as_ref()?.client.as_deref().cloned(),
+        }
+    }
+
+    /// Takes the presence of a resource that becomes unavailable. Returns whether there was one.
+    pub(crate) fn take_presence(&mut self) -> bool {
+        let Some(presence) = self.presence.take() else { return false };
+        if let Some(client) = client_of(&presence) {
+            self.rare().client = Some(Box::new(client));
+        }
+        true
     }
 
     pub(crate) fn rare(&mut self) -> &mut Rare {
@@ -147,6 +184,6 @@ mod tests {
         assert!(size_of::<Session>() <= 48, "{}", size_of::<Session>());
         assert_eq!(size_of::<SessionContact>(), 4);
         let managed = size_of::<Rare>() + size_of::<crate::managed::ManagedSession>();
-        assert!(managed <= 176, "{managed}");
+        assert!(managed <= 184, "{managed}");
     }
 }

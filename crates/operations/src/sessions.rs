@@ -5,11 +5,10 @@ use std::mem;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use rookery_fanout::{Link, Packet};
+use rookery_fanout::Link;
 use rookery_hub::{Hooks, Question, QuestionReply, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::StreamError;
-use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
 
 use super::{Gathered, Outcome, PATIENCE_MS, Refusal};
@@ -301,19 +300,11 @@ fn look(world: &World, link: Link) -> Option<(Link, SessionInfo)> {
         since_ms: None,
         is_available: session.is_available(),
         priority: session.priority,
-        client: session.presence.as_ref().and_then(client_of),
+        client: session.client(),
         lost,
         waiting_bytes: world.outboxes.waiting_bytes(link),
     };
     Some((link, info))
-}
-
-/// Returns the client that a presence names, shortened.
-fn client_of(presence: &Packet) -> Option<String> {
-    let node = presence.stanza().child("c", ns::CAPS)?.attr("node")?.into_owned();
-    let name = node.split_once("://").map_or(node.as_str(), |(_, name)| name).trim_end_matches(['/', '#']);
-    let name = name.strip_prefix("www.").unwrap_or(name);
-    Some(name.chars().take(MOST_OF_NAME).collect()).filter(|name: &String| !name.is_empty())
 }
 
 fn with_peers(
@@ -337,9 +328,6 @@ fn with_peers(
         with_peers(world, sessions, found, reply);
     });
 }
-
-/// The most characters of a client's name that are shown.
-const MOST_OF_NAME: usize = 60;
 
 /// Returns the first items, `most` at most, in the order of their addresses.
 fn first<T>(mut all: Vec<T>, most: usize, address: impl Fn(&T) -> &str) -> Vec<T> {

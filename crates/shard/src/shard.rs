@@ -243,8 +243,8 @@ impl<D: Driver> Shard<D> {
         let envelopes = self.common.post.take(self.index);
         work.envelopes = envelopes.len();
         let outer = self.world.counters.path.enter(StanzaStage::Letters);
-        for letter in envelopes {
-            self.open(letter);
+        for envelope in envelopes {
+            self.open(envelope);
         }
         self.world.counters.path.back(outer);
         self.timers();
@@ -468,7 +468,7 @@ impl<D: Driver> Shard<D> {
         let sid = connection.sid();
         self.common.post.send(shard, Envelope::Moved(Box::new(connection)));
         if let Some(sid) = sid {
-            // Behind the letter: who looks it up from now on writes to the shard after it.
+            // Behind the envelope: who looks it up from now on writes to the shard after it.
             self.common.post.sids.moves(sid, shard);
         }
     }
@@ -515,6 +515,28 @@ impl<D: Driver> Shard<D> {
         self.tell_lost(link);
         self.tell_over(link);
         self.disconnect(link);
+        let Some(connection) = self.connections.get(link) else { return };
+        // Once it lingers, or is detached, the world has been told already.
+        let is_news =
+            connection.in_world && !matches!(connection.stage, ConnectionStage::Lingering | ConnectionStage::Detached);
+        let is_bound = matches!(connection.stage, ConnectionStage::Bound { .. });
+        let waits = is_news && is_bound && self.may_wait(link);
+        match is_news {
+            true if waits => self.tell_waiting(link),
+            true => self.tell_ended(link, "the connection was lost"),
+            false => {}
+        }
+        self.unframe(link);
+        match is_news {
+            true if waits => self.detached(link),
+            true => self.world.closed(link),
+            false => {}
+        }
+        self.forget_if_done(link);
+    }
+
+    /// Ends the framing of a connection whose socket is gone.
+    fn unframe(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         match &mut connection.wire {
             ConnectionWire::Stream => {}
@@ -526,19 +548,9 @@ impl<D: Driver> Shard<D> {
                 self.common.gate.leave(connection.peer.ip());
             }
         }
-        // Once it lingers, or is detached, the world has been told already.
-        if connection.in_world && !matches!(connection.stage, ConnectionStage::Lingering | ConnectionStage::Detached) {
-            let is_bound = matches!(connection.stage, ConnectionStage::Bound { .. });
+        if connection.in_world && !matches!(connection.stage, ConnectionStage::Detached) {
             connection.stage = ConnectionStage::Lingering;
-            if is_bound && self.may_wait(link) {
-                self.tell_waiting(link);
-                self.detached(link);
-            } else {
-                self.tell_ended(link, "the connection was lost");
-                self.world.closed(link);
-            }
         }
-        self.forget_if_done(link);
     }
 
     fn forget_if_done(&mut self, link: Link) {

@@ -5,10 +5,10 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use rookery_fanout::Link;
-use rookery_jid::Jid;
+use rookery_hub::Session;
 use tracing::info;
 
-use crate::connection::ConnectionWire;
+use crate::connection::{ConnectionStage, ConnectionWire};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -21,58 +21,83 @@ impl fmt::Display for LoggedPeer {
     }
 }
 
+/// The fields of all lines about a session. Those of a connection are missing while there is none.
+struct VisitFields<'a> {
+    account: &'a str,
+    resource: &'a str,
+    peer: LoggedPeer,
+    transport: Option<&'static str>,
+    tls: Option<&'static str>,
+    /// The client by its own statement, as soon as it has sent presence.
+    client: Option<String>,
+    /// Seconds for which the client has been connected.
+    seconds: Option<u64>,
+}
+
+/// Writes a line with all fields of a session, and those of one occasion.
+macro_rules! told {
+    ($fields:expr, $text:literal $(, $more:ident)*) => {{
+        let VisitFields { account, resource, peer, transport, tls, client, seconds } = $fields;
+        let client = client.as_deref();
+        info!(account, resource, %peer, transport, tls, client, seconds $(, $more)*, $text);
+    }};
+}
+
 impl<D: Driver> Shard<D> {
+    fn visit(&self, link: Link) -> Option<VisitFields<'_>> {
+        let (jid, connection) = self.world.address(link).zip(self.connections.get(link))?;
+        let is_there = !matches!(connection.stage, ConnectionStage::Detached);
+        Some(VisitFields {
+            account: jid.bare_str(),
+            resource: jid.resource().unwrap_or_default(),
+            peer: LoggedPeer(connection.peer),
+            transport: is_there.then(|| connection.wire.transport().label()),
+            tls: is_there.then(|| match (&connection.tls, &connection.wire) {
+                (Some(tls), _) => tls.version().unwrap_or("yes"),
+                // The front has taken it off.
+                (None, ConnectionWire::Bosh(session)) if session.is_secure() => "yes",
+                (None, _) => "no",
+            }),
+            client: self.world.session_at(link).and_then(Session::client),
+            seconds: connection.peer().map(|peer| self.world.time().saturating_sub(peer.since_ms) / 1000),
+        })
+    }
+
     /// Logs that a session has begun, or continues over this connection.
     pub(crate) fn tell_begun(&self, link: Link, mechanism: Option<&'static str>, is_resumed: bool) {
-        let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
-        let (account, resource) = parts(jid);
-        let (peer, transport) = (LoggedPeer(connection.peer), connection.wire.transport().label());
-        let tls = match (&connection.tls, &connection.wire) {
-            (Some(tls), _) => tls.version().unwrap_or("yes"),
-            // The front has taken it off.
-            (None, ConnectionWire::Bosh(session)) if session.is_secure() => "yes",
-            (None, _) => "no",
-        };
+        let Some(visit) = self.visit(link) else { return };
+        let visit = VisitFields { seconds: None, ..visit };
         let mechanism = mechanism.unwrap_or("none");
         match is_resumed {
-            false => info!(account, resource, %peer, transport, tls, mechanism, "a session has begun"),
-            true => info!(account, resource, %peer, transport, tls, mechanism, "a session goes on"),
+            false => told!(visit, "a session has begun", mechanism),
+            true => told!(visit, "a session goes on", mechanism),
         }
     }
 
-    /// Tells that a session has lost its connection, and waits for its client.
+    /// Logs that a session has lost its connection, and waits for its client.
     pub(crate) fn tell_waiting(&self, link: Link) {
-        let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
-        let (account, resource) = parts(jid);
-        let peer = LoggedPeer(connection.peer);
-        info!(account, resource, %peer, "a session has lost its connection and waits for its client");
+        if let Some(visit) = self.visit(link) {
+            told!(visit, "a session has lost its connection and waits for its client");
+        }
     }
 
     /// Logs that a session loses its connection because the server stops, and continues after the
     /// next start, or because its home moves.
     pub(crate) fn tell_handed_on(&self, link: Link) {
-        let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
-        let (account, resource) = parts(jid);
-        let peer = LoggedPeer(connection.peer);
+        let Some(visit) = self.visit(link) else { return };
         match self.is_stopping() {
-            true => info!(account, resource, %peer, "a session waits for its client and the next start"),
-            false => info!(account, resource, %peer, "a session waits for its client on another node"),
+            true => told!(visit, "a session waits for its client and the next start"),
+            false => told!(visit, "a session waits for its client on another node"),
         }
     }
 
-    /// Tells that a session ends. Nothing is said of a connection that has none, or has one no
+    /// Logs that a session ends. Nothing is said of a connection that has none, or has one no
     /// more.
     pub(crate) fn tell_ended(&self, link: Link, reason: &str) {
-        let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
-        if !connection.in_world {
-            return;
+        if self.connections.get(link).is_some_and(|connection| connection.in_world)
+            && let Some(visit) = self.visit(link)
+        {
+            told!(visit, "a session has ended", reason);
         }
-        let (account, resource) = parts(jid);
-        let peer = LoggedPeer(connection.peer);
-        info!(account, resource, %peer, reason, "a session has ended");
     }
-}
-
-fn parts(jid: &Jid) -> (&str, &str) {
-    (jid.bare_str(), jid.resource().unwrap_or_default())
 }

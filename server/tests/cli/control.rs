@@ -132,6 +132,8 @@ fn the_log_tells_of_each_session_from_where_it_came_and_why_it_went() {
         let begun = of(resource, "a session has begun");
         assert!(begun.ends_with("transport=\"tcp\" tls=\"no\" mechanism=\"PLAIN\""), "{begun}");
         let gone = of(resource, "a session has ended");
+        assert!(gone.contains(" transport=\"tcp\" tls=\"no\" "), "{gone}");
+        assert!(gone.contains(" seconds="), "{gone}");
         assert!(gone.split(" reason=\"").nth(1).is_some_and(|told| told.starts_with(reason)), "{gone}");
     }
 }
