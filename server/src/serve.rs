@@ -458,10 +458,12 @@ fn load_all_again(start: &mut ServerStart, running: &Threads) -> Reloaded {
             running.reload(&start.loaded);
             logging::reload(&start.loaded.config.log);
             rookery_observe::slow().set_limit_ms(start.loaded.config.instruments.slow_ms);
+            rookery_observe::reloads().succeeded(crate::clock::now_ms());
             info!("reloaded configuration and certificates");
             Ok(reloaded.restart.iter().map(ToString::to_string).collect())
         }
         Err(failure) => {
+            rookery_observe::reloads().failed();
             error!("nothing was changed: {failure}");
             Err(failure.to_string())
         }

@@ -66,6 +66,7 @@ pub fn start(source: ConfigSource) -> Result<ServerStart, CommandFailure> {
     let config = source.read()?;
     logging::start(&config.log);
     rookery_observe::slow().set_limit_ms(config.instruments.slow_ms);
+    rookery_observe::reloads().succeeded(crate::clock::now_ms());
     open_files::raise();
     let interface = interface::settle(&source, &config)?;
     let folder = source.folder.clone();

@@ -20,6 +20,6 @@ mod typed;
 pub use document::{DocumentName, DocumentSpec, Exported};
 pub(crate) use document::{PREFIX, stored_name};
 pub(crate) use hook::{Hook, ModuleCall};
-pub use tables::{Hooks, Module, Registry};
+pub use tables::{Hooks, Module, ModuleGauge, Registry};
 pub use terms::{Carry, Guest, LoginSeen, Phase, Target, Verdict};
 pub use typed::Document;

@@ -226,9 +226,15 @@ fn publish(world: &mut World, account: Jid, registration: PushRegistration) {
     let payload = notification(&registration, count, last.as_ref(), &content);
     let (domain, service) = (account.domain().to_owned(), registration.service.clone());
     world.ask(&domain, &service, true, &payload, move |world, answer| {
-        if let Answer::Error { condition, wait: false } = &answer
-            && !PASSING.contains(&condition.as_str())
-        {
+        let is_refused =
+            matches!(&answer, Answer::Error { condition, wait: false } if !PASSING.contains(&condition.as_str()));
+        let pushes = &mut world.counters.pushes;
+        match answer {
+            Answer::Result(_) => pushes.accepted += 1,
+            _ if is_refused => pushes.refused += 1,
+            _ => pushes.failed += 1,
+        }
+        if is_refused {
             world.state_mut::<PushNews>().0.remove(&key);
             return disable(world, &account, &registration);
         }

@@ -8,7 +8,8 @@
 //! a multicast goes. [`wait`]: durations. [`bound`]: limits, for operators. [`lines`]: the newest
 //! lines of the log. [`modules`]: the work of modules. [`cluster`]: other nodes.
 //! [`slow`](mod@slow): slow events. [`path`], [`clock`]: the stages on the path of every stanza.
-//! [`spans`]: ticks for collectors of traces. [`vital`](mod@vital): threads without which the
+//! [`spans`]: ticks for collectors of traces. [`reloads`](mod@reloads): how the
+//! configuration was loaded. [`vital`](mod@vital): threads without which the
 //! process must end.
 
 pub mod bound;
@@ -19,6 +20,7 @@ pub mod lines;
 pub mod modules;
 pub mod multicast;
 pub mod path;
+pub mod reloads;
 pub mod slow;
 pub mod spans;
 pub mod stages;
@@ -34,6 +36,7 @@ pub use histogram::{Histogram, NamedHistograms};
 pub use modules::{CallsOfModule, ModuleCalls, SAMPLED_CALLS};
 pub use multicast::{MulticastStage, MulticastStages};
 pub use path::StanzaStage;
+pub use reloads::{ReloadSeen, reloads};
 pub use slow::{Slow, SlowEvent, slow};
 pub use vital::vital;
 pub use wait::Since;
@@ -86,6 +89,19 @@ pub struct Counters {
     pub authentications: CountedPairs,
     /// The calls of modules, counted while an operator watches.
     pub modules: ModuleCalls,
+    /// Notifications for push services, by their result.
+    pub pushes: PushCounts,
+}
+
+/// Counts the notifications for push services (XEP-0357) by their result.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct PushCounts {
+    /// Those that the service has accepted.
+    pub accepted: u64,
+    /// Those that it has refused, whose registrations are removed.
+    pub refused: u64,
+    /// Those that it has not answered, or not at the moment.
+    pub failed: u64,
 }
 
 /// Counts under pairs of names that the code knows: a few dozen at most.
@@ -138,5 +154,8 @@ impl AddAssign<&Counters> for Counters {
         self.sessions += &other.sessions;
         self.authentications += &other.authentications;
         self.modules += &other.modules;
+        self.pushes.accepted += other.pushes.accepted;
+        self.pushes.refused += other.pushes.refused;
+        self.pushes.failed += other.pushes.failed;
     }
 }

@@ -91,6 +91,15 @@ impl Actors {
         seats
     }
 
+    /// Counts something of all rooms that are loaded and not at work.
+    pub(super) fn count(&self, of: impl Fn(&Room) -> usize) -> u64 {
+        let here = self.slots.values().filter_map(|slot| match slot {
+            ActorSlot::Here(room) => Some(of(room) as u64),
+            ActorSlot::Busy(_) => None,
+        });
+        here.sum()
+    }
+
     /// Returns the rooms that are loaded and not at work, in their order.
     pub(super) fn here(&self) -> Vec<Jid> {
         let here = self.slots.iter().filter(|(_, slot)| matches!(slot, ActorSlot::Here(_)));

@@ -19,7 +19,8 @@
 //!   rate limits of all that. `service`: the service itself.
 //! * [`operate`]: operators' view and actions; [`arrange`] and [`affiliates`]: settings and
 //!   affiliations that they change; `work`: a room's work other than stanzas. `whole`: its
-//!   invariants. `bounds`: its bounds. `unsaved`: rooms whose changes the store refused. `keep`,
+//!   invariants. `bounds`: its bounds. `gauges`: counts
+//!   for metrics. `unsaved`: rooms whose changes the store refused. `keep`,
 //!   `kept`: the stored form; `continued`: the data for the next process; `said`: the ids of
 //!   messages, for when a node dies; `past`: the archive and the history; `logs`: files for people.
 //!
@@ -64,6 +65,7 @@ mod change;
 mod config;
 mod continued;
 pub mod directory;
+mod gauges;
 mod ghosts;
 mod hats;
 mod history;
@@ -103,7 +105,7 @@ mod whole;
 mod work;
 
 use rookery_fanout::Packet;
-use rookery_hub::{Bound, Domain, Hooks, Module, OptionSpec, World};
+use rookery_hub::{Bound, Domain, Hooks, Module, ModuleGauge, OptionSpec, World};
 use rookery_jid::JidRef;
 
 use actor::Actors;
@@ -166,15 +168,19 @@ impl Module for Rooms {
         bounds::BOUNDS
     }
 
+    fn gauges(&self) -> &'static [ModuleGauge] {
+        &gauges::GAUGES
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(self.directory.clone());
         hooks.state(Actors::default());
         hooks.state(unsaved::Unsaved::default());
         hooks.state(logs::Logs::default());
         hooks.state(ghosts::Ghosts::default());
-        hooks.letter::<ghosts::ServerLost>();
+        hooks.memo::<ghosts::ServerLost>();
         hooks.lost(ghosts::lost);
-        hooks.letter::<speak::Whisper>();
+        hooks.memo::<speak::Whisper>();
         hooks.question::<operate::Describe>();
         hooks.question::<operate::Destroy>();
         hooks.question::<arrange::Arrange>();
@@ -188,13 +194,13 @@ impl Module for Rooms {
         hooks.handing_on(continued::hand_on);
         hooks.handing_on(said::hand_on);
         hooks.on_journal(continued::write_down);
-        hooks.letter::<continued::Continued>();
-        hooks.letter::<continued::Recovered>();
+        hooks.memo::<continued::Continued>();
+        hooks.memo::<continued::Recovered>();
         hooks.state(said::SaidMessages::default());
-        hooks.letter::<said::NotedMessage>();
+        hooks.memo::<said::NotedMessage>();
         hooks.every(said::PERIOD_MS, said::forget);
-        hooks.letter::<continued::Seated>();
-        hooks.letter::<spread::Noted>();
+        hooks.memo::<continued::Seated>();
+        hooks.memo::<spread::Noted>();
         hooks.moved(actor::sort_again);
         hooks.moved(actor::spread_again);
         hooks.resting(continued::are_resting);

@@ -36,6 +36,17 @@ pub struct ShardCensus {
     pub servers: rookery_federation::report::Tally,
     /// Continuations that wait, most of them for the store.
     pub tasks: usize,
+    /// The counts of modules, by the name of their metric; only with details.
+    pub gauges: BTreeMap<&'static str, GaugeRead>,
+}
+
+/// A count of a module, see [`ModuleGauge`](rookery_hub::ModuleGauge).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GaugeRead {
+    /// The meaning of it, for operators.
+    pub help: &'static str,
+    /// The sum of all shards.
+    pub count: u64,
 }
 
 /// The counts of logins.

@@ -1,13 +1,13 @@
 //! Counts the work of a shard, and measures its ticks: how long copies and mail take. Two readings
-//! of the clock per tick, and one per letter.
+//! of the clock per tick, and one per envelope.
 
 use std::time::Duration;
 
 use rookery_hub::mail::Parcel;
-use rookery_hub::{Errand, World};
+use rookery_hub::{Errand, Module, World};
 use rookery_observe::{Since, Slow, slow};
 
-use crate::census::{Carrier, ShardCensus};
+use crate::census::{Carrier, GaugeRead, ShardCensus};
 use crate::driver::Driver;
 use crate::mailboxes::Posted;
 use crate::shard::Shard;
@@ -33,6 +33,10 @@ impl<D: Driver> Shard<D> {
         if !census.is_detailed {
             census.connections += self.connections.len();
             return;
+        }
+        for gauge in self.world.registry().modules().flat_map(Module::gauges) {
+            let read = census.gauges.entry(gauge.name).or_insert(GaugeRead { help: gauge.help, count: 0 });
+            read.count += (gauge.read)(&self.world);
         }
         census.connections += self.connections.iter().filter(|(_, connection)| connection.is_connected()).count();
         for (link, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
@@ -127,7 +131,7 @@ pub(crate) struct TickWork {
     /// The beginning of the tick.
     pub(crate) since: Since,
     ready: usize,
-    /// The letters that it found in its mailbox.
+    /// The envelopes that it found in its mailbox.
     pub(crate) envelopes: usize,
     messages: u64,
     presence: u64,

@@ -18,7 +18,7 @@ use hyper::{Response, StatusCode};
 use rookery_base::Transport;
 use rookery_base::lock::lock;
 use rookery_hub::SourceSeen;
-use rookery_observe::{Histogram, MulticastStage, slow};
+use rookery_observe::{Histogram, MulticastStage, ReloadSeen, reloads, slow};
 use rookery_operations::reports;
 use rookery_shard::{AttemptCause, Carrier, ShardCensus};
 use rookery_store::Activity;
@@ -112,6 +112,7 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
     let mut page = MetricPage::default();
     page.one("rookery_build_info", GAUGE, "The running version.", &format!("{{version=\"{VERSION}\"}}"), 1);
     process(&mut page, machine);
+    reloaded(&mut page, reloads());
     kept(&mut page, machine);
     shards(&mut page, census);
     store(&mut page, activity);
@@ -124,6 +125,10 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
     stages::traces(&mut page, &machine.traced);
     times(&mut page, census, counts);
     slow_events(&mut page);
+    for (name, read) in &census.gauges {
+        page.one(name, GAUGE, read.help, "", read.count);
+    }
+    pushes(&mut page, census);
     if let Some(seen) = rookery_observe::cluster::seen() {
         cluster::write(&mut page, &seen);
     }
@@ -157,6 +162,16 @@ fn process(page: &mut MetricPage, machine: &MachineReadings) {
     page.one("process_open_fds", GAUGE, "Open file descriptors.", "", process.descriptors);
     let most = process.most_descriptors.map_or_else(|| "+Inf".to_owned(), |most| most.to_string());
     page.one("process_max_fds", GAUGE, "The limit of open file descriptors.", "", most);
+}
+
+/// Writes whether the configuration in force is the one that an operator means.
+fn reloaded(page: &mut MetricPage, seen: &ReloadSeen) {
+    let name = "rookery_config_last_reload_successful";
+    let help = "1 if the configuration was accepted when it was last loaded; 0 if an older one is still in force.";
+    page.one(name, GAUGE, help, "", u64::from(!seen.has_failed()));
+    let name = "rookery_config_last_reload_success_timestamp_seconds";
+    let help = "The time at which the configuration in force was loaded, in seconds since 1970.";
+    page.one(name, GAUGE, help, "", seen.succeeded_ms() as f64 / 1000.0);
 }
 
 /// Writes the amounts of stored data, and their limits.
@@ -223,6 +238,14 @@ fn posted(page: &mut MetricPage, counts: &PostCounts) {
     let help = "Events that it will never receive, because there was no room for them.";
     page.one("rookery_events_lost_total", COUNTER, help, "", of(&counts.lost));
     page.one("rookery_events_waiting_bytes", GAUGE, "Events that wait for it on the disk.", "", of(&counts.waiting));
+}
+
+fn pushes(page: &mut MetricPage, census: &ShardCensus) {
+    let name = "rookery_pushes_total";
+    page.head(name, COUNTER, "Notifications for push services (XEP-0357), by their result.");
+    for (result, count) in known::pushes(&census.counters) {
+        page.line(name, &format!("{{result=\"{result}\"}}"), count);
+    }
 }
 
 fn slow_events(page: &mut MetricPage) {
@@ -409,7 +432,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use rookery_shard::{Coverage, LoginCensus};
+    use rookery_shard::{Coverage, GaugeRead, LoginCensus};
 
     #[test]
     fn every_sample_has_a_head_and_follows_the_conventions() {
@@ -513,7 +536,10 @@ mod tests {
         seen.seconds.record(1000);
         let sources = [(("example.org".to_owned(), "ldap"), seen)].into();
         let logins = LoginCensus { sources, ..LoginCensus::default() };
-        let census = ShardCensus { by_domain, counters, logins, ..ShardCensus::default() };
+        let modules = rookery_modules::table(&rookery_modules::Shared::default());
+        let gauges = modules.iter().flat_map(|module| module.gauges());
+        let gauges = gauges.map(|gauge| (gauge.name, GaugeRead { help: gauge.help, count: 1 })).collect();
+        let census = ShardCensus { by_domain, counters, logins, gauges, ..ShardCensus::default() };
         let mut page = MetricPage(page(&census, &counts, &Activity::default(), &machine));
         cluster::write(&mut page, &cluster::of_two_nodes());
         page.0

@@ -193,6 +193,8 @@ fn a_refusal_ends_a_registration() {
     scene.server.advance(120_000);
     scene.write("3");
     assert!(scene.published().is_empty());
+    let pushes = scene.server.counters().pushes;
+    assert_eq!((pushes.accepted, pushes.failed, pushes.refused), (0, 1, 1));
 }
 
 /// Nobody but the service can answer for it.
@@ -214,6 +216,7 @@ fn answers_of_others_do_not_count() {
     scene.juliet.expect_alive();
     scene.answer(&request, "");
     scene.server.advance(6_000);
+    assert_eq!(scene.server.counters().pushes.accepted, 1);
     scene.write("2");
     scene.one();
 }

@@ -117,3 +117,21 @@ fn occupants_are_asked_by_occupants() {
     s.hag.expect(&format!("<iq from='{COVEN}/firstwitch' type='result' id='7'>{INFO}</iq>"));
     assert_eq!(outcome(&ask(&mut s.hag, &format!("{COVEN}/nobody"), "get", INFO)), "item-not-found");
 }
+
+/// Operators see how many rooms and occupants there are.
+#[test]
+fn rooms_and_occupants_are_counted() {
+    let mut s = RoomScene::opened().all_in();
+    let counts = |s: &RoomScene| {
+        let of_shards = s.server.inspect(|world| {
+            let gauges = world.registry().modules().flat_map(|module| module.gauges());
+            gauges.map(|gauge| (gauge.name, (gauge.read)(world))).collect::<Vec<_>>()
+        });
+        let sum = |name| of_shards.iter().flatten().filter(|(of, _)| *of == name).map(|(_, count)| count).sum::<u64>();
+        (sum("rookery_rooms"), sum("rookery_room_occupants"))
+    };
+    assert_eq!(counts(&s), (1, 3));
+    leave(&mut s.hag, "thirdwitch");
+    s.hush();
+    assert_eq!(counts(&s), (1, 2));
+}

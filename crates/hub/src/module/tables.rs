@@ -6,8 +6,10 @@ use rookery_observe::Bound;
 use super::document::DocumentSpec;
 use super::hook::{Hook, ModuleCall};
 use super::terms::Target;
+
+use crate::World;
 use crate::calls::{
-    AtHome, BeforeLogin, Border, CallServe, Carrying, DecodeLetter, DecodeQuestion, Everywhere, FeaturesCall, Filter,
+    AtHome, BeforeLogin, Border, CallServe, Carrying, DecodeMemo, DecodeQuestion, Everywhere, FeaturesCall, Filter,
     FindRemote, Heard, IqHandler, Lost, OfAccount, OfContact, OfLogin, OfSession, PresenceForm, ReadDocument, Resting,
     SharedContacts, ToDomain, Unattended, Undelivered,
 };
@@ -15,6 +17,17 @@ use crate::label::Labels;
 use crate::passage::{PassageWish, Passages};
 use crate::settings::OptionSpec;
 use crate::state::States;
+
+/// A count of the state that a module has on a shard; the metrics show the sum of all shards.
+#[derive(Debug, Clone, Copy)]
+pub struct ModuleGauge {
+    /// The name of the metric.
+    pub name: &'static str,
+    /// The meaning, for operators.
+    pub help: &'static str,
+    /// Counts. It may take time in proportion to what it counts: it runs once for each scrape.
+    pub read: fn(&World) -> u64,
+}
 
 /// One feature of the server that an operator can switch.
 pub trait Module {
@@ -47,6 +60,11 @@ pub trait Module {
     /// Returns the bounds of all that anybody can make it keep or do. Operators read them in
     /// `doc/limits.md`, with the values in force.
     fn bounds(&self) -> &'static [Bound] {
+        &[]
+    }
+
+    /// Returns the counts of its state on one shard, for the metrics.
+    fn gauges(&self) -> &'static [ModuleGauge] {
         &[]
     }
 
@@ -162,10 +180,10 @@ pub(crate) struct ShownHooks {
     pub(crate) after_login: Hook<FeaturesCall>,
 }
 
-/// Lists the kinds of letters and questions between shards.
+/// Lists the kinds of memos and questions between shards.
 #[derive(Default)]
 pub(crate) struct Kinds {
-    pub(crate) letters: Map<&'static str, DecodeLetter>,
+    pub(crate) memos: Map<&'static str, DecodeMemo>,
     pub(crate) questions: Map<&'static str, DecodeQuestion>,
 }
 

@@ -20,6 +20,12 @@ pub fn authentications(counters: &Counters) -> PairCounts {
     known.map(|known| (known, 0)).chain(counters.authentications.iter()).collect()
 }
 
+/// Returns the notifications for push services by their result.
+pub fn pushes(counters: &Counters) -> BTreeMap<&'static str, u64> {
+    let pushes = &counters.pushes;
+    [("accepted", pushes.accepted), ("refused", pushes.refused), ("failed", pushes.failed)].into()
+}
+
 /// Returns the TLS handshakes by purpose, and by whether an earlier session was resumed.
 pub fn tls_sessions(counters: &Counters) -> PairCounts {
     let known =
