@@ -49,6 +49,10 @@ enum By {
     Servers,
     /// The stages of a stanza's way, in order: where the shards spend their time
     Stages,
+    /// Statements of the database, by the time that they have taken
+    Statements,
+    /// Nodes of the cluster, with the traffic between them and this one
+    Nodes,
 }
 
 impl By {
@@ -61,6 +65,8 @@ impl By {
             By::Modules => "modules",
             By::Servers => "servers",
             By::Stages => "stages",
+            By::Statements => "statements",
+            By::Nodes => "nodes",
         }
     }
 }
@@ -187,9 +193,9 @@ impl TopPage<'_> {
 
     fn list(&self) -> String {
         let by = self.now["by"].as_str().unwrap_or_default();
-        let first = self.rows().next().map_or(&Value::Null, |(_, row)| row);
         let names = |member: &str| -> Vec<String> {
-            first[member].as_object().map(|members| members.keys().cloned().collect()).unwrap_or_default()
+            let columns = self.now["columns"][member].as_array().into_iter().flatten();
+            columns.filter_map(|name| name.as_str().map(str::to_owned)).collect()
         };
         let (counts, values) = (names("counts"), names("values"));
         let head = |name: &String| name.replace('_', " ").to_uppercase();
@@ -264,6 +270,7 @@ mod tests {
             "watching_seconds": 0.0,
             "counts": { "messages": messages },
             "values": { "sessions": 2 },
+            "columns": { "counts": ["messages"], "values": ["sessions"] },
             "rows": [{ "name": "shard 0", "counts": { "messages": of_shard }, "values": { "sessions": 2 } }],
             "partial": false,
         })

@@ -12,8 +12,8 @@ use crate::{
     Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Browsed, Changed,
     Changes, Choice, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
     OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, RoomStore, Roster,
-    RosterItem, Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredDocument, StoredRoom, Stores,
-    Subscription, Swept,
+    RosterItem, Rosters, Slot, SlotQuota, SlotStage, Slots, StatementTimes, StoreError, StoredDocument, StoredRoom,
+    Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -287,6 +287,10 @@ forward! { Meta in meta {
 
     fn activity(&self) -> Activity {
         self.inner().meta.activity()
+    }
+
+    fn statement_times(&self) -> Vec<StatementTimes> {
+        self.inner().meta.statement_times()
     }
 
     fn logins_at_once(&self) -> usize {

@@ -65,7 +65,7 @@ pub use documents::{DocumentRoom, Documents, DocumentsPut, StoredDocument};
 pub use error::StoreError;
 pub use fencing::{Fencing, ProcessWriter};
 pub use invitations::{Invitation, Invitations, Purpose};
-pub use meta::{Activity, Added, Meta};
+pub use meta::{Activity, Added, Meta, StatementTimes};
 pub use offline::{Offline, OfflineMessage, OfflineRoom, Pushed};
 pub use pending::Pending;
 pub use presence::{LastPresence, LastSeen};

@@ -6,6 +6,7 @@
 
 use crate::pending::ready;
 use crate::{Pending, StoreError};
+use rookery_observe::Histogram;
 use std::time::Duration;
 
 /// The settings and lists.
@@ -52,6 +53,12 @@ pub trait Meta: Send + Sync {
         Activity::default()
     }
 
+    /// Returns the times of each statement since the store was opened, those first that have taken
+    /// most time; none of a store without statements.
+    fn statement_times(&self) -> Vec<StatementTimes> {
+        Vec::new()
+    }
+
     /// Returns the number of logins that may be in progress at a time: more would only wait for
     /// each other, and keep other operations waiting.
     fn logins_at_once(&self) -> usize {
@@ -78,6 +85,15 @@ pub struct Activity {
     /// The number of operations that were refused because the database was unavailable for too
     /// long.
     pub given_up: u64,
+}
+
+/// The times that a statement of a store has taken.
+#[derive(Clone, Debug)]
+pub struct StatementTimes {
+    /// Its text in one line, without values.
+    pub sql: String,
+    /// In nanoseconds, from the call to the last row.
+    pub times: Histogram,
 }
 
 /// The outcome of [`Meta::add_entry`].

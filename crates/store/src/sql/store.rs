@@ -17,7 +17,7 @@ use super::worker::{self, Counts, LanesShared};
 use crate::pending::ready;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::pending::{caught, pending};
-use crate::{Activity, Pending, StoreError};
+use crate::{Activity, Pending, StatementTimes, StoreError};
 use rookery_jid::JidRef;
 use rookery_observe::vital;
 use std::sync::atomic::Ordering;
@@ -195,7 +195,11 @@ impl SqlStore {
     /// Returns the number of statements that operations have run so far, without those that begin
     /// and end transactions.
     pub fn statements(&self) -> u64 {
-        self.shared.counts.statements.load(Ordering::Relaxed)
+        self.shared.counts.statements.count()
+    }
+
+    fn times_of_statements(&self) -> Vec<StatementTimes> {
+        self.shared.counts.statements.times()
     }
 
     fn most_logins(&self) -> usize {

@@ -31,7 +31,7 @@
 pub(super) mod attempts;
 mod away;
 
-use super::counted::CountedConnection;
+use super::counted::{CountedConnection, StatementTally};
 use super::operation::StoreAccess;
 use super::queue::{Next, Queued, Queues};
 use super::transactions::{Savepoints, Transactions};
@@ -54,8 +54,8 @@ pub(crate) struct LanesShared {
 /// Counts since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// The number of statements that operations have run.
-    pub(crate) statements: AtomicU64,
+    /// The statements that operations have run.
+    pub(crate) statements: StatementTally,
     /// The number of batches and operations that were run again.
     pub(crate) retries: AtomicU64,
     /// The number of connections that replaced lost ones.
@@ -297,8 +297,8 @@ impl<C: Transactions> Worker<C> {
     fn run_operation(&mut self, queued: &mut Queued) -> (Result<(), StoreError>, bool) {
         let counts = &self.shared.counts;
         let since = Instant::now();
-        let (connection, statements) = (&mut self.connection, &counts.statements);
-        let mut counted = CountedConnection { connection, statements, wrote: false, longest: None };
+        let (connection, tally) = (&mut self.connection, &counts.statements);
+        let mut counted = CountedConnection { connection, tally, wrote: false, longest: None };
         let outcome = queued.operation.run(&mut counted);
         let (wrote, longest) = (counted.wrote, counted.longest);
         slow().note(Slow::Store, since.elapsed(), || {

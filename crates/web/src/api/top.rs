@@ -8,10 +8,12 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rookery_base::date;
+use rookery_observe::cluster::NodeSeen;
 use rookery_observe::{SAMPLED_CALLS, StanzaStage};
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, rooms, sessions};
 use rookery_shard::{ShardCensus, StreamReport};
+use rookery_store::StatementTimes;
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
@@ -27,12 +29,12 @@ use crate::machine::ProcessReadings;
 #[derive(Debug, Default)]
 pub(crate) struct Watching(AtomicU64);
 
-/// A row of a list: its counters, and its current values.
+/// A row of a list: its counters, and its current values, in the order of the columns.
 #[derive(Default)]
 struct TopRow {
     name: String,
-    counts: Map<String, Value>,
-    values: Map<String, Value>,
+    counts: Vec<(String, Value)>,
+    values: Vec<(String, Value)>,
 }
 
 impl TopRow {
@@ -41,12 +43,12 @@ impl TopRow {
     }
 
     fn count(mut self, name: &str, count: impl Into<Value>) -> Self {
-        self.counts.insert(name.to_owned(), count.into());
+        self.counts.push((name.to_owned(), count.into()));
         self
     }
 
     fn value(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.values.insert(name.to_owned(), value.into());
+        self.values.push((name.to_owned(), value.into()));
         self
     }
 }
@@ -81,17 +83,25 @@ pub(super) async fn top(call: ApiCall) -> Result<ApiReply, Problem> {
         }
         "servers" => (servers(&counted.servers), false),
         "stages" => (stages(&counted.sum), false),
+        "statements" => (shared.stores.meta.statement_times().iter().map(statement).collect(), false),
+        "nodes" => (rookery_observe::cluster::seen().iter().flat_map(|seen| &seen.nodes).map(node).collect(), false),
         _ => (busiest(&counted.threads).map(|(name, cpu)| thread(name, cpu)).collect::<Vec<_>>(), false),
     };
     let whole = whole(&counted);
+    let named = |row: &TopRow| {
+        let names = |columns: &[(String, Value)]| columns.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        json!({ "values": names(&row.values), "counts": names(&row.counts) })
+    };
+    let columns = rows.first().map(named);
     let rows: Vec<_> = rows.iter().take(most).map(shown).collect();
     Ok(ApiReply::json(&json!({
         "time": date::timestamp(now_ms()),
         "by": by,
         "cpu_seconds": counted.process.map_or(0.0, |process| process.cpu_seconds),
         "watching_seconds": shared.watching.0.load(Ordering::Relaxed) as f64 / 1e9,
-        "counts": whole.counts,
-        "values": whole.values,
+        "counts": object(&whole.counts),
+        "values": object(&whole.values),
+        "columns": columns,
         "rows": rows,
         "partial": is_partial || !counted.sum.coverage.is_whole(),
     })))
@@ -223,7 +233,7 @@ fn modules(census: &ShardCensus) -> Vec<TopRow> {
             .count("store_waits", waits.count())
             .count("store_seconds", seconds(waits.sum()))
             .value("us_per_call", (nanoseconds / calls.count.max(1)) as f64 / 1000.0)
-            .value("p99_seconds", waits.quantile(0.99).map_or(0.0, seconds))
+            .value("store_p99_seconds", waits.quantile(0.99).map_or(0.0, seconds))
     };
     names.into_iter().map(row).collect()
 }
@@ -258,6 +268,34 @@ fn stages(census: &ShardCensus) -> Vec<TopRow> {
     StanzaStage::ALL.into_iter().map(row).chain(waits).collect()
 }
 
+/// Returns a statement of the store with its times.
+fn statement(statement: &StatementTimes) -> TopRow {
+    let StatementTimes { sql, times } = statement;
+    let name: String = sql.chars().take(MOST_OF_STATEMENT).collect();
+    TopRow::new(name)
+        .value("us_per_call", times.sum() as f64 / 1000.0 / times.count().max(1) as f64)
+        .value("p99_us", times.quantile(0.99).map_or(0.0, |ns| ns as f64 / 1000.0))
+        .count("calls", times.count())
+        .count("seconds", seconds(times.sum()))
+}
+
+/// Returns a node of the cluster with the traffic between it and this one.
+fn node(node: &NodeSeen) -> TopRow {
+    let NodeSeen { name, is_up, slots, traffic } = node;
+    TopRow::new(name)
+        .value("up", *is_up)
+        .value("slots", *slots)
+        .value("waiting_bytes", traffic.waiting_bytes)
+        .count("letters_sent", traffic.sent.letters)
+        .count("letters_received", traffic.received.letters)
+        .count("bytes_sent", traffic.sent.bytes)
+        .count("bytes_received", traffic.received.bytes)
+        .count("refused", traffic.refused)
+}
+
+/// The most characters of a statement that are shown.
+const MOST_OF_STATEMENT: usize = 100;
+
 /// Makes the shards tally the calls of modules until the requests stop.
 fn watch_modules(shared: &WebShared) {
     for shard in 0..shared.door.shards() {
@@ -288,7 +326,11 @@ fn thread(name: &str, cpu_seconds: f64) -> TopRow {
 }
 
 fn shown(row: &TopRow) -> Value {
-    json!({ "name": row.name, "counts": row.counts, "values": row.values })
+    json!({ "name": row.name, "counts": object(&row.counts), "values": object(&row.values) })
+}
+
+fn object(columns: &[(String, Value)]) -> Map<String, Value> {
+    columns.iter().cloned().collect()
 }
 
 fn seconds(nanoseconds: u64) -> f64 {
@@ -320,9 +362,19 @@ fn read_stat(stat: &str) -> Option<(&str, u64)> {
 pub(super) const FIELDS: &[ApiField] = &[
     ApiField {
         name: "by",
-        kind: ApiFieldKind::Choice(&["threads", "shards", "sessions", "rooms", "modules", "servers", "stages"]),
+        kind: ApiFieldKind::Choice(&[
+            "threads",
+            "shards",
+            "sessions",
+            "rooms",
+            "modules",
+            "servers",
+            "stages",
+            "statements",
+            "nodes",
+        ]),
         is_required: false,
-        doc: "The list: threads by CPU, shards, sessions by unread bytes, rooms by their number of sessions, modules by CPU (measured while somebody watches) and by waits for the store, other servers by waiting stanzas, stages on the path of stanzas in their order; threads by default.",
+        doc: "The list: threads by CPU, shards, sessions by unread bytes, rooms by their number of sessions, modules by CPU (measured while somebody watches) and by waits for the store, other servers by waiting stanzas, stages on the path of stanzas in their order, statements of the store by their time, nodes of the cluster with the traffic between them and this one; threads by default.",
     },
     ApiField {
         name: "limit",

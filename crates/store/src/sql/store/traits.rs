@@ -14,8 +14,8 @@ use crate::{
     Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Browsed, Changed,
     Changes, Choice, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
     OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, RoomStore, Roster,
-    RosterItem, Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredDocument, StoredRoom, Subscription,
-    Swept,
+    RosterItem, Rosters, Slot, SlotQuota, SlotStage, Slots, StatementTimes, StoreError, StoredDocument, StoredRoom,
+    Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -558,6 +558,10 @@ impl Meta for SqlStore {
 
     fn activity(&self) -> Activity {
         self.activity_so_far()
+    }
+
+    fn statement_times(&self) -> Vec<StatementTimes> {
+        self.times_of_statements()
     }
 
     fn logins_at_once(&self) -> usize {
