@@ -47,13 +47,15 @@ fn a_crate_of_many_modules_has_a_layout() {
 #[test]
 fn a_module_with_a_folder_lies_beside_it() {
     let tree = Tree::read();
-    let is_source = |path: &&str| path.contains("/src/") && !OTHERS.iter().any(|folder| path.starts_with(folder));
-    let within: Vec<&str> = tree.ending("/mod.rs").filter(is_source).collect();
+    let within: Vec<&str> = tree.ending("/mod.rs").filter(|path| !would_be_a_target(path)).collect();
     assert!(within.is_empty(), "`name.rs` beside `name/` is the convention: {within:?}");
 }
 
-/// The folders that still have the other convention.
-const OTHERS: [&str; 2] = ["crates/dpm/", "crates/store/"];
+/// Returns whether Cargo would take the file beside the folder for a program or a test of its own.
+fn would_be_a_target(path: &str) -> bool {
+    let folders: Vec<&str> = path.split('/').collect();
+    matches!(folders[..], ["crates", _, "tests" | "examples", _, _])
+}
 
 /// Returns the lines below `# Layout`, up to the next heading or the end of the head.
 fn layout(text: &str) -> Option<String> {

@@ -156,7 +156,7 @@ fn lines(log: &SettingsLog) -> Vec<String> {
 
 const HOUR: u64 = 3_600_000;
 /// Devices that can be set, on nodes of both protocols.
-const DEVICES: &str = include_str!("../settings.toml");
+const DEVICES: &str = include_str!("settings.toml");
 const ROLES: &str = "
 [[role]]
 name = 'testing'
