@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     fn card(home: &str) -> Vec<u8> {
-        Card::Letter(home.into(), "kind".into(), vec![7; 40].into()).encode().expect("a card")
+        Card::Memo(home.into(), "kind".into(), vec![7; 40].into()).encode().expect("a card")
     }
 
     const WAIT: Duration = Duration::from_secs(600);

@@ -55,7 +55,7 @@ fn what_follows_closely_leaves_together_and_clients_get_it_no_sooner_than_the_jo
     befriend(&mut romeo, &mut juliet);
     romeo.all();
     juliet.enable();
-    server.gather(3);
+    server.linger(3);
     server.advance(1_000);
     let at_once = |from: &mut Client, to: &mut Client, text: &str| {
         from.send(&say(to.full(), text));

@@ -131,7 +131,7 @@ impl Module for ArchiveModule {
         hooks.document::<Preferences>();
         hooks.state(ArchiveRecorder::default());
         hooks.state(noted::KnownIds::default());
-        hooks.letter::<noted::NotedId>();
+        hooks.memo::<noted::NotedId>();
         hooks.handing_on(noted::hand_on);
         hooks.state(own::LastClaims::default());
         hooks.state(options::LastOptions::default());

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rookery_base::Map;
 use rookery_fanout::Packet;
-use rookery_hub::{Letter, World};
+use rookery_hub::{Memo, World};
 use rookery_jid::Jid;
 use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
@@ -34,12 +34,12 @@ impl KnownIds {
     }
 }
 
-impl Letter for NotedId {
+impl Memo for NotedId {
     const NAME: &'static str = "archive id";
 
     fn open(self, world: &mut World) {
         // This node may die as well before the message is sent again.
-        world.note_letter(self.owner.as_str(), self.mark, Some(&self));
+        world.note_memo(self.owner.as_str(), self.mark, Some(&self));
         let known = world.state_mut::<KnownIds>();
         let key = (self.owner, self.mark);
         if known.ids.insert(key.clone(), self.id).is_none() {
@@ -49,7 +49,7 @@ impl Letter for NotedId {
             let known = world.state_mut::<KnownIds>();
             let Some(oldest) = known.order.pop_front() else { return };
             known.ids.remove(&oldest);
-            world.note_letter::<Self>(oldest.0.as_str(), oldest.1, None);
+            world.note_memo::<Self>(oldest.0.as_str(), oldest.1, None);
         }
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn hand_on(world: &mut World) {
         if !world.parts_with(owner.as_str()) {
             world.state_mut::<KnownIds>().order.push_back((owner, mark));
         } else if let Some(id) = world.state_mut::<KnownIds>().ids.remove(&(owner.clone(), mark)) {
-            world.note_letter::<NotedId>(owner.as_str(), mark, None);
+            world.note_memo::<NotedId>(owner.as_str(), mark, None);
             world.hand_on(&owner.to_string(), &NotedId { owner, mark, id });
         }
     }

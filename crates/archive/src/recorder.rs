@@ -245,7 +245,7 @@ pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
     }
     if let Some(mark) = mark {
         let owner = owner.bare().to_jid();
-        world.note_letter(&owner.to_string(), mark, Some(&NotedId { owner, mark, id }));
+        world.note_memo(&owner.to_string(), mark, Some(&NotedId { owner, mark, id }));
     }
     Some(id::text(id))
 }
@@ -320,7 +320,7 @@ fn done(world: &mut World, group: &RecordGroup) {
     }
     for (message, (.., mark)) in group.messages.iter().zip(&group.notes) {
         if let Some(mark) = mark {
-            world.note_letter::<NotedId>(message.owner.as_str(), *mark, None);
+            world.note_memo::<NotedId>(message.owner.as_str(), *mark, None);
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::engine::{AT_ONCE, RedisConnection, RedisEngine, START};
 use crate::journal::{self, JournalState};
 use crate::leases::{LeaseKeeper, Leases};
 use crate::members;
-use crate::service::{ClusterEnding, GATHER, Members, PostedLetters, ServiceEnds, ServiceEvent};
+use crate::service::{ClusterEnding, LINGER, Members, PostedLetters, ServiceEnds, ServiceEvent};
 use crate::source::is_demoted;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
@@ -522,7 +522,7 @@ impl CarryingLoop {
                     };
                     in_vain = match in_vain {
                         Some(reads) if entries.is_empty() => Some(reads + 1).filter(|reads| *reads < IN_VAIN),
-                        None if asked.elapsed() >= GATHER => None,
+                        None if asked.elapsed() >= LINGER => None,
                         _ => Some(0),
                     };
                     let is_all = entries.len() < AT_ONCE;
@@ -538,7 +538,7 @@ impl CarryingLoop {
                         connection.trim(me, &position).await?;
                     }
                     if in_vain.is_some() && is_all {
-                        _ = tokio::time::timeout(LONGEST_GATHER, leaving.notified()).await;
+                        _ = tokio::time::timeout(LONGEST_LINGER, leaving.notified()).await;
                     }
                 }
             };
@@ -615,7 +615,7 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 /// The longest time for which reading a busy inbox waits for outgoing letters to be sent along
 /// with.
-const LONGEST_GATHER: Duration = Duration::from_millis(5);
+const LONGEST_LINGER: Duration = Duration::from_millis(5);
 /// The number of consecutive empty reads before the next one waits for an entry.
 const IN_VAIN: u32 = 2;
 /// The longest wait of the loop.

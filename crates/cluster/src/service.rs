@@ -183,8 +183,8 @@ impl Outlet for PostedLetters {
         _ = self.events.send(ServiceEvent::LookUp(shard, lookup));
     }
 
-    fn gather_ms(&self) -> u64 {
-        GATHER.as_millis() as u64
+    fn linger_ms(&self) -> u64 {
+        LINGER.as_millis() as u64
     }
 }
 
@@ -569,7 +569,7 @@ pub(crate) enum ServiceEvent {
 
 /// The time for which letters wait for others that could be sent with them, at each end: a message
 /// passes three nodes at most, and should arrive within 20 ms.
-pub(crate) const GATHER: Duration = Duration::from_millis(3);
+pub(crate) const LINGER: Duration = Duration::from_millis(3);
 /// The time beyond a lease for which a process waits for others.
 const GRACE: Duration = Duration::from_secs(2);
 /// The time limit for finding out whether other nodes are up.

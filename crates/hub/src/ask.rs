@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::World;
 pub use crate::iq::Answer;
-use crate::letter::Letter;
+use crate::memo::Memo;
 use crate::waiting::Inquiry;
 
 impl World {
@@ -77,7 +77,7 @@ impl World {
         // Nobody waits for the requests of a process that is gone.
         let Some(shard) = station.and_then(|station| self.shard_of(station)) else { return };
         if shard != self.shard() {
-            return self.send_letter(shard, Answered(packet.clone()));
+            return self.send_memo(shard, Answered(packet.clone()));
         }
         let sender = packet.sender();
         let is_from = |(to, _): &Inquiry| sender.as_ref() == Some(to);
@@ -94,7 +94,7 @@ impl World {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Answered(Packet);
 
-impl Letter for Answered {
+impl Memo for Answered {
     const NAME: &'static str = "hub answered";
 
     fn open(self, world: &mut World) {

@@ -14,7 +14,7 @@ use rookery_fanout::Station;
 use serde::{Deserialize, Serialize};
 
 use crate::World;
-use crate::letter::Letter;
+use crate::memo::Memo;
 use crate::parts::Attached;
 
 /// Tells the home of a component's name whether it is connected to a shard of another process.
@@ -25,7 +25,7 @@ pub(crate) struct Attachment {
     is_there: bool,
 }
 
-impl Letter for Attachment {
+impl Memo for Attachment {
     const NAME: &'static str = "hub attachment";
 
     fn open(self, world: &mut World) {
@@ -54,7 +54,7 @@ impl World {
     fn tell_attached(&mut self, name: &str, is_there: bool) {
         let home = self.home_of_text(name);
         if home >= self.own_shards() {
-            self.send_letter(home, Attachment { name: name.to_owned(), shard: self.station(), is_there });
+            self.send_memo(home, Attachment { name: name.to_owned(), shard: self.station(), is_there });
         }
     }
 

@@ -63,8 +63,8 @@ pub(crate) type Everywhere = fn(&mut World);
 /// Does something at the home of a text.
 pub(crate) type AtHome = fn(&mut World, &str);
 
-/// A letter of any kind.
-pub(crate) trait CarriedLetter: fmt::Debug + Send {
+/// A memo of any kind.
+pub(crate) trait CarriedMemo: fmt::Debug + Send {
     fn name(&self) -> &'static str;
     fn since(&self) -> u16;
     fn home(&self) -> Option<Jid>;
@@ -74,8 +74,8 @@ pub(crate) trait CarriedLetter: fmt::Debug + Send {
     fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
 }
 
-/// Reads a letter of one kind.
-pub(crate) type DecodeLetter = fn(&[u8]) -> Result<Box<dyn CarriedLetter>, postcard::Error>;
+/// Reads a memo of one kind.
+pub(crate) type DecodeMemo = fn(&[u8]) -> Result<Box<dyn CarriedMemo>, postcard::Error>;
 
 /// A question of any kind.
 pub(crate) trait CarriedQuestion: fmt::Debug + Send {

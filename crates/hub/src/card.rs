@@ -39,8 +39,8 @@ pub(crate) fn digest(id: &str) -> IdDigest {
 pub enum Card {
     /// A session.
     Session(Box<SessionCard>),
-    /// A letter of a module to itself: the text that its home is found by, the kind, the bytes.
-    Letter(String, String, ByteBuf),
+    /// A memo of a module to itself: the text that its home is found by, the kind, the bytes.
+    Memo(String, String, ByteBuf),
 }
 
 /// A session that continues in another process.
@@ -169,7 +169,7 @@ impl Card {
     pub fn home(&self) -> &str {
         match self {
             Self::Session(card) => card.jid.bare_str(),
-            Self::Letter(home, ..) => home,
+            Self::Memo(home, ..) => home,
         }
     }
 }

@@ -23,7 +23,7 @@ use tracing::warn;
 use crate::World;
 use crate::card::{Card, CardCounts, CardShown, CardState, RECOVERED, SessionCard};
 use crate::following::note_line;
-use crate::letter::Letter;
+use crate::memo::Memo;
 use crate::session::RosterInterest;
 
 impl World {
@@ -79,8 +79,8 @@ impl World {
             }
         }
         self.call_all(|registry| &registry.rounds.handing_on);
-        let letters = self.people.returning.letters();
-        for card in std::mem::take(&mut self.out.handed_on).into_iter().chain(letters) {
+        let memos = self.people.returning.memos();
+        for card in std::mem::take(&mut self.out.handed_on).into_iter().chain(memos) {
             match card.encode() {
                 Ok(encoded) if bytes + encoded.len() <= most_bytes => {
                     bytes += encoded.len();
@@ -115,15 +115,13 @@ impl World {
         carried
     }
 
-    /// Hands a module's data on to another process: the letter is opened there, at the home of a
+    /// Hands a module's data on to another process: the memo is opened there, at the home of a
     /// text, before anything continues. It may reserve a place then; the rest is for
     /// [`World::in_turn`].
-    pub fn hand_on<L: Letter>(&mut self, home: &str, letter: &L) {
-        debug_assert!(self.registry().letter_kind(L::NAME).is_some(), "no module declares the letter {:?}", L::NAME);
-        match postcard::to_allocvec(letter) {
-            Ok(bytes) => {
-                self.out.handed_on.push(Card::Letter(home.to_owned(), L::NAME.to_owned(), ByteBuf::from(bytes)))
-            }
+    pub fn hand_on<L: Memo>(&mut self, home: &str, memo: &L) {
+        debug_assert!(self.registry().memo_kind(L::NAME).is_some(), "no module declares the memo {:?}", L::NAME);
+        match postcard::to_allocvec(memo) {
+            Ok(bytes) => self.out.handed_on.push(Card::Memo(home.to_owned(), L::NAME.to_owned(), ByteBuf::from(bytes))),
             Err(error) => warn!(home, %error, "a part of the server can't be restored after the restart"),
         }
     }

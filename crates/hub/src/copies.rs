@@ -1,7 +1,7 @@
 //! The trusted route: one packet for many recipients, without checking the sender's permission.
 //!
 //! Everything with many recipients passes through here: presence, rooms, services, XEP-0033. The
-//! audience is split by next hop once; each shard gets one letter and each remote domain one part,
+//! audience is split by next hop once; each shard gets one parcel and each remote domain one part,
 //! whatever the number of recipients there.
 
 use std::collections::BTreeMap;

@@ -1,17 +1,17 @@
-//! News that the drivers of shards tell those of other nodes, by the worlds' letters.
+//! News that the drivers of shards tell those of other nodes, by the worlds' memos.
 
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use crate::World;
 use crate::event::Event;
-use crate::letter::Letter;
+use crate::memo::Memo;
 
 /// Tells the driver of another node what was counted here, in the drivers' words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverNews(pub ByteBuf);
 
-impl Letter for DriverNews {
+impl Memo for DriverNews {
     const NAME: &'static str = "driver news";
     const SINCE: u16 = 2;
 

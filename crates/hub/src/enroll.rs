@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// Sends many packets to one address, in their order, with one letter. They may be more than an
+    /// Sends many packets to one address, in their order, with one parcel. They may be more than an
     /// outbox takes: a session gets them as fast as it reads, and what else comes for it waits
     /// behind them.
     pub fn bundle(&mut self, packets: Vec<Packet>, to: &Jid) {

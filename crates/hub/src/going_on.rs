@@ -36,9 +36,9 @@ use crate::session::{RosterInterest, SessionRef};
 
 impl World {
     /// Takes up the sessions of another process that are at home here, each at the link that it is
-    /// given, and letters that modules have [handed on](World::hand_on). They continue from
+    /// given, and memos that modules have [handed on](World::hand_on). They continue from
     /// [`World::proceed`] on. Their waiting is in the custody of the caller.
-    pub fn go_on(&mut self, sessions: Vec<(Link, SessionCard)>, letters: Vec<(String, String, ByteBuf)>) {
+    pub fn go_on(&mut self, sessions: Vec<(Link, SessionCard)>, memos: Vec<(String, String, ByteBuf)>) {
         let read = sessions.into_iter().map(|(link, card)| {
             let state = card.state().inspect_err(|error| {
                 warn!(session = %card.jid, %error, "a session can't be restored; what it hadn't received is delivered elsewhere");
@@ -65,22 +65,22 @@ impl World {
             let account = ReturningAccount { jid, sessions, loading, custody, failures: 0 };
             self.people.returning.add(ReturningJob::Account(Box::new(account)));
         }
-        for (home, kind, bytes) in letters {
+        for (home, kind, bytes) in memos {
             self.open_handed_on(home, kind, bytes);
         }
     }
 
-    /// Opens a letter that a module has [handed on](World::hand_on). It is kept until all is done
+    /// Opens a memo that a module has [handed on](World::hand_on). It is kept until all is done
     /// that comes of it: another stop may come before.
     fn open_handed_on(&mut self, home: String, kind: String, bytes: ByteBuf) {
         let (custody, settled) = Custody::apart();
-        match self.registry().letter_kind(&kind).map(|decode| decode(&bytes)) {
-            Some(Ok(letter)) => self.in_custody(Some(custody), |world| letter.open(world)),
+        match self.registry().memo_kind(&kind).map(|decode| decode(&bytes)) {
+            Some(Ok(memo)) => self.in_custody(Some(custody), |world| memo.open(world)),
             Some(Err(error)) => return warn!(kind, %error, "a part of the server can't be restored after the restart"),
             None => return warn!(kind, "no module recognises this after the restart"),
         }
-        let letter = self.people.returning.letters.insert((home, kind, bytes));
-        self.wait(settled, move |world, _| drop(world.people.returning.letters.try_remove(letter)));
+        let memo = self.people.returning.memos.insert((home, kind, bytes));
+        self.wait(settled, move |world, _| drop(world.people.returning.memos.try_remove(memo)));
     }
 
     /// Runs work for a part of another process when its turn has come, after earlier parts. All
@@ -370,7 +370,7 @@ fn plain_presence(jid: &Jid) -> Option<Packet> {
     Packet::built(&presence.finish()).ok()
 }
 
-/// Accounts and letters of a shard that are being worked on at a time. All shards together stay
+/// Accounts and memos of a shard that are being worked on at a time. All shards together stay
 /// far below the limit of operations that may wait for the store.
 const AT_ONCE: usize = 128;
 /// Milliseconds until a failed store is asked again; they double a number of times.

@@ -30,9 +30,9 @@ use crate::World;
 use crate::card::{Card, CardCounts, CardTally, SessionCard, encode_stanza};
 use crate::custody::Custody;
 use crate::journaled::{
-    JournalBatch, JournalLookup, JournalWrite, JournaledSession, counts_field, letters_field, stanza_field, state_field,
+    JournalBatch, JournalLookup, JournalWrite, JournaledSession, counts_field, memos_field, stanza_field, state_field,
 };
-use crate::letter::Letter;
+use crate::memo::Memo;
 use crate::session::SessionRef;
 
 impl World {
@@ -90,18 +90,18 @@ impl World {
         }
     }
 
-    /// Writes down a letter that a module would get at the home of a text, should the process die,
+    /// Writes down a memo that a module would get at the home of a text, should the process die,
     /// or takes it back: one for each tag.
-    pub fn note_letter<L: Letter>(&mut self, home: &str, tag: u64, letter: Option<&L>) {
+    pub fn note_memo<L: Memo>(&mut self, home: &str, tag: u64, memo: Option<&L>) {
         if self.people.journal.is_none() {
             return;
         }
-        let card = letter.and_then(|letter| postcard::to_allocvec(letter).ok()).and_then(|bytes| {
-            let card = Card::Letter(home.to_owned(), L::NAME.to_owned(), ByteBuf::from(bytes)).encode().ok()?;
+        let card = memo.and_then(|memo| postcard::to_allocvec(memo).ok()).and_then(|bytes| {
+            let card = Card::Memo(home.to_owned(), L::NAME.to_owned(), ByteBuf::from(bytes)).encode().ok()?;
             postcard::to_allocvec(&[ByteBuf::from(card)].as_slice()).ok()
         });
         let slot = View::slot(self.hash(home)) as u16;
-        let (field, custody) = (letters_field(&format!("{home} {tag:x}")), self.custody());
+        let (field, custody) = (memos_field(&format!("{home} {tag:x}")), self.custody());
         let Some(journal) = &mut self.people.journal else { return };
         journal.shares.extend(custody.filter(|_| card.is_some()));
         journal.notes.push(JournalWrite { slot, field, value: card });
@@ -281,7 +281,7 @@ impl World {
                 true => _ = journal.homes.written.insert(home.clone()),
                 false => _ = journal.homes.written.remove(&home),
             }
-            writes.push(JournalWrite { slot, field: letters_field(&home), value });
+            writes.push(JournalWrite { slot, field: memos_field(&home), value });
         }
     }
 

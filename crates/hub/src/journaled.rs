@@ -146,7 +146,7 @@ pub(crate) fn counts_field(jid: &Jid) -> Vec<u8> {
 }
 
 /// Returns the name of the field that has what modules hand on at the home of a text.
-pub(crate) fn letters_field(home: &str) -> Vec<u8> {
+pub(crate) fn memos_field(home: &str) -> Vec<u8> {
     named(LETTERS, home)
 }
 

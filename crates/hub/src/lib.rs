@@ -45,7 +45,7 @@
 //!   for logins where the store doesn't, `admission`: how they are let in.
 //! * `driver`: questions to the drivers of shards of other nodes, `driver_news`: what these tell
 //!   each other.
-//! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
+//! * [`state`]: what modules remember. [`memo`], [`question`]: what they tell and ask themselves
 //!   on other shards, `letter_versions`: which of it older nodes understand, `reply`: the right to
 //!   answer; [`errand`]: work from other threads. [`mail`]: all that shards tell each other;
 //!   `post`: how it goes out and comes in.
@@ -105,12 +105,12 @@ mod journal;
 mod journaled;
 pub(crate) mod known;
 mod label;
-pub mod letter;
 mod letter_versions;
 pub mod login;
 pub mod mail;
 mod managed;
 pub mod management;
+pub mod memo;
 pub mod module;
 pub mod moves;
 pub mod names;
@@ -169,12 +169,12 @@ pub use held::Hold;
 pub use inbound::Intake;
 pub use iq::{Answer, Iq};
 pub use journaled::{JournalBatch, JournalFields, JournalLookup, JournalWrite};
-pub use letter::Letter;
 pub use letter_versions::{LETTERS, OLDEST_LETTERS};
 pub use management::NotResumed;
+pub use memo::Memo;
 pub use module::{
-    Carry, Document, DocumentName, DocumentSpec, Exported, Guest, Hooks, LoginSeen, Module, Phase, Registry, Target,
-    Verdict,
+    Carry, Document, DocumentName, DocumentSpec, Exported, Guest, Hooks, LoginSeen, Module, ModuleGauge, Phase,
+    Registry, Target, Verdict,
 };
 pub use network::{Network, household};
 pub use parts::Place;

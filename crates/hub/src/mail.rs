@@ -22,7 +22,7 @@ use rookery_jid::Jid;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_bytes::{ByteBuf, Bytes};
 
-use crate::calls::{CarriedLetter, CarriedQuestion};
+use crate::calls::{CarriedMemo, CarriedQuestion};
 use crate::custody::Custody;
 use crate::letter_versions::{LETTERS, MARKS_AGAIN};
 use crate::reply::AnswerPlace;
@@ -49,8 +49,8 @@ pub(crate) enum Mail {
     /// A resource has become available and wants to know the presence of these accounts (RFC 6121
     /// §4.3).
     Probe { from: Jid, to: Addresses },
-    /// A letter of a module to itself on the receiving shard.
-    Letter(#[serde(serialize_with = "written")] Box<dyn CarriedLetter>),
+    /// A memo of a module to itself on the receiving shard.
+    Memo(#[serde(serialize_with = "written")] Box<dyn CarriedMemo>),
     /// A question to the receiving shard, and where its answer belongs.
     Question {
         #[serde(serialize_with = "asked")]
@@ -77,7 +77,7 @@ pub(crate) enum Mail {
     Cards(Vec<ByteBuf>),
 }
 
-/// [`Mail`] as its reader finds it: kinds of letters and questions are names until the registry
+/// [`Mail`] as its reader finds it: kinds of memos and questions are names until the registry
 /// tells them.
 #[derive(Deserialize)]
 pub(crate) enum ReadMail<'a> {
@@ -103,7 +103,7 @@ pub(crate) enum ReadMail<'a> {
         to: Addresses,
     },
     #[serde(borrow)]
-    Letter(NamedValue<'a>),
+    Memo(NamedValue<'a>),
     Question {
         #[serde(borrow)]
         question: NamedValue<'a>,
@@ -140,8 +140,8 @@ fn shared<S: Serializer>(names: &Arc<Addresses>, serializer: S) -> Result<S::Ok,
     names.serialize(serializer)
 }
 
-fn written<S: Serializer>(letter: &impl AsRef<dyn CarriedLetter>, serializer: S) -> Result<S::Ok, S::Error> {
-    named(letter.as_ref().name(), letter.as_ref().encode(), serializer)
+fn written<S: Serializer>(memo: &impl AsRef<dyn CarriedMemo>, serializer: S) -> Result<S::Ok, S::Error> {
+    named(memo.as_ref().name(), memo.as_ref().encode(), serializer)
 }
 
 fn asked<S: Serializer>(question: &impl AsRef<dyn CarriedQuestion>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -167,7 +167,7 @@ pub enum MailError {
     TooLarge(usize),
     /// It is of another version of this server.
     Version(Option<u8>),
-    /// Its kind of letter or question is one that no module declares.
+    /// Its kind of memo or question is one that no module declares.
     UnknownKind(String),
     /// Its bytes aren't valid, or it never leaves the process.
     Malformed(String),
@@ -178,7 +178,7 @@ impl std::fmt::Display for MailError {
         match self {
             Self::TooLarge(bytes) => write!(f, "mail of {bytes} bytes; at most {MAX_BYTES} may be sent"),
             Self::Version(version) => write!(f, "mail of version {version:?}; this server writes version {VERSION}"),
-            Self::UnknownKind(kind) => write!(f, "no module knows the letter or question \"{kind}\""),
+            Self::UnknownKind(kind) => write!(f, "no module knows the memo or question \"{kind}\""),
             Self::Malformed(why) => write!(f, "malformed mail: {why}"),
         }
     }
@@ -212,7 +212,7 @@ impl Parcel {
             return self.encode().map(Some);
         }
         match &mut self.mail {
-            Mail::Letter(letter) if letter.since() > letters => return Ok(None),
+            Mail::Memo(memo) if memo.since() > letters => return Ok(None),
             Mail::Route { packet, .. }
             | Mail::Copies { packet, .. }
             | Mail::Service { packet, .. }
@@ -241,7 +241,7 @@ impl Parcel {
     }
 }
 
-/// The version of the wire form: its first byte. A change of [`Mail`], or of any letter or
+/// The version of the wire form: its first byte. A change of [`Mail`], or of any memo or
 /// question, raises it; a kind of mail that is added behind the others doesn't, since who doesn't
 /// know it drops that alone.
 pub(crate) const VERSION: u8 = 2;

@@ -393,9 +393,9 @@ impl World {
         }
     }
 
-    /// Lets a letter wait that is about sessions which have still to come.
-    pub fn keep_letter<L: crate::letter::Letter>(&mut self, letter: L) {
-        self.keep_mail(Mail::Letter(Box::new(letter)), LETTER_BYTES);
+    /// Lets a memo wait that is about sessions which have still to come.
+    pub fn keep_memo<L: crate::memo::Memo>(&mut self, memo: L) {
+        self.keep_mail(Mail::Memo(Box::new(memo)), MEMO_BYTES);
     }
 }
 
@@ -412,10 +412,10 @@ pub(crate) const LATE_MS: u64 = 10_000;
 pub(crate) const PATIENCE_MS: u64 = 10_000;
 /// Bytes of mail that may wait on a shard for arriving homes.
 const MOST_KEPT_BYTES: usize = 64 << 20;
-/// Bytes of mail besides its content; those of a name; a letter that is small.
+/// Bytes of mail besides its content; those of a name; a memo that is small.
 const MAIL_BYTES: usize = 256;
 const NAME_BYTES: usize = 64;
-const LETTER_BYTES: usize = 2048;
+const MEMO_BYTES: usize = 2048;
 
 /// The same for the page of limits.
 pub const BOUNDS: &[rookery_observe::Bound] = &[rookery_observe::Bound::on(

@@ -212,7 +212,7 @@ impl World {
 
     fn send_some_leaving(&mut self) {
         let (custody, settled) = Custody::apart();
-        let (mut bytes, mut letter) = (0, None::<(usize, Vec<ByteBuf>, usize)>);
+        let (mut bytes, mut parcel) = (0, None::<(usize, Vec<ByteBuf>, usize)>);
         while bytes < AT_ONCE_BYTES
             && let Some((hash, card)) = self.people.moves.as_mut().and_then(|moves| moves.leaving.pop_front())
         {
@@ -223,15 +223,15 @@ impl World {
                 continue;
             }
             bytes += card.len();
-            let fits = letter.as_ref().is_some_and(|(to, _, size)| *to == home && size + card.len() <= LETTER_BYTES);
-            if !fits && let Some((to, cards, _)) = letter.take() {
+            let fits = parcel.as_ref().is_some_and(|(to, _, size)| *to == home && size + card.len() <= PARCEL_BYTES);
+            if !fits && let Some((to, cards, _)) = parcel.take() {
                 self.in_custody(Some(custody.clone()), |world| world.post(to, Mail::Cards(cards)));
             }
-            let (_, cards, size) = letter.get_or_insert_with(|| (home, Vec::new(), 0));
+            let (_, cards, size) = parcel.get_or_insert_with(|| (home, Vec::new(), 0));
             *size += card.len();
             cards.push(ByteBuf::from(card));
         }
-        if let Some((to, cards, _)) = letter {
+        if let Some((to, cards, _)) = parcel {
             self.in_custody(Some(custody), |world| world.post(to, Mail::Cards(cards)));
         } else {
             drop(custody);
@@ -296,8 +296,8 @@ const JOURNALS_MS: u64 = 9_000;
 /// Milliseconds for which cards wait for those before them to be taken: a node handles together
 /// what has come together, and cards may have come with what waits at their home for all of them.
 const TAKEN_MS: u64 = 200;
-/// Bytes of cards on their way at a time, and in one letter, unless that is one card.
+/// Bytes of cards on their way at a time, and in one parcel, unless that is one card.
 const AT_ONCE_BYTES: usize = 1 << 20;
-const LETTER_BYTES: usize = 64 << 10;
+const PARCEL_BYTES: usize = 64 << 10;
 /// The reason for the end of a session that can't continue on another node.
 pub(crate) const MOVED: &str = "the account has its home on another node now";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::World;
 use crate::acting::Whereabouts;
-use crate::calls::CarriedLetter;
+use crate::calls::CarriedMemo;
 use crate::custody::Custody;
 use crate::mail::{MAX_BYTES, Mail, MailError, NamedValue, Parcel, ReadMail, VERSION};
 use crate::module::Registry;
@@ -39,9 +39,9 @@ impl Parcel {
             ReadMail::Service { to, packet } => Mail::Service { to, packet },
             ReadMail::Distant(distant) => Mail::Distant(distant),
             ReadMail::Probe { from, to } => Mail::Probe { from, to },
-            ReadMail::Letter(NamedValue(name, bytes)) => {
-                let decode = registry.letter_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
-                Mail::Letter(decode(bytes)?)
+            ReadMail::Memo(NamedValue(name, bytes)) => {
+                let decode = registry.memo_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
+                Mail::Memo(decode(bytes)?)
             }
             ReadMail::Question { question: NamedValue(name, bytes), asker } => {
                 let decode = registry.question_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
@@ -115,7 +115,7 @@ impl World {
                 world.fan_out_sorted(&packet, audience);
             }
             Mail::Distant(distant) => world.multicast_away(*distant),
-            Mail::Letter(letter) => letter.again(world),
+            Mail::Memo(memo) => memo.again(world),
             Mail::Incoming { to, packet } => world.incoming(&packet, to.as_ref()),
             Mail::Lost { domain } => world.lost(&domain),
             Mail::Cards(cards) => world.send_cards_again(cards.into_iter().map(ByteBuf::into_vec).collect()),
@@ -153,7 +153,7 @@ impl World {
                     }
                 }
             }
-            Mail::Letter(letter) => letter.refused(self),
+            Mail::Memo(memo) => memo.refused(self),
             // Its node is away, and others take over from it, or it comes back.
             Mail::Cards(cards) => {
                 let cards: Vec<_> = cards.into_iter().map(ByteBuf::into_vec).collect();
@@ -183,7 +183,7 @@ impl World {
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
-            Mail::Letter(letter) => self.open_letter(letter),
+            Mail::Memo(memo) => self.open_memo(memo),
             Mail::Question { question, asker } => question.ask(self, asker),
             // The process before this one may have put it.
             Mail::Reply { asker, .. } if asker.station != self.station() => {}
@@ -196,19 +196,19 @@ impl World {
         }
     }
 
-    /// Opens a letter, unless it is for the home of an account that is another one, or has still to
+    /// Opens a memo, unless it is for the home of an account that is another one, or has still to
     /// begin.
-    fn open_letter(&mut self, letter: Box<dyn CarriedLetter>) {
+    fn open_memo(&mut self, memo: Box<dyn CarriedMemo>) {
         if self.people.moves.is_some()
-            && let Some(home) = letter.home().filter(|home| home.local().is_some() && self.is_domain(home.domain()))
+            && let Some(home) = memo.home().filter(|home| home.local().is_some() && self.is_domain(home.domain()))
         {
             match self.whereabouts(self.hash(home.bare_str())) {
                 Whereabouts::Here => {}
-                Whereabouts::Awaited => return self.keep_mail(Mail::Letter(letter), 0),
-                Whereabouts::Elsewhere(_) => return letter.again(self),
+                Whereabouts::Awaited => return self.keep_mail(Mail::Memo(memo), 0),
+                Whereabouts::Elsewhere(_) => return memo.again(self),
             }
         }
-        letter.open(self);
+        memo.open(self);
     }
 
     pub(crate) fn post(&mut self, shard: usize, mail: Mail) {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::World;
 use crate::filter::ROUTE;
 use crate::iq::Iq;
-use crate::letter::Letter;
+use crate::memo::Memo;
 use crate::passage::Notes;
 use crate::settings::Privileges;
 
@@ -33,7 +33,7 @@ pub(crate) enum Deputy {
     Show { component: Jid },
 }
 
-impl Letter for Deputy {
+impl Memo for Deputy {
     const NAME: &'static str = "hub deputy";
 
     fn open(self, world: &mut World) {
@@ -87,7 +87,7 @@ impl World {
         }
         if privileges.sees_accounts() {
             for shard in 0..self.shards() {
-                self.send_letter(shard, Deputy::Show { component: component.clone() });
+                self.send_memo(shard, Deputy::Show { component: component.clone() });
             }
         }
     }
@@ -157,7 +157,7 @@ impl World {
         let account = account_of(message.attr("from"), to)?;
         let to = message.attr("to").and_then(|to| Jid::parse(to).ok()).ok_or(Condition::BadRequest)?;
         let message = stamped(&message, &account).ok_or(Condition::BadRequest)?;
-        self.send_letter_home(account.as_ref(), Deputy::Message(message, to));
+        self.send_memo_home(account.as_ref(), Deputy::Message(message, to));
         Ok(())
     }
 
@@ -203,8 +203,8 @@ impl World {
         };
         let id = packet.id().ok_or(Condition::BadRequest)?.into_owned();
         let request = stamped(&iq, &account).ok_or(Condition::BadRequest)?;
-        let letter = Deputy::Request { component, id, account: account.clone(), to: target, request };
-        self.send_letter_home(account.as_ref(), letter);
+        let memo = Deputy::Request { component, id, account: account.clone(), to: target, request };
+        self.send_memo_home(account.as_ref(), memo);
         Ok(())
     }
 

@@ -138,7 +138,7 @@ fn assemble(fields: JournalFields) -> Vec<Vec<u8>> {
                 }
             }
             Some((&LETTERS, _)) => match postcard::from_bytes::<Vec<ByteBuf>>(&value) {
-                Ok(letters) => cards.extend(letters.into_iter().map(ByteBuf::into_vec)),
+                Ok(kept) => cards.extend(kept.into_iter().map(ByteBuf::into_vec)),
                 Err(error) => warn!(%error, "a part of a node that died can't be restored"),
             },
             // Of a later version.

@@ -1,4 +1,4 @@
-//! The sessions and letters of the previous process that have yet to continue: `going_on` works on
+//! The sessions and memos of the previous process that have yet to continue: `going_on` works on
 //! them. They are kept separate, so that the world can hold them.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::custody::Custody;
 use crate::held::Loading;
 use crate::session::SessionRef;
 
-/// The accounts and letters of the previous process that have yet to continue.
+/// The accounts and memos of the previous process that have yet to continue.
 #[derive(Default)]
 pub(crate) struct Returning {
     pub(crate) jobs: Slab<ReturningJob>,
@@ -25,8 +25,8 @@ pub(crate) struct Returning {
     pub(crate) sessions: Map<SessionRef, Back>,
     /// Works that were begun and are not done.
     pub(crate) works: usize,
-    /// Letters whose outcome is open: the text that each one's home is found by, kind and bytes.
-    pub(crate) letters: Slab<(String, String, ByteBuf)>,
+    /// Memos whose outcome is open: the text that each one's home is found by, kind and bytes.
+    pub(crate) memos: Slab<(String, String, ByteBuf)>,
     /// Accounts that are to ask for the presence of their contacts elsewhere.
     pub(crate) to_ask: VecDeque<Jid>,
 }
@@ -70,21 +70,21 @@ impl Returning {
         self.sessions.get(&session)
     }
 
-    /// Returns the letters whose outcome is open.
-    pub(crate) fn letters(&self) -> Vec<Card> {
-        let letters = self.letters.iter();
-        letters.map(|(_, (home, kind, bytes))| Card::Letter(home.clone(), kind.clone(), bytes.clone())).collect()
+    /// Returns the memos whose outcome is open.
+    pub(crate) fn memos(&self) -> Vec<Card> {
+        let memos = self.memos.iter();
+        memos.map(|(_, (home, kind, bytes))| Card::Memo(home.clone(), kind.clone(), bytes.clone())).collect()
     }
 
     /// Returns whether nothing has yet to continue.
     pub(crate) fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.letters.is_empty()
+        self.jobs.is_empty() && self.memos.is_empty()
     }
 
     /// Returns the number of continuations that wait for the end of something, and not for the
     /// store.
     pub(crate) fn watchers(&self) -> usize {
-        self.works + self.letters.len()
+        self.works + self.memos.len()
     }
 
     pub(crate) fn add(&mut self, job: ReturningJob) {

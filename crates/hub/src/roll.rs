@@ -1,7 +1,7 @@
 //! The audience of a room, kept ready by next hop: it changes when somebody enters or leaves, and
 //! isn't computed for each message.
 //!
-//! Addresses are in shared chunks, so that a letter to another shard takes a reference and no
+//! Addresses are in shared chunks, so that a parcel for another shard takes a reference and no
 //! copy. An addition writes into the last chunk of its shard; a removal rewrites one chunk.
 //! Leaving an address out of one packet costs a copy of its chunk, and of no other.
 
@@ -47,7 +47,7 @@ pub(crate) fn push(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: &str) {
         "no chunk is empty or long"
     );
     match chunks.last_mut().filter(|last| last.len() < CHUNK) {
-        // A letter that is still on its way keeps its own copy.
+        // A parcel that is still on its way keeps its own copy.
         Some(last) => Arc::make_mut(last).push(hash, jid),
         None => {
             let mut names = Addresses::default();
@@ -92,7 +92,7 @@ pub(crate) fn without(names: &Arc<Addresses>, except: &[(u64, &str)]) -> Arc<Add
     Arc::new(rest)
 }
 
-/// Addresses in one chunk: few enough that copying one is nothing, many enough that a letter for
+/// Addresses in one chunk: few enough that copying one is nothing, many enough that a parcel for
 /// each is nothing either.
 const CHUNK: usize = 128;
 

@@ -12,7 +12,7 @@ use tracing::warn;
 use crate::World;
 use crate::failure::condition;
 use crate::iq::Iq;
-use crate::letter::Letter;
+use crate::memo::Memo;
 use crate::session::{RosterInterest, SessionRef};
 use crate::settings::RosterLimits;
 
@@ -253,7 +253,7 @@ impl World {
     /// invitation does (XEP-0401 §3). Their clients hear of it.
     pub fn befriend(&mut self, one: Jid, other: Jid) {
         for (owner, contact) in [(one.clone(), other.clone()), (other, one)] {
-            self.send_letter_home(owner.clone().as_ref(), Befriend { owner, contact });
+            self.send_memo_home(owner.clone().as_ref(), Befriend { owner, contact });
         }
     }
 
@@ -328,7 +328,7 @@ pub(crate) struct Befriend {
     contact: Jid,
 }
 
-impl Letter for Befriend {
+impl Memo for Befriend {
     const NAME: &'static str = "hub befriend";
 
     fn open(self, world: &mut World) {

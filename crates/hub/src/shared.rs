@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::World;
 pub use crate::calls::{Circle, SharedContacts};
-use crate::letter::Letter;
+use crate::memo::Memo;
 use crate::session::RosterInterest;
 
 /// A stanza or a question for all accounts of a domain that are here.
@@ -45,7 +45,7 @@ pub(crate) struct Everybody {
     except: Vec<Jid>,
 }
 
-impl Letter for Everybody {
+impl Memo for Everybody {
     const NAME: &'static str = "hub everybody";
 
     /// Finds the accounts of this shard.
@@ -74,7 +74,7 @@ pub(crate) struct ProbeMembers {
     to: Arc<Addresses>,
 }
 
-impl Letter for ProbeMembers {
+impl Memo for ProbeMembers {
     const NAME: &'static str = "hub probe members";
 
     fn open(self, world: &mut World) {
@@ -209,7 +209,7 @@ impl World {
         let watched = self.shared_contacts(owner.as_ref()).map(|shared| shared.watched);
         let Some(circle) = watched.and_then(|watched| watched(self, owner.as_ref())) else { return };
         for (shard, names) in circle.members.chunks() {
-            self.send_letter(shard, ProbeMembers { from: from.clone(), to: names.clone() });
+            self.send_memo(shard, ProbeMembers { from: from.clone(), to: names.clone() });
         }
         if let Some(domain) = circle.everybody_of {
             self.for_everybody(&Everybody { domain, what: ForEverybody::Probe(from.clone()), except: vec![owner] });
@@ -240,9 +240,9 @@ impl World {
         user.zip(asker).and_then(|(user, asker)| user.contact(asker)).is_some_and(|contact| contact.from())
     }
 
-    fn for_everybody(&mut self, letter: &Everybody) {
+    fn for_everybody(&mut self, memo: &Everybody) {
         for shard in 0..self.shards() {
-            self.send_letter(shard, letter.clone());
+            self.send_memo(shard, memo.clone());
         }
     }
 

@@ -1,4 +1,4 @@
-//! Letters and questions between shards, and the answers.
+//! Memos and questions between shards, and the answers.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rookery_fanout::{Link, Member, View};
 use rookery_hub::{
-    Event, Hooks, Letter, Module, Peer, Place, Question, QuestionReply, Registry, Settings, Wakeups, World,
+    Event, Hooks, Memo, Module, Peer, Place, Question, QuestionReply, Registry, Settings, Wakeups, World,
 };
 use rookery_jid::Jid;
 use rookery_store::Background;
@@ -71,7 +71,7 @@ impl Question for QuestionWhich {
 #[derive(Debug, Serialize, Deserialize)]
 struct Add(u32);
 
-impl Letter for Add {
+impl Memo for Add {
     const NAME: &'static str = "test add";
 
     fn open(self, world: &mut World) {
@@ -98,16 +98,16 @@ impl Module for QuestionAsking {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(Sum(0));
-        hooks.letter::<Add>();
+        hooks.memo::<Add>();
         hooks.question::<QuestionWhich>();
     }
 }
 
 #[test]
-fn a_letter_is_opened_where_it_was_sent_to() {
+fn a_memo_is_opened_where_it_was_sent_to() {
     let mut worlds = worlds();
     for to in 0..SHARDS {
-        worlds[0].send_letter(to, Add(to as u32 + 1));
+        worlds[0].send_memo(to, Add(to as u32 + 1));
     }
     let sums = |worlds: &[World]| worlds.iter().map(|world| world.state::<Sum>().0).collect::<Vec<_>>();
     assert_eq!(sums(&worlds), [1, 0, 0], "the mail has not been brought");

@@ -80,7 +80,7 @@ impl Module for RegisterModule {
             [by_token].into_iter().chain(by_anybody).collect()
         });
         hooks.state(self.creations.clone());
-        hooks.letter::<rate::CreationNews>();
+        hooks.memo::<rate::CreationNews>();
         hooks.state(shown::ShownTokens::default());
         hooks.before_login(ns::REGISTER, creation::request);
         hooks.before_login(ns::PREAUTH, shown::preauth);

@@ -32,7 +32,7 @@ use std::rc::Rc;
 
 use rookery_fanout::{Link, StanzaType, Station};
 use rookery_hub::{
-    Bound, Carry, Circle, Delivery, Hooks, Letter, Module, OptionSpec, Passage, Phase, Roll, SharedContacts, Stanzas,
+    Bound, Carry, Circle, Delivery, Hooks, Memo, Module, OptionSpec, Passage, Phase, Roll, SharedContacts, Stanzas,
     Value, World,
 };
 use rookery_jid::{Jid, JidRef};
@@ -103,7 +103,7 @@ impl Module for SharedRoster {
         hooks.account_removed(|world, account| {
             directories(world).with(account.domain(), |directory| directory.gone(&account.bare().to_jid()));
         });
-        hooks.letter::<OnlineNews>();
+        hooks.memo::<OnlineNews>();
         hooks.every(ROUND_MS, round);
         let subscribe = Stanzas::of(Kind::Presence, &[StanzaType::Subscribe]);
         // A contact by group needn't be asked for a subscription.
@@ -225,12 +225,12 @@ fn tell_nodes(world: &mut World) {
     for news in news {
         let (node, incarnation) = news.to;
         if let Some(shard) = world.shard_of(Station { node, incarnation, shard: 0 }) {
-            world.send_letter(shard, news);
+            world.send_memo(shard, news);
         }
     }
 }
 
-impl Letter for OnlineNews {
+impl Memo for OnlineNews {
     const NAME: &'static str = "shared roster online";
 
     fn open(self, world: &mut World) {

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rookery_base::{Map, Set};
 use rookery_fanout::{Link, StanzaType};
 use rookery_hub::{
-    Answer, Bound, Carry, Delivery, Hooks, Letter, Module, Most, Passage, Per, Phase, Stanzas, Unit, Wanted, World,
+    Answer, Bound, Carry, Delivery, Hooks, Memo, Module, Most, Passage, Per, Phase, Stanzas, Unit, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Element, Kind, Writer, ns};
@@ -99,7 +99,7 @@ impl Visiting {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct LostVisits(String);
 
-impl Letter for LostVisits {
+impl Memo for LostVisits {
     const NAME: &'static str = "visits lost";
 
     fn open(self, world: &mut World) {
@@ -135,7 +135,7 @@ impl Module for Visits {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(Visiting::default());
-        hooks.letter::<LostVisits>();
+        hooks.memo::<LostVisits>();
         let entering = Wanted::from(Stanzas::of(Kind::Presence, &[StanzaType::Available])).naming(&[ns::MUC]);
         hooks.before_route(Phase::Record, entering, entered);
         hooks.before_route(Phase::Record, Stanzas::of(Kind::Presence, &[StanzaType::Unavailable]), left);
@@ -143,7 +143,7 @@ impl Module for Visits {
         hooks.session_carried(save, restore);
         hooks.lost(|world, domain| {
             for shard in 0..world.shards() {
-                world.send_letter(shard, LostVisits(domain.to_owned()));
+                world.send_memo(shard, LostVisits(domain.to_owned()));
             }
         });
     }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rookery_base::lock::lock;
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::failure::condition;
-use rookery_hub::{DocumentName, DocumentSpec, Hooks, Letter, Module, Phase, Verdict, World};
+use rookery_hub::{DocumentName, DocumentSpec, Hooks, Memo, Module, Phase, Verdict, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
@@ -61,8 +61,8 @@ impl Module for Announce {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(self.motds.clone());
-        hooks.letter::<ToOnline>();
-        hooks.letter::<MotdForOnline>();
+        hooks.memo::<ToOnline>();
+        hooks.memo::<MotdForOnline>();
         hooks.to_domain(Phase::Act, by_message);
         hooks.reachable(greet);
     }
@@ -223,7 +223,7 @@ struct ToOnline {
     message: Packet,
 }
 
-impl Letter for ToOnline {
+impl Memo for ToOnline {
     const NAME: &'static str = "announce to online";
 
     fn open(self, world: &mut World) {
@@ -236,9 +236,9 @@ impl Letter for ToOnline {
 pub fn to_online(world: &mut World, domain: &str, text: &Text) {
     let id = world.unique_text();
     let Ok(message) = Packet::built(&text.message("headline", domain, &id)) else { return };
-    let letter = ToOnline { domain: domain.to_owned(), message };
+    let memo = ToOnline { domain: domain.to_owned(), message };
     for shard in 0..world.shards() {
-        world.send_letter(shard, letter.clone());
+        world.send_memo(shard, memo.clone());
     }
 }
 
@@ -277,7 +277,7 @@ struct MotdForOnline {
     message: Packet,
 }
 
-impl Letter for MotdForOnline {
+impl Memo for MotdForOnline {
     const NAME: &'static str = "announce message of the day";
 
     fn open(self, world: &mut World) {
@@ -301,9 +301,9 @@ impl Letter for MotdForOnline {
 /// Sends a message of the day to online users.
 fn give_to_online(world: &mut World, domain: &str, motd: Motd) {
     let Ok(message) = Packet::built(&motd.text.message("headline", domain, &motd.id)) else { return };
-    let letter = MotdForOnline { domain: domain.to_owned(), id: motd.id, message };
+    let memo = MotdForOnline { domain: domain.to_owned(), id: motd.id, message };
     for shard in 0..world.shards() {
-        world.send_letter(shard, letter.clone());
+        world.send_memo(shard, memo.clone());
     }
 }
 

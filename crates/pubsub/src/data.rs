@@ -95,8 +95,8 @@ impl Module for DataService {
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(DataState::new(self.data.clone()));
         hooks.state(RoomSpeakers::default());
-        hooks.letter::<SubscriptionsOver>();
-        hooks.letter::<RoomSay>();
+        hooks.memo::<SubscriptionsOver>();
+        hooks.memo::<RoomSay>();
         hooks.service(serve);
         hooks.starting(load::load);
         hooks.moved(load::moved);
@@ -132,7 +132,7 @@ fn session_ended(world: &mut World, link: Link) {
 
 fn tell_all(world: &mut World, subscriber: &Jid, is_session: bool) {
     for shard in 0..world.shards() {
-        world.send_letter(shard, SubscriptionsOver { subscriber: subscriber.clone(), is_session });
+        world.send_memo(shard, SubscriptionsOver { subscriber: subscriber.clone(), is_session });
     }
 }
 

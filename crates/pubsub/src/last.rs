@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rookery_fanout::{Link, Packet, Station};
-use rookery_hub::{Letter, World};
+use rookery_hub::{Memo, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::pubsub::News;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub(super) struct Rest {
     after: Option<(Jid, String)>,
 }
 
-impl Letter for LastItems {
+impl Memo for LastItems {
     const NAME: &'static str = "pep last items";
 
     fn open(self, world: &mut World) {
@@ -47,7 +47,7 @@ impl Letter for LastItems {
             Self::Wanted { resource, nodes, owners } => last_items(world, resource, nodes, owners),
             Self::More(rest) => portion(world, rest),
             Self::Last { resource, packets, more } if world.is_awaited(resource.bare_str()) => {
-                world.keep_letter(Self::Last { resource, packets, more });
+                world.keep_memo(Self::Last { resource, packets, more });
             }
             Self::Last { resource, packets, more } => give(world, &resource, packets, more),
             Self::Shown { owner, contact } => last_items_of(world, &owner, &contact),
@@ -87,7 +87,7 @@ fn home_of(world: &World, contact: JidRef<'_>) -> usize {
 /// items.
 pub(super) fn shown(world: &mut World, owner: JidRef<'_>, contact: JidRef<'_>) {
     let home = home_of(world, contact);
-    world.send_letter(home, LastItems::Shown { owner: owner.to_jid(), contact: contact.to_jid() });
+    world.send_memo(home, LastItems::Shown { owner: owner.to_jid(), contact: contact.to_jid() });
 }
 
 /// Asks the accounts that a resource sees for the last items, when it wants more nodes than before
@@ -125,8 +125,8 @@ fn ask_for_last_items(world: &mut World, resource: Jid, owners: Vec<Jid>, nodes:
         }
     }
     for (shard, owners) in shards {
-        let letter = LastItems::Wanted { resource: resource.clone(), nodes: nodes.clone(), owners };
-        world.send_letter(shard, letter);
+        let memo = LastItems::Wanted { resource: resource.clone(), nodes: nodes.clone(), owners };
+        world.send_memo(shard, memo);
     }
 }
 
@@ -139,7 +139,7 @@ fn last_items_of(world: &mut World, owner: &Jid, contact: &Jid) {
         let nodes = world.state::<Interests>().of(link, owner);
         if let Some(resource) = world.address(link).cloned().filter(|_| !nodes.is_empty()) {
             let owners = vec![owner.clone()];
-            world.send_letter_home(owner.as_ref(), LastItems::Wanted { resource, nodes, owners });
+            world.send_memo_home(owner.as_ref(), LastItems::Wanted { resource, nodes, owners });
         }
     }
 }
@@ -174,7 +174,7 @@ fn portion(world: &mut World, mut rest: Rest) {
             let more = has_more.then(|| (world.station(), rest));
             if !packets.is_empty() || more.is_some() {
                 let home = home_of(world, resource.as_ref());
-                world.send_letter(home, LastItems::Last { resource, packets, more });
+                world.send_memo(home, LastItems::Last { resource, packets, more });
             }
         }
         Err(error) => world.store_failed("loading last items", &rest.resource, &error),
@@ -196,7 +196,7 @@ fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(S
         world.when_room(session, move |world| {
             // If that process has gone, the accounts' next home begins again.
             if let Some(shard) = world.shard_of(station) {
-                world.send_letter(shard, LastItems::More(rest));
+                world.send_memo(shard, LastItems::More(rest));
             }
         });
     }

@@ -83,7 +83,7 @@ mod subscriptions;
 pub mod vcard;
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Bound, Domain, Hooks, Iq, Letter, Module, OptionSpec, Value, World};
+use rookery_hub::{Bound, Domain, Hooks, Iq, Memo, Module, OptionSpec, Value, World};
 use rookery_jid::{JidRef, prepare};
 use rookery_modkit::disco::{DiscoIdentity, Info};
 use rookery_modkit::option;
@@ -106,7 +106,7 @@ pub struct PubsubModule;
 #[derive(Debug, Serialize, Deserialize)]
 struct PubsubRemoved;
 
-impl Letter for PubsubRemoved {
+impl Memo for PubsubRemoved {
     const NAME: &'static str = "pubsub removed";
 
     fn open(self, world: &mut World) {
@@ -145,11 +145,11 @@ impl Module for PubsubModule {
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(OfServices::default());
         hooks.moved(|world| world.state_mut::<OfServices>().0.forget_all());
-        hooks.letter::<PubsubRemoved>();
+        hooks.memo::<PubsubRemoved>();
         hooks.service(serve);
         hooks.account_removed(|world, _| {
             for shard in 0..world.shards() {
-                world.send_letter(shard, PubsubRemoved);
+                world.send_memo(shard, PubsubRemoved);
             }
         });
     }

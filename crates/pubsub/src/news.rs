@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use rookery_fanout::Packet;
-use rookery_hub::{Letter, World};
+use rookery_hub::{Memo, World};
 use rookery_jid::Jid;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub(super) struct NodeNews {
     to: Vec<Jid>,
 }
 
-impl Letter for NodeNews {
+impl Memo for NodeNews {
     const NAME: &'static str = "pep news";
 
     fn open(self, world: &mut World) {
@@ -28,7 +28,7 @@ impl Letter for NodeNews {
         // The wishes of sessions on their way here are known once they have arrived.
         let (awaited, here): (Vec<_>, _) = to.into_iter().partition(|account| is_awaited(world, account));
         if !awaited.is_empty() {
-            world.keep_letter(Self { packet: packet.clone(), node: node.clone(), to: awaited });
+            world.keep_memo(Self { packet: packet.clone(), node: node.clone(), to: awaited });
         }
         give(world, &packet, &node, here);
     }
@@ -58,7 +58,7 @@ pub(super) fn tell(world: &mut World, key: &NodeKey, node: &PubsubNode, packet: 
         }
     }
     for (shard, to) in shards {
-        world.send_letter(shard, NodeNews { packet: packet.clone(), node: key.1.clone(), to });
+        world.send_memo(shard, NodeNews { packet: packet.clone(), node: key.1.clone(), to });
     }
 }
 

@@ -6,11 +6,11 @@
 //! Besides those with a subscription to a node: the resources of the account, and of the contacts
 //! who see its presence, that ask for the node by their capabilities (`interest`). Nothing is
 //! stored for that: its home knows its contacts, and the home of a contact knows the contact's
-//! resources. A publication goes as one letter to each shard that is home to any of the contacts,
+//! resources. A publication goes as one parcel to each shard that is home to any of the contacts,
 //! with one packet, which the interested resources get there.
 //!
 //! When a resource becomes available, or wants more than before, it gets the last items. Its home
-//! sends one letter to each shard that is home to any of its contacts, with all its wishes; there,
+//! sends one parcel to each shard that is home to any of its contacts, with all its wishes; there,
 //! one query to the store covers all those contacts. A filter in memory excludes contacts without
 //! such a node from the query: for each account that has nodes 32 bits, one for each class of node
 //! ids (`Holders`). So a login costs nothing if no contact has news, and at most one query per
@@ -41,7 +41,7 @@
 
 use rookery_fanout::StanzaType;
 use rookery_hub::{
-    Bound, Delivery, Hooks, Iq, Letter, Module, OptionSpec, Passage, Phase, Stanzas, Target, Wanted, World,
+    Bound, Delivery, Hooks, Iq, Memo, Module, OptionSpec, Passage, Phase, Stanzas, Target, Wanted, World,
 };
 use rookery_xml::{Kind, ns};
 use serde::{Deserialize, Serialize};
@@ -112,9 +112,9 @@ impl Module for PersonalEventing {
         hooks.state(Holders::default());
         hooks.moved(holders::moved);
         hooks.moved(|world| world.state_mut::<OfAccounts>().0.forget_all());
-        hooks.letter::<NodeNews>();
-        hooks.letter::<LastItems>();
-        hooks.letter::<PepRemoved>();
+        hooks.memo::<NodeNews>();
+        hooks.memo::<LastItems>();
+        hooks.memo::<PepRemoved>();
         for namespace in [ns::PUBSUB, ns::PUBSUB_OWNER] {
             hooks.iq(Target::Account, namespace, asked);
         }
@@ -133,7 +133,7 @@ impl Module for PersonalEventing {
         hooks.shown(last::shown);
         hooks.account_removed(|world, _| {
             for shard in 0..world.shards() {
-                world.send_letter(shard, PepRemoved);
+                world.send_memo(shard, PepRemoved);
             }
         });
         let normal = Stanzas::of(Kind::Message, &[StanzaType::Normal]);
@@ -145,7 +145,7 @@ impl Module for PersonalEventing {
 #[derive(Debug, Serialize, Deserialize)]
 struct PepRemoved;
 
-impl Letter for PepRemoved {
+impl Memo for PepRemoved {
     const NAME: &'static str = "pep removed";
 
     fn open(self, world: &mut World) {

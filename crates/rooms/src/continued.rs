@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use rookery_base::Map;
 use rookery_fanout::Packet;
 use rookery_hub::failure::condition;
-use rookery_hub::{Letter, World};
+use rookery_hub::{Memo, World};
 use rookery_jid::Jid;
 use rookery_store::{Affiliated, RoomDocument, StoreError, StoredRoom};
 use rookery_xml::{Writer, ns};
@@ -70,7 +70,7 @@ struct Whole {
     affiliations: Vec<(Jid, String, Option<String>, Option<String>)>,
 }
 
-impl Letter for Continued {
+impl Memo for Continued {
     const NAME: &'static str = "rooms continued";
 
     fn open(self, world: &mut World) {
@@ -83,7 +83,7 @@ impl Letter for Continued {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Recovered(Continued);
 
-impl Letter for Recovered {
+impl Memo for Recovered {
     const NAME: &'static str = "rooms recovered";
 
     fn open(self, world: &mut World) {
@@ -226,7 +226,7 @@ pub(super) struct Seated {
     seats: Vec<(Jid, Jid)>,
 }
 
-impl Letter for Seated {
+impl Memo for Seated {
     const NAME: &'static str = "rooms seated";
 
     fn open(self, world: &mut World) {
@@ -251,7 +251,7 @@ impl Seated {
             }
         }
         for (shard, seats) in elsewhere {
-            world.send_letter(shard, Self { seats });
+            world.send_memo(shard, Self { seats });
         }
     }
 }
@@ -403,7 +403,7 @@ impl Room {
             ghosts::look_at(world, domain);
         }
         for (shard, seats) in here {
-            world.send_letter(shard, Seated { seats });
+            world.send_memo(shard, Seated { seats });
         }
     }
 }

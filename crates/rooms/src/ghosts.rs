@@ -10,7 +10,7 @@
 //!   paced.
 
 use rookery_base::Set;
-use rookery_hub::{Letter, World};
+use rookery_hub::{Memo, World};
 use rookery_jid::Jid;
 use rookery_xml::{Writer, ns};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub(super) struct Ghosts {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ServerLost(String);
 
-impl Letter for ServerLost {
+impl Memo for ServerLost {
     const NAME: &'static str = "rooms lost";
 
     fn open(self, world: &mut World) {
@@ -52,7 +52,7 @@ pub(super) fn look_at(world: &mut World, domain: String) {
 /// Tells all rooms that a server is lost.
 pub(super) fn lost(world: &mut World, domain: &str) {
     for shard in 0..world.shards() {
-        world.send_letter(shard, ServerLost(domain.to_owned()));
+        world.send_memo(shard, ServerLost(domain.to_owned()));
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use rookery_base::Map;
 use rookery_fanout::Packet;
-use rookery_hub::{Letter, World};
+use rookery_hub::{Memo, World};
 use rookery_jid::Jid;
 use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub(super) struct NotedMessage {
     id: String,
 }
 
-impl Letter for NotedMessage {
+impl Memo for NotedMessage {
     const NAME: &'static str = "rooms said";
 
     fn open(self, world: &mut World) {
@@ -59,8 +59,8 @@ pub(super) fn id_before(world: &World, room: &Jid, packet: &Packet, mark: Option
 /// Notes the id of a message for a while.
 pub(super) fn note(world: &mut World, room: &Jid, mark: u64, id: &str) {
     let noted_ms = world.time();
-    let letter = NotedMessage { room: room.clone(), mark, id: id.to_owned() };
-    world.note_letter(room.as_str(), mark, Some(&letter));
+    let memo = NotedMessage { room: room.clone(), mark, id: id.to_owned() };
+    world.note_memo(room.as_str(), mark, Some(&memo));
     let said = world.state_mut::<SaidMessages>();
     if said.ids.insert((room.clone(), mark), id.to_owned()).is_some() {
         return;
@@ -78,7 +78,7 @@ pub(super) fn hand_on(world: &mut World) {
         if !world.parts_with(room.as_str()) {
             world.state_mut::<SaidMessages>().noted.push_back((noted_ms, room, mark));
         } else if let Some(id) = world.state_mut::<SaidMessages>().ids.remove(&(room.clone(), mark)) {
-            world.note_letter::<NotedMessage>(room.as_str(), mark, None);
+            world.note_memo::<NotedMessage>(room.as_str(), mark, None);
             world.hand_on(&room.to_string(), &NotedMessage { room, mark, id });
         }
     }
@@ -96,7 +96,7 @@ fn forget_first(world: &mut World) {
     let said = world.state_mut::<SaidMessages>();
     if let Some((_, room, mark)) = said.noted.pop_front() {
         said.ids.remove(&(room.clone(), mark));
-        world.note_letter::<NotedMessage>(room.as_str(), mark, None);
+        world.note_memo::<NotedMessage>(room.as_str(), mark, None);
     }
 }
 

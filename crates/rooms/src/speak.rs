@@ -3,7 +3,7 @@
 
 use rookery_archive::{self as archive, stanza_id};
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Letter, Step, World};
+use rookery_hub::{Memo, Step, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Child, Element, Stanza, Writer, ns};
@@ -24,7 +24,7 @@ pub(super) struct Whisper {
     to: Vec<Jid>,
 }
 
-impl Letter for Whisper {
+impl Memo for Whisper {
     const NAME: &'static str = "rooms whisper";
 
     /// Delivers the message to its sessions. The sender isn't told about a block, which would
@@ -219,7 +219,7 @@ impl Room {
         let packet = packet.with_child(&mark).with_child(&pseudonym.finish());
         let whisper = Whisper { packet, by: sender.account.clone(), to: target.addresses() };
         match world.is_here(target.account.domain()) {
-            true => world.send_letter_home(target.account.as_ref(), whisper),
+            true => world.send_memo_home(target.account.as_ref(), whisper),
             false => whisper.open(world),
         }
     }

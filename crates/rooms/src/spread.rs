@@ -8,7 +8,7 @@
 //! * Rooms that aren't stored end with their node: the shard that is their next home
 //!   removes them from all directories (`actor`).
 
-use rookery_hub::{Letter, World};
+use rookery_hub::{Memo, World};
 use rookery_jid::{Jid, JidRef};
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use super::directory::{Directory, Full, MostRooms, RoomEntry};
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Noted(Jid, Option<RoomEntry>);
 
-impl Letter for Noted {
+impl Memo for Noted {
     const NAME: &'static str = "rooms noted";
 
     fn open(self, world: &mut World) {
@@ -54,6 +54,6 @@ pub(super) fn remove(world: &mut World, room: JidRef<'_>) {
 /// Tells the other nodes a room's entry, or that it was removed.
 pub(super) fn tell(world: &mut World, room: JidRef<'_>, entry: Option<RoomEntry>) {
     for shard in world.other_nodes() {
-        world.send_letter(shard, Noted(room.to_jid(), entry.clone()));
+        world.send_memo(shard, Noted(room.to_jid(), entry.clone()));
     }
 }

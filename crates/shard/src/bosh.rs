@@ -1,6 +1,6 @@
 //! A BOSH session (XEP-0124) between requests and a stream.
 //!
-//! In place of a socket it has a [`BoshSession`], and its requests arrive by letter, each with a
+//! In place of a socket it has a [`BoshSession`], and its requests arrive in envelopes, each with a
 //! waiter for the answer. Everything behind it is the same as for TCP: the same machine
 //! negotiates, the same outbox waits until there is a request to answer. Answers are given at the
 //! end of a tick, so that a reply can go out with the request that asked for it.
@@ -45,7 +45,7 @@ impl<D: Driver> Shard<D> {
                     self.request(link, request, waiter, is_secure);
                 }
                 Some(SidPlace { shard, .. }) if shard != self.index() => {
-                    // It has moved while the letter was on its way.
+                    // It has moved while the envelope was on its way.
                     posted.request.whose = Whose::Session(sid);
                     self.common.post.send(shard, Envelope::Bosh(posted));
                 }

@@ -23,7 +23,7 @@ use crate::lines::ClientSocket;
 /// A connection and its state.
 pub struct ShardConnection<S> {
     /// `None` once it is closed; the entry lives on until the world has let go of the session. A
-    /// session of BOSH has none: its requests come by letter.
+    /// session of BOSH has none: its requests come in envelopes.
     pub(crate) socket: Option<ClientSocket<S>>,
     pub(crate) peer: SocketAddr,
     pub(crate) serial: u32,

@@ -192,20 +192,20 @@ impl Door {
         closing.closed.load(Ordering::Relaxed)
     }
 
-    /// Sends all shards a letter, and waits for at most a second until they have processed it.
-    fn ask_all(&self, letter: impl FnMut(SyncSender<()>) -> Envelope<SystemSocket>) {
-        self.ask_all_within(Duration::from_secs(1), letter);
+    /// Sends all shards an envelope, and waits for at most a second until they have processed it.
+    fn ask_all(&self, envelope: impl FnMut(SyncSender<()>) -> Envelope<SystemSocket>) {
+        self.ask_all_within(Duration::from_secs(1), envelope);
     }
 
     pub(super) fn ask_all_within(
         &self,
         patience: Duration,
-        mut letter: impl FnMut(SyncSender<()>) -> Envelope<SystemSocket>,
+        mut envelope: impl FnMut(SyncSender<()>) -> Envelope<SystemSocket>,
     ) {
         let shards = self.post.shards();
         let (done, answers) = sync_channel(shards);
         for shard in 0..shards {
-            self.post.send(shard, letter(done.clone()));
+            self.post.send(shard, envelope(done.clone()));
         }
         let deadline = Instant::now() + patience;
         for _ in 0..shards {

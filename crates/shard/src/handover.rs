@@ -86,7 +86,7 @@ impl<D: Driver> Shard<D> {
     /// Takes up sessions, and whatever else is at home here, of another process, without beginning
     /// to work on them.
     pub(crate) fn go_on(&mut self, cards: Vec<Card>, custody: Custody) {
-        let (mut sessions, mut letters) = (Vec::new(), Vec::new());
+        let (mut sessions, mut memos) = (Vec::new(), Vec::new());
         let (cards, elsewhere): (Vec<_>, Vec<_>) =
             cards.into_iter().partition(|card| self.world.home_of_text(card.home()) == self.index());
         self.world.send_on(&elsewhere);
@@ -98,10 +98,10 @@ impl<D: Driver> Shard<D> {
                         sessions.push((link, *card));
                     }
                 }
-                Card::Letter(home, kind, bytes) => letters.push((home, kind, bytes)),
+                Card::Memo(home, kind, bytes) => memos.push((home, kind, bytes)),
             }
         }
-        self.world.in_custody(Some(custody), |world| world.go_on(sessions, letters));
+        self.world.in_custody(Some(custody), |world| world.go_on(sessions, memos));
     }
 }
 

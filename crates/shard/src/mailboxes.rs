@@ -294,7 +294,7 @@ pub trait Outlet: Send + Sync {
 
     /// Returns the time for which letters and writes wait for others that could go with them, in
     /// milliseconds; 0 if they leave at the end of each tick.
-    fn gather_ms(&self) -> u64 {
+    fn linger_ms(&self) -> u64 {
         0
     }
 }
@@ -375,8 +375,8 @@ impl<S> Post<S> {
     }
 
     /// Returns the time for which data for other nodes waits for more, in milliseconds.
-    pub(crate) fn gather_ms(&self) -> u64 {
-        self.outlet.get().map_or(0, |outlet| outlet.gather_ms())
+    pub(crate) fn linger_ms(&self) -> u64 {
+        self.outlet.get().map_or(0, |outlet| outlet.linger_ms())
     }
 
     /// Returns who carries letters to other nodes.

@@ -22,8 +22,8 @@ impl<D: Driver> Shard<D> {
     /// Ends a tick: writes to the clients, and releases data for others, if it is time.
     pub(crate) fn let_out(&mut self) {
         let has_others = self.world.has_journal() || self.world.shards() > self.world.own_shards();
-        let gather_ms = if has_others { self.gather_ms() } else { 0 };
-        let may_leave = gather_ms == 0 || self.timing.now_ms >= self.timing.outgoing.next_ms;
+        let linger_ms = if has_others { self.linger_ms() } else { 0 };
+        let may_leave = linger_ms == 0 || self.timing.now_ms >= self.timing.outgoing.next_ms;
         if has_others {
             self.look_up();
             self.number_lines();
@@ -40,13 +40,13 @@ impl<D: Driver> Shard<D> {
         if !has_others && self.driver.frames.is_empty() {
             return;
         }
-        self.gather();
+        self.take_mail();
         let is_large = self.timing.outgoing.bytes > LARGE_BYTES;
         if is_large && is_kept {
             any |= self.journal();
             self.flush();
             self.mark_lines();
-            self.gather();
+            self.take_mail();
         }
         if may_leave || is_large {
             any |= self.post_afar();
@@ -55,20 +55,20 @@ impl<D: Driver> Shard<D> {
             self.timing.outgoing.waits = is_kept || !self.timing.outgoing.letters.is_empty();
         }
         if any {
-            self.timing.outgoing.next_ms = self.timing.now_ms + gather_ms;
+            self.timing.outgoing.next_ms = self.timing.now_ms + linger_ms;
         }
     }
 
     /// Returns the time for which things wait, in milliseconds.
-    fn gather_ms(&self) -> u64 {
+    fn linger_ms(&self) -> u64 {
         match self.is_stopping() || self.common.post.is_shut() {
             true => 0,
-            false => self.common.post.gather_ms(),
+            false => self.common.post.linger_ms(),
         }
     }
 
     /// Takes the mail of the world and of lines for other nodes.
-    fn gather(&mut self) {
+    fn take_mail(&mut self) {
         let own = self.world.own_shards();
         let before = self.timing.outgoing.letters.len();
         for hop in own..self.world.shards() {

@@ -52,8 +52,8 @@ struct SharedByNodes {
     fences: SimulatedFences,
     addresses: AddressHash,
     now_ms: Rc<Cell<u64>>,
-    /// The milliseconds for which shards gather letters.
-    gather_ms: Arc<AtomicU64>,
+    /// The milliseconds for which letters linger.
+    linger_ms: Arc<AtomicU64>,
 }
 
 /// One node, with whatever process it has.
@@ -116,8 +116,8 @@ impl SimulatedNodes {
             fences: SimulatedFences::default(),
             addresses,
             now_ms: Rc::default(),
-            // Half of the runs gather as long as the server does.
-            gather_ms: Arc::new(AtomicU64::new(3 * (seed >> 4 & 1))),
+            // Letters of half of the runs linger as long as the server's do.
+            linger_ms: Arc::new(AtomicU64::new(3 * (seed >> 4 & 1))),
         };
         let mut joined = Vec::new();
         for number in 0..nodes {
@@ -132,7 +132,7 @@ impl SimulatedNodes {
         for (name, store, row) in joined {
             let mut table = NodeTable::new(name.clone(), row);
             table.update(rows.clone());
-            let posted = PostedHere::gathered(shared.gather_ms.clone());
+            let posted = PostedHere::lingering(shared.linger_ms.clone());
             let seat = shared.seat(&table, &posted, false);
             let seed = config.seed ^ u64::from(table.me().node) << 20;
             let server = Server::with(Config { stores: store.stores(), seat: Some(seat), seed, ..config.clone() });
@@ -147,8 +147,8 @@ impl SimulatedNodes {
     }
 
     /// Makes letters leave at once from now on.
-    pub fn gather_no_more(&self) {
-        self.shared.iter().for_each(|shared| shared.gather_ms.store(0, Ordering::Relaxed));
+    pub fn linger_no_more(&self) {
+        self.shared.iter().for_each(|shared| shared.linger_ms.store(0, Ordering::Relaxed));
     }
 
     /// Returns the number of nodes.
@@ -224,7 +224,7 @@ impl SimulatedNodes {
             node.life = Life::Down;
             return true;
         };
-        let posted = PostedHere::gathered(shared.gather_ms.clone());
+        let posted = PostedHere::lingering(shared.linger_ms.clone());
         let is_joining = table.view().present().count() > 1;
         node.server.begin_again(shared.seat(&table, &posted, is_joining), now_ms);
         node.timers = node.server.inspect(|world| world.census().timers);

@@ -36,7 +36,7 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
         run.book.break_rule(format!("nodes do not come to go by the same homes when all faults are over: {how}"));
     }
     // From here on, requests are answered without waiting for the clock.
-    run.nodes.gather_no_more();
+    run.nodes.linger_no_more();
     // The output for slow clients, and operations that waited for an unavailable store.
     run.pass(MINUTE_MS);
     gather(run);

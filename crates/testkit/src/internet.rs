@@ -240,11 +240,11 @@ impl Internet {
         let life = self.lives.borrow_mut().pop_front();
         let (called, calling) = net::between_servers(life);
         let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 200), 50_000));
-        let letter = Envelope::Accepted { socket: called, peer, port: listener.port };
+        let envelope = Envelope::Accepted { socket: called, peer, port: listener.port };
         // Connections go to each node in turn, as behind a balancer, and there to each shard.
         let (nodes, turn) = (listener.posts.len(), listener.next);
         let post = listener.posts.get(turn % nodes).ok_or(ErrorKind::ConnectionRefused)?;
-        post.send(turn / nodes % post.shards().max(1), letter);
+        post.send(turn / nodes % post.shards().max(1), envelope);
         Ok(calling)
     }
 }

@@ -36,8 +36,8 @@ struct NodeCarrier {
     journals: BTreeMap<(usize, u16, Vec<u8>), Vec<u8>>,
     /// Batches that slow journals have not accepted yet; `None` if journals aren't slow.
     slow: Option<Vec<(usize, JournalBatch)>>,
-    /// The milliseconds for which shards gather mail for others.
-    gather_ms: u64,
+    /// The milliseconds for which letters for others linger.
+    linger_ms: u64,
     /// Look-ups by nodes' shards that slow journals have not answered yet; `None` if journals
     /// aren't slow to answer.
     asked: Option<Vec<(usize, usize, JournalLookup)>>,
@@ -89,9 +89,9 @@ impl TestkitNodes {
         }
     }
 
-    /// Makes shards gather mail for others for this many milliseconds.
-    pub(crate) fn gather(&self, gather_ms: u64) {
-        self.carrier.lock().expect("no test panics here").gather_ms = gather_ms;
+    /// Makes letters for other nodes linger for this many milliseconds.
+    pub(crate) fn linger(&self, linger_ms: u64) {
+        self.carrier.lock().expect("no test panics here").linger_ms = linger_ms;
     }
 
     /// Makes journals answer nothing from now on, or all waiting look-ups.
@@ -225,8 +225,8 @@ impl Outlet for Loopback {
         }
     }
 
-    fn gather_ms(&self) -> u64 {
-        self.carrier.lock().expect("no test panics here").gather_ms
+    fn linger_ms(&self) -> u64 {
+        self.carrier.lock().expect("no test panics here").linger_ms
     }
 
     fn look_up(&self, shard: usize, lookup: JournalLookup) {

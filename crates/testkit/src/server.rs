@@ -308,8 +308,8 @@ impl Server {
     /// Runs `work` on a shard, as for a thread outside of the server, and settles.
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();
-        let letter = Envelope::Errand(Errand::new(work), Posted { since: now, at: now });
-        self.0.borrow().nodes.send(shard, letter);
+        let envelope = Envelope::Errand(Errand::new(work), Posted { since: now, at: now });
+        self.0.borrow().nodes.send(shard, envelope);
         self.settle();
     }
 
@@ -383,9 +383,9 @@ impl Server {
         self.settle();
     }
 
-    /// Makes shards gather mail for other nodes and for journals for this many milliseconds.
-    pub fn gather(&self, gather_ms: u64) {
-        self.0.borrow().nodes.gather(gather_ms);
+    /// Makes letters for other nodes, and writes to journals, linger for this many milliseconds.
+    pub fn linger(&self, linger_ms: u64) {
+        self.0.borrow().nodes.linger(linger_ms);
     }
 
     /// Makes the journals of dead nodes answer nothing from now on, or all waiting look-ups.

@@ -4,9 +4,7 @@
 //! `<tally xmlns='urn:example:tally'/>` in an IQ of type get asks for it; in one of type set, by an
 //! administrator of the server, it begins again with 0.
 
-use rookery_hub::{
-    Delivery, Hooks, Iq, Letter, Module, Passage, Phase, Question, QuestionReply, Stanzas, Target, World,
-};
+use rookery_hub::{Delivery, Hooks, Iq, Memo, Module, Passage, Phase, Question, QuestionReply, Stanzas, Target, World};
 use rookery_operations::rights::{Rights, with_rights};
 use rookery_stream::error::Condition;
 use serde::{Deserialize, Serialize};
@@ -32,7 +30,7 @@ impl Module for TallyModule {
         hooks.state(TallyMessages::default());
         hooks.before_delivery(Phase::Record, Stanzas::MESSAGES, came);
         hooks.question::<HowMany>();
-        hooks.letter::<BeginAgain>();
+        hooks.memo::<BeginAgain>();
         hooks.iq(Target::Server, NS, |world, iq| match iq.payload.name() {
             "tally" if iq.set => begin_again(world, iq),
             "tally" => add_up(world, iq),
@@ -81,7 +79,7 @@ fn add_up(world: &mut World, iq: Iq) {
 #[derive(Debug, Serialize, Deserialize)]
 struct BeginAgain;
 
-impl Letter for BeginAgain {
+impl Memo for BeginAgain {
     const NAME: &'static str = "tally begin again";
 
     fn open(self, world: &mut World) {
@@ -94,7 +92,7 @@ fn begin_again(world: &mut World, iq: Iq) {
     with_rights(world, &domain, &iq.from.clone(), move |world, rights| match rights {
         Ok(Rights::Server) => {
             for shard in 0..world.shards() {
-                world.send_letter(shard, BeginAgain);
+                world.send_memo(shard, BeginAgain);
             }
             world.reply_done(&iq);
         }

@@ -28,7 +28,7 @@ pub(super) struct Gauge {
 
 impl Gauges {
     /// Makes the next tick update the gauges from the current database.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn begin_again(&mut self) {
         self.is_begun = false;
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LOOK_MS;
 use crate::World;
-use crate::letter::Letter;
+use crate::memo::Memo;
 use crate::presence::probe;
 use crate::session::SessionContact;
 
@@ -16,7 +16,7 @@ use crate::session::SessionContact;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ShowContact(Packet, Jid);
 
-impl Letter for ShowContact {
+impl Memo for ShowContact {
     const NAME: &'static str = "hub contact elsewhere";
 
     fn open(self, world: &mut World) {
@@ -51,14 +51,14 @@ impl World {
         if let Some(user) = user.and_then(|user| self.people.users.get(user as usize)) {
             let name = self.people.names.find(self.hash(from.bare_str()), from.bare_str());
             if name.and_then(|name| user.contact(name)).is_some_and(SessionContact::to) {
-                self.send_letter_home(from.as_ref(), ShowContact(packet, owner));
+                self.send_memo_home(from.as_ref(), ShowContact(packet, owner));
             }
             return;
         }
         let item = self.stores.rosters.item(to.bare(), from.bare());
         self.wait(item, move |world, item| match item {
             Ok(Some(item)) if item.subscription.to() => {
-                world.send_letter_home(from.as_ref(), ShowContact(packet, owner));
+                world.send_memo_home(from.as_ref(), ShowContact(packet, owner));
             }
             Ok(_) | Err(StoreError::NoAccount) => {}
             Err(error) => world.store_failed("showing presence to a component", &owner, &error),

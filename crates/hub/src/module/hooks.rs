@@ -16,7 +16,7 @@ use crate::calls::{
     Undelivered,
 };
 use crate::iq::Iq;
-use crate::letter::{self, Letter};
+use crate::memo::{self, Memo};
 use crate::passage::{Delivery, Passage, PassageWish, Wanted};
 use crate::question::{self, Question};
 use crate::remote::RemoteService;
@@ -58,13 +58,13 @@ impl Hooks<'_> {
         self.registry.accounts.shared_contacts = Some(self.call(Phase::Act, contacts));
     }
 
-    /// Reads letters of this kind, see [`World::send_letter`].
+    /// Reads memos of this kind, see [`World::send_memo`].
     ///
     /// # Panics
     /// A kind with that name has been declared already, at the start of the server.
-    pub fn letter<L: Letter>(&mut self) {
-        let before = self.registry.kinds.letters.insert(L::NAME, letter::decode::<L>);
-        assert!(before.is_none(), "two kinds of letters are called {}", L::NAME);
+    pub fn memo<L: Memo>(&mut self) {
+        let before = self.registry.kinds.memos.insert(L::NAME, memo::decode::<L>);
+        assert!(before.is_none(), "two kinds of memos are called {}", L::NAME);
     }
 
     /// Answers questions of this kind, see [`World::put_to`].

@@ -16,8 +16,7 @@ use super::hook::{Hook, ModuleCall};
 use super::tables::{Hooks, Module, Registry};
 use super::terms::{Carry, LoginSeen, Target, Verdict};
 use crate::calls::{
-    AnyDocument, BeforeLogin, DecodeLetter, DecodeQuestion, Everywhere, IqHandler, OfSession, SharedContacts,
-    Undelivered,
+    AnyDocument, BeforeLogin, DecodeMemo, DecodeQuestion, Everywhere, IqHandler, OfSession, SharedContacts, Undelivered,
 };
 use crate::driver::DriverQuestion;
 use crate::driver_news::DriverNews;
@@ -33,14 +32,14 @@ impl Registry {
         let mut own = Hooks { module: "hub", registry: &mut registry };
         own.question::<removal::EndLogins>();
         own.question::<DriverQuestion>();
-        own.letter::<DriverNews>();
-        own.letter::<roster::Befriend>();
-        own.letter::<ask::Answered>();
-        own.letter::<attached::Attachment>();
-        own.letter::<privileged::Deputy>();
-        own.letter::<elsewhere::showing::ShowContact>();
-        own.letter::<shared::Everybody>();
-        own.letter::<shared::ProbeMembers>();
+        own.memo::<DriverNews>();
+        own.memo::<roster::Befriend>();
+        own.memo::<ask::Answered>();
+        own.memo::<attached::Attachment>();
+        own.memo::<privileged::Deputy>();
+        own.memo::<elsewhere::showing::ShowContact>();
+        own.memo::<shared::Everybody>();
+        own.memo::<shared::ProbeMembers>();
         for module in &modules {
             module.install(&mut Hooks { module: module.name(), registry: &mut registry });
             registry.accounts.specs.extend(module.documents());
@@ -153,8 +152,8 @@ impl Registry {
         domain?.module(call.module).map(|_| call.call)
     }
 
-    pub(crate) fn letter_kind(&self, name: &str) -> Option<DecodeLetter> {
-        self.kinds.letters.get(name).copied()
+    pub(crate) fn memo_kind(&self, name: &str) -> Option<DecodeMemo> {
+        self.kinds.memos.get(name).copied()
     }
 
     pub(crate) fn question_kind(&self, name: &str) -> Option<DecodeQuestion> {

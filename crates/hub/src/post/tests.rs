@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::reply::AnswerPlace;
-use crate::{Hooks, LETTERS, Letter, Module, Question, QuestionReply};
+use crate::{Hooks, LETTERS, Memo, Module, Question, QuestionReply};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct PostWord(String);
 
-impl Letter for PostWord {
+impl Memo for PostWord {
     const NAME: &'static str = "test word";
 
     fn open(self, _: &mut World) {}
@@ -26,11 +26,11 @@ impl Question for PostWhat {
     fn ask(self, _: &mut World, _: QuestionReply<()>) {}
 }
 
-/// A letter that earlier versions don't know.
+/// A memo that earlier versions don't know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct PostLater;
 
-impl Letter for PostLater {
+impl Memo for PostLater {
     const NAME: &'static str = "test later";
     const SINCE: u16 = 2;
 
@@ -53,7 +53,7 @@ impl Module for PostKinds {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        hooks.letter::<PostWord>();
+        hooks.memo::<PostWord>();
         hooks.question::<PostWhat>();
     }
 }
@@ -98,7 +98,7 @@ fn mail() -> impl Strategy<Value = Mail> {
         (jid(), prop::collection::vec(packet(), 0..4)).prop_map(|(to, packets)| Mail::Bundle { to, packets }),
         (jid(), packet()).prop_map(|(to, packet)| Mail::Service { to, packet }),
         (jid(), names()).prop_map(|(from, to)| Mail::Probe { from, to }),
-        "\\PC{0,20}".prop_map(|text| Mail::Letter(Box::new(PostWord(text)))),
+        "\\PC{0,20}".prop_map(|text| Mail::Memo(Box::new(PostWord(text)))),
         (any::<u64>(), prop::option::of(jid()), asker())
             .prop_map(|(number, jid, asker)| Mail::Question { question: Box::new(PostWhat(number, jid)), asker }),
         (asker(), any::<Vec<u8>>()).prop_map(|(asker, answer)| Mail::Reply { asker, answer }),
@@ -172,15 +172,15 @@ fn an_earlier_version_gets_what_it_understands() {
         let marked = encode(again, LETTERS).unwrap();
         assert!(format!("{:?}", Parcel::decode(&marked, &registry()).unwrap()).contains("again: true"));
     }
-    assert!(encode(Mail::Letter(Box::new(PostWord("x".into()))), 1).is_some());
-    let later = || Mail::Letter(Box::new(PostLater));
+    assert!(encode(Mail::Memo(Box::new(PostWord("x".into()))), 1).is_some());
+    let later = || Mail::Memo(Box::new(PostLater));
     assert!(encode(later(), 1).is_none() && encode(later(), 2).is_some());
 }
 
 #[test]
 fn what_this_server_does_not_know_is_refused() {
     let known = registry();
-    let word = Parcel { mail: Mail::Letter(Box::new(PostWord("x".into()))), custody: None };
+    let word = Parcel { mail: Mail::Memo(Box::new(PostWord("x".into()))), custody: None };
     let bytes = word.encode().unwrap();
     let unknown = Parcel::decode(&bytes, &Registry::new(Vec::new())).unwrap_err();
     assert_eq!(unknown, MailError::UnknownKind("test word".to_owned()));

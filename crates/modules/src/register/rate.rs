@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rookery_base::lock::lock;
-use rookery_hub::{Letter, Network, OptionSpec, Options, Value, World};
+use rookery_hub::{Memo, Network, OptionSpec, Options, Value, World};
 use rookery_modkit::option;
 use rookery_stream::error::{Condition, StanzaError};
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ pub(super) enum CreationStep {
     GivenBack,
 }
 
-impl Letter for CreationNews {
+impl Memo for CreationNews {
     const NAME: &'static str = "register creation";
     const SINCE: u16 = 2;
 

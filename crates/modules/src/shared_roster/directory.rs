@@ -268,7 +268,7 @@ pub(crate) const BOUNDS: &[Bound] = &[Bound::on(
     Unit::Number,
 )
 .or("one more isn't in the group on other nodes")];
-/// The most accounts in one letter between nodes.
+/// The most accounts in one memo between nodes.
 const MAX_TOLD: usize = 2_000;
 /// The most accounts that another node may report as online.
 const MAX_THERE: usize = 1_000_000;
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn many_go_in_several_letters() {
+    fn many_go_in_several_memos() {
         let (mut one, mut other) = (AccountDirectory::default(), AccountDirectory::default());
         (0..MAX_TOLD + 1).for_each(|number| one.came(&jid(&format!("user{number}")), true));
         assert_eq!(tell(&mut one, &mut other), 2);

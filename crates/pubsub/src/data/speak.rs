@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Letter, World};
+use rookery_hub::{Memo, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::Condition;
 use rookery_xml::{Built, Element, Kind, Writer, ns};
@@ -26,7 +26,7 @@ pub(super) struct RoomSay {
     text: String,
 }
 
-impl Letter for RoomSay {
+impl Memo for RoomSay {
     const NAME: &'static str = "data say";
 
     fn open(self, world: &mut World) {
@@ -46,7 +46,7 @@ pub(super) struct RoomSpeakers(Map<Jid, Speaker>);
 pub fn say(world: &mut World, domain: &str, room: &Jid, text: String) {
     let services = world.options(domain, NAME).map(|options| options.text("host"));
     let Some(host) = services.map(|host| host.replace('@', domain)) else { return };
-    world.send_letter_home(room.as_ref(), RoomSay { host, room: room.clone(), text });
+    world.send_memo_home(room.as_ref(), RoomSay { host, room: room.clone(), text });
 }
 
 /// The service in one room.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use rookery_hub::{Letter, Options, World};
+use rookery_hub::{Memo, Options, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
 use rookery_store::StoreError;
@@ -25,7 +25,7 @@ pub(super) struct SubscriptionsOver {
     pub is_session: bool,
 }
 
-impl Letter for SubscriptionsOver {
+impl Memo for SubscriptionsOver {
     const NAME: &'static str = "data over";
 
     fn open(self, world: &mut World) {

@@ -73,14 +73,14 @@ pub(crate) struct PostedHere {
     letters: Mutex<Vec<(u16, NodeLetter)>>,
     journal: Mutex<Vec<(usize, JournalBatch)>>,
     lookups: Mutex<Vec<(usize, JournalLookup)>>,
-    /// The milliseconds for which shards gather them.
-    gather_ms: Arc<AtomicU64>,
+    /// The milliseconds for which them linger.
+    linger_ms: Arc<AtomicU64>,
 }
 
 impl PostedHere {
-    /// Returns the outlet for letters that shards gather for this many milliseconds.
-    pub fn gathered(gather_ms: Arc<AtomicU64>) -> Arc<Self> {
-        Arc::new(Self { gather_ms, ..Self::default() })
+    /// Returns the outlet of letters that linger for this many milliseconds.
+    pub fn lingering(linger_ms: Arc<AtomicU64>) -> Arc<Self> {
+        Arc::new(Self { linger_ms, ..Self::default() })
     }
 }
 
@@ -97,8 +97,8 @@ impl Outlet for PostedHere {
         lock(&self.lookups).push((shard, lookup));
     }
 
-    fn gather_ms(&self) -> u64 {
-        self.gather_ms.load(Ordering::Relaxed)
+    fn linger_ms(&self) -> u64 {
+        self.linger_ms.load(Ordering::Relaxed)
     }
 }
 
@@ -186,8 +186,8 @@ impl Agent {
     /// Returns whether its shards have sent something that the journal doesn't have yet.
     pub fn owes_journal(&self) -> bool {
         let is_write = |command: &RedisCommand| matches!(command, RedisCommand::Write(..));
-        let is_gathered = self.server.inspect(World::has_to_journal).contains(&true);
-        is_gathered || !lock(&self.posted.journal).is_empty() || self.commands.iter().any(is_write)
+        let is_waiting = self.server.inspect(World::has_to_journal).contains(&true);
+        is_waiting || !lock(&self.posted.journal).is_empty() || self.commands.iter().any(is_write)
     }
 
     /// Returns whether it can't reach Redis, although others may.
