@@ -402,6 +402,8 @@ pub enum UserCommand {
         file: Option<PathBuf>,
         #[command(flatten)]
         foreign: ForeignDatabase,
+        #[command(flatten)]
+        length: PasswordLength,
     },
     /// Create a link with which one account can be created
     #[command(after_help = examples::INVITE)]
@@ -521,6 +523,16 @@ pub struct PasswordFrom {
     /// Read the password from the first line of standard input instead of asking at the terminal
     #[arg(long)]
     pub password_stdin: bool,
+    #[command(flatten)]
+    pub length: PasswordLength,
+}
+
+/// The length that a new password may have.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct PasswordLength {
+    /// Accept passwords that are shorter than `min_password` in [modules.register] says
+    #[arg(long)]
+    pub allow_short: bool,
 }
 
 /// The commands for the configuration.

@@ -23,6 +23,7 @@ use rookery_store::{Stores, wait};
 use serde_json::json;
 
 use content::Content;
+use password::PasswordRule;
 
 use crate::arguments::{ShownAs, UserCommand};
 use crate::clock;
@@ -49,7 +50,7 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
         UserCommand::Add { jid, password } => {
             let jid = account(&jid, &config)?;
             let database = open()?;
-            let password = password_of(password.password_stdin, &jid)?;
+            let password = password::read(password, &jid, &config)?;
             add(&jid, &password, &config, RunningServer::find(&source.folder), &database)
         }
         UserCommand::Passwd { jid, password } => {
@@ -59,7 +60,7 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
             if !wait(database.stores.accounts.exists(jid.as_ref()))? {
                 return Err(no_account(&jid));
             }
-            let password = password_of(password.password_stdin, &jid)?;
+            let password = password::read(password, &jid, &config)?;
             set_password(&jid, &password, &config, &source.folder, &database)
         }
         UserCommand::Remove { jid, yes } => {
@@ -74,14 +75,16 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
         UserCommand::Disable { jid } => set_disabled(&account(&jid, &config)?, true, source, &open()?),
         UserCommand::Enable { jid } => set_disabled(&account(&jid, &config)?, false, source, &open()?),
         UserCommand::List { domain, shown } => list(domain.as_deref(), shown, &config, &open()?),
-        UserCommand::Import { file: Some(file), .. } => {
-            let content = Content::open(&file)?;
+        UserCommand::Import { file: Some(file), length, .. } => {
+            let (content, rule) = (Content::open(&file)?, PasswordRule::new(&config, length));
             match content.is_xml() {
-                true => portability::import(content, &config, &open()?),
-                false => import::run(content, &config, &open()?),
+                true => portability::import(content, &rule, &config, &open()?),
+                false => import::run(content, &rule, &config, &open()?),
             }
         }
-        UserCommand::Import { file: None, foreign } => portability::import_database(&foreign, &config, &open()?),
+        UserCommand::Import { file: None, foreign, length } => {
+            portability::import_database(&foreign, &PasswordRule::new(&config, length), &config, &open()?)
+        }
         UserCommand::Invite { what, valid, shown } => {
             invite::invite(&invited(&what, &config)?, valid.days, shown, &config, &open()?)
         }
@@ -323,12 +326,7 @@ fn invited(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
     }
 }
 
-/// Reads a password from standard input or the terminal.
-fn password_of(stdin: bool, jid: &Jid) -> Result<String, CommandFailure> {
-    if stdin { password::from_stdin() } else { password::ask(jid) }
-}
-
-/// Derives the credentials that are stored for a password.
+/// Returns what is stored of a password.
 fn derived(password: &str, config: &ServerConfig) -> Result<Credentials, CommandFailure> {
     let derived = Credentials::derive(password, config.login.scram_iterations);
     derived.map_err(|error| CommandFailure::Failed(error.to_string()))

@@ -238,7 +238,7 @@ async def what_is_no_request_is_refused():
             status, headers, _ = _ask(server, "POST", path, secret, raw=body)
             assert status == 400 and headers["content-type"] == "application/problem+json", (body, status)
         assert _ask(server, "POST", path, secret, {"name": "a b@", "password": "x"})[0] == 422
-        assert _ask(server, "POST", path, secret, {"name": "a", "password": "\0"})[0] == 422
+        assert _ask(server, "POST", path, secret, {"name": "a", "password": "\0" * 8})[0] == 422
         assert _ask(server, "POST", path, secret, {"name": "a", "password": "x" * 70_000})[0] == 413
         assert _ask(server, "POST", path, secret, raw=b"{}", headers={"Content-Type": "text/plain"})[0] == 415
         for path in ("/users/alice", "/users/localhost", "/users/alice%40localhost%2Fphone", "/users/%00", "/users/%ff", "/users/", "/users//sessions"):

@@ -214,7 +214,7 @@ async def a_token_is_enough():
                 success = await wire.token("alice", token, mechanism, AGENT + "<bind xmlns='urn:xmpp:bind:0'/>")
                 assert "<bound" in success, success
                 wire.abort()
-        server.command("user", "passwd", "alice@localhost", "--password-stdin", said="other\n")
+        server.command("user", "passwd", "alice@localhost", "--password-stdin", "--allow-short", said="other\n")
         wire = await _Wire.open(server)
         refused = await wire.token("alice", token, mechanism, AGENT)
         assert "<failure" in refused and "not-authorized" in refused, refused

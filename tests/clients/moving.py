@@ -90,7 +90,7 @@ async def the_next_of_that_name_finds_nothing():
             bob.write(old.bare, "last words")
             await old.reads("last words", of=bob.bare)
             server.command("user", "remove", "alice@localhost")
-            server.command("user", "add", "alice@localhost", "--password-stdin", said="another\n")
+            server.command("user", "add", "alice@localhost", "--password-stdin", "--allow-short", said="another\n")
             await old.until(lambda: old.seen["disconnected"])
         async with _mover(server, "alice@localhost", "another") as heir:
             assert not set(heir.client.client_roster.keys()) - {heir.bare}, heir.client.client_roster

@@ -124,7 +124,7 @@ async def what_was_acknowledged_survives_a_kill():
 
 async def new_accounts_need_no_restart():
     async with Rookery() as server:
-        server.command("user", "add", "carol@localhost", "--password-stdin", said="secret\n")
+        server.command("user", "add", "carol@localhost", "--password-stdin", "--allow-short", said="secret\n")
         async with Person(server, "carol@localhost"):
             pass
 

@@ -41,7 +41,7 @@ async def passwords_are_changed():
 
 async def operators_change_passwords():
     async with Rookery("alice") as server:
-        server.command("user", "passwd", "alice@localhost", "--password-stdin", said="new\n")
+        server.command("user", "passwd", "alice@localhost", "--password-stdin", "--allow-short", said="new\n")
         await _is_refused(server, "alice@localhost", "secret")
         async with Person(server, "alice@localhost", "new"):
             pass

@@ -51,7 +51,7 @@ class Rookery:
     async def __aenter__(self):
         try:
             for account in self.accounts:
-                self.command("user", "add", account, "--password-stdin", said="secret\n")
+                self.command("user", "add", account, "--password-stdin", "--allow-short", said="secret\n")
             await self.start()
         except BaseException:
             self._remove()

@@ -176,7 +176,7 @@ class Cluster:
         first = self.nodes[0]
         first.start()
         first.wait()
-        first.command("user", "import", file)
+        first.command("user", "import", file, "--allow-short")
         for node in self.nodes[1:]:
             node.start()
         for node in self.nodes:

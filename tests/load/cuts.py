@@ -157,7 +157,7 @@ async def main(options):
     async with started() as server:
         accounts = server.folder / "accounts.csv"
         accounts.write_text("".join(f"{user}@localhost,secret\n" for user in users))
-        server.command("user", "import", str(accounts))
+        server.command("user", "import", str(accounts), "--allow-short")
         began = time.monotonic()
         pairs = [pair(number, server.port, options.seconds, options.rate) for number in range(options.pairs)]
         ended = await asyncio.gather(*pairs)

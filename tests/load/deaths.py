@@ -156,7 +156,7 @@ async def main(options):
                 configure(server, at, folder, ports[at], reached[1 - at])
                 accounts = server.folder / "accounts.csv"
                 accounts.write_text("".join(f"user{number}@{DOMAINS[at]},secret\n" for number in range(options.pairs)))
-                server.command("user", "import", str(accounts))
+                server.command("user", "import", str(accounts), "--allow-short")
                 await server.start()
             talkers = [[Talker(number, at) for number in range(options.pairs)] for at in (0, 1)]
             until = time.monotonic() + options.seconds

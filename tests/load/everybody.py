@@ -47,7 +47,7 @@ async def measure(accounts, logins):
         names = [f"user{number}" for number in range(accounts)]
         file = server.folder / "accounts.csv"
         file.write_text("".join(f"{name}@localhost,secret\n" for name in names))
-        server.command("user", "import", str(file))
+        server.command("user", "import", str(file), "--allow-short")
         await server.stop()
         await server.start()
         await asyncio.sleep(5)

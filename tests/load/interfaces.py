@@ -58,7 +58,7 @@ async def measured(server, load, seconds):
 async def prepare(server):
     file = server.folder / "accounts.csv"
     await command(server, "bench", "register", "--domain", "localhost", "--users", str(USERS), "--csv", str(file))
-    server.command("user", "import", str(file))
+    server.command("user", "import", str(file), "--allow-short")
     await server.stop()
     await server.start()
 

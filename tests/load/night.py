@@ -82,7 +82,7 @@ def certificate(folder, name, days):
 @row("kill -9 and a restart")
 async def killed():
     async with started() as server:
-        server.command("user", "add", "alice@localhost", "--password-stdin", said="secret\n")
+        server.command("user", "add", "alice@localhost", "--password-stdin", "--allow-short", said="secret\n")
         alice = Wire(server.port)
         await alice.open("alice", "<bind xmlns='urn:xmpp:bind:0'/>")
         alice.send("<presence to='dinner@conference.localhost/alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
@@ -119,7 +119,7 @@ async def backed_up():
 async def restored():
     async with started() as server:
         for name in ("alice", "bob"):
-            server.command("user", "add", f"{name}@localhost", "--password-stdin", said="secret\n")
+            server.command("user", "add", f"{name}@localhost", "--password-stdin", "--allow-short", said="secret\n")
         assert ask(server, "backup", "all.tar.gz")[0] == 0
         await server.stop()
         code, said = ask(server, "restore", "all.tar.gz", data="other")
@@ -194,7 +194,7 @@ async def full():
     with SmallDisk(server, "12m") as disk:
         async with server:
             for name in ("alice", "bob"):
-                server.command("user", "add", f"{name}@localhost", "--password-stdin", said="secret\n")
+                server.command("user", "add", f"{name}@localhost", "--password-stdin", "--allow-short", said="secret\n")
             alice, bob = Wire(server.port), Wire(server.port)
             for wire, name in ((alice, "alice"), (bob, "bob")):
                 await wire.open(name, "<bind xmlns='urn:xmpp:bind:0'/>")
@@ -221,10 +221,10 @@ async def full_restart():
     server = Rookery(tables="plaintext_loopback = true\nplain_without_tls = true\n[limits]\nconnections_per_address = 0")
     with SmallDisk(server, "12m") as disk:
         async with server:
-            server.command("user", "add", "alice@localhost", "--password-stdin", said="secret\n")
+            server.command("user", "add", "alice@localhost", "--password-stdin", "--allow-short", said="secret\n")
             names = "".join(f"u{number}@localhost,secret\n" for number in range(200))
             (server.folder / "users.csv").write_text(names)
-            server.command("user", "import", "users.csv")
+            server.command("user", "import", "users.csv", "--allow-short")
             server.process.kill()
             server.process.wait()
             wal = (disk.place / "rookery.db-wal").stat().st_size

@@ -196,7 +196,7 @@ class Ours(Rookery):
         super().__init__(database)
         file = self.folder / "people.xml"
         people.export(file)
-        self.command("user", "import", file)
+        self.command("user", "import", file, "--allow-short")
 
     def archived(self):
         return int(self.database.sql("SELECT count(*) FROM archive_messages", self.name))

@@ -101,7 +101,7 @@ def try_example(server):
     """Asks the bot in Java for the time, in private and in a room."""
     room = "garden@conference.localhost"
     for name in ("alice", "clock"):
-        add = [server.binary, "--data-dir", "rookery-data", "user", "add", f"{name}@localhost", "--password-stdin"]
+        add = [server.binary, "--data-dir", "rookery-data", "user", "add", f"{name}@localhost", "--password-stdin", "--allow-short"]
         subprocess.run([*add, "--config", "rookery.toml"], cwd=server.folder, input=PASSWORD, text=True, check=True, capture_output=True)
     trust = [f"-Djavax.net.ssl.trustStore={server.trust}", "-Djavax.net.ssl.trustStorePassword=rookery"]
     java = ["java", "-cp", f"{JARS}/*", *trust]

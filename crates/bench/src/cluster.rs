@@ -42,7 +42,7 @@ pub struct ClusterBench {
     #[arg(long, value_enum, default_value_t = Tls::None)]
     tls: Tls,
     /// Password of all accounts
-    #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil")]
+    #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil-pencil")]
     password: String,
     /// Users
     #[arg(long, default_value_t = 200)]

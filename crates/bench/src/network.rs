@@ -24,7 +24,7 @@ use crate::engine::client::LoadClient;
 use crate::everyone::Everyone;
 
 /// The password of all accounts.
-pub const PASSWORD: &str = "pencil";
+pub const PASSWORD: &str = "pencil-pencil";
 /// The served domain.
 pub const DOMAIN: &str = "example.org";
 

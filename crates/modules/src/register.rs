@@ -21,7 +21,7 @@ pub mod invite;
 pub mod rate;
 mod shown;
 
-use rookery_hub::{Bound, Hooks, Iq, Module, Most, OptionSpec, Options, Per, SessionRef, Target, Unit, Value, World};
+use rookery_hub::{Bound, Hooks, Iq, Module, Most, OptionSpec, Per, SessionRef, Target, Unit, Value, World};
 use rookery_jid::prepare_local;
 use rookery_modkit::option;
 use rookery_operations::{password, sessions};
@@ -123,9 +123,9 @@ const ALLOW_PLAINTEXT: OptionSpec = OptionSpec {
 };
 
 const MIN_PASSWORD: OptionSpec = OptionSpec {
-    key: "min_password",
-    default: || Value::Number(8),
-    doc: "characters that a new password must have",
+    key: password::OPTION,
+    default: || Value::Number(password::LEAST),
+    doc: "characters that a new password must have, however it is set",
     check: option::at_least_one,
 };
 
@@ -217,7 +217,7 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
     if prepare_local(&username).ok().as_deref() != iq.from.local() {
         return world.reply_error(&iq, Condition::Forbidden);
     }
-    if let Err(error) = world.options(iq.to.domain(), NAME).map_or(Ok(()), |options| long_enough(options, &password)) {
+    if let Err(error) = long_enough(world, iq.to.domain(), &password) {
         return world.reply_error(&iq, error);
     }
     let derived = password::derive(world, iq.from.as_ref(), password);
@@ -243,13 +243,11 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
 }
 
 /// Checks that a new password has as many characters as the operator requires.
-fn long_enough(options: &Options, password: &str) -> Result<(), StanzaError> {
-    let least = options.number(MIN_PASSWORD.key);
-    if password.chars().count() as u64 >= least {
-        return Ok(());
-    }
-    let text = format!("the password must have at least {least} characters");
-    Err(StanzaError::new(Condition::NotAcceptable).with_text(text))
+fn long_enough(world: &World, domain: &str, password: &str) -> Result<(), StanzaError> {
+    password::long_enough(world.settings(), domain, password).map_err(|short| {
+        let text = format!("the password must have at least {} characters", short.least);
+        StanzaError::new(Condition::NotAcceptable).with_text(text)
+    })
 }
 
 const BOUNDS: [Bound; 3] = [

@@ -15,9 +15,9 @@
 //! programs. [`reach`]: whether other servers answer.
 //!
 //! Below them: [`rights`] knows the administrators, [`lookalike`] names that resemble others;
-//! [`announce`], [`welcome`]: messages of domains to users; [`password`]: the keys of a password;
-//! [`removed`]: requests of the command line about accounts; [`process`]: an administrator's
-//! control of the process.
+//! [`announce`], [`welcome`]: messages of domains to users; [`password`]: the rule for passwords,
+//! and their keys; [`removed`]: requests of the command line about accounts; [`process`]: an
+//! administrator's control of the process.
 //!
 //! # Invariants
 //!

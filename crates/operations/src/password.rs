@@ -1,12 +1,74 @@
-//! Derives the stored keys of a password.
+//! The rule for new passwords, and the keys that are stored of them.
+//!
+//! # Invariants
+//!
+//! * However a password is set, the same rule says how long it has to be: [`long_enough`]. Only the
+//!   operator at the command line may decide otherwise. Keys that come without their password, as
+//!   in an import, can't be measured.
 
-use rookery_hub::World;
+use std::fmt;
+
 use rookery_hub::failure::work_condition;
+use rookery_hub::{Settings, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, CredentialsError};
 use rookery_store::WorkError;
 use rookery_store::background::WorkOutcome;
 use rookery_stream::error::{Condition, StanzaError};
+
+/// A password that is shorter than the rule of its domain demands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooShort {
+    /// The fewest characters.
+    pub least: u64,
+    /// True if the configuration decides about it: the module `register` is on in the domain.
+    pub is_configured: bool,
+}
+
+impl fmt::Display for TooShort {
+    /// Writes it for operators, with the key of the configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { least, is_configured } = self;
+        write!(f, "the password must have at least {least} characters ")?;
+        match is_configured {
+            true => write!(f, "(`{OPTION}` in [modules.{MODULE}])"),
+            false => write!(f, "(`{OPTION}` in [modules.{MODULE}] sets another number where that module is on)"),
+        }
+    }
+}
+
+impl std::error::Error for TooShort {}
+
+/// Returns the fewest characters that a new password must have in a domain: what the module
+/// `register` says, and [`LEAST`] where it is off.
+pub fn least(settings: &Settings, domain: &str) -> u64 {
+    configured(settings, domain).unwrap_or(LEAST)
+}
+
+/// Checks that a new password has as many characters as its domain requires.
+///
+/// # Errors
+/// The number that it must have.
+pub fn long_enough(settings: &Settings, domain: &str, password: &str) -> Result<(), TooShort> {
+    let configured = configured(settings, domain);
+    let least = configured.unwrap_or(LEAST);
+    match password.chars().count() as u64 >= least {
+        true => Ok(()),
+        false => Err(TooShort { least, is_configured: configured.is_some() }),
+    }
+}
+
+fn configured(settings: &Settings, domain: &str) -> Option<u64> {
+    let domain = settings.domains.iter().find(|found| found.name == domain)?;
+    domain.module(MODULE).map(|options| options.number(OPTION))
+}
+
+/// The module that has the rule among its options.
+pub const MODULE: &str = "register";
+/// The option.
+pub const OPTION: &str = "min_password";
+/// The fewest characters of a new password, unless the option says otherwise.
+pub const LEAST: u64 = 8;
 
 /// The outcome of [`derive()`].
 pub type Derived = Result<Credentials, CredentialsError>;
@@ -41,5 +103,17 @@ pub fn derived(
             world.work_failed("deriving the keys of a password", whose, error);
             Err(work_condition(error).into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_password_is_told_with_its_key() {
+        let told = |is_configured| TooShort { least: 12, is_configured }.to_string();
+        assert_eq!(told(true), "the password must have at least 12 characters (`min_password` in [modules.register])");
+        assert!(told(false).ends_with("sets another number where that module is on)"), "{}", told(false));
     }
 }

@@ -34,6 +34,33 @@ pub struct OperationUser {
     pub contacts: usize,
 }
 
+/// A password that an operator gives an account.
+#[derive(Clone)]
+pub struct NewPassword {
+    text: String,
+    may_be_short: bool,
+}
+
+impl NewPassword {
+    /// Returns a password to which the rule of the domain doesn't apply: the operator at the
+    /// command line has decided about it.
+    pub fn of_any_length(text: String) -> Self {
+        Self { text, may_be_short: true }
+    }
+}
+
+impl From<String> for NewPassword {
+    fn from(text: String) -> Self {
+        Self { text, may_be_short: false }
+    }
+}
+
+impl std::fmt::Debug for NewPassword {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewPassword").field("may_be_short", &self.may_be_short).finish_non_exhaustive()
+    }
+}
+
 /// A line of a list of accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
@@ -87,8 +114,13 @@ pub fn set_credentials(stores: &Stores, account: JidRef<'_>, credentials: Creden
 
 /// Creates an account, and welcomes it; continues with `true` if its name has rights already, which
 /// the operator should know.
-pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(&mut World, Outcome<bool>) + 'static) {
-    derive(world, account.clone().as_ref(), password, move |world, credentials| {
+pub fn add(
+    world: &mut World,
+    account: Jid,
+    password: impl Into<NewPassword>,
+    then: impl FnOnce(&mut World, Outcome<bool>) + 'static,
+) {
+    derive(world, account.clone().as_ref(), password.into(), move |world, credentials| {
         let credentials = match credentials {
             Ok(credentials) => credentials,
             Err(refusal) => return then(world, Err(refusal)),
@@ -118,11 +150,11 @@ pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(
 pub fn set_password(
     world: &mut World,
     account: Jid,
-    password: String,
+    password: impl Into<NewPassword>,
     keep: Option<Jid>,
     then: impl FnOnce(&mut World, Outcome<()>) + 'static,
 ) {
-    derive(world, account.clone().as_ref(), password, move |world, credentials| {
+    derive(world, account.clone().as_ref(), password.into(), move |world, credentials| {
         let credentials = match credentials {
             Ok(credentials) => credentials,
             Err(refusal) => return then(world, Err(refusal)),
@@ -304,10 +336,15 @@ fn facts(stores: &Stores, account: Jid) -> Pending<Option<UserFacts>> {
 fn derive(
     world: &mut World,
     whose: JidRef<'_>,
-    password: String,
+    password: NewPassword,
     then: impl FnOnce(&mut World, Outcome<Credentials>) + 'static,
 ) {
-    let derived = password::derive(world, whose, password);
+    if let Err(short) = password::long_enough(world.settings(), whose.domain(), &password.text)
+        && !password.may_be_short
+    {
+        return then(world, Err(Refusal::Impossible(short.to_string())));
+    }
+    let derived = password::derive(world, whose, password.text);
     world.wait(derived, move |world, derived| {
         then(
             world,

@@ -87,6 +87,12 @@ impl ImportedAccount {
         }
     }
 
+    /// Returns why the importer refuses the password of the file; `None` if it doesn't, or if there
+    /// are only keys.
+    pub fn refused(&self, import: &RunningImport<'_>) -> Option<String> {
+        import.importer.refuses_password(&self.jid, self.password.as_deref()?)
+    }
+
     /// Finishes an account after its last part. Returns `false` if no part has created it.
     pub fn finish(mut self, import: &mut RunningImport<'_>, input: &Input) -> Result<bool, ImportError> {
         self.make(import)?;

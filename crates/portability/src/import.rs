@@ -130,6 +130,10 @@ impl RunningImport<'_> {
             self.leave_out(input, user.line, &format!("{} already exists and is left alone", account.jid));
             return Ok(input.skip()?);
         }
+        if let Some(reason) = account.refused(self) {
+            self.leave_out(input, user.line, &format!("{}: {reason}", account.jid));
+            return Ok(input.skip()?);
+        }
         while let InputNext::Start(tag) = input.next()? {
             match is_include(&tag) {
                 true => self.include(input, tag, |import, input, tag| account.part(import, input, tag))?,

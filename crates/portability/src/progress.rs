@@ -14,6 +14,9 @@ pub trait Importer {
     /// Returns whether accounts of this domain, in its prepared form, are imported.
     fn serves(&self, domain: &str) -> bool;
 
+    /// Returns why an account isn't imported with this password; `None` if it is.
+    fn refuses_password(&self, account: &Jid, password: &str) -> Option<String>;
+
     /// Takes the report that an account is imported.
     fn imported(&mut self, account: &Jid);
 

@@ -53,7 +53,7 @@ use rookery_hub::Domain;
 use rookery_hub::fast::password_mark;
 use rookery_jid::Jid;
 use rookery_operations::journal::Entry;
-use rookery_operations::{Outcome, Refusal, administrators};
+use rookery_operations::{Outcome, Refusal, administrators, password};
 
 use crate::WebShared;
 use crate::access::{self, Ward, is_cross_site};
@@ -172,11 +172,9 @@ impl Visit {
         Err(Refusal::Impossible(refusal)).at("password")
     }
 
-    /// Returns the fewest characters of a new password in a domain: the same as for registration,
-    /// where that is on.
+    /// Returns the fewest characters of a new password in a domain.
     pub fn least(&self, domain: &str) -> u64 {
-        let register = self.settings_of(domain).and_then(|domain| domain.module("register").cloned());
-        register.map_or(LEAST_PASSWORD, |options| options.number("min_password"))
+        password::least(&self.shared.settings().hub, domain)
     }
 
     /// Returns an operation's refusal about something, in the visitor's language.
@@ -468,8 +466,7 @@ fn sentence(words: &str) -> String {
     format!("{first}{}.", chars.as_str().trim_end_matches('.'))
 }
 
-/// The fewest characters of a password if the module `register` doesn't set them, and the most.
-const LEAST_PASSWORD: u64 = 8;
+/// The most characters of a password.
 const MAX_PASSWORD: usize = 1023;
 /// Allows scripts, styles and forms of this server only, and nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \

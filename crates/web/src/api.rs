@@ -104,7 +104,8 @@ async fn respond(
         return Err(Problem::scope(operation.scope));
     }
     let from = origin.address.ip().to_canonical();
-    let caller = ApiCaller { who: format!("token {}", token.name), by: format!("api from {from}"), from };
+    let caller =
+        ApiCaller { who: format!("token {}", token.name), by: format!("api from {from}"), from, is_owner: false };
     run(request, operation, variables, token, caller, shared).await
 }
 
@@ -120,7 +121,8 @@ pub(crate) async fn answer_owner(
         Ok(FoundOperation::OtherMethods(allowed)) => return not_allowed(&allowed),
         Err(problem) => return problem.response(),
     };
-    let caller = ApiCaller { who: who.to_owned(), by: BY_COMMAND.to_owned(), from: Ipv4Addr::LOCALHOST.into() };
+    let caller =
+        ApiCaller { who: who.to_owned(), by: BY_COMMAND.to_owned(), from: Ipv4Addr::LOCALHOST.into(), is_owner: true };
     let ran = run(request, operation, variables, Token::of_owner(), caller, shared).await;
     ran.unwrap_or_else(Problem::response)
 }

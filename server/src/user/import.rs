@@ -19,6 +19,7 @@ use rookery_store::{Pending, wait};
 
 use super::content::Content;
 use super::csv::{self, CsvLine};
+use super::password::PasswordRule;
 use crate::columns::counted;
 use crate::config::ServerConfig;
 use crate::database::OpenedDatabase;
@@ -30,18 +31,24 @@ use crate::welcome::say;
 /// # Errors
 ///
 /// [`CommandFailure::Told`] if a line was wrong, [`CommandFailure::Failed`] if the file or the
-/// store failed; earlier accounts stay imported.
-pub fn run(content: Content, config: &ServerConfig, database: &OpenedDatabase) -> Result<(), CommandFailure> {
+/// store failed; what was imported before stays.
+pub fn run(
+    content: Content,
+    rule: &PasswordRule,
+    config: &ServerConfig,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
     let named = super::named(config, database)?;
     let bar = bar(content.bytes);
-    let import =
-        AccountImport { config, database, bar, seen: HashMap::new(), added: 0, wrong: 0, named, told: Vec::new() };
+    let (seen, told) = (HashMap::new(), Vec::new());
+    let import = AccountImport { config, rule, database, bar, seen, added: 0, wrong: 0, named, told };
     let path = content.path.clone();
     import.run(&path, BufReader::new(content.read()))
 }
 
 struct AccountImport<'a> {
     config: &'a ServerConfig,
+    rule: &'a PasswordRule,
     database: &'a OpenedDatabase,
     bar: ProgressBar,
     /// The line on which each address first appeared.
@@ -147,6 +154,9 @@ impl AccountImport<'_> {
         let jid = super::served(&jid, self.config)?;
         if password.is_empty() {
             return Err(format!("the password of {jid} is empty"));
+        }
+        if let Some(reason) = self.rule.refuses(&jid, &password) {
+            return Err(format!("{jid}: {reason}"));
         }
         if let Some(first) = self.seen.get(&jid) {
             return Err(format!("{jid} already appeared in line {first}"));

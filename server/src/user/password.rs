@@ -2,16 +2,53 @@
 
 use std::io::BufRead;
 
+use rookery_hub::Settings;
 use rookery_jid::Jid;
+use rookery_operations::password;
 
+use crate::arguments::{PasswordFrom, PasswordLength};
+use crate::config::ServerConfig;
 use crate::failure::CommandFailure;
+use crate::logins::LoginSources;
+use crate::settings;
 
-/// Asks at the terminal, twice, without echo.
+/// The rule for new passwords, unless the operator has decided against it.
+pub struct PasswordRule {
+    settings: Option<Settings>,
+}
+
+impl PasswordRule {
+    /// Returns the rule of a configuration.
+    pub fn new(config: &ServerConfig, length: PasswordLength) -> PasswordRule {
+        let table = rookery_modules::table(&rookery_modules::Shared::default());
+        let settings = || settings::settings(config, &table, &LoginSources::default());
+        PasswordRule { settings: (!length.allow_short).then(settings) }
+    }
+
+    /// Returns why an account can't have this password; `None` if it can.
+    pub fn refuses(&self, jid: &Jid, password: &str) -> Option<String> {
+        let short = password::long_enough(self.settings.as_ref()?, jid.domain(), password).err()?;
+        Some(format!("{short}; --allow-short accepts shorter ones"))
+    }
+}
+
+/// Reads a new password for an account, from the terminal or from standard input.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if the two differ or there is no terminal.
-pub fn ask(jid: &Jid) -> Result<String, CommandFailure> {
+/// [`CommandFailure::Failed`] if there is none, or if it is too short.
+pub fn read(from: PasswordFrom, jid: &Jid, config: &ServerConfig) -> Result<String, CommandFailure> {
+    let rule = PasswordRule::new(config, from.length);
+    let fits = |password: String| match rule.refuses(jid, &password) {
+        Some(reason) => Err(CommandFailure::Failed(format!("{jid}: {reason}"))),
+        None => Ok(password),
+    };
+    if from.password_stdin { fits(from_stdin()?) } else { ask(jid, fits) }
+}
+
+/// Asks at the terminal, twice, without showing what is typed. Nobody types one twice that `fits`
+/// refuses.
+fn ask(jid: &Jid, fits: impl Fn(String) -> Result<String, CommandFailure>) -> Result<String, CommandFailure> {
     let prompt = |words: String| {
         rpassword::prompt_password(words).map_err(|error| {
             CommandFailure::Failed(format!(
@@ -19,7 +56,7 @@ pub fn ask(jid: &Jid) -> Result<String, CommandFailure> {
             ))
         })
     };
-    let password = prompt(format!("Password for {jid}: "))?;
+    let password = fits(prompt(format!("Password for {jid}: "))?)?;
     if prompt("Once more: ".to_owned())? != password {
         return Err(CommandFailure::Failed("the two passwords differ; nothing was changed".to_owned()));
     }

@@ -13,6 +13,7 @@ use rookery_store::sql::foreign::Foreign;
 use rookery_store::wait;
 
 use super::content::{Content, STANDARD};
+use super::password::PasswordRule;
 use super::{named, no_account, tell_rights};
 use crate::arguments::{ForeignDatabase, ForeignSchema};
 use crate::clock;
@@ -54,10 +55,15 @@ pub fn export(what: &Jid, file: &Path, database: &OpenedDatabase) -> Result<(), 
 /// # Errors
 ///
 /// [`CommandFailure::Told`] if something was left out, [`CommandFailure::Failed`] if the file can't
-/// be read to its end or the store failed; earlier accounts stay imported.
-pub fn import(content: Content, config: &ServerConfig, database: &OpenedDatabase) -> Result<(), CommandFailure> {
+/// be read to its end or the store failed; what was imported before stays.
+pub fn import(
+    content: Content,
+    rule: &PasswordRule,
+    config: &ServerConfig,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
     let path = content.path.clone();
-    run(config, database, |terms, operator| from_reader(&path, content.read(), terms, &database.stores, operator))
+    run(rule, config, database, |terms, operator| from_reader(&path, content.read(), terms, &database.stores, operator))
 }
 
 /// Imports the database of another server. An existing account is left alone.
@@ -67,6 +73,7 @@ pub fn import(content: Content, config: &ServerConfig, database: &OpenedDatabase
 /// As [`import`].
 pub fn import_database(
     from: &ForeignDatabase,
+    rule: &PasswordRule,
     config: &ServerConfig,
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
@@ -80,15 +87,16 @@ pub fn import_database(
     // It isn't this server's own: trying again is up to the operator, not to a supervisor.
     let foreign = Foreign::open(&address).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let foreign = foreign::OtherDatabase { name: address.to_string(), foreign, schema, domain: from.domain.clone() };
-    run(config, database, |terms, operator| from_database(foreign, terms, &database.stores, operator))
+    run(rule, config, database, |terms, operator| from_database(foreign, terms, &database.stores, operator))
 }
 
 fn run(
+    rule: &PasswordRule,
     config: &ServerConfig,
     database: &OpenedDatabase,
     walk: impl FnOnce(ImportTerms, &mut Operator<'_>) -> (ImportCounts, Result<(), ImportError>),
 ) -> Result<(), CommandFailure> {
-    let mut operator = Operator { config, named: named(config, database)?, told: Vec::new() };
+    let mut operator = Operator { config, rule, named: named(config, database)?, told: Vec::new() };
     let terms = ImportTerms { scram_iterations: config.login.scram_iterations, unix_ms: clock::now() * 1000 };
     let (counts, walked) = walk(terms, &mut operator);
     database.look_over();
@@ -105,6 +113,7 @@ fn run(
 /// The operator at the command line.
 struct Operator<'a> {
     config: &'a ServerConfig,
+    rule: &'a PasswordRule,
     /// Accounts that have rights by their names, and those of them that were imported.
     named: Set<Jid>,
     told: Vec<Jid>,
@@ -113,6 +122,10 @@ struct Operator<'a> {
 impl Importer for Operator<'_> {
     fn serves(&self, domain: &str) -> bool {
         self.config.domain(domain).is_some()
+    }
+
+    fn refuses_password(&self, account: &Jid, password: &str) -> Option<String> {
+        self.rule.refuses(account, password)
     }
 
     fn imported(&mut self, account: &Jid) {

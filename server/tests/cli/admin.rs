@@ -6,7 +6,7 @@ use super::rig::{CliRig, FREE_PORTS};
 fn administrators_come_and_go() {
     let rig = CliRig::new();
     rig.run(&["admin", "add", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "secret\n").fine();
     rig.run(&["admin", "add", "romeo@example.org"]).failed(1, "\"example.org\" has no administrators here");
     rig.run(&["admin", "add", "localhost"]).failed(1, "has no name before an @");
     rig.run(&["admin", "remove", "romeo@localhost"]).failed(1, "romeo@localhost doesn't administer localhost");
@@ -22,7 +22,7 @@ fn the_configuration_names_some_and_is_changed_there() {
     let rig = CliRig::new();
     let tables = "[modules.administration]\nadmins = [\"juliet@localhost\"]\n";
     rig.write("rookery.toml", &format!("domains = [\"localhost\", \"b.example\"]\n{FREE_PORTS}{tables}"));
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "secret\n").fine();
     rig.run(&["admin", "add", "romeo@localhost", "--domain", "b.example"]).fine();
     let listed = rig.run(&["admin", "list"]).fine();
     assert_eq!(
@@ -39,7 +39,7 @@ fn the_configuration_names_some_and_is_changed_there() {
 #[test]
 fn a_server_that_nobody_administers_says_so() {
     let rig = CliRig::new();
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "secret\n").fine();
     let (server, _) = rig.serve();
     let said = server.log();
     assert!(said.contains("the server has no administrator"), "{said}");
@@ -54,7 +54,7 @@ fn commands_make_no_data_folder() {
     let rig = CliRig::fresh();
     for command in [
         &["user", "list"][..],
-        &["user", "add", "romeo@localhost", "--password-stdin"],
+        &["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"],
         &["user", "remove", "romeo@localhost"],
         &["admin", "list"],
         &["token", "list"],

@@ -24,7 +24,11 @@ fn rig(scopes: &[&str]) -> (CliRig, String) {
     let rig = CliRig::new();
     rig.write("rookery.toml", &with(""));
     for name in ["alice", "bob"] {
-        rig.run_with(&["user", "add", &format!("{name}@localhost"), "--password-stdin"], "secret-secret\n").fine();
+        rig.run_with(
+            &["user", "add", &format!("{name}@localhost"), "--password-stdin", "--allow-short"],
+            "secret-secret\n",
+        )
+        .fine();
     }
     let mut arguments = vec!["token", "add", "test"];
     arguments.extend(scopes.iter().flat_map(|scope| ["--scope", scope]));
@@ -56,6 +60,18 @@ fn contacts_are_changed_and_clients_hear_of_it() {
     let stranger = json!({"mutual": true});
     assert_eq!(ask("PUT", "/users/alice@localhost/contacts/x@elsewhere.example", Some(stranger)).0, 404);
     assert_eq!(ask("PUT", "/users/alice@localhost/contacts/alice@localhost", Some(json!({}))).0, 422);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn programs_give_no_short_passwords() {
+    let (rig, token) = rig(&["users:write"]);
+    let (server, said) = rig.serve();
+    let short = || Some(json!({"name": "carol", "password": "x"}));
+    let (status, problem) = api(&said, &token, "POST", "/domains/localhost/users", short());
+    assert_eq!(status, 422);
+    assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("min_password")), "{problem}");
+    assert_eq!(api(&said, &token, "PATCH", "/users/alice@localhost", Some(json!({"password": "x"}))).0, 422);
     assert_eq!(server.stop(), 0);
 }
 

@@ -78,7 +78,7 @@ impl ClusterNodes {
         let rigs: Vec<CliRig> = (1..=number).map(rig).collect();
         for user in USERS {
             let jid = format!("{user}@localhost");
-            rigs[0].run_with(&["user", "add", &jid, "--password-stdin"], "secret\n").fine();
+            rigs[0].run_with(&["user", "add", &jid, "--password-stdin", "--allow-short"], "secret\n").fine();
         }
         ClusterNodes { redis, rigs, _postgres: postgres }
     }
@@ -437,7 +437,9 @@ pub mod test {
         for node in [0, 1] {
             other.write("rookery.toml", &called(node));
             if node == 0 {
-                other.run_with(&["user", "add", "juliet@b.example", "--password-stdin"], "secret\n").fine();
+                other
+                    .run_with(&["user", "add", "juliet@b.example", "--password-stdin", "--allow-short"], "secret\n")
+                    .fine();
             }
             let (server, said) = other.serve();
             let mut juliet = ClusterClient::at("juliet", "b.example", port_of(&said));

@@ -125,7 +125,7 @@ fn a_server_serves_and_is_checked_with_what_it_is_given() {
     let given: Vec<_> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let (server, said) = rig.serve_in(&given);
     assert!(said.contains("is running"), "{said}");
-    run(&["user", "add", "alice@localhost", "--password-stdin"], "pencil\n").fine();
+    run(&["user", "add", "alice@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let checked = run(&["check", "--json"], "");
     let report: Value = serde_json::from_str(&checked.out).expect("a report");
     let findings = report["findings"].as_array().expect("findings");

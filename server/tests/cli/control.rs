@@ -70,7 +70,7 @@ fn json(text: &str) -> Value {
 }
 
 fn add(rig: &CliRig, jid: &str) {
-    rig.run_with(&["user", "add", jid, "--password-stdin"], "correct horse\n").fine();
+    rig.run_with(&["user", "add", jid, "--password-stdin", "--allow-short"], "correct horse\n").fine();
 }
 
 #[test]
@@ -143,7 +143,8 @@ fn accounts_are_shown_disabled_and_changed_at_once() {
     let rig = plain();
     let (server, said) = rig.serve();
     add(&rig, "romeo@localhost");
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "x\n").failed(1, "already exists");
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "x\n")
+        .failed(1, "already exists");
     let mut session = log_in(&said, "romeo", "correct horse", "orchard");
     let shown = rig.run(&["user", "show", "romeo@localhost"]).fine();
     assert!(shown.contains("disabled      no\n") && shown.contains("\norchard "), "{shown}");
@@ -156,7 +157,7 @@ fn accounts_are_shown_disabled_and_changed_at_once() {
     rig.run(&["user", "enable", "romeo@localhost"]).fine();
 
     let mut session = log_in(&said, "romeo", "correct horse", "orchard");
-    rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin"], "another horse\n").fine();
+    rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin", "--allow-short"], "another horse\n").fine();
     assert!(read_until(&mut session, "</stream:stream>").contains("the password has changed"));
     drop(log_in(&said, "romeo", "another horse", "orchard"));
     rig.run(&["admin", "add", "romeo@localhost"]).fine();

@@ -71,9 +71,9 @@ pub fn a_server_and_its_commands_keep_all_in_it<D: Databases>(databases: &D) {
     let plan = rig.run(&["store", "migrate", "--dry-run"]).fine();
     assert!(plan.contains("has schema version 0; ") && plan.contains(" steps lead to "), "{plan}");
     assert!(rig.run(&["store", "migrate", "--sql"]).fine().contains("CREATE TABLE"));
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let (server, _) = rig.serve();
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let listed = rig.run(&["user", "list"]).fine();
     assert!(listed.contains("juliet@localhost\n") && listed.contains("romeo@localhost\n"), "{listed}");
     drop(server);
@@ -95,7 +95,7 @@ pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(database
     let ours = FREE_PORTS.replace("\nweb = [\"127.0.0.1:0\"]", &format!("\nweb = [\"127.0.0.1:{port}\"]"));
     let store = configuration(&databases.address_by(&way, name), D::KEYS);
     rig.write("rookery.toml", &store.replace(FREE_PORTS, &ours));
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let ready = || get(port, "/health/ready");
     let metric = |name: &str| {
         let (_, page) = get(port, "/metrics");
@@ -154,7 +154,7 @@ pub fn an_import_waits_for_a_database_that_stalls<D: Databases>(databases: &D) {
     rig(&address, D::KEYS).run(&["store", "migrate"]).fine();
     let name = address.rsplit('/').next().expect("a name");
     let rig = rig(&databases.address_by(&way, name), D::KEYS);
-    let mut import = rig.command(&["user", "import", "-"]).spawn().expect("a process");
+    let mut import = rig.command(&["user", "import", "-", "--allow-short"]).spawn().expect("a process");
     let mut input = import.stdin.take().expect("its input");
     // No pipe holds as much: once it is read, the database is open.
     input.write_all(&[b'\n'; 1 << 20]).expect("an import that reads");
@@ -167,7 +167,7 @@ pub fn an_import_waits_for_a_database_that_stalls<D: Databases>(databases: &D) {
 
 pub fn a_copy_waits_for_a_database_that_stalls<D: Databases>(databases: &D) {
     let (rig, address, way) = (rig("sqlite", D::KEYS), databases.database(), databases.way());
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let name = address.rsplit('/').next().expect("a name");
     let by_way = databases.address_by(&way, name);
     // As if it had been interrupted.
@@ -200,7 +200,7 @@ fn goes_on(mut command: Child, way: &Proxy, words: &str) {
 
 pub fn databases_are_copied_between_engines<D: Databases>(databases: &D) {
     let (rig, address) = (rig("sqlite", D::KEYS), databases.database());
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     assert!(rig.run(&["store", "copy", "--to", &address]).fine().contains("both are identical"));
     assert!(rig.run(&["store", "verify", "--to", &address]).fine().contains("are identical"));
     let back = rig.run(&["store", "copy", "--from", &address, "--to", "sqlite:back/rookery.db"]).fine();
@@ -208,7 +208,7 @@ pub fn databases_are_copied_between_engines<D: Databases>(databases: &D) {
     assert!(rig.run(&["store", "verify", "--to", "sqlite:back/rookery.db"]).fine().contains("are identical"));
     // Numbers of new rows follow those of the copied ones.
     rig.write("rookery.toml", &configuration(&address, D::KEYS));
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
 }
 
@@ -230,7 +230,7 @@ pub fn what_is_wrong_is_told_with_what_mends_it<D: Databases>(databases: &D) {
 pub fn a_server_on_it_is_backed_up_and_restored<D: Databases>(databases: &D) {
     let (address, other) = (databases.database(), databases.database());
     let first = rig(&address, D::KEYS);
-    first.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    first.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let (server, _) = first.serve();
     assert!(first.run(&["backup", "b.tar.gz"]).fine().contains("written and verified"));
     drop(server);
@@ -243,7 +243,7 @@ pub fn a_server_on_it_is_backed_up_and_restored<D: Databases>(databases: &D) {
     assert_eq!(second.run(&["user", "list"]).fine(), "juliet@localhost\n");
     second.run(&["store", "verify", "--from", &address, "--to", &other]).fine();
     second.run(&["restore", "b.tar.gz"]).failed(1, "--replace removes what is there");
-    second.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    second.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     second.run(&["restore", "--replace", "b.tar.gz"]).fine();
     assert_eq!(second.run(&["user", "list"]).fine(), "juliet@localhost\n");
     // … or into a file.
@@ -315,7 +315,9 @@ pub fn searches_have_an_index_where_that_is_wanted<D: Databases>(databases: &D) 
 
 /// Adds a message to the archive of the only account.
 fn say_one<D: Databases>(databases: &D, address: &str) {
-    rig(address, D::KEYS).run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig(address, D::KEYS)
+        .run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n")
+        .fine();
     databases
         .sql(address, "INSERT INTO archives (domain, localpart, account) SELECT domain, localpart, id FROM accounts");
     let message = "INSERT INTO archive_messages (owner, id, contact_key, contact, resource, stanza) SELECT id, 2, 3, 'b', '', \

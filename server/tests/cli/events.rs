@@ -34,7 +34,7 @@ fn rig(tables: &str) -> CliRig {
     let rig = CliRig::new();
     rig.write("rookery.toml", &with(tables));
     rig.credential("events-secret", "a secret\n");
-    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "secret-secret\n").fine();
+    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin", "--allow-short"], "secret-secret\n").fine();
     rig
 }
 

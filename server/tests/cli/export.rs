@@ -55,7 +55,7 @@ const FOREIGN: &str = "<?xml version='1.0' encoding='UTF-8'?>
 fn what_others_export_is_imported_and_what_is_left_out_is_told() {
     let rig = CliRig::new();
     rig.write("all.xml", FOREIGN);
-    let imported = rig.run(&["user", "import", "all.xml"]);
+    let imported = rig.run(&["user", "import", "all.xml", "--allow-short"]);
     assert_eq!(imported.code, 1, "{imported:?}");
     assert!(imported.out.contains("2 accounts imported, 5 things left out"), "{imported:?}");
     for told in [
@@ -103,7 +103,7 @@ fn bookmarks_of_the_older_kind_become_items() {
         let rig = CliRig::new();
         let data = "<server-data xmlns='urn:xmpp:pie:0'><host jid='localhost'><user name='tybalt' password='secret'>";
         rig.write("all.xml", &format!("{data}{kept}</user></host></server-data>"));
-        rig.run(&["user", "import", "all.xml"]).fine();
+        rig.run(&["user", "import", "all.xml", "--allow-short"]).fine();
         rig.run(&["user", "export", "tybalt@localhost", "tybalt.xml"]).fine();
         let tybalt = std::fs::read_to_string(rig.path("tybalt.xml")).expect("an export");
         let bookmark = "<item xmlns='http://jabber.org/protocol/pubsub' id='coven@chat.example' publisher='tybalt@localhost'>\
@@ -117,18 +117,20 @@ fn bookmarks_of_the_older_kind_become_items() {
 fn an_export_is_imported_as_it_was() {
     let (one, other) = (CliRig::new(), CliRig::new());
     one.write("all.xml", FOREIGN);
-    one.run(&["user", "import", "all.xml"]);
+    one.run(&["user", "import", "all.xml", "--allow-short"]);
     one.run(&["user", "export", "localhost", "first.xml"]).fine();
     let first = std::fs::read_to_string(one.path("first.xml")).expect("an export");
     other.write("first.xml", &first);
-    let imported = other.run(&["user", "import", "first.xml"]);
+    let imported = other.run(&["user", "import", "first.xml", "--allow-short"]);
     assert_eq!(imported.out.as_str(), "2 accounts imported, 1 thing left out\n");
     // Keys that the export lacks are missing here, too.
     assert!(imported.err.contains("tybalt@localhost has keys for SCRAM-SHA-1 only"), "{imported:?}");
     other.run(&["user", "export", "localhost", "second.xml"]).fine();
     assert_eq!(std::fs::read_to_string(other.path("second.xml")).expect("an export"), first);
-    // Existing accounts and files are left alone.
-    other.run(&["user", "import", "first.xml"]).failed(1, "juliet@localhost already exists and is left alone");
+    // What exists is left alone, accounts as well as files.
+    other
+        .run(&["user", "import", "first.xml", "--allow-short"])
+        .failed(1, "juliet@localhost already exists and is left alone");
     other.run(&["user", "export", "localhost", "second.xml"]).failed(1, "second.xml");
 }
 
@@ -139,7 +141,7 @@ fn files_may_include_others() {
     rig.write("main.xml", &format!("<server-data xmlns='urn:xmpp:pie:0' {xi}><xi:include href='local%68ost.xml'/><xi:include href='/etc/passwd'/></server-data>"));
     rig.write("localhost.xml", &format!("<host xmlns='urn:xmpp:pie:0' {xi} jid='localhost'><xi:include href='juliet.xml'/>\n<xi:include href='nobody.xml'/></host>"));
     rig.write("juliet.xml", "<user xmlns='urn:xmpp:pie:0' name='juliet' password='secret'/>");
-    let imported = rig.run(&["user", "import", "main.xml"]);
+    let imported = rig.run(&["user", "import", "main.xml", "--allow-short"]);
     assert!(imported.out.contains("1 account imported, 2 things left out"), "{imported:?}");
     assert!(imported.err.contains("localhost.xml:2: ") && imported.err.contains("/etc/passwd"), "{imported:?}");
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
@@ -152,11 +154,11 @@ fn broken_files_are_told_with_their_line() {
         "broken.xml",
         "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n<user name='a' password='secret'>\n</host>",
     );
-    rig.run(&["user", "import", "broken.xml"]).failed(1, "broken.xml:4: ");
+    rig.run(&["user", "import", "broken.xml", "--allow-short"]).failed(1, "broken.xml:4: ");
     rig.write("short.xml", "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n");
-    rig.run(&["user", "import", "short.xml"]).failed(1, "short.xml:3: ");
+    rig.run(&["user", "import", "short.xml", "--allow-short"]).failed(1, "short.xml:3: ");
     rig.write("other.xml", "<html/>");
-    rig.run(&["user", "import", "other.xml"]).failed(1, "this is not an export of accounts");
+    rig.run(&["user", "import", "other.xml", "--allow-short"]).failed(1, "this is not an export of accounts");
     rig.run(&["user", "export", "nobody@localhost", "nobody.xml"]).failed(1, "there is no account nobody@localhost");
     assert!(!rig.path("nobody.xml").exists());
 }

@@ -50,7 +50,7 @@ fn keys_of_every_type_come_from_ejabberd() {
             ('odd', 'localhost', 9, '{stored_1}', '{server_1}', '{salt_1}', 4096),
             ('else', 'far.example', 1, 'secret', '', '', 0), ('ro meo', 'localhost', 1, 'x', '', '', 0)"
     ));
-    let ended = rig.run(&["user", "import", "--from", "other.db", "--schema", "ejabberd"]);
+    let ended = rig.run(&["user", "import", "--from", "other.db", "--schema", "ejabberd", "--allow-short"]);
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.out.contains("4 accounts imported"), "{ended:?}");
     for told in [
@@ -68,8 +68,18 @@ fn keys_of_every_type_come_from_ejabberd() {
         &["mechanism='SCRAM-SHA-1'", "mechanism='SCRAM-SHA-256'", stored_1, server_256, "<iter-count>4096"],
     );
     has(&exported(&rig, "plain"), &["mechanism='SCRAM-SHA-512'"]);
-    // The second import leaves existing accounts alone.
-    let again = rig.run(&["user", "import", "--from", "other.db", "--schema", "ejabberd", "--domain", "localhost"]);
+    // Again: what is there is left alone.
+    let again = rig.run(&[
+        "user",
+        "import",
+        "--from",
+        "other.db",
+        "--schema",
+        "ejabberd",
+        "--domain",
+        "localhost",
+        "--allow-short",
+    ]);
     assert!(again.out.contains("0 accounts imported, 5 things left out"), "{again:?}");
 }
 
@@ -93,10 +103,19 @@ fn what_ejabberd_keeps_comes_along() {
          INSERT INTO archive (username, timestamp, xml)
             SELECT 'juliet', 1278803305000000 + (i / 3) * 1000000, '<message xmlns=''jabber:client'' from=''romeo@far.example/o'' to=''juliet@localhost''><body>' || i || '</body></message>' FROM n",
     );
-    rig.run(&["user", "import", "--from", "sqlite:other.db", "--schema", "ejabberd"])
+    rig.run(&["user", "import", "--from", "sqlite:other.db", "--schema", "ejabberd", "--allow-short"])
         .failed(1, "name it with --domain");
-    let ended =
-        rig.run(&["user", "import", "--from", "sqlite:other.db", "--schema", "ejabberd", "--domain", "localhost"]);
+    let ended = rig.run(&[
+        "user",
+        "import",
+        "--from",
+        "sqlite:other.db",
+        "--schema",
+        "ejabberd",
+        "--domain",
+        "localhost",
+        "--allow-short",
+    ]);
     assert!(ended.out.contains("1 account imported, 2 things left out"), "{ended:?}");
     for told in
         ["juliet@localhost: a vCard that can't be read", "juliet@localhost: an archived message that can't be read"]
@@ -144,7 +163,7 @@ fn keys_and_rosters_come_from_mongooseim() {
          INSERT INTO mam_message VALUES (1278803305000000 * 256, 7, '<message from=''a@far.example/x'' to=''one@localhost''><body>kept</body></message>'),
             (1278803306000000 * 256, 7, X'836803')"
     ));
-    let ended = rig.run(&["user", "import", "--from", "other.db", "--schema", "mongooseim"]);
+    let ended = rig.run(&["user", "import", "--from", "other.db", "--schema", "mongooseim", "--allow-short"]);
     assert!(ended.code == 1 && ended.out.contains("3 accounts imported"), "{ended:?}");
     for told in [
         "many@localhost: SCRAM keys for \"SCRAM-SHA-224\", which this server doesn't have",
@@ -170,14 +189,16 @@ fn keys_and_rosters_come_from_mongooseim() {
 #[test]
 fn wrong_databases_are_told() {
     let rig = with("CREATE TABLE users (username text, password text)");
-    let import =
-        |schema: &str| rig.run(&["user", "import", "--from", "other.db", "--schema", schema, "--domain", "localhost"]);
+    let import = |schema: &str| {
+        rig.run(&["user", "import", "--from", "other.db", "--schema", schema, "--domain", "localhost", "--allow-short"])
+    };
     import("prosody")
         .failed(1, "sqlite:other.db: there is no table \"prosody\" in it, so it isn't a database of Prosody");
     import("mongooseim").failed(1, "its table \"users\" isn't that of MongooseIM");
     import("ejabberd").fine();
-    rig.run(&["user", "import", "--from", "missing.db", "--schema", "prosody"]).failed(1, "missing.db");
-    rig.run(&["user", "import", "--from", "other.db"]).failed(2, "--schema");
-    rig.run(&["user", "import"]).failed(2, "<FILE>");
+    rig.run(&["user", "import", "--from", "missing.db", "--schema", "prosody", "--allow-short"])
+        .failed(1, "missing.db");
+    rig.run(&["user", "import", "--from", "other.db", "--allow-short"]).failed(2, "--schema");
+    rig.run(&["user", "import", "--allow-short"]).failed(2, "<FILE>");
     assert!(!rig.path("missing.db").exists());
 }

@@ -13,7 +13,7 @@ fn links_are_made_where_people_can_register() {
     assert!(named.starts_with("xmpp:romeo@localhost?register;preauth="), "{named}");
     assert_ne!(link, rig.run(&["user", "invite", "localhost"]).fine());
     rig.run(&["user", "reset-link", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "secret\n").fine();
     rig.run(&["user", "invite", "romeo@localhost"]).failed(1, "romeo@localhost already exists");
     let reset = rig.run(&["user", "reset-link", "romeo@localhost"]).fine();
     assert!(reset.starts_with("xmpp:romeo@localhost?register;preauth="), "{reset}");
@@ -30,7 +30,7 @@ fn links_lead_to_a_page_where_browsers_find_one() {
     let link = ended.fine();
     let token = link.trim_end().strip_prefix("https://localhost:21443/invite/");
     assert_eq!(token.map(str::len), Some(26), "{link}");
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "secret\n").fine();
     rig.write("rookery.toml", &format!("[web]\npublic_host = \"chat.example.org\"\n{register}"));
     let link = rig.run(&["user", "reset-link", "romeo@localhost"]).fine();
     assert!(link.starts_with("https://chat.example.org/reset/"), "{link}");

@@ -19,7 +19,7 @@ fn objects(rig: &CliRig, arguments: &[&str]) -> Vec<Value> {
 fn accounts_administrators_and_tokens_are_objects() {
     let rig = CliRig::new();
     assert_eq!(objects(&rig, &["user", "list"]), Vec::<Value>::new());
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     assert_eq!(objects(&rig, &["user", "list"]), [json!({ "jid": "juliet@localhost" })]);
     rig.run(&["admin", "add", "juliet@localhost"]).fine();
     let admin = json!({ "jid": "juliet@localhost", "domain": "localhost", "by_configuration": false });
@@ -39,7 +39,7 @@ fn links_are_objects() {
     let link = objects(&rig, &["user", "invite", "localhost"]);
     assert!(link[0]["link"].as_str().is_some_and(|link| link.starts_with("xmpp:localhost?register")), "{link:?}");
     assert!(link[0]["expires"].as_str().is_some_and(|time| time.ends_with('Z')), "{link:?}");
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     assert!(objects(&rig, &["user", "reset-link", "juliet@localhost"])[0]["link"].is_string());
 }
 
@@ -53,7 +53,7 @@ fn bounds_and_databases_are_objects() {
     assert_eq!((plan.len(), &plan[0]["done"]), (1, &json!(false)));
     assert!(plan[0]["steps"].as_array().is_some_and(|steps| !steps.is_empty()), "there is no database yet");
     assert!(!rig.path("rookery-data/rookery.db").exists(), "nothing was done");
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
     let tables = objects(&rig, &["store", "verify", "--to", "sqlite:copy/rookery.db"]);
     let accounts = tables.iter().find(|table| table["table"] == "accounts").expect("a table");

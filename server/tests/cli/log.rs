@@ -47,7 +47,8 @@ fn the_newest_lines_are_shown_and_those_that_come() {
     let rig = plain();
     let (server, said) = rig.serve();
     for name in ["romeo", "juliet"] {
-        rig.run_with(&["user", "add", &format!("{name}@localhost"), "--password-stdin"], "pencil\n").fine();
+        rig.run_with(&["user", "add", &format!("{name}@localhost"), "--password-stdin", "--allow-short"], "pencil\n")
+            .fine();
     }
     drop(log_in(&said, "romeo", "pencil", "balcony"));
     let mut all = Follower::new(&rig, &[]);
@@ -79,7 +80,7 @@ fn few_follow_at_a_time() {
     let rig = plain();
     let (_server, _) = rig.serve();
     // Something to read.
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let mut followers: Vec<_> = (0..4).map(|_| Follower::new(&rig, &[])).collect();
     followers.iter_mut().for_each(|follower| drop(follower.until(" ")));
     rig.run(&["log", "--follow"]).failed(1, "4 commands already follow the log");

@@ -113,7 +113,7 @@ pub fn certificate(rig: &CliRig) -> Vec<u8> {
 
 /// Creates an account.
 pub fn add(rig: &CliRig, name: &str) {
-    rig.run_with(&["user", "add", &format!("{name}@localhost"), "--password-stdin"], PASSWORD).fine();
+    rig.run_with(&["user", "add", &format!("{name}@localhost"), "--password-stdin", "--allow-short"], PASSWORD).fine();
 }
 
 /// The password of all accounts.

@@ -87,7 +87,7 @@ fn the_password_comes_from_a_file() {
     let rig = rig(&address, &format!("{TRUSTING}\n{keys}"));
     rig.write("authority.pem", &made.cert.pem());
     rig.write("password", "secret\n");
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
     rig.write("password", "wrong\n");
     rig.run(&["user", "list"]).failed(78, "password authentication failed");
@@ -104,12 +104,12 @@ fn a_database_looks_over_what_was_imported() {
     let rig = rig(&address, TRUSTING);
     let rows =
         || CLUSTER.psql(&address, "SELECT reltuples FROM pg_class WHERE relname = 'accounts'").expect("a number");
-    rig.run_with(&["user", "import", "-"], "romeo@localhost,secret\njuliet@localhost,secret\n").fine();
+    rig.run_with(&["user", "import", "-", "--allow-short"], "romeo@localhost,secret\njuliet@localhost,secret\n").fine();
     assert_eq!(rows().trim(), "2", "of a list of accounts");
     let exported = rig.run(&["user", "export", "localhost", "-"]).fine();
     let other = CLUSTER.database();
     let rig = self::rig(&other, TRUSTING);
-    rig.run_with(&["user", "import", "-"], &exported).fine();
+    rig.run_with(&["user", "import", "-", "--allow-short"], &exported).fine();
     let rows = CLUSTER.psql(&other, "SELECT reltuples FROM pg_class WHERE relname = 'accounts'").expect("a number");
     assert_eq!(rows.trim(), "2", "of an export");
 }
@@ -143,7 +143,7 @@ fn accounts_come_from_databases_of_other_servers_in_it() {
             FROM generate_series(1, 700) AS i",
     );
     made.expect("the tables of ejabberd");
-    let ended = rig.run(&["user", "import", "--from", &ejabberd, "--schema", "ejabberd"]);
+    let ended = rig.run(&["user", "import", "--from", &ejabberd, "--schema", "ejabberd", "--allow-short"]);
     assert!(ended.out.contains("2 accounts imported, 1 thing left out"), "{ended:?}");
     assert!(ended.err.contains("nurse@localhost has keys for SCRAM-SHA-1 only"), "{ended:?}");
     let exported = export(&rig, "juliet");
@@ -169,7 +169,7 @@ fn accounts_come_from_databases_of_other_servers_in_it() {
             'juliet@localhost', 'xml', '<message from=''juliet@localhost/x'' to=''romeo@localhost''><body>kept</body></message>')",
     );
     made.expect("the tables of Prosody");
-    rig.run(&["user", "import", "--from", &prosody, "--schema", "prosody"]).fine();
+    rig.run(&["user", "import", "--from", &prosody, "--schema", "prosody", "--allow-short"]).fine();
     let exported = export(&rig, "romeo");
     for there in [
         "name='J' subscription='both'><group>Friends</group>",

@@ -38,13 +38,13 @@ fn old() -> CliRig {
 #[test]
 fn a_database_is_copied_and_compared() {
     let rig = CliRig::new();
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let copied = rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
     assert!(copied.contains("accounts") && copied.contains("both are identical"), "{copied}");
     let compared = rig.run(&["store", "verify", "--to", "copy/rookery.db"]).fine();
     assert!(compared.contains("are identical"), "{compared}");
     rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).failed(1, "rows in its table accounts");
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let compared = rig.run(&["store", "verify", "--to", "sqlite:copy/rookery.db"]);
     assert!(compared.code == 1 && compared.out.contains("differs from the row 2 on"), "{compared:?}");
     assert!(compared.err.contains("differ in 2 tables"), "{compared:?}");
@@ -56,7 +56,7 @@ fn a_database_is_copied_and_compared() {
 #[test]
 fn wrong_places_are_told() {
     let rig = CliRig::new();
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     rig.run(&["store", "copy", "--to", "mongodb://localhost/x"]).failed(1, "isn't a database that this server knows");
     rig.run(&["store", "copy", "--to", "sqlite:./rookery-data/rookery.db"]).failed(1, "can't be copied to itself");
     rig.run(&["store", "verify", "--to", "sqlite:nowhere.db"]).failed(1, "nowhere.db");
@@ -75,7 +75,7 @@ fn wrong_places_are_told() {
 #[test]
 fn a_copy_that_was_interrupted_is_no_database_yet() {
     let rig = CliRig::new();
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
     let copy = Connection::open(rig.path("copy/rookery.db")).expect("the copy");
     copy.execute_batch("INSERT INTO counters VALUES ('copying', 1); DELETE FROM scram_keys")
@@ -108,7 +108,7 @@ fn who_must_not_change_tables_is_told_who_does() {
 #[test]
 fn the_release_before_uses_a_database_and_the_one_before_that_is_refused() {
     let rig = CliRig::new();
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
     let this: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a version");
     let note = |version: i64, runs_from: i64| {
@@ -154,8 +154,9 @@ fn the_statements_that_are_printed_do_the_same() {
 #[test]
 fn a_command_waits_for_who_holds_the_file_and_says_so() {
     let rig = CliRig::new();
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
-    for command in [&["user", "add", "romeo@localhost", "--password-stdin"][..], &["store", "migrate"]] {
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
+    for command in [&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"][..], &["store", "migrate"]]
+    {
         let holder = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
         holder.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE").expect("a lock");
         let mut waiting = rig.command(command).spawn().expect("a process");

@@ -50,7 +50,8 @@ fn a_message_is_followed_to_its_error_and_its_words_are_not_shown() {
     let rig = plain();
     let (server, said) = rig.serve();
     for name in ["romeo", "juliet"] {
-        rig.run_with(&["user", "add", &format!("{name}@localhost"), "--password-stdin"], "pencil\n").fine();
+        rig.run_with(&["user", "add", &format!("{name}@localhost"), "--password-stdin", "--allow-short"], "pencil\n")
+            .fine();
     }
     let mut juliet = log_in(&said, "juliet", "pencil", "balcony");
     let block = "<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='romeo@localhost'/></block></iq>";
@@ -88,7 +89,7 @@ fn a_message_is_followed_to_its_error_and_its_words_are_not_shown() {
 fn contents_are_shown_by_wish_and_that_is_noted() {
     let rig = plain();
     let (server, said) = rig.serve();
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let mut romeo = log_in(&said, "romeo", "pencil", "orchard");
     let mut tracer = Tracer::new(&rig, &["romeo@localhost", "--contents"]);
     romeo.get_mut().write_all(b"<message to='juliet@localhost'><body>but soft</body></message>").expect("written");

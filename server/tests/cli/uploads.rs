@@ -46,7 +46,7 @@ fn slot(said: &str) -> String {
 fn files_are_kept_in_a_bucket_and_go_with_their_owner() {
     let bucket = FakeBucket::start();
     let rig = rig(&bucket, "");
-    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "secret-secret\n").fine();
+    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin", "--allow-short"], "secret-secret\n").fine();
     let checked = rig.run(&["check"]);
     assert!(checked.out.contains("a file was written to"), "{checked:?}");
     let (server, said) = rig.serve();
@@ -70,7 +70,7 @@ fn files_are_kept_in_a_bucket_and_go_with_their_owner() {
 fn a_bucket_that_fails_is_told_and_its_slot_waits() {
     let bucket = FakeBucket::start();
     let rig = rig(&bucket, "");
-    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "secret-secret\n").fine();
+    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin", "--allow-short"], "secret-secret\n").fine();
     let (server, said) = rig.serve();
     let path = slot(&said);
     let put = || http(&said, &format!("PUT {path} HTTP/1.1\r\nContent-Type: text/plain"), b"beginning");
@@ -90,7 +90,7 @@ fn a_bucket_that_fails_is_told_and_its_slot_waits() {
 fn clients_may_be_sent_on_to_the_bucket() {
     let bucket = FakeBucket::start();
     let rig = rig(&bucket, "redirect = true\n");
-    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "secret-secret\n").fine();
+    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin", "--allow-short"], "secret-secret\n").fine();
     let (server, said) = rig.serve();
     let path = slot(&said);
     assert!(http(&said, &format!("PUT {path} HTTP/1.1"), b"beginning").starts_with("HTTP/1.1 201"));

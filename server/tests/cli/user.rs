@@ -3,7 +3,7 @@
 use super::rig::{CliRig, FREE_PORTS, RigEnded};
 
 fn add(rig: &CliRig, jid: &str, password: &str) -> RigEnded {
-    rig.run_with(&["user", "add", jid, "--password-stdin"], &format!("{password}\n"))
+    rig.run_with(&["user", "add", jid, "--password-stdin", "--allow-short"], &format!("{password}\n"))
 }
 
 #[test]
@@ -14,12 +14,13 @@ fn accounts_come_and_go() {
     add(&rig, "romeo@localhost", "other").failed(1, "romeo@localhost already exists");
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
     rig.run(&["user", "list", "example.org"]).failed(1, "example.org isn't a domain of this server");
-    let changed = rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin"], "new\n").fine();
+    let changed =
+        rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin", "--allow-short"], "new\n").fine();
     assert!(changed.starts_with("set the password of romeo@localhost"), "{changed}");
     assert_eq!(rig.run(&["user", "remove", "romeo@localhost"]).fine(), "removed romeo@localhost\n");
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
     rig.run(&["user", "remove", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
-    let nobody = rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin"], "new\n");
+    let nobody = rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin", "--allow-short"], "new\n");
     nobody.failed(1, "there is no account romeo@localhost");
 }
 
@@ -45,12 +46,38 @@ fn what_cannot_be_an_account_is_refused() {
     assert_eq!(rig.run(&["user", "list"]).fine(), "");
 }
 
+/// The same rule holds with and without a running server, for files and for programs; the operator
+/// at the command line alone may decide otherwise.
+#[test]
+fn short_passwords_are_refused_unless_the_operator_wants_one() {
+    let rig = CliRig::new();
+    let least = |rig: &CliRig, words: &str| {
+        let say = |arguments: &[&str], input: &str| rig.run_with(&[&["user"], arguments].concat(), input);
+        say(&["add", "romeo@localhost", "--password-stdin"], "short\n").failed(1, words);
+        say(&["add", "romeo@localhost", "--password-stdin", "--allow-short"], "short\n").fine();
+        say(&["passwd", "romeo@localhost", "--password-stdin"], "other\n").failed(1, words);
+        say(&["passwd", "romeo@localhost", "--password-stdin", "--allow-short"], "other\n").fine();
+        say(&["import", "-"], "juliet@localhost,short\n").failed(1, words);
+        let export = "<server-data xmlns='urn:xmpp:pie:0'><host jid='localhost'><user name='juliet' password='short'/></host></server-data>";
+        say(&["import", "-"], export).failed(1, words);
+        assert!(!rig.run(&["user", "list"]).fine().contains("juliet"));
+        say(&["import", "-", "--allow-short"], export).fine();
+        say(&["remove", "romeo@localhost"], "").fine();
+        say(&["remove", "juliet@localhost"], "").fine();
+    };
+    least(&rig, "at least 8 characters (`min_password` in [modules.register] sets another number");
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\nmin_password = 6\n"));
+    least(&rig, "at least 6 characters (`min_password` in [modules.register]); --allow-short accepts shorter ones");
+    let (_server, _) = rig.serve();
+    least(&rig, "at least 6 characters");
+}
+
 #[test]
 fn many_accounts_are_listed_whole() {
     let rig = CliRig::new();
     let lines: String = (0..300).map(|number| format!("user{number:04}@localhost,secret\n")).collect();
     rig.write("accounts.csv", &lines);
-    let imported = rig.run(&["user", "import", "accounts.csv"]);
+    let imported = rig.run(&["user", "import", "accounts.csv", "--allow-short"]);
     assert_eq!(imported.err, "");
     assert_eq!(imported.fine(), "300 accounts added, 0 lines failed\n");
     let listed = rig.run(&["user", "list"]).fine();
@@ -79,7 +106,7 @@ fn wrong_lines_are_named_and_the_others_imported() {
         "last@localhost,x",
     ];
     rig.write("accounts.csv", &lines.join("\n"));
-    let ended = rig.run(&["user", "import", "accounts.csv"]);
+    let ended = rig.run(&["user", "import", "accounts.csv", "--allow-short"]);
     for words in [
         "line 4: there is no comma",
         "line 5: \"ro meo@localhost\" is not an address",
@@ -110,7 +137,7 @@ fn who_has_rights_by_name_is_told() {
     let said = add(&rig, "root@localhost", "x").fine();
     assert!(said.contains("root@localhost has rights because of its name"), "{said}");
     rig.write("accounts.csv", "paris@localhost,secret\nromeo@localhost,secret\n");
-    let said = rig.run(&["user", "import", "accounts.csv"]).fine();
+    let said = rig.run(&["user", "import", "accounts.csv", "--allow-short"]).fine();
     assert!(said.contains("romeo@localhost has rights because of its name") && !said.contains("paris@"), "{said}");
 }
 
@@ -118,36 +145,37 @@ fn who_has_rights_by_name_is_told() {
 #[test]
 fn accounts_come_and_go_through_pipes() {
     let rig = CliRig::new();
-    let imported = rig.run_with(&["user", "import", "-"], "romeo@localhost,secret\njuliet@localhost,secret\n");
+    let imported =
+        rig.run_with(&["user", "import", "-", "--allow-short"], "romeo@localhost,secret\njuliet@localhost,secret\n");
     assert_eq!(imported.fine(), "2 accounts added, 0 lines failed\n");
-    let imported = rig.run_with(&["user", "import", "/dev/stdin"], "paris@localhost,secret\n");
+    let imported = rig.run_with(&["user", "import", "/dev/stdin", "--allow-short"], "paris@localhost,secret\n");
     assert_eq!(imported.fine(), "1 account added, 0 lines failed\n");
     let exported = rig.run(&["user", "export", "localhost", "-"]);
     assert_eq!(exported.err, "exported 3 accounts\n");
     assert!(!rig.path("-").exists());
     let exported = exported.fine();
     let other = CliRig::new();
-    let imported = other.run_with(&["user", "import", "-"], &exported).fine();
+    let imported = other.run_with(&["user", "import", "-", "--allow-short"], &exported).fine();
     assert_eq!(imported, "3 accounts imported, 0 things left out\n");
     assert_eq!(rig.run(&["user", "list"]).fine(), other.run(&["user", "list"]).fine());
-    let faults = other.run_with(&["user", "import", "-"], "<server-data xmlns='urn:xmpp:pie:0'><");
+    let faults = other.run_with(&["user", "import", "-", "--allow-short"], "<server-data xmlns='urn:xmpp:pie:0'><");
     faults.failed(1, "-:");
 }
 
 #[test]
 fn odd_files_do_no_harm() {
     let rig = CliRig::new();
-    rig.run(&["user", "import", "nowhere.csv"]).failed(1, "nowhere.csv: ");
+    rig.run(&["user", "import", "nowhere.csv", "--allow-short"]).failed(1, "nowhere.csv: ");
     rig.write("empty.csv", "");
-    assert_eq!(rig.run(&["user", "import", "empty.csv"]).fine(), "0 accounts added, 0 lines failed\n");
+    assert_eq!(rig.run(&["user", "import", "empty.csv", "--allow-short"]).fine(), "0 accounts added, 0 lines failed\n");
     std::fs::write(rig.path("bytes.csv"), b"\xEF\xBB\xBFa@localhost,x\nb\xFF@localhost,x\n").expect("written");
-    let ended = rig.run(&["user", "import", "bytes.csv"]);
+    let ended = rig.run(&["user", "import", "bytes.csv", "--allow-short"]);
     assert_eq!(
         (ended.out.as_str(), ended.err.as_str()),
         ("1 account added, 1 line failed\n", "line 2: the line is not UTF-8\n")
     );
     rig.write("long.csv", &format!("{}\nb@localhost,x\n", "a".repeat(100_000)));
-    let ended = rig.run(&["user", "import", "long.csv"]);
+    let ended = rig.run(&["user", "import", "long.csv", "--allow-short"]);
     assert_eq!(ended.out, "1 account added, 1 line failed\n");
     assert!(ended.err.starts_with("line 1: the line is longer than"), "{}", ended.err);
 }
@@ -157,7 +185,8 @@ fn passwords_are_what_was_given() {
     let rig = CliRig::new();
     rig.write("rookery.toml", &format!("domains = [\"localhost\", \"example.org\"]\n{FREE_PORTS}"));
     // A password of spaces and commas, with the line end of another system.
-    let added = rig.run_with(&["user", "add", "a@example.org", "--password-stdin"], " a, b \r\nsecond line\n");
+    let added =
+        rig.run_with(&["user", "add", "a@example.org", "--password-stdin", "--allow-short"], " a, b \r\nsecond line\n");
     added.fine();
     let stores =
         rookery_store::sqlite::open(&rig.path("rookery-data/rookery.db"), &Default::default()).expect("the database");

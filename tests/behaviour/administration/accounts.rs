@@ -45,6 +45,17 @@ fn accounts_are_added() {
 }
 
 #[test]
+fn short_passwords_are_refused_with_the_key_that_says_so() {
+    let mut scene = AdministrationScene::new();
+    let short = [("accountjid", &["a@example.org"][..]), ("password", &["1234567"]), ("password-verify", &["1234567"])];
+    let told = noted(&scene.run("add-user", &short));
+    assert!(told.contains("at least 8 characters") && told.contains("min_password"), "{told}");
+    let jid = scene.jid(1);
+    let told = noted(&scene.run("change-user-password", &[("accountjid", &[&jid]), ("password", &["1234567"])]));
+    assert!(told.contains("at least 8 characters"), "{told}");
+}
+
+#[test]
 fn accounts_are_deleted_with_their_sessions() {
     let mut scene = AdministrationScene::new();
     let mut users = [0, 1].map(|at| scene.server.online(&format!("{}/r", scene.names[at])));

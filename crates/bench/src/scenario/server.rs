@@ -54,7 +54,7 @@ pub struct ServerPlace {
     #[arg(long, value_parser = parser(), default_value = Transport::Tcp.label())]
     pub transport: Transport,
     /// Password of all accounts
-    #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil")]
+    #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil-pencil")]
     pub password: String,
     /// Logins in progress at the same time
     #[arg(long, value_name = "N", default_value_t = 100)]

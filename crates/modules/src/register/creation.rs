@@ -97,7 +97,7 @@ impl Creation {
         let Some(options) = world.options(iq.to.domain(), NAME) else {
             return Err(Condition::ServiceUnavailable.into());
         };
-        long_enough(options, &password)?;
+        long_enough(world, iq.to.domain(), &password)?;
         let slot = match invitation.is_some() || rate::is_trusted(options, guest.address) {
             true => CreationSlot::unlimited(),
             false => world.state::<Creations>().take(guest.address, world.time(), options)?,

@@ -9,6 +9,7 @@ use rookery_jid::Jid;
 use rookery_operations::Refusal;
 use rookery_operations::api_tokens::Token;
 use rookery_operations::journal::Entry;
+use rookery_operations::users::NewPassword;
 use serde_json::Value;
 
 use super::field::Values;
@@ -41,6 +42,8 @@ pub(crate) struct ApiCaller {
     pub by: String,
     /// The address; for a user of this machine, that of the machine.
     pub from: IpAddr,
+    /// True for the owner of the server's files, at the command line.
+    pub is_owner: bool,
 }
 
 /// The response of an operation.
@@ -126,6 +129,16 @@ impl ApiCall {
         let domain = self.shared.domain_of(jid.domain()).ok_or_else(missing)?;
         self.may(&domain)?;
         Ok(jid)
+    }
+
+    /// Returns a new password of the body. The rule of its domain applies, but not to the owner of
+    /// the server's files, whose commands look after it themselves.
+    pub fn password(&self) -> Option<NewPassword> {
+        let password = self.body.text("password")?.to_owned();
+        Some(match self.caller.is_owner {
+            true => NewPassword::of_any_length(password),
+            false => password.into(),
+        })
     }
 
     /// Checks that the token is valid for a domain.

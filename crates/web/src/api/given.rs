@@ -18,7 +18,8 @@ pub(super) const PASSWORD: ApiField = ApiField {
     name: "password",
     kind: ApiFieldKind::Text { min: 1, max: 1023 },
     is_required: true,
-    doc: "Its password. Only keys derived from it are stored.",
+    doc: "Its password, with as many characters as `min_password` of the module `register` demands, or 8 where that \
+          is off. Only keys derived from it are stored.",
 };
 pub(super) const ROOM_NAME: ApiField = ApiField {
     name: "name",

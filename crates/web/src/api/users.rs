@@ -23,7 +23,7 @@ pub(super) async fn add(call: ApiCall) -> Result<ApiReply, Problem> {
     let domain = call.domain(0)?;
     let name = call.body.text("name").unwrap_or_default();
     let account = users::address(&call.shared.settings().hub, name, &domain)?;
-    let (made, password) = (account.clone(), call.body.text("password").unwrap_or_default().to_owned());
+    let (made, password) = (account.clone(), call.password().unwrap_or_else(|| String::new().into()));
     call.shared.ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(added))).await?;
     call.note(&domain, format!("created an account: {account}"));
     let body = item(&Listed { jid: account.clone(), is_disabled: false });
@@ -50,8 +50,8 @@ pub(super) async fn change(call: ApiCall) -> Result<ApiReply, Problem> {
     if call.body.is_empty() {
         exists(&call, &account).await?;
     }
-    if let Some(password) = call.body.text("password") {
-        let (changed, password) = (account.clone(), password.to_owned());
+    if let Some(password) = call.password() {
+        let changed = account.clone();
         call.shared
             .ask(move |world, answer| {
                 users::set_password(world, changed, password, None, |_, set| answer.complete(set))

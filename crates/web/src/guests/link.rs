@@ -4,6 +4,7 @@
 use hyper::{Response, StatusCode};
 use rookery_jid::Jid;
 use rookery_operations::invitations::{self, TOKEN_CHARS, fixed_name};
+use rookery_operations::password;
 use rookery_operations::registration::{self, BadName, Registration, Unregistered};
 use rookery_store::Invitation;
 use rookery_stream::error::Condition;
@@ -166,9 +167,7 @@ fn read(
 
 /// Returns the fewest characters of a new password in a domain.
 fn least(guest: &WebGuest, domain: &str) -> u64 {
-    let settings = guest.shared.settings();
-    let domain = settings.hub.domains.iter().find(|found| found.name == domain);
-    domain.and_then(|domain| domain.module("register")).map_or(1, |options| options.number("min_password"))
+    password::least(&guest.shared.settings().hub, domain)
 }
 
 fn show(guest: &WebGuest, invitation: &Invitation, status: StatusCode, name: &str, faults: Faults) -> Response<Body> {
