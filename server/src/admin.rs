@@ -38,7 +38,7 @@ pub fn run(source: &ConfigSource, command: AdminCommand) -> Result<(), CommandFa
                 )));
             }
             wait(rights::name(&database.stores, &at.domain, &jid))?;
-            note(source, &at.domain, &format!("made an administrator: {jid}"));
+            note(source, &database.stores, &at.domain, &format!("made an administrator: {jid}"));
             say(&format!("{jid} now administers {}\n", at.domain));
         }
         AdminCommand::Remove { jid, domain } => {
@@ -54,7 +54,7 @@ pub fn run(source: &ConfigSource, command: AdminCommand) -> Result<(), CommandFa
             if !was_named {
                 return Err(CommandFailure::Failed(format!("{jid} doesn't administer {}", at.domain)));
             }
-            note(source, &at.domain, &format!("removed an administrator's rights: {jid}"));
+            note(source, &database.stores, &at.domain, &format!("removed an administrator's rights: {jid}"));
             say(&format!("{jid} no longer administers {}\n", at.domain));
         }
         AdminCommand::List { shown: ShownAs { json: true } } => {

@@ -7,10 +7,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
+use rookery_operations::journal::{self, Entry};
+use rookery_store::sql::IndexPlan;
+use rookery_store::sql::copy::EndAddress;
+use rookery_store::{Stores, wait};
+use rookery_web::control;
 use rookery_web::control::client::{self, ControlAnswer};
 use serde_json::{Value, json};
 use tracing::warn;
 
+use crate::clock;
+use crate::database::{self, OpenedDatabase};
 use crate::failure::CommandFailure;
 use crate::folder::Folder;
 use crate::loaded::ConfigSource;
@@ -178,10 +185,41 @@ impl<'a> RunningServer<'a> {
     }
 }
 
-/// Records an act in the journal of the server that runs in the folder, if one does.
-pub fn note(source: &ConfigSource, domain: &str, act: &str) {
+/// Notes the act of a command in the journal: that of the server that runs in the folder, or the
+/// stored one if none does. A command that has succeeded doesn't fail for that.
+pub fn note(source: &ConfigSource, stores: &Stores, domain: &str, act: &str) {
+    match RunningServer::find(&source.folder) {
+        Some(server) => server.note(domain, act),
+        None => keep(stores, domain, act),
+    }
+}
+
+/// Notes the act of a command that needs no database itself. If no server runs, it is noted only
+/// where the database is there and opening it changes nothing: a newer version must not bring it
+/// up to date while it makes the backup from before that.
+pub fn note_beside(source: &ConfigSource, domain: &str, act: &str) {
     if let Some(server) = RunningServer::find(&source.folder) {
-        server.note(domain, act);
+        return server.note(domain, act);
+    }
+    let Ok(config) = source.read() else { return };
+    let is_current = database::address(&source.folder, &config.store).is_ok_and(|address| {
+        let is_there = !matches!(&address, EndAddress::Sqlite(file) if !file.exists());
+        is_there
+            && address
+                .plan()
+                .is_ok_and(|plan| plan.steps.is_empty() && plan.division.is_none() && plan.index == IndexPlan::Nothing)
+    });
+    if is_current && let Ok(database) = OpenedDatabase::open_patiently(&source.folder, &config.store) {
+        keep(&database.stores, domain, act);
+    }
+}
+
+/// Stores a note where the next server finds it.
+fn keep(stores: &Stores, domain: &str, act: &str) {
+    let (who, by) = (control::own_name(), control::BY.to_owned());
+    let entry = Entry { unix_ms: clock::now() * 1000, who, by, act: act.to_owned(), domain: domain.to_owned() };
+    if let Err(error) = wait(journal::keep_entry(stores, entry)) {
+        eprintln!("rookery: this couldn't be recorded in the journal: {error}");
     }
 }
 

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use rookery_web::chat::download::{address, download};
 use rookery_web::chat::package::{self, NAME, VERSION};
 
+use crate::control::note_beside;
 use crate::failure::CommandFailure;
 use crate::folder::Folder;
 use crate::loaded::ConfigSource;
@@ -33,6 +34,7 @@ pub fn run(source: &ConfigSource, from: Option<&str>) -> Result<(), CommandFailu
         _ => get(from, folder)?,
     };
     let count = package::install(&package, folder.path()).map_err(CommandFailure::Failed)?;
+    note_beside(source, "", &format!("installed {NAME} {VERSION}"));
     say(&format!("installed {NAME} {VERSION}, {count} files: {}\n", target.display()));
     Ok(())
 }

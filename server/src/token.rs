@@ -33,7 +33,7 @@ pub fn run(source: &ConfigSource, command: TokenCommand) -> Result<(), CommandFa
             let of = domain.clone().unwrap_or_default();
             let made = wait(api_tokens::add(&database.stores, &name, scopes, domain, clock::now() * 1000))?;
             let secret = made.map_err(|refusal: Refusal| CommandFailure::Failed(refusal.to_string()))?;
-            note(source, &of, &format!("made a token: {name}"));
+            note(source, &database.stores, &of, &format!("made a token: {name}"));
             match shown.json {
                 true => columns::objects([json!({ "name": name, "secret": secret })])?,
                 false => say(&format!("{secret}\n")),
@@ -61,7 +61,7 @@ pub fn run(source: &ConfigSource, command: TokenCommand) -> Result<(), CommandFa
                     "there is no token {name}; `rookery token list` shows them all"
                 )));
             }
-            note(source, "", &format!("revoked a token: {name}"));
+            note(source, &database.stores, "", &format!("revoked a token: {name}"));
             say(&format!("revoked {name}\n"));
         }
     }

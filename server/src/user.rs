@@ -28,10 +28,9 @@ use password::PasswordRule;
 use crate::arguments::{ShownAs, UserCommand};
 use crate::clock;
 use crate::config::ServerConfig;
-use crate::control::RunningServer;
+use crate::control::{RunningServer, note};
 use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
-use crate::folder::Folder;
 use crate::loaded::ConfigSource;
 use crate::logins::LoginSources;
 use crate::settings;
@@ -51,7 +50,7 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
             let jid = account(&jid, &config)?;
             let database = open()?;
             let password = password::read(password, &jid, &config)?;
-            add(&jid, &password, &config, RunningServer::find(&source.folder), &database)
+            add(&jid, &password, &config, source, &database)
         }
         UserCommand::Passwd { jid, password } => {
             let jid = account(&jid, &config)?;
@@ -61,13 +60,13 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
                 return Err(no_account(&jid));
             }
             let password = password::read(password, &jid, &config)?;
-            set_password(&jid, &password, &config, &source.folder, &database)
+            set_password(&jid, &password, &config, source, &database)
         }
         UserCommand::Remove { jid, yes } => {
             // Accounts of a domain that is no longer served can still be removed.
             let (jid, database) = (address(&jid).map_err(CommandFailure::Failed)?, open()?);
             match yes || is_sure(&jid)? {
-                true => remove(&jid, &config, &source.folder, &database),
+                true => remove(&jid, &config, source, &database),
                 false => Err(CommandFailure::Failed("nothing was removed".to_owned())),
             }
         }
@@ -78,20 +77,20 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
         UserCommand::Import { file: Some(file), length, .. } => {
             let (content, rule) = (Content::open(&file)?, PasswordRule::new(&config, length));
             match content.is_xml() {
-                true => portability::import(content, &rule, &config, &open()?),
-                false => import::run(content, &rule, &config, &open()?),
+                true => portability::import(content, &rule, &config, source, &open()?),
+                false => import::run(content, &rule, &config, source, &open()?),
             }
         }
         UserCommand::Import { file: None, foreign, length } => {
-            portability::import_database(&foreign, &PasswordRule::new(&config, length), &config, &open()?)
+            portability::import_database(&foreign, &PasswordRule::new(&config, length), &config, source, &open()?)
         }
         UserCommand::Invite { what, valid, shown } => {
-            invite::invite(&invited(&what, &config)?, valid.days, shown, &config, &open()?)
+            invite::invite(&invited(&what, &config)?, valid.days, shown, &config, source, &open()?)
         }
         UserCommand::ResetLink { jid, valid, shown } => {
-            invite::reset(&account(&jid, &config)?, valid.days, shown, &config, &open()?)
+            invite::reset(&account(&jid, &config)?, valid.days, shown, &config, source, &open()?)
         }
-        UserCommand::Export { what, file } => portability::export(&exported(&what)?, &file, &open()?),
+        UserCommand::Export { what, file } => portability::export(&exported(&what)?, &file, source, &open()?),
     }
 }
 
@@ -99,7 +98,7 @@ fn add(
     jid: &Jid,
     password: &str,
     config: &ServerConfig,
-    server: Option<RunningServer<'_>>,
+    source: &ConfigSource,
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
     if wait(database.stores.accounts.exists(jid.as_ref()))? {
@@ -107,12 +106,13 @@ fn add(
             "{jid} already exists; `rookery user passwd {jid}` sets its password"
         )));
     }
-    match server {
+    match RunningServer::find(&source.folder) {
         // It welcomes the account.
         Some(server) => running::add(server, jid, password)?,
         None => {
             let made = wait(users::create(&database.stores, jid.as_ref(), derived(password, config)?))?;
             made.map_err(|refusal| CommandFailure::Failed(refusal.to_string()))?;
+            note(source, &database.stores, jid.domain(), &format!("created an account: {jid}"));
         }
     }
     say(&format!("added {jid}\n"));
@@ -144,10 +144,10 @@ fn set_password(
     jid: &Jid,
     password: &str,
     config: &ServerConfig,
-    folder: &Folder,
+    source: &ConfigSource,
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
-    match RunningServer::find(folder) {
+    match RunningServer::find(&source.folder) {
         // It ends the sessions.
         Some(server) => running::set_password(server, jid, password)?,
         None => {
@@ -156,7 +156,8 @@ fn set_password(
                 Refusal::Missing(_) => no_account(jid),
                 refusal => CommandFailure::Failed(refusal.to_string()),
             })?;
-            if folder.running().is_some() && !end_sessions_by_server(jid, &database.stores)? {
+            note(source, &database.stores, jid.domain(), &format!("set a password: {jid}"));
+            if source.folder.running().is_some() && !end_sessions_by_server(jid, &database.stores)? {
                 return Err(CommandFailure::Failed(format!(
                     "the password of {jid} is set, but the running server hasn't ended its sessions yet; if somebody else may have the old password, set it again or restart the server"
                 )));
@@ -194,7 +195,10 @@ fn set_disabled(
 ) -> Result<(), CommandFailure> {
     match RunningServer::find(&source.folder) {
         Some(server) => running::set_disabled(server, jid, disabled)?,
-        None if wait(database.stores.accounts.set_disabled(jid.as_ref(), disabled))? => {}
+        None if wait(database.stores.accounts.set_disabled(jid.as_ref(), disabled))? => {
+            let act = if disabled { "disabled an account" } else { "re-enabled an account" };
+            note(source, &database.stores, jid.domain(), &format!("{act}: {jid}"));
+        }
         None => return Err(no_account(jid)),
     }
     let words = if disabled { "can't log in any more; its sessions have ended" } else { "can log in again" };
@@ -202,14 +206,21 @@ fn set_disabled(
     Ok(())
 }
 
-fn remove(jid: &Jid, config: &ServerConfig, folder: &Folder, database: &OpenedDatabase) -> Result<(), CommandFailure> {
-    let stores = &database.stores;
+fn remove(
+    jid: &Jid,
+    config: &ServerConfig,
+    source: &ConfigSource,
+    database: &OpenedDatabase,
+) -> Result<(), CommandFailure> {
+    let (folder, stores) = (&source.folder, &database.stores);
+    let mut is_noted = false;
     let removed = match RunningServer::find(folder) {
         // It ends the sessions and notifies the contacts.
         Some(server) if config.domain(jid.domain()).is_some() => {
             let exists = wait(stores.accounts.exists(jid.as_ref()))?;
             if exists {
                 running::remove(server, jid)?;
+                is_noted = true;
             }
             exists
         }
@@ -218,6 +229,9 @@ fn remove(jid: &Jid, config: &ServerConfig, folder: &Folder, database: &OpenedDa
     };
     if !removed {
         return Err(no_account(jid));
+    }
+    if !is_noted {
+        note(source, stores, jid.domain(), &format!("deleted an account: {jid}"));
     }
     if folder.running().is_none() {
         let files = crate::uploads::files(config, folder, stores.slots.clone())?;

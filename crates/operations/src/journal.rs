@@ -4,14 +4,14 @@
 //! One journal for all shards and the web front. The last thousand entries are saved in the store,
 //! a few seconds later, so that they outlive a restart; the log of the process has all of them at
 //! once. While a server runs, actions of the command line are recorded here, through its control
-//! socket.
+//! socket; while none does, they are stored where the next one finds them ([`keep_entry`]).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rookery_base::lock::lock;
 use rookery_hub::{Hooks, World};
-use rookery_store::Pending;
+use rookery_store::{Pending, Stores};
 use tracing::info;
 
 /// The journal. Clones share it.
@@ -59,14 +59,12 @@ struct Unkept {
 impl Journal {
     /// Adds an entry, and logs it. Texts that are too long are cut.
     pub fn note(&self, mut entry: Entry) {
-        for text in [&mut entry.who, &mut entry.by, &mut entry.act, &mut entry.domain] {
-            *text = text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MAX_CHARS).collect();
-        }
+        entry.tidy();
         let Entry { who, by, act, domain, .. } = &entry;
         info!(who, by, domain, "an administrator: {act}");
         let mut inner = self.lock();
         inner.serial += 1;
-        let name = format!("{:016}-{:06}", entry.unix_ms, inner.serial % 1_000_000);
+        let name = entry.name(inner.serial);
         inner.entries.push_back((name, entry));
         if inner.entries.len() > MOST
             && let Some((name, _)) = inner.entries.pop_front()
@@ -124,6 +122,18 @@ impl Journal {
 }
 
 impl Entry {
+    /// Cuts texts that are too long, and makes one line of each.
+    fn tidy(&mut self) {
+        for text in [&mut self.who, &mut self.by, &mut self.act, &mut self.domain] {
+            *text = text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MAX_CHARS).collect();
+        }
+    }
+
+    /// Returns its name in the store, which sorts by time.
+    fn name(&self, serial: u64) -> String {
+        format!("{:016}-{:06}", self.unix_ms, serial % 1_000_000)
+    }
+
     fn write(&self) -> String {
         let Self { unix_ms, who, by, act, domain } = self;
         format!("{unix_ms}\t{who}\t{by}\t{domain}\t{act}")
@@ -141,6 +151,23 @@ pub fn install(hooks: &mut Hooks<'_>) {
     hooks.starting(read);
     hooks.every(PERIOD_MS, keep);
     hooks.stopping(keep);
+}
+
+/// Stores an entry while no server runs, and removes the oldest if there are too many.
+pub fn keep_entry(stores: &Stores, mut entry: Entry) -> Pending<()> {
+    entry.tidy();
+    let stores = stores.clone();
+    Box::pin(async move {
+        let kept = stores.meta.entries(KEY).await?;
+        // One that no entry of the same moment has.
+        let name = (1..).map(|serial| entry.name(serial)).find(|name| kept.iter().all(|(other, _)| other != name));
+        stores.meta.put_entry(KEY, &name.unwrap_or_default(), entry.write().into_bytes()).await?;
+        let surplus = (kept.len() + 1).saturating_sub(MOST);
+        for (old, _) in kept.iter().take(surplus) {
+            stores.meta.remove_entry(KEY, old).await?;
+        }
+        Ok(())
+    })
 }
 
 fn read(world: &mut World) {

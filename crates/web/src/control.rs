@@ -162,6 +162,11 @@ async fn note(request: Request<Incoming>, who: &str, shared: &WebShared) -> Resp
     reply(StatusCode::NO_CONTENT, "text/plain", "")
 }
 
+/// Returns the name of the user of this process, as the journal has it for commands.
+pub fn own_name() -> String {
+    user_name(rustix::process::geteuid().as_raw())
+}
+
 /// Returns the name of a user of this machine, or the number if there is no name.
 fn user_name(id: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -176,6 +181,8 @@ fn name_in(users: &str, id: u32) -> Option<&str> {
     })
 }
 
+/// The way of a command's actions in the journal.
+pub const BY: &str = api::BY_COMMAND;
 /// The path behind [`api::PREFIX`] where commands report their changes to the store.
 pub const NOTE: &str = "/note";
 /// The most connections at a time: more than may follow the log or trace, so that there is room for

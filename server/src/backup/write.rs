@@ -13,6 +13,7 @@ use super::archive::{self, BackupArchive};
 use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, OutsideFile, UPLOADS};
 use crate::clock;
 use crate::config::ServerConfig;
+use crate::control::note_beside;
 use crate::database;
 use crate::failure::CommandFailure;
 use crate::folder::{Folder, KEPT_OUT};
@@ -32,6 +33,7 @@ pub fn backup(source: &ConfigSource, file: &Path) -> Result<(), CommandFailure> 
     let outcome = made.and_then(|told| work.keep(file).map(|()| told));
     work.clear();
     let told = outcome?;
+    note_beside(source, "", &format!("made a backup: {}", file.display()));
     say(&told);
     Ok(())
 }

@@ -22,8 +22,10 @@ use super::csv::{self, CsvLine};
 use super::password::PasswordRule;
 use crate::columns::counted;
 use crate::config::ServerConfig;
+use crate::control::note;
 use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Imports a file and prints a summary.
@@ -36,14 +38,18 @@ pub fn run(
     content: Content,
     rule: &PasswordRule,
     config: &ServerConfig,
+    source: &ConfigSource,
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
     let named = super::named(config, database)?;
     let bar = bar(content.bytes);
     let (seen, told) = (HashMap::new(), Vec::new());
-    let import = AccountImport { config, rule, database, bar, seen, added: 0, wrong: 0, named, told };
+    let mut import = AccountImport { config, rule, database, bar, seen, added: 0, wrong: 0, named, told };
     let path = content.path.clone();
-    import.run(&path, BufReader::new(content.read()))
+    let read = import.run(&path, BufReader::new(content.read()));
+    import.tell(&path, source);
+    read?;
+    if import.wrong > 0 { Err(CommandFailure::Told) } else { Ok(()) }
 }
 
 struct AccountImport<'a> {
@@ -75,7 +81,19 @@ struct WritingAccounts {
 }
 
 impl AccountImport<'_> {
-    fn run(mut self, file: &Path, mut input: impl BufRead) -> Result<(), CommandFailure> {
+    /// Says how far it got, even if it ended early, and notes it in the journal.
+    fn tell(&mut self, file: &Path, source: &ConfigSource) {
+        self.database.look_over();
+        self.bar.finish_and_clear();
+        let (added, wrong) = (counted(self.added, "account"), counted(self.wrong, "line"));
+        if self.added > 0 {
+            note(source, &self.database.stores, "", &format!("imported {added} from {}", file.display()));
+        }
+        say(&format!("{added} added, {wrong} failed\n"));
+        super::tell_rights(&self.told);
+    }
+
+    fn run(&mut self, file: &Path, mut input: impl BufRead) -> Result<(), CommandFailure> {
         let mut line = 0;
         let mut writing: Option<WritingAccounts> = None;
         loop {
@@ -96,12 +114,7 @@ impl AccountImport<'_> {
         if let Some(writing) = writing {
             self.finish(writing)?;
         }
-        self.database.look_over();
-        self.bar.finish_and_clear();
-        let (added, wrong) = (counted(self.added, "account"), counted(self.wrong, "line"));
-        say(&format!("{added} added, {wrong} failed\n"));
-        super::tell_rights(&self.told);
-        if self.wrong > 0 { Err(CommandFailure::Told) } else { Ok(()) }
+        Ok(())
     }
 
     /// Reads the next lines, and returns whether they are the last.

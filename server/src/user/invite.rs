@@ -13,8 +13,10 @@ use crate::arguments::ShownAs;
 use crate::clock;
 use crate::columns;
 use crate::config::ServerConfig;
+use crate::control::note;
 use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::settings;
 use crate::welcome::say;
 
@@ -28,6 +30,7 @@ pub fn invite(
     days: u64,
     shown: ShownAs,
     config: &ServerConfig,
+    source: &ConfigSource,
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
     let local = what.local().map(str::to_owned);
@@ -38,7 +41,9 @@ pub fn invite(
         )),
         refusal => CommandFailure::Failed(refusal.to_string()),
     });
-    tell(&made?, shown, config)
+    let made = made?;
+    note(source, &database.stores, what.domain(), &format!("made an invitation: {what}"));
+    tell(&made, shown, config)
 }
 
 /// Creates a link to set the password of an account.
@@ -51,6 +56,7 @@ pub fn reset(
     days: u64,
     shown: ShownAs,
     config: &ServerConfig,
+    source: &ConfigSource,
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
     let made =
@@ -60,7 +66,9 @@ pub fn reset(
                 refusal => CommandFailure::Failed(refusal.to_string()),
             },
         );
-    tell(&made?, shown, config)
+    let made = made?;
+    note(source, &database.stores, account.domain(), &format!("created a link to set a password: {account}"));
+    tell(&made, shown, config)
 }
 
 fn make(

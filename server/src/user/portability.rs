@@ -19,8 +19,10 @@ use crate::arguments::{ForeignDatabase, ForeignSchema};
 use crate::clock;
 use crate::columns::counted;
 use crate::config::ServerConfig;
+use crate::control::note;
 use crate::database::{self, OpenedDatabase};
 use crate::failure::CommandFailure;
+use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
 /// Exports an account, or with a domain all of its accounts, to a new file or, with `-`, to
@@ -29,7 +31,7 @@ use crate::welcome::say;
 /// # Errors
 ///
 /// [`CommandFailure::Failed`] if there is no such account, or if the file or the store failed.
-pub fn export(what: &Jid, file: &Path, database: &OpenedDatabase) -> Result<(), CommandFailure> {
+pub fn export(what: &Jid, file: &Path, source: &ConfigSource, database: &OpenedDatabase) -> Result<(), CommandFailure> {
     if what.local().is_some() && !wait(database.stores.accounts.exists(what.as_ref()))? {
         return Err(no_account(what));
     }
@@ -43,6 +45,11 @@ pub fn export(what: &Jid, file: &Path, database: &OpenedDatabase) -> Result<(), 
         ExportError::File(error) => CommandFailure::file(file, &error),
         ExportError::Store(error) => error.into(),
     })?;
+    let act = match what.local() {
+        Some(_) => format!("exported an account: {what}"),
+        None => format!("exported {} of {what}", counted(accounts as u64, "account")),
+    };
+    note(source, &database.stores, what.domain(), &act);
     match is_stream {
         true => eprintln!("exported {}", counted(accounts as u64, "account")),
         false => say(&format!("exported {} to {}\n", counted(accounts as u64, "account"), file.display())),
@@ -60,10 +67,13 @@ pub fn import(
     content: Content,
     rule: &PasswordRule,
     config: &ServerConfig,
+    source: &ConfigSource,
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
     let path = content.path.clone();
-    run(rule, config, database, |terms, operator| from_reader(&path, content.read(), terms, &database.stores, operator))
+    run((rule, config, source, database), &path.display().to_string(), |terms, operator| {
+        from_reader(&path, content.read(), terms, &database.stores, operator)
+    })
 }
 
 /// Imports the database of another server. An existing account is left alone.
@@ -75,6 +85,7 @@ pub fn import_database(
     from: &ForeignDatabase,
     rule: &PasswordRule,
     config: &ServerConfig,
+    source: &ConfigSource,
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
     let text = from.from.as_deref().unwrap_or_default();
@@ -87,13 +98,14 @@ pub fn import_database(
     // It isn't this server's own: trying again is up to the operator, not to a supervisor.
     let foreign = Foreign::open(&address).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let foreign = foreign::OtherDatabase { name: address.to_string(), foreign, schema, domain: from.domain.clone() };
-    run(rule, config, database, |terms, operator| from_database(foreign, terms, &database.stores, operator))
+    run((rule, config, source, database), &address.to_string(), |terms, operator| {
+        from_database(foreign, terms, &database.stores, operator)
+    })
 }
 
 fn run(
-    rule: &PasswordRule,
-    config: &ServerConfig,
-    database: &OpenedDatabase,
+    (rule, config, source, database): (&PasswordRule, &ServerConfig, &ConfigSource, &OpenedDatabase),
+    from: &str,
     walk: impl FnOnce(ImportTerms, &mut Operator<'_>) -> (ImportCounts, Result<(), ImportError>),
 ) -> Result<(), CommandFailure> {
     let mut operator = Operator { config, rule, named: named(config, database)?, told: Vec::new() };
@@ -101,6 +113,9 @@ fn run(
     let (counts, walked) = walk(terms, &mut operator);
     database.look_over();
     let (accounts, left_out) = (counted(counts.accounts, "account"), counted(counts.left_out, "thing"));
+    if counts.accounts > 0 {
+        note(source, &database.stores, "", &format!("imported {accounts} from {from}"));
+    }
     say(&format!("{accounts} imported, {left_out} left out\n"));
     tell_rights(&operator.told);
     walked.map_err(|error| match error {

@@ -237,3 +237,54 @@ fn a_server_without_ports_for_browsers_is_reached_all_the_same() {
     assert!(rig.run(&["s2s", "list"]).fine().contains("there is no stream"));
     assert_eq!(rig.run(&["s2s", "close", "example.net"]).fine(), "streams closed: 0\n");
 }
+
+/// Does what commands do to the database or the disk themselves.
+fn commands_on_the_database(rig: &CliRig) {
+    rig.run_with(&["user", "import", "-"], "paris@localhost,correct horse\ntybalt@localhost,correct horse\n").fine();
+    rig.run(&["user", "export", "paris@localhost", "-"]).fine();
+    rig.run(&["user", "export", "localhost", "-"]).fine();
+    rig.run(&["user", "invite", "localhost"]).fine();
+    rig.run(&["user", "reset-link", "paris@localhost"]).fine();
+    rig.run(&["backup", "one.backup"]).fine();
+}
+
+const NOTED: [&str; 6] = [
+    "imported 2 accounts from -",
+    "exported an account: paris@localhost",
+    " of localhost",
+    "made an invitation: localhost",
+    "created a link to set a password: paris@localhost",
+    "made a backup: one.backup",
+];
+
+#[test]
+fn commands_on_the_database_are_noted_by_the_running_server() {
+    let rig = CliRig::fresh();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\n"));
+    let (server, _) = rig.serve();
+    commands_on_the_database(&rig);
+    let log = server.log();
+    for act in NOTED {
+        assert!(log.lines().any(|line| line.contains("an administrator: ") && line.contains(act)), "{act}: {log}");
+    }
+}
+
+/// The next server finds them in its journal.
+#[test]
+fn commands_without_a_server_are_noted_in_the_database() {
+    let rig = CliRig::new();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\n"));
+    add(&rig, "romeo@localhost");
+    commands_on_the_database(&rig);
+    rig.run(&["user", "disable", "romeo@localhost"]).fine();
+    rig.run(&["user", "remove", "romeo@localhost"]).fine();
+    let stores =
+        rookery_store::sqlite::open(&rig.path("rookery-data/rookery.db"), &Default::default()).expect("the database");
+    let kept = rookery_store::wait(rookery_store::Meta::entries(&stores, "journal")).expect("an answer");
+    let kept: Vec<_> = kept.into_iter().map(|(_, line)| String::from_utf8(line).expect("text")).collect();
+    let own = ["created an account: romeo@", "disabled an account: romeo@", "deleted an account: romeo@"];
+    for act in NOTED.into_iter().chain(own) {
+        let found: Vec<_> = kept.iter().filter(|line| line.contains(act)).collect();
+        assert!(found.len() == 1 && found[0].contains("\tcommand line\t"), "{act}: {kept:?}");
+    }
+}
