@@ -108,14 +108,15 @@ pub enum ServerCommand {
     /// configuration
     #[command(after_help = examples::BACKUP)]
     Backup {
-        /// The file to write; it is compressed, and only its owner can read it
+        /// The file to write, or - for standard output; it is compressed, and its owner alone can
+        /// read it
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
     /// Restore a backup into an empty data folder
     #[command(after_help = examples::RESTORE)]
     Restore {
-        /// The file written by `rookery backup`
+        /// The file that `rookery backup` has written, or - for standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Restore the database into this one

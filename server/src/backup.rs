@@ -8,10 +8,11 @@
 //!
 //! # Invariants
 //!
-//! - The database reflects one moment. Uploaded files are read after it, and only those that it
-//!   knows; so each is there, unless it expired or was removed while the backup was made.
-//! - A file with the name of the backup is complete and has been verified: it is first written
-//!   under another name.
+//! - The database reflects one moment. Files that users share are read after it, only those that
+//!   it knows; so each is there, unless it expired or was removed while the backup was made.
+//! - A file under the name of the backup is complete and has been verified: it is written under
+//!   another name first. One that goes to standard output is verified when it is restored: its
+//!   checksums are at its end.
 //! - Only the owner can read it: it contains keys, and data from which passwords can be guessed.
 //!
 //! # Layout
@@ -54,7 +55,9 @@ struct OutsideFile {
 
 /// The version of this format.
 const FORMAT: u32 = 1;
-/// The file for the facts about the backup.
+/// The name of standard input and standard output.
+const STANDARD: &str = "-";
+/// The facts.
 const ABOUT: &str = "backup.toml";
 /// The file for the database.
 const DATABASE: &str = "rookery.db";

@@ -182,7 +182,12 @@ impl Folder {
         self.path.join(PARTS)
     }
 
-    /// Returns the folder for the files of a backup that belong outside of the data folder.
+    /// Returns the name beside which the parts of a backup are made that goes to standard output.
+    pub fn streamed(&self) -> PathBuf {
+        self.path.join(STREAMED)
+    }
+
+    /// Returns the folder of what a backup had that belongs outside of the data folder.
     pub fn restored(&self) -> PathBuf {
         self.path.join("restored")
     }
@@ -229,15 +234,28 @@ pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), CommandFailure> {
 const LOCK: &str = "rookery.lock";
 const RESTORING: &str = "rookery.restoring";
 const PARTS: &str = "rookery.parts";
+const STREAMED: &str = "rookery.backup";
 
 /// The prefix of the folders to which a restore moves the files that it replaces.
 pub const BEFORE: &str = "before-restore-";
 
 /// The names that are of no use in another folder, or whose content is kept there in another form.
-pub const KEPT_OUT: &[&str] =
-    &["rookery.db", "rookery.db-wal", "rookery.db-shm", "uploads", "events", LOCK, RESTORING, PARTS, CONTROL, SESSIONS];
-/// The sessions that wait for the next start: a backup has none of them, since they resume only
-/// once.
+pub const KEPT_OUT: &[&str] = &[
+    "rookery.db",
+    "rookery.db-wal",
+    "rookery.db-shm",
+    "uploads",
+    "events",
+    LOCK,
+    RESTORING,
+    PARTS,
+    STREAMED_PARTS,
+    CONTROL,
+    SESSIONS,
+];
+/// The folder that an interrupted one may leave.
+const STREAMED_PARTS: &str = "rookery.backup.parts";
+/// The sessions that wait for the next start: a backup has none of them, since they go on once.
 const SESSIONS: &str = "sessions";
 /// The socket of the running server.
 const CONTROL: &str = "control";

@@ -189,8 +189,8 @@ Examples:
 pub(super) const BACKUP: &str = "\
 Examples:
   rookery backup /backup/rookery.tar.gz
-  rookery backup \"/backup/rookery-$(date +%F).tar.gz\" &&
-    find /backup -name 'rookery-*' -mtime +30 -delete
+  rookery backup \"/backup/rookery-$(date +%F).tar.gz\" && find /backup -name 'rookery-*' -mtime +30 -delete
+  rookery backup - | ssh host 'cat > rookery.tar.gz'
 
 The file contains every key, and data from which passwords can be guessed: keep it as secret as the data folder. An \
 existing file of that name is replaced once the new one is complete and verified.";
@@ -200,6 +200,7 @@ Examples:
   rookery restore /backup/rookery.tar.gz
   rookery restore --replace /backup/rookery.tar.gz
   rookery --data-dir /srv/rookery restore /backup/rookery.tar.gz
+  ssh host cat rookery.tar.gz | rookery restore -
 
 Stop the server first. Files from outside the data folder, such as certificates, are put into DATA/restored.";
 

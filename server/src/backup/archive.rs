@@ -3,7 +3,7 @@
 use rookery_base::hex;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Component, Path};
 use std::time::UNIX_EPOCH;
 
@@ -12,18 +12,19 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
-/// A file that is being written.
-pub struct BackupArchive {
-    tar: tar::Builder<GzEncoder<BufWriter<File>>>,
+/// A backup that is being written, to a file or a pipe.
+pub struct BackupArchive<W: Write> {
+    tar: tar::Builder<GzEncoder<BufWriter<W>>>,
     /// A line for each entry, as `sha256sum` writes it.
     sums: String,
+    files: usize,
 }
 
-impl BackupArchive {
-    /// Begins to write a file.
-    pub fn new(file: File) -> BackupArchive {
-        let compressed = GzEncoder::new(BufWriter::new(file), Compression::fast());
-        BackupArchive { tar: tar::Builder::new(compressed), sums: String::new() }
+impl<W: Write> BackupArchive<W> {
+    /// Begins to write.
+    pub fn new(out: W) -> BackupArchive<W> {
+        let compressed = GzEncoder::new(BufWriter::new(out), Compression::fast());
+        BackupArchive { tar: tar::Builder::new(compressed), sums: String::new(), files: 0 }
     }
 
     /// Adds a file with a given name and content.
@@ -39,12 +40,13 @@ impl BackupArchive {
         self.entry(name, file, found.len(), modified.map_or(0, |since| since.as_secs()))
     }
 
-    /// Writes the checksums and returns when everything is on the disk.
-    pub fn finish(mut self) -> io::Result<()> {
-        let sums = std::mem::take(&mut self.sums);
+    /// Writes the checksums, and returns what it was written to, with the number of files.
+    pub fn finish(mut self) -> io::Result<(W, usize)> {
+        let (sums, files) = (std::mem::take(&mut self.sums), self.files);
         self.bytes(SUMS, sums.as_bytes())?;
-        let file = self.tar.into_inner()?.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()
+        let mut out = self.tar.into_inner()?.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+        out.flush()?;
+        Ok((out, files))
     }
 
     fn entry(&mut self, name: &str, content: impl Read, size: u64, modified: u64) -> io::Result<()> {
@@ -58,6 +60,7 @@ impl BackupArchive {
             return Err(io::Error::other("it was truncated while it was being read: try again"));
         }
         self.sums.push_str(&format!("{}  {name}\n", hex(counted.digest)));
+        self.files += 1;
         Ok(())
     }
 }
@@ -67,9 +70,9 @@ impl BackupArchive {
 ///
 /// # Errors
 ///
-/// The fault of the backup, after which nothing that was read may be used.
-pub fn read(path: &Path, take: &mut dyn FnMut(&str, &mut dyn Read) -> io::Result<()>) -> io::Result<usize> {
-    let mut tar = tar::Archive::new(MultiGzDecoder::new(BufReader::new(File::open(path)?)));
+/// What is wrong with the backup: what was taken must not be used then.
+pub fn read(input: impl Read, take: &mut dyn FnMut(&str, &mut dyn Read) -> io::Result<()>) -> io::Result<usize> {
+    let mut tar = tar::Archive::new(MultiGzDecoder::new(BufReader::new(input)));
     let mut found: HashMap<String, String> = HashMap::new();
     let mut sums = None;
     for entry in tar.entries()? {
@@ -164,7 +167,7 @@ mod tests {
         let path = folder.path().join("b");
         sample(&path);
         let mut names = Vec::new();
-        let count = read(&path, &mut |name, content| {
+        let count = read(File::open(&path).expect("a file"), &mut |name, content| {
             let mut bytes = Vec::new();
             // It may be read in part.
             content.take(2).read_to_end(&mut bytes)?;
@@ -182,7 +185,7 @@ mod tests {
         let bytes = std::fs::read(&good).expect("read");
         let content = |path: &Path| {
             let mut all = Vec::new();
-            read(path, &mut |name, content| {
+            read(File::open(path)?, &mut |name, content| {
                 all.extend_from_slice(name.as_bytes());
                 content.read_to_end(&mut all).map(drop)
             })
@@ -214,7 +217,8 @@ mod tests {
             header.set_cksum();
             tar.append(&header, io::empty()).expect("written");
             tar.into_inner().expect("written").finish().expect("written");
-            let error = read(&path, &mut |_, _| panic!("nothing is taken")).expect_err("a refusal");
+            let file = File::open(&path).expect("a file");
+            let error = read(file, &mut |_, _| panic!("nothing is taken")).expect_err("a refusal");
             assert!(error.to_string().contains("is no file of a backup"), "{error}");
         }
     }

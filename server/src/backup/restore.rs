@@ -1,7 +1,7 @@
 //! Restores a backup.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use rookery_store::sql::copy::{self, Compared, CopyEnd, CopyError, EndAddress};
 use rookery_store::sqlite;
 
 use super::write::sound;
-use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, UPLOADS, archive};
+use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, STANDARD, UPLOADS, archive};
 use crate::clock;
 use crate::database;
 use crate::failure::CommandFailure;
@@ -18,7 +18,8 @@ use crate::loaded::ConfigSource;
 use crate::store::copy::Bar;
 use crate::welcome::say;
 
-/// Puts a backup into the data folder, and its database there or into another one.
+/// Puts a backup into the data folder, and its database there or into another one; `-` is a backup
+/// from standard input.
 ///
 /// # Errors
 ///
@@ -55,10 +56,24 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     Ok(())
 }
 
-/// Unpacks a backup into a separate folder.
+/// Opens a backup.
+fn input(file: &Path) -> Result<Box<dyn Read>, CommandFailure> {
+    if file != Path::new(STANDARD) {
+        return Ok(Box::new(File::open(file).map_err(|error| CommandFailure::file(file, &error))?));
+    }
+    match io::stdin().is_terminal() {
+        false => Ok(Box::new(io::stdin().lock())),
+        true => Err(CommandFailure::Failed(
+            "standard input is a terminal: lead a backup to it, as in `ssh host cat rookery.tar.gz | rookery restore -`"
+                .to_owned(),
+        )),
+    }
+}
+
+/// Unpacks a backup into a folder of its own.
 fn unpack(file: &Path, parts: &Path) -> Result<About, CommandFailure> {
     let mut about = None;
-    let read = archive::read(file, &mut |name, content| {
+    let read = archive::read(input(file)?, &mut |name, content| {
         if name == ABOUT {
             let mut text = String::new();
             content.read_to_string(&mut text)?;

@@ -1,7 +1,7 @@
 //! Makes a backup.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,9 @@ use rookery_store::sql::copy::{self, CopyEnd, EndAddress};
 use rookery_store::sqlite::{self, Severity};
 
 use super::archive::{self, BackupArchive};
-use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, OutsideFile, UPLOADS};
+use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, OutsideFile, STANDARD, UPLOADS};
 use crate::clock;
+use crate::columns::counted;
 use crate::config::ServerConfig;
 use crate::control::note_beside;
 use crate::database;
@@ -20,14 +21,19 @@ use crate::folder::{Folder, KEPT_OUT};
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Writes all data of a server to a file, also while it runs, and verifies the file.
+/// Writes everything that a server has to a file, also while it runs, and reads it again; with `-`
+/// to standard output, where nothing can be read again.
 ///
 /// # Errors
 ///
 /// [`CommandFailure::Config`] if the configuration is wrong, otherwise [`CommandFailure::Failed`];
-/// there is then no file with that name, or still the previous one.
+/// there is no file of that name then, or the one from before. What was written to standard output
+/// until then is no backup.
 pub fn backup(source: &ConfigSource, file: &Path) -> Result<(), CommandFailure> {
     let config = source.read()?;
+    if file == Path::new(STANDARD) {
+        return stream(source, &config);
+    }
     let work = BackupWork::begin(file)?;
     let made = make(source, &config, &work);
     let outcome = made.and_then(|told| work.keep(file).map(|()| told));
@@ -38,10 +44,51 @@ pub fn backup(source: &ConfigSource, file: &Path) -> Result<(), CommandFailure> 
     Ok(())
 }
 
+/// Writes a backup to standard output. Only the database takes space in the data folder meanwhile.
+fn stream(source: &ConfigSource, config: &ServerConfig) -> Result<(), CommandFailure> {
+    if io::stdout().is_terminal() {
+        return Err(CommandFailure::Failed(
+            "a backup is nothing to read at a terminal: lead it to a file or a program, as in \
+             `rookery backup - | ssh host 'cat > rookery.tar.gz'`"
+                .to_owned(),
+        ));
+    }
+    source.folder.find()?;
+    let work = BackupWork::begin(&source.folder.streamed())?;
+    let filled = fill(source, config, &work, Path::new(STANDARD), io::stdout().lock());
+    work.clear();
+    let (told, _) = filled?;
+    note_beside(source, "", "made a backup: to standard output");
+    eprint!("{told}, written to standard output\n{}", elsewhere(config));
+    Ok(())
+}
+
 fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Result<String, CommandFailure> {
+    let failed = |error| CommandFailure::file(&work.path, &error);
+    let (told, file) = fill(source, config, work, &work.path, work.file.try_clone().map_err(failed)?)?;
+    file.sync_all().map_err(failed)?;
+    File::open(&work.path).and_then(|file| archive::read(file, &mut |_, _| Ok(()))).map_err(failed)?;
+    let bytes = work.file.metadata().map_or(0, |found| found.len());
+    Ok(format!("{told} in {bytes} bytes, written and verified\n{}", elsewhere(config)))
+}
+
+/// Returns a line about what a backup doesn't have.
+fn elsewhere(config: &ServerConfig) -> String {
+    config.uploads.bucket.as_ref().map_or_else(String::new, |bucket| {
+        format!("uploads are in {bucket} and aren't included in this backup: have the storage service keep copies\n")
+    })
+}
+
+/// Writes a backup to `out`, which is called `name`. Returns what is in it, in words.
+fn fill<W: Write>(
+    source: &ConfigSource,
+    config: &ServerConfig,
+    work: &BackupWork,
+    name: &Path,
+    out: W,
+) -> Result<(String, W), CommandFailure> {
     let rows = rows(source, &work.database())?;
-    let mut archive =
-        BackupArchive::new(work.file.try_clone().map_err(|error| CommandFailure::file(&work.path, &error))?);
+    let mut archive = BackupArchive::new(out);
     let outside = outside(source, config);
     let about = About {
         format: FORMAT,
@@ -50,7 +97,7 @@ fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Resu
         outside: outside.iter().map(|(outside, _)| outside.clone()).collect(),
     };
     let about = toml::to_string(&about).map_err(|error| CommandFailure::Failed(error.to_string()))?;
-    archive.bytes(ABOUT, about.as_bytes()).map_err(|error| CommandFailure::file(&work.path, &error))?;
+    archive.bytes(ABOUT, about.as_bytes()).map_err(|error| CommandFailure::file(name, &error))?;
     add(&mut archive, DATABASE, &work.database())?;
     let (uploads, gone) = match config.uploads.bucket {
         Some(_) => (0, 0),
@@ -63,23 +110,13 @@ fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Resu
     for (outside, path) in &outside {
         add(&mut archive, &outside.name, path)?;
     }
-    archive.finish().map_err(|error| CommandFailure::file(&work.path, &error))?;
-    let read =
-        archive::read(&work.path, &mut |_, _| Ok(())).map_err(|error| CommandFailure::file(&work.path, &error))?;
-    let bytes = work.file.metadata().map_or(0, |found| found.len());
+    let (out, files) = archive.finish().map_err(|error| CommandFailure::file(name, &error))?;
     let gone = match gone {
         0 => String::new(),
-        gone => format!("; {gone} uploads were deleted meanwhile and aren't included"),
+        gone => format!(" ({gone} were deleted meanwhile and aren't included)"),
     };
-    let elsewhere = match &config.uploads.bucket {
-        Some(bucket) => format!(
-            "uploads are in {bucket} and aren't included in this backup: have the storage service keep copies\n"
-        ),
-        None => String::new(),
-    };
-    Ok(format!(
-        "{rows} rows, {uploads} uploads, {read} files in {bytes} bytes, written and verified{gone}\n{elsewhere}"
-    ))
+    let (rows, uploads, files) = (counted(rows, "row"), counted(uploads, "upload"), counted(files as u64, "file"));
+    Ok((format!("{rows}, {uploads}{gone}, {files}"), out))
 }
 
 /// Writes the current database to a file of SQLite, and checks that. Returns the number of rows.
@@ -120,8 +157,12 @@ pub fn sound(database: &Path) -> Result<(), CommandFailure> {
     }
 }
 
-/// Adds the files that the database knows. Returns how many there are, and how many are missing.
-fn uploads(archive: &mut BackupArchive, folder: &Folder, database: &Path) -> Result<(u64, u64), CommandFailure> {
+/// Adds the files that the database knows. Returns how many there are, and how many are gone.
+fn uploads<W: Write>(
+    archive: &mut BackupArchive<W>,
+    folder: &Folder,
+    database: &Path,
+) -> Result<(u64, u64), CommandFailure> {
     let (mut there, mut gone) = (0, 0);
     let mut tokens = Vec::new();
     copy::uploads(&mut CopyEnd::source(&EndAddress::Sqlite(database.to_owned()))?, &mut |token| {
@@ -190,12 +231,12 @@ fn outside(source: &ConfigSource, config: &ServerConfig) -> Vec<(OutsideFile, Pa
     found
 }
 
-fn add(archive: &mut BackupArchive, name: &str, path: &Path) -> Result<(), CommandFailure> {
+fn add<W: Write>(archive: &mut BackupArchive<W>, name: &str, path: &Path) -> Result<(), CommandFailure> {
     archive.file(name, path).map_err(|error| CommandFailure::file(path, &error))
 }
 
-/// Adds a file unless it is missing. Returns whether it was there.
-fn add_if_there(archive: &mut BackupArchive, name: &str, path: &Path) -> Result<bool, CommandFailure> {
+/// Adds a file unless it is gone.
+fn add_if_there<W: Write>(archive: &mut BackupArchive<W>, name: &str, path: &Path) -> Result<bool, CommandFailure> {
     match archive.file(name, path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -49,7 +49,7 @@ fn a_running_server_is_backed_up_and_restored_elsewhere() {
     let writing = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
     writing.execute_batch("BEGIN IMMEDIATE; INSERT INTO meta VALUES ('half', x'00')").expect("a write");
     let said = rig.run(&["backup", "b.tar.gz"]).fine();
-    assert!(said.contains(" 1 uploads") && said.contains("written and verified"), "{said}");
+    assert!(said.contains(" 1 upload,") && said.contains("written and verified"), "{said}");
     writing.execute_batch("COMMIT").expect("written");
     server.stop();
     let mode = fs::metadata(rig.path("b.tar.gz")).expect("a file").permissions().mode();
@@ -85,6 +85,35 @@ fn a_running_server_is_backed_up_and_restored_elsewhere() {
     }
     other.write("rookery.toml", FREE_PORTS);
     other.serve().0.stop();
+}
+
+/// Returns the bytes that a command writes to standard output, with what it gets on its input.
+fn piped(rig: &CliRig, arguments: &[&str], input: &Path) -> (Vec<u8>, String) {
+    let mut command = rig.command(arguments);
+    let output = command.stdin(fs::File::open(input).expect("a file")).output().expect("a process");
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{err}");
+    (output.stdout, err)
+}
+
+#[test]
+fn a_backup_goes_through_a_pipe() {
+    let rig = filled();
+    let (server, _) = rig.serve();
+    let (bytes, said) = piped(&rig, &["backup", "-"], Path::new("/dev/null"));
+    assert!(said.contains(" 1 upload,") && said.contains("written to standard output"), "{said}");
+    assert!(!rig.path("-").exists() && !rig.path("rookery-data/rookery.backup.parts").exists());
+    assert!(server.log().contains("made a backup: to standard output"));
+    let other = CliRig::empty();
+    fs::write(other.path("b.tar.gz"), &bytes).expect("written");
+    fs::write(other.path("cut"), &bytes[..bytes.len() / 2]).expect("written");
+    let mut cut = other.command(&["restore", "-"]);
+    let cut = cut.stdin(fs::File::open(other.path("cut")).expect("a file")).output().expect("a process");
+    assert!(!cut.status.success() && !other.path("rookery-data/rookery.db").exists(), "{cut:?}");
+    let (said, _) = piped(&other, &["restore", "-"], &other.path("b.tar.gz"));
+    assert!(String::from_utf8_lossy(&said).contains("restored the backup of "));
+    assert_eq!(text(&other.path(&format!("rookery-data/uploads/aB/{TOKEN}"))), "hello");
+    assert_eq!(other.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
 }
 
 #[test]
