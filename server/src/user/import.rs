@@ -85,6 +85,9 @@ impl AccountImport<'_> {
     fn tell(&mut self, file: &Path, source: &ConfigSource) {
         self.database.look_over();
         self.bar.finish_and_clear();
+        if self.wrong > SHOWN {
+            eprintln!("and {} more", self.wrong - SHOWN);
+        }
         let (added, wrong) = (counted(self.added, "account"), counted(self.wrong, "line"));
         if self.added > 0 {
             note(source, &self.database.stores, "", &format!("imported {added} from {}", file.display()));
@@ -97,7 +100,14 @@ impl AccountImport<'_> {
         let mut line = 0;
         let mut writing: Option<WritingAccounts> = None;
         loop {
-            let (rows, end) = self.batch(file, &mut input, &mut line)?;
+            let (rows, end) = match self.batch(file, &mut input, &mut line) {
+                Ok(batch) => batch,
+                Err(failure) => {
+                    // The accounts that are being written count.
+                    writing.take().map_or(Ok(()), |writing| self.finish(writing))?;
+                    return Err(failure);
+                }
+            };
             let hashed = self.hash(rows);
             if let Some(writing) = writing.take() {
                 self.finish(writing)?;
@@ -227,7 +237,9 @@ impl AccountImport<'_> {
 
     fn refuse(&mut self, line: u64, reason: &str) {
         self.wrong += 1;
-        self.bar.suspend(|| eprintln!("line {line}: {reason}"));
+        if self.wrong <= SHOWN {
+            self.bar.suspend(|| eprintln!("line {line}: {reason}"));
+        }
     }
 }
 
@@ -251,6 +263,9 @@ fn bar(bytes: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {percent}% of {total_bytes}, {elapsed} gone, {eta} to go");
     ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
+
+/// Wrong lines that are shown one by one: a file of another kind has only such.
+const SHOWN: u64 = 10;
 
 /// Accounts that are hashed and written together: some seconds of work.
 const BATCH: usize = 256;

@@ -127,7 +127,35 @@ fn wrong_lines_are_named_and_the_others_imported() {
     assert_eq!(listed, "juliet@localhost\nknown@localhost\nlast@localhost\nromeo@localhost\n");
 }
 
-/// Operators who create an account that has rights by its name are informed.
+#[test]
+fn of_many_wrong_lines_the_first_are_shown() {
+    let rig = CliRig::new();
+    let lines: String = (1..=40).map(|number| format!("no comma {number}\n")).collect();
+    let ended = rig.run_with(&["user", "import", "-"], &lines);
+    assert_eq!(ended.err.lines().count(), 11, "{}", ended.err);
+    assert!(
+        ended.err.contains("line 10: there is no comma") && ended.err.ends_with("\nand 30 more\n"),
+        "{}",
+        ended.err
+    );
+    assert_eq!((ended.code, ended.out.as_str()), (1, "0 accounts added, 40 lines failed\n"));
+}
+
+#[test]
+fn an_import_that_breaks_off_says_how_far_it_got() {
+    let rig = CliRig::new();
+    add(&rig, "first@localhost", "x").fine();
+    let database = rusqlite::Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
+    let full = "CREATE TRIGGER full BEFORE INSERT ON accounts WHEN (SELECT COUNT(*) FROM accounts) > 256 \
+                BEGIN SELECT RAISE(ABORT, 'it is full'); END";
+    database.execute_batch(full).expect("a trigger");
+    let lines: String = (0..300).map(|number| format!("user{number:04}@localhost,secret-secret\n")).collect();
+    let ended = rig.run_with(&["user", "import", "-"], &lines);
+    assert_eq!((ended.code, ended.out.as_str()), (1, "256 accounts added, 0 lines failed\n"), "{}", ended.err);
+    assert!(ended.err.contains("it is full"), "{}", ended.err);
+}
+
+/// Names that an option gives rights to are given by operators, who are told so.
 #[test]
 fn who_has_rights_by_name_is_told() {
     let rig = CliRig::new();
