@@ -5,12 +5,13 @@ mod content;
 mod csv;
 mod import;
 mod invite;
+mod listing;
 mod password;
 mod portability;
 mod running;
 
 use rookery_base::Set;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::thread;
 use std::time::Duration;
 
@@ -20,12 +21,11 @@ use rookery_operations::rights;
 use rookery_operations::{Refusal, users};
 use rookery_sasl::Credentials;
 use rookery_store::{Stores, wait};
-use serde_json::json;
 
 use content::Content;
 use password::PasswordRule;
 
-use crate::arguments::{ShownAs, UserCommand};
+use crate::arguments::UserCommand;
 use crate::clock;
 use crate::config::ServerConfig;
 use crate::control::{RunningServer, note};
@@ -70,10 +70,10 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
                 false => Err(CommandFailure::Failed("nothing was removed".to_owned())),
             }
         }
-        UserCommand::Show { jid, shown } => running::show(&account(&jid, &config)?, source, shown),
+        UserCommand::Show { jid, shown } => running::show(&account(&jid, &config)?, source, &open()?, shown),
         UserCommand::Disable { jid } => set_disabled(&account(&jid, &config)?, true, source, &open()?),
         UserCommand::Enable { jid } => set_disabled(&account(&jid, &config)?, false, source, &open()?),
-        UserCommand::List { domain, shown } => list(domain.as_deref(), shown, &config, &open()?),
+        UserCommand::List { domain, shown } => listing::list(domain.as_deref(), shown, &config, source, &open()?),
         UserCommand::Import { file: Some(file), length, .. } => {
             let (content, rule) = (Content::open(&file)?, PasswordRule::new(&config, length));
             match content.is_xml() {
@@ -277,52 +277,7 @@ fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> 
     )))
 }
 
-fn list(
-    domain: Option<&str>,
-    shown: ShownAs,
-    config: &ServerConfig,
-    database: &OpenedDatabase,
-) -> Result<(), CommandFailure> {
-    let domains: Vec<String> = match domain {
-        None => config.domains.iter().map(|domain| domain.name.clone()).collect(),
-        Some(domain) => {
-            let prepared = rookery_jid::prepare_domain(domain);
-            vec![prepared.map_err(|error| CommandFailure::Failed(format!("{domain}: {error}")))?.into_owned()]
-        }
-    };
-    let mut count = 0;
-    let mut out = std::io::stdout().lock();
-    for domain in domains {
-        let mut after: Option<Jid> = None;
-        loop {
-            let page = wait(database.stores.accounts.list(&domain, after.as_ref().map(Jid::as_ref), PAGE))?;
-            let line = |jid: &Jid| match shown.json {
-                true => format!("{}\n", json!({ "jid": jid.to_string() })),
-                false => format!("{jid}\n"),
-            };
-            let lines: String = page.iter().map(line).collect();
-            match out.write_all(lines.as_bytes()) {
-                // `| head` has seen enough.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-                written => written.map_err(|error| CommandFailure::Failed(format!("standard output: {error}")))?,
-            }
-            count += page.len();
-            after = page.last().cloned();
-            if page.len() < PAGE {
-                break;
-            }
-        }
-    }
-    match domain {
-        // Accounts of a domain that is no longer served are listed all the same.
-        Some(name) if count == 0 && config.domain(name).is_none() => {
-            Err(CommandFailure::Failed(format!("{name} isn't a domain of this server, and it has no accounts here")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Parses an account or a domain.
+/// Reads an account or a domain.
 fn exported(text: &str) -> Result<Jid, CommandFailure> {
     match Jid::parse(text) {
         Ok(jid) if jid.resource().is_none() => Ok(jid),
@@ -387,9 +342,7 @@ fn no_account(jid: &Jid) -> CommandFailure {
     CommandFailure::Failed(format!("there is no account {jid}; `rookery user list` shows them all"))
 }
 
-/// Accounts per query.
-const PAGE: usize = 1000;
-/// The pause between two checks whether a server has removed an account, the number of checks, and
+/// The pause between two looks at whether a server has removed an account, the number of looks, and
 /// the number after which it is asked again.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 600;

@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::arguments::ShownAs;
 use crate::columns::{self, Columns, cell};
 use crate::control::{RunningServer, encoded};
+use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::session;
@@ -37,8 +38,14 @@ pub fn remove(server: RunningServer<'_>, jid: &Jid) -> Result<(), CommandFailure
 }
 
 /// Prints an account with its sessions.
-pub fn show(jid: &Jid, source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> {
-    let found = RunningServer::in_folder(&source.folder)?.get(&path(jid))?;
+pub fn show(jid: &Jid, source: &ConfigSource, database: &OpenedDatabase, shown: ShownAs) -> Result<(), CommandFailure> {
+    let mut found = RunningServer::in_folder(&source.folder)?.get(&path(jid))?;
+    if let Some(facts) = super::listing::facts_of(jid, database)? {
+        for member in ["created", "bytes"] {
+            found[member] = facts[member].clone();
+        }
+    }
+    found["online"] = found["sessions"].as_array().is_some_and(|sessions| !sessions.is_empty()).into();
     if shown.json {
         return columns::line(&found.to_string()).map(drop);
     }
@@ -47,7 +54,10 @@ pub fn show(jid: &Jid, source: &ConfigSource, shown: ShownAs) -> Result<(), Comm
         ("disabled", "disabled"),
         ("administrator", "admin"),
         ("contacts", "contacts"),
+        ("created", "created"),
         ("last seen", "last_seen"),
+        ("online", "online"),
+        ("bytes stored", "bytes"),
     ] {
         say(&format!("{name:<13} {}\n", cell(&found, member)));
     }

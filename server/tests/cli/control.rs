@@ -148,6 +148,11 @@ fn accounts_are_shown_disabled_and_changed_at_once() {
     let mut session = log_in(&said, "romeo", "correct horse", "orchard");
     let shown = rig.run(&["user", "show", "romeo@localhost"]).fine();
     assert!(shown.contains("disabled      no\n") && shown.contains("\norchard "), "{shown}");
+    assert!(shown.contains("online        yes\n") && shown.contains("bytes stored  0\n"), "{shown}");
+    assert!(shown.lines().any(|line| line.starts_with("created       20")), "{shown}");
+    let listed = rig.run(&["user", "list", "--json"]).fine();
+    let online: Vec<_> = listed.lines().map(|line| json(line)["online"].clone()).collect();
+    assert_eq!(online, [false, true], "{listed}");
     rig.run(&["user", "show", "juliet@localhost"]).failed(1, "there is no account juliet@localhost");
 
     rig.run(&["user", "disable", "romeo@localhost"]).fine();

@@ -20,7 +20,13 @@ fn accounts_administrators_and_tokens_are_objects() {
     let rig = CliRig::new();
     assert_eq!(objects(&rig, &["user", "list"]), Vec::<Value>::new());
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
-    assert_eq!(objects(&rig, &["user", "list"]), [json!({ "jid": "juliet@localhost" })]);
+    let listed = objects(&rig, &["user", "list"]);
+    let known = json!({ "jid": "juliet@localhost", "disabled": false, "online": false, "last_seen": null, "bytes": 0 });
+    assert_eq!(listed.len(), 1);
+    for (member, value) in known.as_object().expect("an object") {
+        assert_eq!(&listed[0][member], value, "{member}: {listed:?}");
+    }
+    assert!(listed[0]["created"].as_str().is_some_and(|time| time.ends_with('Z')), "{listed:?}");
     rig.run(&["admin", "add", "juliet@localhost"]).fine();
     let admin = json!({ "jid": "juliet@localhost", "domain": "localhost", "by_configuration": false });
     assert_eq!(objects(&rig, &["admin", "list"]), [admin]);
