@@ -15,16 +15,23 @@ pub use store::{Ends, ForeignDatabase, ForeignSchema, StoreCommand};
 #[command(name = "rookery", version, after_help = examples::ALL, after_long_help = examples::ALL_WITH_CODES)]
 #[command(infer_subcommands = false, max_term_width = 100)]
 pub struct Arguments {
-    /// Configuration file [default: rookery.toml in the data folder, if there is one]
-    #[arg(long, value_name = "FILE", global = true)]
+    /// Configuration file; rookery.toml in the data folder is read if there is one [default:
+    /// DATA/rookery.toml]
+    #[arg(long, value_name = "FILE", global = true, help_heading = WHERE, display_order = LAST)]
     pub config: Option<PathBuf>,
     /// Folder for everything that the server keeps
     #[arg(long, value_name = "DIR", global = true, env = "ROOKERY_DATA_DIR", default_value = "./rookery-data")]
+    #[arg(help_heading = WHERE, display_order = LAST)]
     pub data_dir: PathBuf,
     /// The command [default: serve]
     #[command(subcommand)]
     pub command: Option<ServerCommand>,
 }
+
+/// The heading of the options that every command has, behind its own.
+const WHERE: &str = "Where the server is";
+/// Their place in the order of options, which counts from 0.
+const LAST: usize = 1000;
 
 /// The commands.
 #[derive(Debug, Subcommand)]

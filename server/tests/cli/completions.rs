@@ -54,3 +54,16 @@ fn every_command_has_a_manual_page() {
     assert!(!rig.path("pages/rookery.1").exists());
     assert!(!rig.path("pages/rookery-completions.1").exists());
 }
+
+/// The reader of a command's help looks for its own options.
+#[test]
+fn the_options_of_all_commands_stand_last() {
+    let rig = CliRig::empty();
+    for command in [&["user", "add"][..], &["bench", "run", "chat"], &["dpm"], &["check"], &[]] {
+        let help = rig.run(&[command, &["-h"]].concat()).fine();
+        let parts = help.split_once("\nWhere the server is:\n");
+        let (own, place) = parts.unwrap_or_else(|| panic!("{command:?}: {help}"));
+        assert!(own.contains("--help") && !own.contains("--data-dir"), "{command:?}: {help}");
+        assert!(place.contains("--config <FILE>") && place.contains("--data-dir <DIR>"), "{command:?}: {help}");
+    }
+}
