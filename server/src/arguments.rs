@@ -559,6 +559,9 @@ pub enum ConfigCommand {
         /// Only the values that the file sets
         #[arg(long)]
         given: bool,
+        /// Only the values that differ from the defaults
+        #[arg(long)]
+        changed: bool,
         #[command(flatten)]
         shown: ShownAs,
     },

@@ -7,21 +7,30 @@ use serde_json::{Value, json};
 
 use crate::arguments::ShownAs;
 use crate::columns::{self, Columns, cell};
-use crate::config::Environment;
 use crate::config::effective::{lines, masked, settings};
+use crate::config::{Environment, ServerConfig};
 use crate::control::RunningServer;
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Prints every value of the configuration as TOML, with the line of the file or the variable that
-/// sets it; with `given`, only those that are set. Secrets aren't shown.
+/// The values that are shown: all, unless one of these is set.
+#[derive(Debug, Clone, Copy)]
+pub struct ShownValues {
+    /// Only those that the file or a variable gives.
+    pub given: bool,
+    /// Only those that differ from the defaults.
+    pub changed: bool,
+}
+
+/// Prints values of the configuration as TOML, with the line of the file, or the variable, that
+/// gives each. Secrets aren't shown.
 ///
 /// # Errors
 ///
 /// [`CommandFailure::Config`] if the configuration is wrong, [`CommandFailure::Failed`] if standard
 /// output can't be written.
-pub fn show(source: &ConfigSource, given: bool, shown: ShownAs) -> Result<(), CommandFailure> {
+pub fn show(source: &ConfigSource, which: ShownValues, shown: ShownAs) -> Result<(), CommandFailure> {
     let config = source.read()?;
     let (file, lines) = match &source.config {
         None => (String::new(), BTreeMap::new()),
@@ -32,10 +41,14 @@ pub fn show(source: &ConfigSource, given: bool, shown: ShownAs) -> Result<(), Co
     };
     let environment = Environment::of_process();
     let variables = environment.keys();
+    let table = rookery_modules::table(&rookery_modules::Shared::default());
+    let defaults: BTreeMap<_, _> = settings(&ServerConfig::defaults(&table)).into_iter().collect();
     for (key, value) in settings(&config) {
         let (variable, line) = (variables.get(&key), lines.get(&key));
         let is_given = variable.is_some() || line.is_some();
-        let Some(value) = value.filter(|_| !given || is_given) else { continue };
+        let is_changed = defaults.get(&key) != Some(&value);
+        let is_meant = (is_given || !which.given) && (is_changed || !which.changed);
+        let Some(value) = value.filter(|_| is_meant) else { continue };
         let value = masked(&key, &value);
         let (from, told) = match (variable, line) {
             (Some(variable), _) => (json!({ "variable": variable }), (*variable).to_owned()),

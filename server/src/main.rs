@@ -176,8 +176,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, CommandFailure> {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
             welcome::say(&if short { config::short_example(&table) } else { config::example(&table) });
         }
-        ServerCommand::Config { command: ConfigCommand::Show { given, shown } } => {
-            configuration::show(&source, given, shown)?
+        ServerCommand::Config { command: ConfigCommand::Show { given, changed, shown } } => {
+            configuration::show(&source, configuration::ShownValues { given, changed }, shown)?
         }
         ServerCommand::Config { command: ConfigCommand::Diff { shown } } => configuration::diff(&source, shown)?,
         ServerCommand::Config { command: ConfigCommand::Limits { shown } } => {

@@ -256,6 +256,7 @@ pub(super) const CONFIG_SHOW: &str = "\
 Examples:
   rookery config show | grep upload
   rookery config show --given --json
+  rookery config show --changed
 
 Secrets, and passwords in URLs, are shown as ***.";
 

@@ -5,19 +5,25 @@ use std::fmt::Write;
 
 use rookery_hub::{Module, Value};
 
-use super::keys::{self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, LOGIN_KEYS, OWN_KEYS, ShownValue, TABLES, quote};
+use super::keys::{
+    self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, DPM, LOGIN_KEYS, OWN_KEYS, ShownValue, TABLES, quote,
+};
 use super::{ServerConfig, size};
 
 /// Returns a commented configuration with all defaults.
 pub fn example(table: &[Box<dyn Module>]) -> String {
     let config = ServerConfig::defaults(table);
     let mut text = HEAD.to_owned();
-    for (name, about) in TABLES {
+    let (last, tables): (Vec<_>, Vec<_>) = TABLES.iter().partition(|(name, _)| *name == DPM);
+    for (name, about) in tables {
         section(&mut text, &config, name, about);
     }
     domains(&mut text);
     components(&mut text);
     modules(&mut text, table);
+    for (name, about) in last {
+        section(&mut text, &config, name, about);
+    }
     text
 }
 

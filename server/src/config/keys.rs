@@ -70,12 +70,15 @@ pub const TABLES: [(&str, &str); 16] = [
     ("store", "The database for accounts, messages and everything else. A change needs a restart."),
     ("cluster", cluster::ABOUT),
     ("federation", federation::ABOUT),
-    ("dpm", dpm::ABOUT),
     ("limits", "The limits of one client. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
     ("instruments", "Instruments that show why something is slow."),
     ("traces", traces::ABOUT),
     ("log", "The log goes to standard error."),
+    (DPM, dpm::ABOUT),
 ];
+
+/// The table of something that few servers do: the example has it behind everything else.
+pub const DPM: &str = "dpm";
 
 /// Returns all keys; those of a table in the order of the example. Those of modules come from the
 /// modules themselves.

@@ -157,3 +157,21 @@ fn the_running_server_is_compared_with_its_file() {
     rig.write("rookery.toml", "shard = 3");
     rig.run(&["config", "diff"]).failed(1, "rookery.toml:1: shard: there is no such key");
 }
+
+#[test]
+fn what_differs_from_the_defaults_is_shown_with_its_place() {
+    let rig = CliRig::new();
+    rig.write("rookery.toml", "shards = 0\n[limits]\nresources_per_user = 3\n[modules.ping]\nenabled = true\n");
+    let shown = rig.run(&["config", "show", "--changed"]).fine();
+    assert_eq!(shown, "limits.resources_per_user = 3  # rookery.toml:3\n");
+    rig.write("rookery.toml", "");
+    assert_eq!(rig.run(&["config", "show", "--changed"]).fine(), "");
+}
+
+#[test]
+fn the_example_ends_with_what_few_servers_do() {
+    let example = CliRig::new().run(&["config", "example"]).fine();
+    let last = example.lines().filter(|line| line.starts_with('[')).next_back();
+    assert_eq!(last, Some("[dpm]"));
+    assert!(example.find("\n[limits]") < example.find("\n[modules.ping]"));
+}
