@@ -244,3 +244,25 @@ fn the_running_server_tells_whether_it_is_ready() {
     drop(server);
     assert_eq!(rig.run(&live).code, 75);
 }
+
+#[test]
+fn an_address_for_files_that_leads_nowhere_is_told() {
+    let rig = CliRig::new();
+    let with = |listen: &str, url: &str| {
+        rig.write(
+            "rookery.toml",
+            &format!("[listen]\nc2s = []\nc2s_tls = []\nbytestreams = []\n{listen}[modules.upload]\nurl = \"{url}\"\n"),
+        );
+    };
+    let told = "`url` in [modules.upload] sends the clients of localhost to port 9";
+    with("web = []\nweb_tls = []\n", "https://x.org:9/upload");
+    finds(&rig, WARNS, told);
+    finds(&rig, WARNS, "it has no ports for them");
+    with("web = [\"127.0.0.1:23280\"]\nweb_tls = [\"127.0.0.1:23443\"]\n", "https://x.org:9/upload");
+    finds(&rig, WARNS, "its ports for them are 23280 (`web`), 23443 (`web_tls`)");
+    // A proxy may be at a port that isn't written.
+    for url in ["https://x.org:23443/upload", "https://x.org/upload"] {
+        with("web = [\"127.0.0.1:23280\"]\nweb_tls = [\"127.0.0.1:23443\"]\n", url);
+        assert!(!rig.run(&["check"]).out.contains("[modules.upload]"), "{url}");
+    }
+}
