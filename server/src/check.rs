@@ -42,6 +42,7 @@ use crate::folder::Folder;
 use crate::interface;
 use crate::listener;
 use crate::loaded::ConfigSource;
+use crate::logging::is_coloured;
 use crate::welcome::say;
 
 /// Checks everything and reports the findings; with `dns` also the expected records, with `outside`
@@ -62,10 +63,11 @@ pub fn run(source: &ConfigSource, wishes: Wishes) -> Result<ExitCode, CommandFai
             outside::ask(&mut report, &source.folder, other);
         }
     }
+    let has_colours = is_coloured(&io::stdout());
     match wishes.shown.json {
         true => drop(columns::line(&report.json(!wishes.quiet).to_string())?),
-        false if wishes.live => say(&report.lines(!wishes.quiet)),
-        false => say(&report.text(!wishes.quiet)),
+        false if wishes.live => say(&report.lines(!wishes.quiet, has_colours)),
+        false => say(&report.text(!wishes.quiet, has_colours)),
     }
     Ok(report.exit_code())
 }

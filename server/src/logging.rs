@@ -45,7 +45,7 @@ pub fn start(log: &LogConfig) {
     // The filter was checked with the configuration; it is applied before there is a log.
     let _ = WANTED.configure(&log.level);
     let filter = EnvFilter::try_new(&log.level).unwrap_or_default();
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(coloured());
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(is_coloured(&stderr()));
     match (log.format, is_journal()) {
         (LogFormat::Json, _) => install!(lines.json()),
         (LogFormat::Text, false) => install!(lines),
@@ -144,8 +144,8 @@ fn is_directive(part: &str) -> bool {
 }
 
 /// Returns whether lines may be coloured: on a terminal, unless `NO_COLOR` is set to something.
-fn coloured() -> bool {
-    stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+pub fn is_coloured(out: &impl IsTerminal) -> bool {
+    out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// The filter of the lines to log.

@@ -280,7 +280,7 @@ mod tests {
             let items: Vec<_> = directions.iter().map(stream).collect();
             let pinged = json!({ "answered": answered, "condition": "remote-server-timeout" });
             self::answered(&mut report, "b.example", &pinged, &json!({ "items": items }));
-            report.text(true)
+            report.text(true, false)
         };
         assert!(told(true, &["in"], "").contains("find the way here"));
         for directions in [&["out"][..], &["out", "in"], &[]] {

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use clap::builder::styling::{AnsiColor, Style};
 use rookery_store::sqlite::Severity;
 use serde_json::{Value, json};
 
@@ -74,29 +75,36 @@ impl CheckReport {
         }
     }
 
-    /// Returns a line for each finding; those that are fine are included on demand.
-    pub fn lines(&self, has_all: bool) -> String {
+    /// Returns a line for each finding, of those that are fine only if wanted. With colours, what
+    /// is fine steps back behind what isn't.
+    pub fn lines(&self, has_all: bool, has_colours: bool) -> String {
         let shown = self.findings.iter().filter(|finding| has_all || finding.severity > Severity::Note);
-        shown.map(|finding| format!("{finding}\n")).collect()
+        let line = |finding: &CheckFinding| match has_colours.then(|| style(finding.severity)) {
+            Some(style) => format!("{style}{finding}{style:#}\n"),
+            None => format!("{finding}\n"),
+        };
+        shown.map(line).collect()
     }
 
-    /// Returns the report for people: its lines, and the grade.
-    pub fn text(&self, has_all: bool) -> String {
-        let mut text = self.lines(has_all);
-        let [warnings, blocked, faults] =
-            [Severity::Warning, Severity::Blocked, Severity::Fault].map(|severity| self.count(severity));
-        text.push_str(&match self.grade() {
-            Severity::Note if has_all => "everything is fine\n".to_owned(),
-            Severity::Note => String::new(),
-            Severity::Warning => format!("the server will start; warnings: {warnings}\n"),
-            Severity::Blocked => {
-                format!("the server can't start now; in its way: {blocked}, warnings: {warnings}\n")
-            }
-            Severity::Fault => {
-                format!("the server will not start; faults: {}, warnings: {warnings}\n", faults + blocked)
-            }
-        });
-        text
+    /// Returns the report for people: its lines, the grade, and how many findings there are of
+    /// each.
+    pub fn text(&self, has_all: bool, has_colours: bool) -> String {
+        let [fine, warnings, blocked, faults] = [Severity::Note, Severity::Warning, Severity::Blocked, Severity::Fault]
+            .map(|severity| self.count(severity));
+        let words = match self.grade() {
+            Severity::Note if has_all => "everything is fine".to_owned(),
+            Severity::Note => return String::new(),
+            Severity::Warning => format!("the server will start; warnings: {warnings}"),
+            Severity::Blocked => format!("the server can't start now; in its way: {blocked}, warnings: {warnings}"),
+            Severity::Fault => format!("the server will not start; faults: {}, warnings: {warnings}", faults + blocked),
+        };
+        let separator = if self.grade() == Severity::Note { ';' } else { ',' };
+        let fine = if has_all { format!("{separator} ok: {fine}") } else { String::new() };
+        let last = match has_colours.then(|| style(self.grade())) {
+            Some(style) if self.grade() > Severity::Note => format!("{style}{words}{style:#}{fine}\n"),
+            _ => format!("{words}{fine}\n"),
+        };
+        self.lines(has_all, has_colours) + &last
     }
 
     /// Returns the report for programs; findings that are fine are included on demand.
@@ -122,7 +130,15 @@ fn word(severity: Severity) -> &'static str {
     }
 }
 
-/// The exit code for a server that will start although a finding needs attention.
+fn style(severity: Severity) -> Style {
+    match severity {
+        Severity::Note => Style::new().dimmed(),
+        Severity::Warning => AnsiColor::Yellow.on_default(),
+        Severity::Blocked | Severity::Fault => AnsiColor::Red.on_default(),
+    }
+}
+
+/// The exit code of a server that will start although something wants attention.
 pub const WARNINGS: u8 = 3;
 
 #[cfg(test)]
@@ -133,15 +149,21 @@ mod tests {
     fn the_worst_finding_is_the_grade() {
         let mut report = CheckReport::default();
         report.note("ports", "free".into());
-        assert_eq!(report.text(true), "ok       ports          free\neverything is fine\n");
-        assert_eq!((report.text(false), report.grade()), (String::new(), Severity::Note));
+        assert_eq!(report.text(true, false), "ok       ports          free\neverything is fine; ok: 1\n");
+        assert_eq!((report.text(false, false), report.grade()), (String::new(), Severity::Note));
         report.warn("disk", "nearly full".into());
-        assert_eq!(report.text(false), "warning  disk           nearly full\nthe server will start; warnings: 1\n");
+        assert_eq!(
+            report.text(false, false),
+            "warning  disk           nearly full\nthe server will start; warnings: 1\n"
+        );
+        let coloured = "\u{1b}[2mok       ports          free\u{1b}[0m\n\u{1b}[33mwarning  disk           nearly full\u{1b}[0m\n\
+                        \u{1b}[33mthe server will start; warnings: 1\u{1b}[0m, ok: 1\n";
+        assert_eq!(report.text(true, true), coloured);
         report.blocked("ports", "taken".into());
-        assert!(report.text(false).ends_with("the server can't start now; in its way: 1, warnings: 1\n"));
+        assert!(report.text(false, false).ends_with("the server can't start now; in its way: 1, warnings: 1\n"));
         report.fault("storage", "damaged".into());
         report.note("disk", "there".into());
-        assert!(report.text(false).ends_with("the server will not start; faults: 2, warnings: 1\n"));
+        assert!(report.text(false, false).ends_with("the server will not start; faults: 2, warnings: 1\n"));
         let json = report.json(true);
         assert_eq!((&json["grade"], &json["findings"][2]["text"]), (&"fault".into(), &"taken".into()));
         let few = report.json(false);
