@@ -2,19 +2,12 @@
 
 use std::io::{ErrorKind, Write};
 
+pub use rookery_base::counted;
 use serde_json::Value;
 
 use crate::failure::CommandFailure;
 
-/// Returns a number with the name of the things it counts, in the singular or plural.
-pub fn counted(count: u64, thing: &str) -> String {
-    match count {
-        1 => format!("1 {thing}"),
-        count => format!("{count} {thing}s"),
-    }
-}
-
-/// Rows below a head, printed with each column as wide as its longest entry.
+/// Prints rows below a head, each column as wide as its longest entry.
 pub struct Columns {
     rows: Vec<Vec<String>>,
 }

@@ -543,7 +543,7 @@ async def components_are_shown_and_closed():
         assert answer.status == 303, answer
         await server.says("a component has disconnected")
         assert "closed: 1" in browser.get("/admin/servers").text
-        assert "closed 1 streams with echo.localhost" in browser.get("/admin/log").text
+        assert "closed 1 stream with echo.localhost" in browser.get("/admin/log").text
         component.cancel_connection_attempt()
         await component.disconnect(wait=1)
 

@@ -5,7 +5,8 @@
 //! * [`date`]: dates as text. [`mod@one_shot`]: one answer for one waiter. [`transport`]: carriers
 //!   of a client's stream.
 //! * [`chance`]: random bytes and texts. [`map`]: hash tables. [`address`]: hashes of addresses.
-//!   [`mod@lock`]: locks. [`hex`]: bytes as digits. [`bucket`]: rate limits.
+//!   [`mod@lock`]: locks. [`hex`]: bytes as digits. [`bucket`]: rate limits. [`count`]:
+//!   numbers with the names of what is counted.
 //!
 //! # Invariants
 //!
@@ -15,6 +16,7 @@
 pub mod address;
 pub mod bucket;
 pub mod chance;
+pub mod count;
 pub mod date;
 pub mod hex;
 pub mod lock;
@@ -24,6 +26,7 @@ pub mod transport;
 
 pub use address::AddressHash;
 pub use bucket::Bucket;
+pub use count::counted;
 pub use map::{Keyed, Map, Set};
 pub use one_shot::{Abandoned, Awaited, Completer, one_shot, wait};
 pub use transport::Transport;

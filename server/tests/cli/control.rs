@@ -95,6 +95,7 @@ fn sessions_are_shown_and_ended() {
     assert!(read_until(&mut orchard, "</stream:stream>").contains("policy-violation"));
     let log = server.log();
     assert!(log.contains("ended a session: romeo@localhost/balcony") && log.contains("command line"), "{log}");
+    assert!(log.contains("ended 1 session: romeo@localhost"), "{log}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A domain's greetings, its administrators and its end: XEP-0133 §4.23 to §4.32.
 
+use rookery_base::counted;
 use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
@@ -257,8 +258,9 @@ fn end(world: &mut World, order: CommandOrder, wish: Wish) {
     }
     tracing::warn!(administrator = %order.from(), ?wish, seconds, "an administrator is stopping the server");
     let act = if wish == Wish::Restart { "restarts the server" } else { "shuts the server down" };
-    note(world, &order, act, &format!("in {seconds} seconds"));
-    order.done(world, &format!("the server does so in {seconds} seconds"));
+    let time = counted(seconds, "second");
+    note(world, &order, act, &format!("in {time}"));
+    order.done(world, &format!("the server does so in {time}"));
     // Waits at least a moment, so that the reply and the announcement go out first.
     world.after((seconds * 1000).max(LAST_WORDS_MS), move |world| world.state::<Process>().wish(wish));
 }

@@ -1,6 +1,7 @@
 //! Shows other servers and components: their connections, their proofs of identity, the waiting
 //! stanzas, and the reasons why one can't be reached.
 
+use rookery_base::counted;
 use rookery_operations::{Gathered, Outcome};
 use rookery_shard::StreamReport;
 use rookery_shard::report::is_of;
@@ -76,7 +77,7 @@ pub async fn close(visit: &Visit) -> Outcome<FormDone> {
     let (remote, locals) = (visit.value("server").to_owned(), visit.domains.clone());
     let (closed, _) = visit.shared.close_servers_of_all(&remote, Some(locals)).await?;
     let domain = visit.domains.first().cloned().unwrap_or_default();
-    visit.note(&domain, format!("closed {closed} streams with {remote}"));
+    visit.note(&domain, format!("closed {} with {remote}", counted(closed as u64, "stream")));
     Ok(FormDone::new(
         format!("/servers?closed={}", encode(&remote)),
         filled(visit.words().streams_closed, &[&remote, &closed]),

@@ -2,6 +2,7 @@
 
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use hyper::{Response, StatusCode};
+use rookery_base::counted;
 use rookery_jid::Jid;
 use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::users::{self, OperationUser};
@@ -103,7 +104,7 @@ async fn kick(visit: &Visit, account: &Jid, here: String) -> Outcome<FormDone> {
     let of = address.clone();
     let ended =
         visit.shared.ask(move |world, answer| sessions::end(world, of, |_, ended| answer.complete(ended))).await?;
-    visit.note(account.domain(), format!("ended {ended} sessions: {address}"));
+    visit.note(account.domain(), format!("ended {}: {address}", counted(ended as u64, "session")));
     Ok(FormDone::new(here, visit.language.count(visit.words().sessions_ended, ended as u64)))
 }
 

@@ -1,6 +1,6 @@
 //! Sessions.
 
-use rookery_base::date;
+use rookery_base::{counted, date};
 use rookery_jid::Jid;
 use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::{Gathered, Refusal};
@@ -42,7 +42,7 @@ pub(super) async fn of_user(call: ApiCall) -> Result<ApiReply, Problem> {
 pub(super) async fn end_all(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = call.address(0)?;
     let ended = end(&call, account.clone()).await?;
-    call.note(account.domain(), format!("ended {ended} sessions: {account}"));
+    call.note(account.domain(), format!("ended {}: {account}", counted(ended as u64, "session")));
     Ok(ApiReply::json(&json!({ "ended": ended })))
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use hyper::{Response, StatusCode};
-use rookery_base::{date, one_shot};
+use rookery_base::{counted, date, one_shot};
 use rookery_hub::trace::{MOST_SECONDS, MOST_STANZAS, MOST_TRACES};
 use rookery_hub::{Sighting, Subject, Trace};
 use rookery_operations::Refusal;
@@ -82,8 +82,10 @@ pub(super) async fn show(
 fn note(shared: &WebShared, who: &str, subject: &Subject, stanzas: u64, seconds: u64, has_contents: bool) {
     let with = if has_contents { "with" } else { "without" };
     let act = format!(
-        "traced {} for {seconds} seconds, {stanzas} stanzas at most, {with} what people write",
-        subject.as_str()
+        "traced {} for {}, {} at most, {with} what people write",
+        subject.as_str(),
+        counted(seconds, "second"),
+        counted(stanzas, "stanza")
     );
     let domain = match subject {
         Subject::Address(jid) => shared.domain_of(jid.domain()).unwrap_or_default(),
