@@ -76,7 +76,10 @@ pub fn first(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAdm
             "Password",
             match password {
                 FirstSecret::Shown(password) => {
-                    format!("{password}   (shown this once; change it with `rookery user passwd {jid}`)")
+                    format!(
+                        "{password}   (shown this once; change it with `rookery user passwd {jid}{}`)",
+                        options(loaded)
+                    )
                 }
                 FirstSecret::Kept(file) => {
                     format!("{}   (delete the file when you have read it)", file.display())
@@ -115,9 +118,10 @@ pub fn again(changes: &[String], loaded: &Loaded) {
     say(&lines.map(|line| format!("{line}\n")).collect::<String>());
 }
 
-/// Reports that the server runs, and its ports.
+/// Says that the server runs, and where; to somebody at a terminal also how to stop it.
 pub fn running(bound: &[(SocketAddr, PortKind)]) {
-    say(&format!("Rookery {VERSION} is running: {}\n", listening(bound)));
+    let stop = if std::io::stderr().is_terminal() { "; Ctrl-C stops it" } else { "" };
+    say(&format!("Rookery {VERSION} is running: {}{stop}\n", listening(bound)));
 }
 
 /// Writes to standard output. A closed one is no reason to stop.
@@ -162,10 +166,13 @@ fn certificate_words(certificate: &ServerCertificate) -> String {
 fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAdmin) -> String {
     let mut steps = String::new();
     let port = bound.iter().find(|(_, kind)| *kind == PortKind::C2s).or(bound.first());
-    if let (FirstAdmin::Made { jid, .. }, Some((address, _))) = (admin, port) {
-        let domain = jid.domain();
-        let _ =
-            writeln!(steps, "  connect a client as {jid} with the password above to {domain}, port {}", address.port());
+    if let (FirstAdmin::Made { jid, password }, Some((address, _))) = (admin, port) {
+        let password = match password {
+            FirstSecret::Shown(_) => "the password above",
+            FirstSecret::Kept(_) => "the password in that file",
+        };
+        let (domain, port) = (jid.domain(), address.port());
+        let _ = writeln!(steps, "  connect a client as {jid} with {password} to {domain}, port {port}");
     }
     let options = options(loaded);
     let domain = loaded.config.domains.first().map_or("localhost", |domain| domain.name.as_str());

@@ -37,9 +37,14 @@ fn the_first_start_makes_everything_and_says_so() {
     ] {
         assert!(said.contains(words), "{words:?} is not in:\n{said}");
     }
-    for words in ["connect a client as admin@localhost", "rookery user add alice@localhost", "rookery check"] {
+    for words in [
+        "connect a client as admin@localhost with the password in that file to localhost",
+        "rookery user add alice@localhost",
+        "rookery check",
+    ] {
         assert!(said.contains(words), "{words:?} is not in:\n{said}");
     }
+    assert!(!said.contains("Ctrl-C"), "there is no terminal:\n{said}");
     let password = password(&rig, &said);
     assert!(!said.contains(&password), "a journal keeps what is said:\n{said}");
     assert_eq!(password.len(), 20);
