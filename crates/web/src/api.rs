@@ -124,7 +124,7 @@ pub(crate) async fn answer_owner(
     let caller =
         ApiCaller { who: who.to_owned(), by: BY_COMMAND.to_owned(), from: Ipv4Addr::LOCALHOST.into(), is_owner: true };
     let ran = run(request, operation, variables, Token::of_owner(), caller, shared).await;
-    ran.unwrap_or_else(Problem::response)
+    ran.unwrap_or_else(|problem| problem.for_owner().response())
 }
 
 /// Reads the rest of a request and carries it out.

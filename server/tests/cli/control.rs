@@ -294,3 +294,22 @@ fn commands_without_a_server_are_noted_in_the_database() {
         assert!(found.len() == 1 && found[0].contains("\tcommand line\t"), "{act}: {kept:?}");
     }
 }
+
+/// The owner of the files may read what is wrong with them; programs with tokens are told to look
+/// into the log, which isn't filled by those that try again.
+#[test]
+fn the_owner_is_told_why_nothing_is_stored() {
+    let rig = CliRig::fresh();
+    let (server, _) = rig.serve();
+    let database = rusqlite::Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
+    let full = "CREATE TRIGGER full BEFORE INSERT ON accounts BEGIN SELECT RAISE(ABORT, 'it is full'); END";
+    database.execute_batch(full).expect("a trigger");
+    for name in ["romeo", "juliet", "paris"] {
+        let jid = format!("{name}@localhost");
+        let ended = rig.run_with(&["user", "add", &jid, "--password-stdin"], "correct horse\n");
+        ended.failed(1, "the server can't do this at the moment: ");
+        assert!(rig.run_with(&["user", "add", &jid, "--password-stdin"], "correct horse\n").err.contains("it is full"));
+    }
+    let log = server.log();
+    assert_eq!(log.lines().filter(|line| line.contains("a request to the API failed")).count(), 1, "{log}");
+}
