@@ -2,6 +2,7 @@
 
 mod examples;
 mod store;
+mod user;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use store::{Ends, ForeignDatabase, ForeignSchema, StoreCommand};
+pub use user::{PasswordFrom, PasswordLength, UserCommand};
 
 /// Rookery, a messaging server that speaks XMPP.
 #[derive(Debug, Parser)]
@@ -50,8 +52,11 @@ pub enum ServerCommand {
     },
     /// Make the running server reload its configuration and certificates
     #[command(after_help = examples::RELOAD)]
-    Reload,
-    /// Show the newest lines of the running server's log, or follow it
+    Reload {
+        #[command(flatten)]
+        shown: ShownAs,
+    },
+    /// Show the newest lines of the running server's log, and those that come
     #[command(after_help = examples::LOG, args_conflicts_with_subcommands = true)]
     Log {
         /// The command for the log.
@@ -119,6 +124,8 @@ pub enum ServerCommand {
         /// read it
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        #[command(flatten)]
+        shown: ShownAs,
     },
     /// Restore a backup into an empty data folder
     #[command(after_help = examples::RESTORE)]
@@ -315,6 +322,8 @@ pub enum SessionCommand {
         /// The account, such as alice@example.org, or the session, such as alice@example.org/phone
         #[arg(value_name = "JID")]
         jid: String,
+        #[command(flatten)]
+        shown: ShownAs,
     },
 }
 
@@ -343,108 +352,6 @@ pub enum RoomCommand {
         /// The reason, which its occupants see
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-    },
-}
-
-/// The commands for accounts.
-#[derive(Debug, Subcommand)]
-pub enum UserCommand {
-    /// Add an account
-    #[command(after_help = examples::ADD)]
-    Add {
-        /// Its address, such as alice@example.org
-        jid: String,
-        #[command(flatten)]
-        password: PasswordFrom,
-    },
-    /// Set the password of an account
-    #[command(after_help = examples::PASSWD)]
-    Passwd {
-        /// Its address
-        jid: String,
-        #[command(flatten)]
-        password: PasswordFrom,
-    },
-    /// Remove an account and everything stored for it
-    #[command(after_help = examples::REMOVE)]
-    Remove {
-        /// Its address
-        jid: String,
-        /// Don't ask for confirmation
-        #[arg(long)]
-        yes: bool,
-    },
-    /// Show an account of the running server: its rights, its sessions, when it was last online
-    Show {
-        /// Its address
-        jid: String,
-        #[command(flatten)]
-        shown: ShownAs,
-    },
-    /// Keep an account from logging in, and end its sessions
-    Disable {
-        /// Its address
-        jid: String,
-    },
-    /// Let an account log in again
-    Enable {
-        /// Its address
-        jid: String,
-    },
-    /// List the accounts, one per line
-    #[command(after_help = examples::LIST)]
-    List {
-        /// Only those of this domain
-        #[arg(value_name = "DOMAIN")]
-        domain: Option<String>,
-        #[command(flatten)]
-        shown: ShownAs,
-    },
-    /// Import accounts from a file: `jid,password` lines, or an export of this or another server
-    /// (XEP-0227); reports mistakes and imports the rest
-    #[command(after_help = examples::IMPORT)]
-    Import {
-        /// The file, or - for standard input: XML, or CSV in UTF-8, of which a first line
-        /// `jid,password` is skipped
-        #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
-        file: Option<PathBuf>,
-        #[command(flatten)]
-        foreign: ForeignDatabase,
-        #[command(flatten)]
-        length: PasswordLength,
-    },
-    /// Create a link with which one account can be created
-    #[command(after_help = examples::INVITE)]
-    Invite {
-        /// The domain, or the address of the new account
-        #[arg(value_name = "DOMAIN|JID")]
-        what: String,
-        #[command(flatten)]
-        valid: Valid,
-        #[command(flatten)]
-        shown: ShownAs,
-    },
-    /// Create a link with which the password of an account can be set once
-    #[command(after_help = examples::INVITE)]
-    ResetLink {
-        /// Its address
-        jid: String,
-        #[command(flatten)]
-        valid: Valid,
-        #[command(flatten)]
-        shown: ShownAs,
-    },
-    /// Export an account, or all of a domain, to a file that this and other servers can import
-    /// (XEP-0227)
-    #[command(after_help = examples::EXPORT)]
-    Export {
-        /// The account, such as alice@example.org, or a domain
-        #[arg(value_name = "JID")]
-        what: String,
-        /// The file to create, or - for standard output; it contains everything stored for the
-        /// account, including the keys of its password
-        #[arg(value_name = "FILE.xml")]
-        file: PathBuf,
     },
 }
 
@@ -515,32 +422,6 @@ pub enum WebCommand {
         #[arg(long, value_name = "FILE|URL")]
         from: Option<String>,
     },
-}
-
-/// The time for which a link is valid.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub struct Valid {
-    /// Days until the link expires
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=3650))]
-    pub days: u64,
-}
-
-/// The source of a password.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub struct PasswordFrom {
-    /// Read the password from the first line of standard input instead of asking at the terminal
-    #[arg(long)]
-    pub password_stdin: bool,
-    #[command(flatten)]
-    pub length: PasswordLength,
-}
-
-/// The length that a new password may have.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub struct PasswordLength {
-    /// Accept passwords that are shorter than `min_password` in [modules.register] says
-    #[arg(long)]
-    pub allow_short: bool,
 }
 
 /// The commands for the configuration.

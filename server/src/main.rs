@@ -153,7 +153,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, CommandFailure> {
         ServerCommand::Log { command, wishes } => log::run(&source, &wishes, command.as_ref())?,
         ServerCommand::Completions { shell } => completions::print(shell)?,
         ServerCommand::Manual { folder } => completions::manual(&folder)?,
-        ServerCommand::Reload => status::reload(&source)?,
+        ServerCommand::Reload { shown } => status::reload(&source, shown)?,
         ServerCommand::Top(wishes) => top::run(&source, &wishes)?,
         ServerCommand::Profile(wishes) => profile::run(&source, wishes)?,
         ServerCommand::Doctor { shown } => return doctor::run(&source, shown),
@@ -163,7 +163,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, CommandFailure> {
         ServerCommand::Room { command } => session::rooms(&source, command)?,
         ServerCommand::User { command } => user::run(&source, command)?,
         ServerCommand::Admin { command } => admin::run(&source, command)?,
-        ServerCommand::Backup { file } => backup::backup(&source, &file)?,
+        ServerCommand::Backup { file, shown } => backup::backup(&source, &file, shown)?,
         ServerCommand::Restore { file, to, replace } => backup::restore(&source, &file, to.as_deref(), replace)?,
         ServerCommand::Store { command } => store::run(&source, command)?,
         ServerCommand::S2s { what, domain, from, shown } => {

@@ -1,7 +1,7 @@
 //! `rookery session` and `rookery room`: sessions and rooms, as the running server sees them.
 
 use rookery_jid::Jid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::arguments::{RoomCommand, SessionCommand, ShownAs};
 use crate::columns::{self, Columns, cell};
@@ -30,18 +30,24 @@ pub fn run(source: &ConfigSource, command: SessionCommand) -> Result<(), Command
             let row = |item: &Value| values(item, "jid");
             list(server, &lists, &SESSION, row, shown)
         }
-        SessionCommand::End { jid } => {
+        SessionCommand::End { jid, shown } => {
             let jid = Jid::parse(&jid)
                 .map_err(|error| CommandFailure::Failed(format!("{jid:?} isn't an address: {error}")))?;
             let account = format!("/users/{}/sessions", encoded(jid.bare_str()));
             match jid.resource() {
                 Some(resource) => {
                     server.ask("DELETE", &format!("{account}/{}", encoded(resource)), None)?;
-                    say(&format!("ended the session {jid}\n"));
+                    match shown.json {
+                        true => columns::objects([json!({ "ended": 1 })])?,
+                        false => say(&format!("ended the session {jid}\n")),
+                    }
                 }
                 None => {
                     let ended = server.ask("DELETE", &account, None)?;
-                    say(&format!("sessions ended: {}\n", cell(&ended, "ended")));
+                    match shown.json {
+                        true => columns::objects([json!({ "ended": ended["ended"] })])?,
+                        false => say(&format!("sessions ended: {}\n", cell(&ended, "ended"))),
+                    }
                 }
             }
             Ok(())

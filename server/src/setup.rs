@@ -33,14 +33,18 @@ use rookery_operations::{Refusal, rights, users};
 use rookery_resolver::ResolverSettings;
 use rookery_sasl::Credentials;
 use rookery_store::wait;
+use serde_json::{Value, json};
 
 use plan::SetupPlan;
 
+use crate::arguments::ShownAs;
 use crate::clock;
+use crate::columns;
 use crate::config::ServerConfig;
 use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
 use crate::folder;
+use crate::listener;
 use crate::loaded::ConfigSource;
 use crate::settings;
 use crate::welcome::say;
@@ -70,8 +74,10 @@ pub struct SetupWishes {
     #[arg(long)]
     pub dry_run: bool,
     /// Wait until DNS has the records
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with_all = ["dry_run", "json"])]
     pub wait: bool,
+    #[command(flatten)]
+    pub shown: ShownAs,
 }
 
 impl SetupWishes {
@@ -91,6 +97,10 @@ pub fn run(source: &ConfigSource, wishes: &SetupWishes) -> Result<(), CommandFai
     let plan = SetupPlan::of(source, wishes)?;
     plan.refuse_what_is_there()?;
     let wanted = records::wanted(&plan.config, &plan.addresses, wishes.federation);
+    if wishes.shown.json {
+        let links = if wishes.dry_run { None } else { Some(make(&plan)?) };
+        return columns::objects([object(&plan, &wanted, links.as_ref())]);
+    }
     if wishes.dry_run {
         say(&plan.words("would be written"));
         say(&format!("\n{}", indented(&plan.text)));
@@ -198,6 +208,25 @@ fn dns_words(wishes: &SetupWishes, plan: &SetupPlan, wanted: &[records::DnsRecor
     }
     let _ = writeln!(text, "\nPorts to open in a firewall (TCP): {}", plan.ports_words());
     text
+}
+
+/// Returns what was set up, or would be if there are no links, for programs.
+fn object(plan: &SetupPlan, wanted: &[records::DnsRecord], links: Option<&Links>) -> Value {
+    let ports = listener::wanted(&plan.config).filter(|(address, _)| !address.ip().is_loopback());
+    let ports: std::collections::BTreeSet<u16> = ports.map(|(address, _)| address.port()).collect();
+    json!({
+        "domain": plan.admin.domain(),
+        "written": links.is_some(),
+        "configuration": plan.file.display().to_string(),
+        "data": plan.folder.path().display().to_string(),
+        "administrator": plan.admin.as_str(),
+        "administrator_link": links.and_then(|links| links.admin.clone()),
+        "invitation": links.map(|links| links.invitation.clone()),
+        "links_end": links.map(|links| links.until.clone()),
+        "records": wanted.iter().map(records::in_one_line).collect::<Vec<_>>(),
+        "ports": ports,
+        "start": plan.start_words(),
+    })
 }
 
 /// Returns the next steps, with the links.

@@ -1,7 +1,7 @@
 //! `rookery status` and `rookery reload`: the running server, in a few lines.
 
 use rookery_web::health::{DiskFill, Space};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::arguments::ShownAs;
 use crate::columns::{self, cell};
@@ -31,8 +31,12 @@ pub fn status(source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailur
 ///
 /// [`CommandFailure::Failed`] if they are wrong, in which case nothing has changed, or if no server
 /// runs.
-pub fn reload(source: &ConfigSource) -> Result<(), CommandFailure> {
+pub fn reload(source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> {
     let reloaded = RunningServer::in_folder(&source.folder)?.ask("POST", "/reload", None)?;
+    if shown.json {
+        let restart = if reloaded["restart"].is_array() { reloaded["restart"].clone() } else { json!([]) };
+        return columns::objects([json!({ "reloaded": true, "restart": restart })]);
+    }
     say("reloaded configuration and certificates\n");
     for words in texts(&reloaded["restart"]) {
         say(&format!("{words}\n"));

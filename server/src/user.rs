@@ -21,12 +21,14 @@ use rookery_operations::rights;
 use rookery_operations::{Refusal, users};
 use rookery_sasl::Credentials;
 use rookery_store::{Stores, wait};
+use serde_json::json;
 
 use content::Content;
 use password::PasswordRule;
 
-use crate::arguments::UserCommand;
+use crate::arguments::{ShownAs, UserCommand};
 use crate::clock;
+use crate::columns;
 use crate::config::ServerConfig;
 use crate::control::{RunningServer, note};
 use crate::database::OpenedDatabase;
@@ -46,11 +48,11 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
     let config = source.read()?;
     let open = || OpenedDatabase::open_patiently(&source.folder, &config.store);
     match command {
-        UserCommand::Add { jid, password } => {
+        UserCommand::Add { jid, password, shown } => {
             let jid = account(&jid, &config)?;
             let database = open()?;
             let password = password::read(password, &jid, &config)?;
-            add(&jid, &password, &config, source, &database)
+            add(&jid, &password, shown, &config, source, &database)
         }
         UserCommand::Passwd { jid, password } => {
             let jid = account(&jid, &config)?;
@@ -62,11 +64,11 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
             let password = password::read(password, &jid, &config)?;
             set_password(&jid, &password, &config, source, &database)
         }
-        UserCommand::Remove { jid, yes } => {
-            // Accounts of a domain that is no longer served can still be removed.
+        UserCommand::Remove { jid, yes, shown } => {
+            // Accounts of a domain that isn't served any more can still be removed.
             let (jid, database) = (address(&jid).map_err(CommandFailure::Failed)?, open()?);
             match yes || is_sure(&jid)? {
-                true => remove(&jid, &config, source, &database),
+                true => remove(&jid, shown, &config, source, &database),
                 false => Err(CommandFailure::Failed("nothing was removed".to_owned())),
             }
         }
@@ -74,15 +76,16 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
         UserCommand::Disable { jid } => set_disabled(&account(&jid, &config)?, true, source, &open()?),
         UserCommand::Enable { jid } => set_disabled(&account(&jid, &config)?, false, source, &open()?),
         UserCommand::List { domain, shown } => listing::list(domain.as_deref(), shown, &config, source, &open()?),
-        UserCommand::Import { file: Some(file), length, .. } => {
+        UserCommand::Import { file: Some(file), length, shown, .. } => {
             let (content, rule) = (Content::open(&file)?, PasswordRule::new(&config, length));
             match content.is_xml() {
-                true => portability::import(content, &rule, &config, source, &open()?),
-                false => import::run(content, &rule, &config, source, &open()?),
+                true => portability::import(content, &rule, shown, &config, source, &open()?),
+                false => import::run(content, &rule, shown, &config, source, &open()?),
             }
         }
-        UserCommand::Import { file: None, foreign, length } => {
-            portability::import_database(&foreign, &PasswordRule::new(&config, length), &config, source, &open()?)
+        UserCommand::Import { file: None, foreign, length, shown } => {
+            let rule = PasswordRule::new(&config, length);
+            portability::import_database(&foreign, &rule, shown, &config, source, &open()?)
         }
         UserCommand::Invite { what, valid, shown } => {
             invite::invite(&invited(&what, &config)?, valid.days, shown, &config, source, &open()?)
@@ -97,6 +100,7 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
 fn add(
     jid: &Jid,
     password: &str,
+    shown: ShownAs,
     config: &ServerConfig,
     source: &ConfigSource,
     database: &OpenedDatabase,
@@ -115,8 +119,12 @@ fn add(
             note(source, &database.stores, jid.domain(), &format!("created an account: {jid}"));
         }
     }
+    let named = named(config, database)?;
+    if shown.json {
+        return columns::objects([json!({ "jid": jid.as_str(), "has_rights": named.contains(jid) })]);
+    }
     say(&format!("added {jid}\n"));
-    tell_rights(named(config, database)?.get(jid));
+    tell_rights(named.get(jid));
     Ok(())
 }
 
@@ -134,6 +142,17 @@ fn tell_rights<'a>(made: impl IntoIterator<Item = &'a Jid>) {
             "{jid} has rights because of its name: the configuration, or a list of administrators, mentions it\n"
         ));
     }
+}
+
+/// Tells the end of an import: in these words, or to programs.
+fn tell_import(shown: ShownAs, added: u64, left_out: u64, words: &str, told: &[Jid]) -> Result<(), CommandFailure> {
+    if shown.json {
+        let with_rights: Vec<_> = told.iter().map(Jid::as_str).collect();
+        return columns::objects([json!({ "added": added, "left_out": left_out, "with_rights": with_rights })]);
+    }
+    say(words);
+    tell_rights(told);
+    Ok(())
 }
 
 fn domains(config: &ServerConfig) -> Vec<String> {
@@ -208,6 +227,7 @@ fn set_disabled(
 
 fn remove(
     jid: &Jid,
+    shown: ShownAs,
     config: &ServerConfig,
     source: &ConfigSource,
     database: &OpenedDatabase,
@@ -239,8 +259,13 @@ fn remove(
             .clear()
             .map_err(|error| CommandFailure::Failed(format!("the files of {jid} are still there: {error}")))?;
     }
-    say(&format!("removed {jid}\n"));
-    Ok(())
+    match shown.json {
+        true => columns::objects([json!({ "jid": jid.as_str(), "removed": true })]),
+        false => {
+            say(&format!("removed {jid}\n"));
+            Ok(())
+        }
+    }
 }
 
 /// Asks for confirmation that an account is to be removed, if there is a terminal; scripts have to

@@ -1,5 +1,6 @@
 //! Makes a backup.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -8,11 +9,13 @@ use std::path::{Path, PathBuf};
 use rookery_base::date;
 use rookery_store::sql::copy::{self, CopyEnd, EndAddress};
 use rookery_store::sqlite::{self, Severity};
+use serde_json::{Value, json};
 
 use super::archive::{self, BackupArchive};
 use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, OutsideFile, STANDARD, UPLOADS};
+use crate::arguments::ShownAs;
 use crate::clock;
-use crate::columns::counted;
+use crate::columns::{self, counted};
 use crate::config::ServerConfig;
 use crate::control::note_beside;
 use crate::database;
@@ -29,23 +32,27 @@ use crate::welcome::say;
 /// [`CommandFailure::Config`] if the configuration is wrong, otherwise [`CommandFailure::Failed`];
 /// there is no file of that name then, or the one from before. What was written to standard output
 /// until then is no backup.
-pub fn backup(source: &ConfigSource, file: &Path) -> Result<(), CommandFailure> {
+pub fn backup(source: &ConfigSource, file: &Path, shown: ShownAs) -> Result<(), CommandFailure> {
     let config = source.read()?;
     if file == Path::new(STANDARD) {
-        return stream(source, &config);
+        return stream(source, &config, shown);
     }
     let work = BackupWork::begin(file)?;
     let made = make(source, &config, &work);
-    let outcome = made.and_then(|told| work.keep(file).map(|()| told));
+    let outcome = made.and_then(|made| work.keep(file).map(|()| made));
     work.clear();
-    let told = outcome?;
+    let (content, bytes) = outcome?;
     note_beside(source, "", &format!("made a backup: {}", file.display()));
-    say(&told);
+    if shown.json {
+        return columns::objects([content.object(file, Some(bytes))]);
+    }
+    say(&format!("{content} in {bytes} bytes, written and verified\n{}", elsewhere(&config)));
     Ok(())
 }
 
-/// Writes a backup to standard output. Only the database takes space in the data folder meanwhile.
-fn stream(source: &ConfigSource, config: &ServerConfig) -> Result<(), CommandFailure> {
+/// Writes a backup to standard output, and what is in it to standard error. Only the database takes
+/// space in the data folder meanwhile.
+fn stream(source: &ConfigSource, config: &ServerConfig, shown: ShownAs) -> Result<(), CommandFailure> {
     if io::stdout().is_terminal() {
         return Err(CommandFailure::Failed(
             "a backup is nothing to read at a terminal: lead it to a file or a program, as in \
@@ -54,22 +61,60 @@ fn stream(source: &ConfigSource, config: &ServerConfig) -> Result<(), CommandFai
         ));
     }
     source.folder.find()?;
+    let file = Path::new(STANDARD);
     let work = BackupWork::begin(&source.folder.streamed())?;
-    let filled = fill(source, config, &work, Path::new(STANDARD), io::stdout().lock());
+    let filled = fill(source, config, &work, file, io::stdout().lock());
     work.clear();
-    let (told, _) = filled?;
+    let (content, _) = filled?;
     note_beside(source, "", "made a backup: to standard output");
-    eprint!("{told}, written to standard output\n{}", elsewhere(config));
+    match shown.json {
+        true => eprintln!("{}", content.object(file, None)),
+        false => eprint!("{content}, written to standard output\n{}", elsewhere(config)),
+    }
     Ok(())
 }
 
-fn make(source: &ConfigSource, config: &ServerConfig, work: &BackupWork) -> Result<String, CommandFailure> {
+/// Writes a backup to its file and reads it again. Returns what is in it, and its bytes.
+fn make(
+    source: &ConfigSource,
+    config: &ServerConfig,
+    work: &BackupWork,
+) -> Result<(BackupContent, u64), CommandFailure> {
     let failed = |error| CommandFailure::file(&work.path, &error);
-    let (told, file) = fill(source, config, work, &work.path, work.file.try_clone().map_err(failed)?)?;
+    let (content, file) = fill(source, config, work, &work.path, work.file.try_clone().map_err(failed)?)?;
     file.sync_all().map_err(failed)?;
     File::open(&work.path).and_then(|file| archive::read(file, &mut |_, _| Ok(()))).map_err(failed)?;
-    let bytes = work.file.metadata().map_or(0, |found| found.len());
-    Ok(format!("{told} in {bytes} bytes, written and verified\n{}", elsewhere(config)))
+    Ok((content, work.file.metadata().map_or(0, |found| found.len())))
+}
+
+/// The numbers of a backup.
+struct BackupContent {
+    rows: u64,
+    uploads: u64,
+    /// Uploads that the database has and that were deleted meanwhile.
+    gone: u64,
+    files: usize,
+    bucket: Option<String>,
+}
+
+impl BackupContent {
+    fn object(&self, file: &Path, bytes: Option<u64>) -> Value {
+        let Self { rows, uploads, gone, files, bucket } = self;
+        json!({
+            "file": file.display().to_string(), "rows": rows, "uploads": uploads, "uploads_deleted_meanwhile": gone,
+            "uploads_elsewhere": bucket, "files": files, "bytes": bytes,
+        })
+    }
+}
+
+impl fmt::Display for BackupContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", counted(self.rows, "row"), counted(self.uploads, "upload"))?;
+        if self.gone > 0 {
+            write!(f, " ({} were deleted meanwhile and aren't included)", self.gone)?;
+        }
+        write!(f, ", {}", counted(self.files as u64, "file"))
+    }
 }
 
 /// Returns a line about what a backup doesn't have.
@@ -79,14 +124,14 @@ fn elsewhere(config: &ServerConfig) -> String {
     })
 }
 
-/// Writes a backup to `out`, which is called `name`. Returns what is in it, in words.
+/// Writes a backup to `out`, which is called `name`. Returns what is in it.
 fn fill<W: Write>(
     source: &ConfigSource,
     config: &ServerConfig,
     work: &BackupWork,
     name: &Path,
     out: W,
-) -> Result<(String, W), CommandFailure> {
+) -> Result<(BackupContent, W), CommandFailure> {
     let rows = rows(source, &work.database())?;
     let mut archive = BackupArchive::new(out);
     let outside = outside(source, config);
@@ -111,12 +156,7 @@ fn fill<W: Write>(
         add(&mut archive, &outside.name, path)?;
     }
     let (out, files) = archive.finish().map_err(|error| CommandFailure::file(name, &error))?;
-    let gone = match gone {
-        0 => String::new(),
-        gone => format!(" ({gone} were deleted meanwhile and aren't included)"),
-    };
-    let (rows, uploads, files) = (counted(rows, "row"), counted(uploads, "upload"), counted(files as u64, "file"));
-    Ok((format!("{rows}, {uploads}{gone}, {files}"), out))
+    Ok((BackupContent { rows, uploads, gone, files, bucket: config.uploads.bucket.clone() }, out))
 }
 
 /// Writes the current database to a file of SQLite, and checks that. Returns the number of rows.

@@ -20,13 +20,13 @@ use rookery_store::{Pending, wait};
 use super::content::Content;
 use super::csv::{self, CsvLine};
 use super::password::PasswordRule;
+use crate::arguments::ShownAs;
 use crate::columns::counted;
 use crate::config::ServerConfig;
 use crate::control::note;
 use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
-use crate::welcome::say;
 
 /// Imports a file and prints a summary.
 ///
@@ -37,6 +37,7 @@ use crate::welcome::say;
 pub fn run(
     content: Content,
     rule: &PasswordRule,
+    shown: ShownAs,
     config: &ServerConfig,
     source: &ConfigSource,
     database: &OpenedDatabase,
@@ -47,7 +48,7 @@ pub fn run(
     let mut import = AccountImport { config, rule, database, bar, seen, added: 0, wrong: 0, named, told };
     let path = content.path.clone();
     let read = import.run(&path, BufReader::new(content.read()));
-    import.tell(&path, source);
+    import.tell(&path, source, shown)?;
     read?;
     if import.wrong > 0 { Err(CommandFailure::Told) } else { Ok(()) }
 }
@@ -82,7 +83,7 @@ struct WritingAccounts {
 
 impl AccountImport<'_> {
     /// Says how far it got, even if it ended early, and notes it in the journal.
-    fn tell(&mut self, file: &Path, source: &ConfigSource) {
+    fn tell(&mut self, file: &Path, source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> {
         self.database.look_over();
         self.bar.finish_and_clear();
         if self.wrong > SHOWN {
@@ -92,8 +93,8 @@ impl AccountImport<'_> {
         if self.added > 0 {
             note(source, &self.database.stores, "", &format!("imported {added} from {}", file.display()));
         }
-        say(&format!("{added} added, {wrong} failed\n"));
-        super::tell_rights(&self.told);
+        let words = format!("{added} added, {wrong} failed\n");
+        super::tell_import(shown, self.added, self.wrong, &words, &self.told)
     }
 
     fn run(&mut self, file: &Path, mut input: impl BufRead) -> Result<(), CommandFailure> {

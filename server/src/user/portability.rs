@@ -14,8 +14,8 @@ use rookery_store::wait;
 
 use super::content::{Content, STANDARD};
 use super::password::PasswordRule;
-use super::{named, no_account, tell_rights};
-use crate::arguments::{ForeignDatabase, ForeignSchema};
+use super::{named, no_account};
+use crate::arguments::{ForeignDatabase, ForeignSchema, ShownAs};
 use crate::clock;
 use crate::columns::counted;
 use crate::config::ServerConfig;
@@ -66,12 +66,13 @@ pub fn export(what: &Jid, file: &Path, source: &ConfigSource, database: &OpenedD
 pub fn import(
     content: Content,
     rule: &PasswordRule,
+    shown: ShownAs,
     config: &ServerConfig,
     source: &ConfigSource,
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
     let path = content.path.clone();
-    run((rule, config, source, database), &path.display().to_string(), |terms, operator| {
+    run((rule, config, source, database), shown, &path.display().to_string(), |terms, operator| {
         from_reader(&path, content.read(), terms, &database.stores, operator)
     })
 }
@@ -84,6 +85,7 @@ pub fn import(
 pub fn import_database(
     from: &ForeignDatabase,
     rule: &PasswordRule,
+    shown: ShownAs,
     config: &ServerConfig,
     source: &ConfigSource,
     database: &OpenedDatabase,
@@ -98,13 +100,14 @@ pub fn import_database(
     // It isn't this server's own: trying again is up to the operator, not to a supervisor.
     let foreign = Foreign::open(&address).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let foreign = foreign::OtherDatabase { name: address.to_string(), foreign, schema, domain: from.domain.clone() };
-    run((rule, config, source, database), &address.to_string(), |terms, operator| {
+    run((rule, config, source, database), shown, &address.to_string(), |terms, operator| {
         from_database(foreign, terms, &database.stores, operator)
     })
 }
 
 fn run(
     (rule, config, source, database): (&PasswordRule, &ServerConfig, &ConfigSource, &OpenedDatabase),
+    shown: ShownAs,
     from: &str,
     walk: impl FnOnce(ImportTerms, &mut Operator<'_>) -> (ImportCounts, Result<(), ImportError>),
 ) -> Result<(), CommandFailure> {
@@ -116,8 +119,8 @@ fn run(
     if counts.accounts > 0 {
         note(source, &database.stores, "", &format!("imported {accounts} from {from}"));
     }
-    say(&format!("{accounts} imported, {left_out} left out\n"));
-    tell_rights(&operator.told);
+    let words = format!("{accounts} imported, {left_out} left out\n");
+    super::tell_import(shown, counts.accounts, counts.left_out, &words, &operator.told)?;
     walked.map_err(|error| match error {
         ImportError::File(what) => CommandFailure::Failed(what),
         ImportError::Store(error) => error.into(),

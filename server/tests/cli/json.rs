@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::control::plain;
+use super::control::{log_in, plain};
 use super::rig::{CliRig, FREE_PORTS};
 
 /// Runs a command with `--json`, and returns the objects that it prints.
@@ -74,4 +74,43 @@ fn the_running_server_is_objects() {
     assert_eq!(objects(&rig, &["s2s", "close", "a.example"]), [json!({ "ended": 0, "partial": false })]);
     assert_eq!(objects(&rig, &["status"]).len(), 1);
     assert!(objects(&rig, &["log"]).iter().all(|line| line["message"].is_string()));
+}
+
+#[test]
+fn what_commands_do_is_objects() {
+    let rig = plain();
+    let (_server, said) = rig.serve();
+    rig.write("accounts.csv", "juliet@localhost,correct horse\nparis@localhost,short\n");
+    let imported = rig.run(&["user", "import", "accounts.csv", "--json"]);
+    let counts: Value = serde_json::from_str(&imported.out).expect("an object");
+    assert_eq!((imported.code, counts), (1, json!({ "added": 1, "left_out": 1, "with_rights": [] })));
+    let added =
+        rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--json"], "correct horse\n").fine();
+    let added: Value = serde_json::from_str(&added).expect("an object");
+    assert_eq!(added, json!({ "jid": "romeo@localhost", "has_rights": false }));
+    let _session = log_in(&said, "romeo", "correct horse", "orchard");
+    assert_eq!(objects(&rig, &["session", "end", "romeo@localhost/orchard"]), [json!({ "ended": 1 })]);
+    assert_eq!(objects(&rig, &["session", "end", "romeo@localhost"]), [json!({ "ended": 0 })]);
+    let removed = objects(&rig, &["user", "remove", "romeo@localhost"]);
+    assert_eq!(removed, [json!({ "jid": "romeo@localhost", "removed": true })]);
+    assert_eq!(objects(&rig, &["reload"]), [json!({ "reloaded": true, "restart": [] })]);
+    let backup = objects(&rig, &["backup", "b.tar.gz"]);
+    let bytes = std::fs::metadata(rig.path("b.tar.gz")).expect("a file").len();
+    assert_eq!(
+        (&backup[0]["file"], &backup[0]["bytes"], &backup[0]["uploads"]),
+        (&json!("b.tar.gz"), &json!(bytes), &json!(0))
+    );
+}
+
+#[test]
+fn a_setup_is_an_object() {
+    let rig = CliRig::empty();
+    let plan = objects(&rig, &["setup", "example.org", "--data-dir", "data", "--dry-run"]);
+    assert_eq!((&plan[0]["written"], &plan[0]["administrator"]), (&json!(false), &json!("admin@example.org")));
+    assert!(!rig.path("data").exists());
+    let made = objects(&rig, &["setup", "example.org", "--data-dir", "data"]);
+    assert!(made[0]["invitation"].as_str().is_some_and(|link| link.contains("invite")), "{made:?}");
+    assert!(made[0]["records"].as_array().is_some_and(|records| !records.is_empty()), "{made:?}");
+    assert!(rig.path("data/rookery.toml").exists());
+    rig.run(&["setup", "example.org", "--data-dir", "more", "--json", "--wait"]).failed(2, "--wait");
 }
