@@ -314,7 +314,13 @@ impl Serve {
         if let Some(address) = server.channel_access_address() {
             println!("Clients of EPICS find its devices on {address}.");
         }
-        words.iter().for_each(|words| eprintln!("rookery: {words}"));
+        match self.access.wants_settings() {
+            true => words.iter().for_each(|words| eprintln!("rookery: {words}")),
+            // Nobody has asked for more, so this is no fault.
+            false => {
+                println!("It serves readings only: settings need --keytab with --principal, or --tokens, and --roles.")
+            }
+        }
         if let Some(address) = addresses.first().filter(|_| self.demo) {
             println!("Try it: acget -H {} -P {} M:OUTTMP", address.ip(), address.port());
         }

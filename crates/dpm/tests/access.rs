@@ -12,14 +12,15 @@ fn what_is_missing_is_told_and_refuses_settings_alone() {
     let (authority, words) = AccessFiles::default().open().expect("readings need nothing");
     assert!(authority.acceptor.is_none());
     assert!(words.len() == 1 && words[0].contains("--keytab"), "{words:?}");
-    // No such file, or no library: both are reported as text.
+    assert!(!AccessFiles::default().wants_settings(), "that is no fault");
+    // No such file, or no library: both are told in words.
     let access = AccessFiles {
         keytab: Some(file("nowhere.keytab")),
         principal: Some("daeset/localhost@FNAL.GOV".into()),
         ..AccessFiles::default()
     };
     let (authority, words) = access.open().expect("readings need nothing");
-    assert!(authority.acceptor.is_none());
+    assert!(authority.acceptor.is_none() && access.wants_settings());
     assert!(
         words.len() == 1 && words[0].starts_with("Settings are refused: ") && words[0].contains("nowhere.keytab"),
         "{words:?}"

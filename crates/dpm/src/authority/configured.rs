@@ -38,6 +38,11 @@ pub struct AccessFiles {
 }
 
 impl AccessFiles {
+    /// Returns whether anything is configured that settings need.
+    pub fn wants_settings(&self) -> bool {
+        self.keytab.is_some() || self.principal.is_some() || self.tokens.is_some() || self.roles.is_some()
+    }
+
     /// Opens the configured files. If something needed for settings is missing, settings are
     /// refused with an explanation, but readings are still served.
     ///
