@@ -2,6 +2,7 @@
 //! same by the same functions, and logs the warnings despite which it continues.
 
 mod events;
+mod issuers;
 mod logins;
 mod outside;
 mod proxies;
@@ -56,6 +57,7 @@ pub fn run(source: &ConfigSource, wishes: Wishes) -> Result<ExitCode, CommandFai
     let mut report = if wishes.live { live(source) } else { look(source) };
     if let (true, Ok(config)) = (wishes.dns, source.read()) {
         records::look(&mut report, &config);
+        issuers::look(&mut report, &config);
     }
     if let (true, Ok(config)) = (wishes.outside, source.read()) {
         outside::look(&mut report, &config, &source.folder, &wishes.name_server);

@@ -53,7 +53,7 @@ use known::{KnownAnswers, MOST_KNOWN};
 use records::{end_of_aliases, is_none};
 
 pub use document::{DocumentWeb, HTTPS};
-pub use records::{addresses, associations, targets};
+pub use records::{IssueRecord, addresses, associations, issues, targets};
 
 mod asking;
 mod document;
@@ -230,6 +230,36 @@ impl Lookups {
     pub fn targets(&self, name: &str) -> Result<Vec<SrvTarget>, NotFound> {
         let name = format!("{}.", name.trim_end_matches('.'));
         Ok(self.runtime.block_on(self.thread.targets(&name, false))?.unwrap_or_default())
+    }
+}
+
+impl Lookups {
+    /// Returns the CAA records that count for a name, given in A-labels, and the name that has
+    /// them: this one, or the nearest above it that has any (RFC 8659 §3). `None` if none has.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound::NoAnswer`]
+    pub fn issues(&self, name: &str) -> Result<Option<(String, Vec<IssueRecord>)>, NotFound> {
+        let mut name = name.trim_end_matches('.');
+        while !name.is_empty() {
+            let asked = Name::from_ascii(format!("{name}.")).map_err(|_| NotFound::NoServer)?;
+            match self.runtime.block_on(self.thread.lookup(&asked, RecordType::CAA)) {
+                Ok(DnsAnswer { records, .. }) => {
+                    let found = issues(&asked, &records);
+                    if !found.is_empty() {
+                        return Ok(Some((name.to_owned(), found)));
+                    }
+                }
+                Err(error) if is_none(&error) => {}
+                Err(error) => {
+                    debug!(name, %error, "DNS gives no answer");
+                    return Err(NotFound::NoAnswer);
+                }
+            }
+            name = name.split_once('.').map_or("", |(_, above)| above);
+        }
+        Ok(None)
     }
 }
 

@@ -47,8 +47,32 @@ pub fn associations(asked: &Name, answers: &[Record]) -> Vec<Association> {
     associations.collect()
 }
 
-/// Returns the records of a name, or of the one to which its aliases lead. The library also passes
-/// on those of other names.
+/// A CAA record: who may issue certificates for a name (RFC 8659 §4.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssueRecord {
+    /// True if an authority that doesn't know the tag must not issue.
+    pub is_critical: bool,
+    /// The tag, in lower case, such as `issue`.
+    pub tag: String,
+    /// The value, such as `letsencrypt.org; validationmethods=http-01`.
+    pub value: String,
+}
+
+/// Returns the CAA records of a name in an answer; what else is in it doesn't count.
+pub fn issues(asked: &Name, answers: &[Record]) -> Vec<IssueRecord> {
+    let issues = of_name(asked, answers).filter_map(|record| match &record.data {
+        RData::CAA(caa) => Some(IssueRecord {
+            is_critical: caa.issuer_critical,
+            tag: caa.tag.to_ascii_lowercase(),
+            value: String::from_utf8_lossy(&caa.value).into_owned(),
+        }),
+        _ => None,
+    });
+    issues.collect()
+}
+
+/// Returns the records of a name, or of the one that its aliases lead to. The library hands on
+/// those of others as well.
 fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a Record> {
     let name = end_of_aliases(asked, answers);
     answers.iter().filter(move |record| record.name == name)

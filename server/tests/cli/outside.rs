@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use super::rig::{CliRig, FREE_PORTS, RigEnded};
-use super::setup::{A, SRV, SetupDns, srv};
+use super::setup::{A, CAA, SRV, SetupDns, srv};
 
 const HERE: &[u8] = &[127, 0, 0, 1];
 
@@ -130,4 +130,29 @@ fn a_server_that_is_not_there_does_not_answer() {
     let ended = rig.run(&["check", "--outside", "--via", "nowhere.example"]);
     let last = lines(&ended).pop().expect("an outcome").to_owned();
     assert!(last.contains("nowhere.example hasn't answered: ") && last.starts_with("warning"), "{}", ended.all());
+}
+
+/// An authority asks the nearest name that has CAA records.
+#[test]
+fn an_authority_that_dns_does_not_allow_is_told() {
+    let dns = SetupDns::start();
+    let rig = CliRig::new();
+    let config = format!(
+        "domains = [\"chat.example.org\"]\n{FREE_PORTS}[federation]\ndns = [\"{}\"]\n[tls.acme]\nenabled = true\n",
+        dns.address
+    );
+    rig.write("rookery.toml", &config);
+    let says = |words: &str| {
+        let said = rig.run(&["check", "--dns"]).out;
+        assert!(said.contains(words), "{words:?} is not in:\n{said}");
+    };
+    says("ok       authority      no CAA record restricts who issues certificates for chat.example.org");
+    let issue = |issuer: &str| [&[0, 5][..], b"issue", issuer.as_bytes()].concat();
+    dns.say("example.org", CAA, issue("other.example"));
+    says(
+        "warning  authority      letsencrypt.org won't issue for chat.example.org: the CAA records allow other.example; add the \
+         record `example.org. IN CAA 0 issue \"letsencrypt.org\"`",
+    );
+    dns.say("example.org", CAA, issue("letsencrypt.org"));
+    says("the CAA records of example.org let letsencrypt.org issue for chat.example.org");
 }

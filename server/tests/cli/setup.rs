@@ -27,6 +27,7 @@ struct Zone {
 
 pub(super) const A: u16 = 1;
 pub(super) const SRV: u16 = 33;
+pub(super) const CAA: u16 = 257;
 
 impl SetupDns {
     pub(super) fn start() -> SetupDns {
