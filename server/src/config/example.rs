@@ -176,11 +176,10 @@ const ENABLED: &str = "enabled";
 
 const SHORT_HEAD: &str = "\
 # Rookery's configuration, with what most servers set. `rookery config example` has every key; what
-# isn't here has its default. After a change: `rookery check`, then `systemctl reload rookery` or a
-# SIGHUP to the server.
+# isn't here has its default. After a change: `rookery check`, then `rookery reload`.
 ";
 
 const HEAD: &str = "\
 # Rookery's configuration. This lists every key with its default: keep the ones that you change.
-# After a change: `rookery check`, then `systemctl reload rookery` or a SIGHUP to the server.
+# After a change: `rookery check`, then `rookery reload`.
 ";

@@ -254,7 +254,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     room_has_address: "a room has an address",
     reason_most: "a reason has at most {} characters",
     // Domains, records and servers.
-    file_decides: "These come from the configuration file. `rookery check` checks it, and SIGHUP reloads it.",
+    file_decides: "These come from the configuration file. `rookery check` checks it, and `rookery reload` reloads it.",
     accounts_disabled: "{} account, {} of them disabled.|{} accounts, {} of them disabled.",
     dns_records: "DNS records",
     module: "Module",

@@ -261,7 +261,7 @@ pub const FRENCH: AdminWords = AdminWords {
     room_has_address: "un salon a une adresse",
     reason_most: "une raison a {} caractères au plus",
     // Domains, records and servers.
-    file_decides: "Le fichier de configuration décide ; `rookery check` l’examine, et SIGHUP le fait relire.",
+    file_decides: "Le fichier de configuration décide ; `rookery check` l’examine, et `rookery reload` le fait relire.",
     accounts_disabled: "{} compte, dont {} désactivé.|{} comptes, dont {} désactivés.",
     dns_records: "Enregistrements DNS",
     module: "Module",

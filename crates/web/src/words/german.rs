@@ -261,7 +261,7 @@ pub const GERMAN: AdminWords = AdminWords {
     room_has_address: "ein Raum hat eine Adresse",
     reason_most: "ein Grund hat höchstens {} Zeichen",
     // Domains, records and servers.
-    file_decides: "Die Konfigurationsdatei entscheidet; `rookery check` prüft sie, und mit SIGHUP wird sie neu gelesen.",
+    file_decides: "Die Konfigurationsdatei entscheidet; `rookery check` prüft sie, und `rookery reload` liest sie neu.",
     accounts_disabled: "{} Konto, davon {} gesperrt.|{} Konten, davon {} gesperrt.",
     dns_records: "DNS-Einträge",
     module: "Modul",

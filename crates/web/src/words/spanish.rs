@@ -261,7 +261,7 @@ pub const SPANISH: AdminWords = AdminWords {
     room_has_address: "una sala tiene una dirección",
     reason_most: "un motivo tiene {} caracteres como máximo",
     // Domains, records and servers.
-    file_decides: "Decide el archivo de configuración; `rookery check` lo revisa, y SIGHUP hace que se vuelva a leer.",
+    file_decides: "Decide el archivo de configuración; `rookery check` lo revisa, y `rookery reload` hace que se vuelva a leer.",
     accounts_disabled: "{} cuenta, {} de ellas desactivada.|{} cuentas, {} de ellas desactivadas.",
     dns_records: "Registros DNS",
     module: "Módulo",
