@@ -307,6 +307,8 @@ async def a_domain_speaks_and_invites():
         _is_well_formed(listed)
         assert "eve@localhost<td" in listed and "a new password of alice@localhost<td" in listed, listed
         assert listed.count('value="revoke"') == 2, listed
+        # Who has made them: the visitor, for both.
+        assert listed.count(">admin@localhost<td") == 2 and "an administrator" not in listed, listed
         [reset] = re.findall(r"/reset/([a-z0-9]+)<", listed)
         for wanted, words in ((reset, "The link was revoked"), (reset, "was used or revoked"), ("x", "was used or revoked")):
             page = browser.send("/admin/invitations", {"token": wanted, "act": "revoke"})

@@ -1,5 +1,6 @@
 //! Links that work once, without a password: to create an account, or to set a new password.
 
+use rookery_base::Map;
 use rookery_base::chance::{self, NoChance};
 use rookery_jid::Jid;
 use rookery_store::{Invitation, Pending, Purpose, Stores};
@@ -64,6 +65,39 @@ pub fn make(stores: &Stores, wanted: LinkPurpose, days: u64, now_ms: u64) -> Pen
     })
 }
 
+/// Remembers who has made a link, for operators: a user of the machine, a token of the API, or an
+/// administrator. What is known of links that have ended is forgotten.
+pub fn remember_maker(stores: &Stores, made: &Invitation, maker: &str, now_ms: u64) -> Pending<()> {
+    let (stores, token, line) = (stores.clone(), made.token.clone(), format!("{}\t{maker}", made.expires_ms));
+    Box::pin(async move {
+        let mut known: Vec<_> = stores.meta.entries(MAKERS).await?.into_iter().map(read_maker).collect();
+        // Those that end first are removed first.
+        known.sort_by_key(|(_, ends_ms, _)| *ends_ms);
+        let surplus = (known.len() + 1).saturating_sub(MOST_MAKERS);
+        let old = known.iter().enumerate().filter(|(at, (_, ends_ms, _))| *at < surplus || *ends_ms <= now_ms);
+        for (_, (token, ..)) in old {
+            stores.meta.remove_entry(MAKERS, token).await?;
+        }
+        stores.meta.put_entry(MAKERS, &token, line.into_bytes()).await
+    })
+}
+
+/// Returns who has made links, by their tokens, as far as that was remembered.
+pub fn makers(stores: &Stores) -> Pending<Map<String, String>> {
+    let known = stores.meta.entries(MAKERS);
+    Box::pin(async move {
+        let read = known.await?.into_iter().map(read_maker);
+        Ok(read.map(|(token, _, maker)| (token, maker)).collect())
+    })
+}
+
+/// Returns token, end and maker of an entry.
+fn read_maker((token, line): (String, Vec<u8>)) -> (String, u64, String) {
+    let line = String::from_utf8_lossy(&line);
+    let (ends_ms, maker) = line.split_once('\t').unwrap_or_default();
+    (token, ends_ms.parse().unwrap_or_default(), maker.to_owned())
+}
+
 /// Returns the address of the page that an invitation opens (XEP-0401 §3.1, `landing-url`), which
 /// can be used without a client. `pages` is the address of the web front, with `@` for the domain.
 pub fn page(invitation: &Invitation, pages: &str) -> String {
@@ -107,5 +141,41 @@ fn token() -> Result<String, NoChance> {
 pub const MAX_OPEN: usize = 50;
 /// The number of characters of a token.
 pub const TOKEN_CHARS: usize = 26;
+/// The key under which the store keeps who has made links, and the most of them.
+const MAKERS: &str = "link makers";
+const MOST_MAKERS: usize = 1000;
 /// A day, in milliseconds.
 const DAY_MS: u64 = 86_400_000;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rookery_store::memory::Memory;
+    use rookery_store::wait;
+
+    use super::*;
+
+    #[test]
+    fn makers_are_known_as_long_as_their_links_are_good() {
+        let stores = Stores::of(Arc::new(Memory::default()));
+        let link = |token: &str, expires_ms| Invitation {
+            token: token.to_owned(),
+            domain: "a.example".to_owned(),
+            purpose: Purpose::Account(None),
+            owner: None,
+            expires_ms,
+        };
+        wait(remember_maker(&stores, &link("short", 10), "root", 1)).expect("stored");
+        wait(remember_maker(&stores, &link("long", 100), "token ci", 2)).expect("stored");
+        let known = wait(makers(&stores)).expect("read");
+        assert_eq!((known.len(), known["short"].as_str(), known["long"].as_str()), (2, "root", "token ci"));
+        wait(remember_maker(&stores, &link("new", 100), "root", 50)).expect("stored");
+        assert!(!wait(makers(&stores)).expect("read").contains_key("short"));
+        for number in 0..MOST_MAKERS as u64 + 3 {
+            wait(remember_maker(&stores, &link(&number.to_string(), 1000 + number), "root", 60)).expect("stored");
+        }
+        let known = wait(makers(&stores)).expect("read");
+        assert!(known.len() == MOST_MAKERS && !known.contains_key("long"), "{}", known.len());
+    }
+}

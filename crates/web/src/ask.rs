@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rookery_base::{Abandoned, Awaited, Completer};
 use rookery_hub::World;
 use rookery_jid::Jid;
-use rookery_operations::{Gathered, Outcome, Refusal};
+use rookery_operations::{Gathered, Outcome, Refusal, invitations};
 use rookery_portability::export::to_unnamed_file;
 use rookery_shard::{ShardCensus, StreamReport};
-use rookery_store::Pending;
+use rookery_store::{Invitation, Pending};
 use tokio::time::timeout;
 use tracing::{error, warn};
 
@@ -110,6 +110,13 @@ impl WebShared {
         let closed = closed.await.map_err(|_| Refusal::Late)?;
         let elsewhere = self.patiently(elsewhere).await?;
         Ok((closed + elsewhere.answers.iter().sum::<usize>(), elsewhere.missing > 0))
+    }
+
+    /// Remembers who has made a link. The link is good all the same if that fails.
+    pub async fn remember_maker(&self, made: &Invitation, maker: &str) {
+        if let Err(refusal) = self.wait(invitations::remember_maker(&self.stores, made, maker, now_ms())).await {
+            warn!(domain = made.domain, %refusal, "who has made a link couldn't be stored");
+        }
     }
 
     /// Returns the counts of the shards, examining each session.

@@ -86,7 +86,12 @@ fn make(
             "links need the module `register` in {domain}: set `enabled = true` in [modules.register], and `allow_creation = false` to keep others out"
         )));
     }
-    wait(invitations::make(&database.stores, wanted, days, clock::now() * 1000))?
+    let made = wait(invitations::make(&database.stores, wanted, days, clock::now() * 1000))??;
+    let maker = rookery_web::control::own_name();
+    if let Err(error) = wait(invitations::remember_maker(&database.stores, &made, &maker, clock::now() * 1000)) {
+        eprintln!("rookery: who has made the link couldn't be stored: {error}");
+    }
+    Ok(made)
 }
 
 /// Prints the link, and when it expires.

@@ -288,6 +288,8 @@ fn commands_without_a_server_are_noted_in_the_database() {
         rookery_store::sqlite::open(&rig.path("rookery-data/rookery.db"), &Default::default()).expect("the database");
     let kept = rookery_store::wait(rookery_store::Meta::entries(&stores, "journal")).expect("an answer");
     let kept: Vec<_> = kept.into_iter().map(|(_, line)| String::from_utf8(line).expect("text")).collect();
+    let makers = rookery_store::wait(rookery_store::Meta::entries(&stores, "link makers")).expect("an answer");
+    assert_eq!(makers.len(), 2, "{makers:?}");
     let own = ["created an account: romeo@", "disabled an account: romeo@", "deleted an account: romeo@"];
     for act in NOTED.into_iter().chain(own) {
         let found: Vec<_> = kept.iter().filter(|line| line.contains(act)).collect();

@@ -1,5 +1,6 @@
 //! Links that admit one person, once.
 
+use rookery_base::Map;
 use rookery_jid::{Jid, prepare_local};
 use rookery_operations::invitations::uri;
 use rookery_operations::invitations::{self, LinkPurpose};
@@ -49,8 +50,9 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     form.input(account, &mut html);
     form.input(AdminField { value: "2", ..days(words) }, &mut html);
     html.add("<div><button name=\"act\" value=\"reset\">{}</button></div></form></section></div>", &[&words.make_link]);
+    let makers = visit.shared.wait(invitations::makers(&visit.shared.stores)).await?;
     for domain in &visit.domains {
-        html.push(&open(visit, domain).await?);
+        html.push(&open(visit, domain, &makers).await?);
     }
     Ok(html)
 }
@@ -64,7 +66,7 @@ pub async fn change(visit: &Visit) -> FormAnswered {
 }
 
 /// Returns the list of the valid links of a domain.
-async fn open(visit: &Visit, domain: &str) -> Outcome<Html> {
+async fn open(visit: &Visit, domain: &str, makers: &Map<String, String>) -> Outcome<Html> {
     let listed = visit.shared.wait(visit.shared.stores.invitations.open(domain, now_ms(), MOST_SHOWN + 1)).await?;
     let words = visit.words();
     let mut html = Html::of("<section class=\"card\"><h2>", &[]);
@@ -79,7 +81,7 @@ async fn open(visit: &Visit, domain: &str) -> Outcome<Html> {
         &[&words.for_whom, &words.made_by, &words.good_until, &words.link],
     );
     for invitation in listed.iter().take(MOST_SHOWN) {
-        html.push(&line(visit, invitation));
+        html.push(&line(visit, invitation, makers.get(&invitation.token)));
     }
     html.add("</tbody></table></div>", &[]);
     if listed.len() > MOST_SHOWN {
@@ -91,9 +93,9 @@ async fn open(visit: &Visit, domain: &str) -> Outcome<Html> {
     Ok(html)
 }
 
-fn line(visit: &Visit, invitation: &Invitation) -> Html {
+fn line(visit: &Visit, invitation: &Invitation, maker: Option<&String>) -> Html {
     let words = visit.words();
-    let administrator = || words.an_administrator.to_owned();
+    let administrator = || maker.map_or(words.an_administrator, String::as_str).to_owned();
     let (what, by) = match (&invitation.purpose, &invitation.owner) {
         (Purpose::Password, Some(owner)) => (filled(words.new_password_of, &[owner]), administrator()),
         (Purpose::Password, None) => (words.a_new_password.to_owned(), administrator()),
@@ -192,6 +194,7 @@ async fn make(visit: &Visit) -> FormAnswered {
     let made = visit.shared.wait(invitations::make(&visit.shared.stores, wanted, days, now_ms())).await?;
     let refused = RefusalWords { missing: words.no_account, impossible: words.name_impossible };
     let made = made.map_err(|refusal| visit.told(refusal, &whom, refused)).at(about)?;
+    visit.shared.remember_maker(&made, visit.seen.account.as_str()).await;
     visit.note(&domain, act);
     let (link, until) = (link(visit, &made), utc(made.expires_ms));
     let mail = mail(words, &domain, &link, &until);

@@ -33,6 +33,7 @@ async fn answer(call: ApiCall, domain: &str, wanted: LinkPurpose, act: String) -
     }
     let days = call.body.number("days").unwrap_or(DAYS);
     let made = call.shared.wait(make(&call.shared.stores, wanted, days, now_ms())).await??;
+    call.shared.remember_maker(&made, &call.caller.who).await;
     call.note(domain, act);
     let page = call.shared.pages(domain).map(|pages| page(&made, &pages));
     let body = json!({ "uri": uri(&made, false), "page": page, "expires": date::timestamp(made.expires_ms) });
