@@ -147,8 +147,8 @@ const COMMANDS: &str = "\
 The output of `rookery COMMAND -h` for every command; `--help` says more about some. The page is made from
 the same text.
 
-Every command that shows something, and most that do something, print it for programs with `--json`: one object, or for a list one
-object on each line (nothing if the list is empty); but for the tools `bench` and `dpm`, which have reports of their own. Members are named in lower case; times are of RFC 3339,
-in UTC; what there isn't is `null`. More members may come, and none changes its meaning. Errors stay words on
-standard error, and exit codes are the same.
+Every command that shows something, and most that do something, print JSON with `--json`: one object, or for a list one
+object per line (nothing if the list is empty). The tools `bench` and `dpm` are exceptions, with reports of their own.
+Names of members are in lower case, times in UTC as in RFC 3339, and absent values are `null`. Members may be added, but
+none changes its meaning. Errors are still text on standard error, and exit codes are the same.
 ";

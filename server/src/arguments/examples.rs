@@ -189,7 +189,8 @@ Examples:
 pub(super) const BACKUP: &str = "\
 Examples:
   rookery backup /backup/rookery.tar.gz
-  rookery backup \"/backup/rookery-$(date +%F).tar.gz\" && find /backup -name 'rookery-*' -mtime +30 -delete
+  rookery backup \"/backup/rookery-$(date +%F).tar.gz\" &&
+    find /backup -name 'rookery-*' -mtime +30 -delete
   rookery backup - | ssh host 'cat > rookery.tar.gz'
 
 The file contains every key, and data from which passwords can be guessed: keep it as secret as the data folder. An \
