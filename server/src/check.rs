@@ -280,7 +280,8 @@ fn ports(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
             Some((grpc, Ok(_))) => report.note(PORTS, format!("{grpc} (gRPC) is free")),
             None => {}
         }
-        match config.dpm.channel_access.map(|address| (address, TcpListener::bind(address))) {
+        let both = |address| TcpListener::bind(address).and_then(|_| UdpSocket::bind(address));
+        match config.dpm.channel_access.map(|address| (address, both(address))) {
             Some((address, Err(error))) => port(report, &error, dpm::refused(address, "channel_access", &error)),
             Some((address, Ok(_))) => report.note(PORTS, format!("{address} (Channel Access) is free")),
             None => {}

@@ -9,12 +9,13 @@ use crate::listener;
 /// Returns the first address that conflicts with another one of the configuration: its table and
 /// key, and the mistake.
 pub fn shared(config: &ServerConfig) -> Option<((&'static str, &'static str), String)> {
-    let listen = listener::wanted(config).map(|(address, kind)| (("listen", kind.key()), address));
-    let dpm = config.dpm.listen.iter().map(|address| (("dpm", "listen"), *address));
-    let dpm = dpm.chain(config.dpm.grpc.map(|address| (("dpm", "grpc"), address)));
-    let all: Vec<_> = listen.chain(dpm.filter(|_| config.dpm.enabled)).collect();
-    all.iter().enumerate().find_map(|(at, (key, address))| {
-        let (other, theirs) = all.iter().take(at).find(|(_, theirs)| is_one(*address, *theirs))?;
+    let listen = listener::wanted(config);
+    let listen =
+        listen.map(|(address, kind)| WantedAddress { key: ("listen", kind.key()), by: PortTransport::Tcp, address });
+    let all: Vec<_> = listen.chain(of_readings(config)).collect();
+    all.iter().enumerate().find_map(|(at, WantedAddress { key, by, address })| {
+        let is_taken = |other: &&WantedAddress| by.meets(other.by) && is_one(*address, other.address);
+        let WantedAddress { key: other, address: theirs, .. } = all.iter().take(at).find(is_taken)?;
         let port = address.port();
         let what = match (key == other, address == theirs) {
             (true, true) => format!("{address} is listed twice"),
@@ -27,7 +28,42 @@ pub fn shared(config: &ServerConfig) -> Option<((&'static str, &'static str), St
     })
 }
 
-/// Returns whether two addresses conflict. Port 0 stands for any free port.
+/// An address that a key names.
+struct WantedAddress {
+    key: (&'static str, &'static str),
+    by: PortTransport,
+    address: SocketAddr,
+}
+
+/// The transports of a port: by different ones, two may have the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PortTransport {
+    Tcp,
+    Udp,
+    Both,
+}
+
+impl PortTransport {
+    fn meets(self, other: Self) -> bool {
+        self == other || self == Self::Both || other == Self::Both
+    }
+}
+
+/// Returns the addresses of `[dpm]`, in the order in which they are opened.
+fn of_readings(config: &ServerConfig) -> Vec<WantedAddress> {
+    let dpm = &config.dpm;
+    if !dpm.enabled {
+        return Vec::new();
+    }
+    let wanted = |key, by, address| WantedAddress { key: ("dpm", key), by, address };
+    let listen = dpm.listen.iter().map(|address| wanted("listen", PortTransport::Tcp, *address));
+    let front_ends = wanted("front_ends", PortTransport::Udp, crate::dpm::front_ends(dpm));
+    let grpc = dpm.grpc.map(|address| wanted("grpc", PortTransport::Tcp, address));
+    let channel_access = dpm.channel_access.map(|address| wanted("channel_access", PortTransport::Both, address));
+    listen.chain([front_ends]).chain(grpc).chain(channel_access).collect()
+}
+
+/// Returns whether two addresses can't both be listened on. Port 0 is any that is free.
 fn is_one(one: SocketAddr, other: SocketAddr) -> bool {
     let covers =
         |one: IpAddr, other: IpAddr| one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4());

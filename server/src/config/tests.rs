@@ -244,6 +244,18 @@ fn wrong_values_are_refused_with_what_is_right() {
             "[listen]\nc2s = [\"[::]:7\"]\nc2s_tls = [\"127.0.0.1:7\"]",
             "listen.c2s_tls: port 7 is also used by `c2s` in [listen]: give each its own port",
         ),
+        (
+            "[dpm]\nenabled = true\ndemo = true\ngrpc = \"127.0.0.1:7\"\nchannel_access = \"0.0.0.0:7\"",
+            "dpm.channel_access: port 7 is also used by `grpc` in [dpm]: give each its own port",
+        ),
+        (
+            "[dpm]\nenabled = true\ndemo = true\nfront_ends = \"127.0.0.1:7\"\nchannel_access = \"127.0.0.1:7\"",
+            "dpm.channel_access: port 7 is also used by `front_ends` in [dpm]: give each its own port",
+        ),
+        (
+            "[listen]\nc2s = [\"[::]:7\"]\n[dpm]\nenabled = true\ndemo = true\nchannel_access = \"127.0.0.1:7\"",
+            "dpm.channel_access: port 7 is also used by `c2s` in [listen]: give each its own port",
+        ),
         ("[listen]\nc2s = [\"[::1]:7\", \"[::1]:7\"]", "listen.c2s: [::1]:7 is listed twice"),
         ("[login]\nmechanisms = []", "login.mechanisms: nobody could log in; leave the key out for all mechanisms"),
         ("[tls]\ncertificate = \"x\"", "tls.certificate: it also needs a `key`"),
