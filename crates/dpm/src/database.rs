@@ -55,7 +55,7 @@ impl Database {
     /// Reads the text of a database file, and continues after a mistake.
     ///
     /// # Errors
-    /// All mistakes by line: the first one of each row.
+    /// All mistakes by line: of a value, and of a property that is read as a whole, the first one.
     pub fn check(text: &str) -> Result<Self, Vec<Mistake>> {
         file::read(text)
     }

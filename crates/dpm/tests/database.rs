@@ -105,9 +105,28 @@ fn all_mistakes_are_told_at_once() {
                 [[device]]\nindex = 1\nname = 'm:a'\n\n[[device]]\nindex = -1\nname = 'M:B'\n";
     let lines =
         |text: &str| Database::check(text).expect_err(text).iter().map(|mistake| mistake.line).collect::<Vec<_>>();
-    // A value that its key can't have ends the reading of the text.
-    assert_eq!(lines(text), [12]);
+    assert_eq!(lines(text), [3, 9, 12]);
     assert_eq!(lines(&text.replace("-1", "2")), [3, 9]);
+    let node = "[[node]]\nname = 'FE'\naddress = '0c23'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n";
+    let keys = "[[device]]\nindx = 1\ncolour = 2\n[device.reading]\nnod = 'FE'\nprimary = 'x'\n";
+    assert_eq!(lines(&format!("{keys}{node}")), [1, 1, 2, 3, 4, 5, 6], "unknown, wrong and missing keys of one row");
+    let place = "node = 'FE'\nssdn = '00'\n";
+    let properties =
+        format!("[[device]]\nindex = 1\nname = 'm:a'\n[device.reading]\n{place}primary = 0\n[device.analog]\n{place}");
+    assert_eq!(lines(&format!("{node}{properties}")), [8, 11, 15], "each property of a device");
+}
+
+#[test]
+fn a_row_with_a_mistake_causes_no_others() {
+    let device =
+        "[[device]]\nindex = 1\nname = 'M:A'\n[device.reading]\nnode = 'FE'\nssdn = '0000000000000001'\nprimary = 0\n";
+    let rest = format!("{device}[[script]]\ndevice = 'M:A'\nshape = 'sine'\n[[record]]\nrequest = 'M:A@P,1000'\n");
+    let node = "[[node]]\nname = 'FE'\naddress = '0c23'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n";
+    assert_eq!(Database::check(&format!("{node}{rest}")).map(|database| database.devices().len()), Ok(1));
+    for wrong in [node.replace("0c23", "0c2"), node.replace("name = 'FE'", "nam = 'FE'")] {
+        let mistakes = Database::check(&format!("{wrong}{rest}")).expect_err("a wrong node");
+        assert!(mistakes.iter().all(|mistake| mistake.field.starts_with("node.")), "{mistakes:?}");
+    }
 }
 
 #[test]

@@ -41,9 +41,10 @@ pub(super) fn read(text: &str) -> Result<Database, Vec<Mistake>> {
     })?;
     let span = root.span();
     let root = Spanned::new(span, DeValue::Table(root.into_inner()));
-    let file = Given::new(&root).table(&keys::FILE).map_err(|wrong| vec![wrong.in_text(text)])?.value;
-    let mut reader = FileReader { text, database: Database::default(), mistakes: Vec::new() };
-    reader.file(file);
+    let (file, wrongs) = Given::new(&root).table_in_part(&keys::FILE).map_err(|wrong| wrong.in_text(text, true))?;
+    let mistakes = wrongs.end().err().map(|wrong| wrong.in_text(text, true)).unwrap_or_default();
+    let mut reader = FileReader { text, database: Database::default(), mistakes };
+    reader.file(file.value);
     reader.mistakes.sort_by_key(|mistake| mistake.line);
     if reader.mistakes.is_empty() { Ok(reader.database) } else { Err(reader.mistakes) }
 }
@@ -81,7 +82,7 @@ impl FileReader<'_> {
         for row in file.script {
             self.row(row, "script", |database, script| {
                 if database.named(&script.device).is_none() {
-                    return Err(Wrong::new("device", format!("there is no device {:?}", script.device)));
+                    return Err(Wrong::new("device", format!("there is no device {:?}", script.device)).unfound());
                 }
                 if !SHAPES.contains(&script.shape.as_str()) {
                     return Err(Wrong::new("shape", format!("one of {}", SHAPES.join(", "))));
@@ -93,7 +94,7 @@ impl FileReader<'_> {
         for row in file.fault {
             self.row(row, "fault", |database, fault| {
                 if !database.nodes.iter().any(|node| node.name.to_string() == fault.node) {
-                    return Err(Wrong::new("node", format!("there is no node {:?}", fault.node)));
+                    return Err(Wrong::new("node", format!("there is no node {:?}", fault.node)).unfound());
                 }
                 if !(0.0..=1.0).contains(&fault.loss) {
                     return Err(Wrong::new("loss", "a share from 0 to 1"));
@@ -121,7 +122,8 @@ impl FileReader<'_> {
     fn row<T>(&mut self, row: At<T>, table: &str, read: impl FnOnce(&mut Database, T) -> Result<(), Wrong>) {
         let At { value, span } = row;
         if let Err(wrong) = read(&mut self.database, value) {
-            self.mistakes.push(wrong.within(table).or_at(&span).in_text(self.text));
+            let has_all = self.mistakes.is_empty();
+            self.mistakes.extend(wrong.within(table).or_at(&span).in_text(self.text, has_all));
         }
     }
 }

@@ -20,8 +20,8 @@ impl RecordRow {
         if request.model.is_some() {
             return Err(wrong(&format!("what front-ends say is {done}: nothing may stand behind <-")));
         }
-        let target =
-            database.find(&request).map_err(|status| wrong(&format!("the device cannot be read: {status}")))?;
+        let unread = |status| wrong(&format!("the device cannot be read: {status}")).unfound();
+        let target = database.find(&request).map_err(unread)?;
         let is_number = target.device.value(request.property).is_some_and(|value| value.scaling.text().is_none());
         if !is_number || request.field != PropertyField::Scaled || !matches!(target.stored, Stored::FrontEnd(_)) {
             return Err(wrong(&format!("only numbers of READING and SETTING in engineering units can be {done}")));

@@ -4,7 +4,8 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::mistake::{At, Wrong};
+use super::mistake::{At, Wrong, Wrongs};
+use super::table::FileTable;
 
 /// A value with its place.
 #[derive(Clone, Copy)]
@@ -58,11 +59,20 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Reads a list, element by element so that a mistake points at its own line.
+    /// Reads a list, element by element so that each mistake points at its own line.
     pub(super) fn list<T>(&self, read: impl Fn(Given<'a>) -> Result<T, Wrong>) -> Result<At<Vec<T>>, Wrong> {
         let elements = self.value.get_ref().as_array().ok_or_else(|| self.unlike("a list in [ ]"))?;
-        let elements = elements.iter().map(|element| read(Given::new(element)));
-        Ok(self.at(elements.collect::<Result<_, _>>()?))
+        let mut wrongs = Wrongs::default();
+        let good = elements.iter().filter_map(|element| wrongs.keep(read(Given::new(element)))).collect();
+        wrongs.end().map(|()| self.at(good))
+    }
+
+    /// Reads a list of tables into a place, which gets the good ones even if others are wrong.
+    pub(super) fn rows<T: Default>(&self, place: &mut Vec<At<T>>, table: &FileTable<T>) -> Result<(), Wrong> {
+        let elements = self.value.get_ref().as_array().ok_or_else(|| self.unlike("a list in [ ]"))?;
+        let mut wrongs = Wrongs::default();
+        place.extend(elements.iter().filter_map(|element| wrongs.keep(Given::new(element).table(table))));
+        wrongs.end()
     }
 
     /// Reads a list of two things, such as a number and its name.
@@ -84,6 +94,6 @@ impl<'a> Given<'a> {
             DeValue::Float(number) => number.to_string(),
             other => format!("a {}", other.type_str()),
         };
-        Wrong { span: Some(self.value.span()), ..Wrong::new("", format!("{expected} is expected, not {found}")) }
+        Wrong::new("", format!("{expected} is expected, not {found}")).or_at(&self.value.span())
     }
 }

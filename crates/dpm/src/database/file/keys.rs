@@ -2,7 +2,6 @@
 //! [`properties`](super::properties).
 
 use super::given::Given;
-use super::mistake::{At, Wrong};
 use super::nodes::NodeRow;
 use super::properties::{ANALOG, CONTROL, DIGITAL, READING, SETTING, STATUS};
 use super::rows::{DatabaseFile, DeviceRow, NamesRow};
@@ -18,11 +17,11 @@ pub(super) const FILE: FileTable<DatabaseFile> = FileTable {
     keys: &[&[
         TableKey {
             inner: Some(&NODE),
-            ..list("node", "The front-ends.", |file, given| put(&mut file.node, rows(given, &NODE)))
+            ..list("node", "The front-ends.", |file, given| given.rows(&mut file.node, &NODE))
         },
         TableKey {
             inner: Some(&DEVICE),
-            ..list("device", "The devices.", |file, given| put(&mut file.device, rows(given, &DEVICE)))
+            ..list("device", "The devices.", |file, given| given.rows(&mut file.device, &DEVICE))
         },
         TableKey {
             inner: Some(&NAMES),
@@ -32,27 +31,21 @@ pub(super) const FILE: FileTable<DatabaseFile> = FileTable {
         },
         TableKey {
             inner: Some(&RECORD),
-            ..list("record", "The readings that are recorded.", |file, given| {
-                put(&mut file.record, rows(given, &RECORD))
-            })
+            ..list("record", "The readings that are recorded.", |file, given| given.rows(&mut file.record, &RECORD))
         },
         TableKey {
             inner: Some(&METRIC),
-            ..list("metric", "The readings that `/metrics` tells.", |file, given| {
-                put(&mut file.metric, rows(given, &METRIC))
-            })
+            ..list("metric", "The readings that `/metrics` tells.", |file, given| given.rows(&mut file.metric, &METRIC))
         },
         TableKey {
             inner: Some(&SCRIPT),
             ..list("script", "The readings that simulated front-ends show.", |file, given| {
-                put(&mut file.script, rows(given, &SCRIPT))
+                given.rows(&mut file.script, &SCRIPT)
             })
         },
         TableKey {
             inner: Some(&FAULT),
-            ..list("fault", "The faults of simulated front-ends.", |file, given| {
-                put(&mut file.fault, rows(given, &FAULT))
-            })
+            ..list("fault", "The faults of simulated front-ends.", |file, given| given.rows(&mut file.fault, &FAULT))
         },
     ]],
 };
@@ -340,8 +333,4 @@ pub(super) const FAULT: FileTable<NodeFaults> = FileTable {
 /// Returns a key whose value is a table of its own, or a list of tables.
 const fn list<T>(name: &'static str, doc: &'static str, set: SetKey<T>) -> TableKey<T> {
     TableKey { name, doc, need: Usual("none"), example: "", inner: None, set }
-}
-
-fn rows<T: Default>(given: Given<'_>, table: &FileTable<T>) -> Result<Vec<At<T>>, Wrong> {
-    value(given.list(|row| row.table(table)))
 }

@@ -54,33 +54,76 @@ impl<T: Default> Default for At<T> {
     }
 }
 
-/// A mistake whose line is not counted yet.
+/// A mistake whose line is not counted yet, and further ones of the same table.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     pub(super) span: Option<Range<usize>>,
     pub(super) field: String,
     pub(super) what: String,
+    pub(super) others: Vec<Wrong>,
+    /// True if it names a row that isn't there, perhaps only because that row has a mistake.
+    is_unfound: bool,
 }
 
 impl Wrong {
     /// Returns a mistake in a key without a place of its own; its table's place is used.
     pub(super) fn new(field: &str, what: impl Into<String>) -> Self {
-        Self { span: None, field: field.to_owned(), what: what.into() }
+        Self { span: None, field: field.to_owned(), what: what.into(), others: Vec::new(), is_unfound: false }
     }
 
     /// Returns the same mistake within a table or a key.
     pub(super) fn within(self, outer: &str) -> Self {
         let field = if self.field.is_empty() { outer.to_owned() } else { format!("{outer}.{}", self.field) };
-        Self { field, ..self }
+        Self { field, others: self.others.into_iter().map(|other| other.within(outer)).collect(), ..self }
     }
 
     /// Returns the same mistake with a place, unless it already has one.
     pub(super) fn or_at(self, span: &Range<usize>) -> Self {
-        Self { span: self.span.or(Some(span.clone())), ..self }
+        let others = self.others.into_iter().map(|other| other.or_at(span)).collect();
+        Self { span: self.span.or(Some(span.clone())), others, ..self }
     }
 
-    /// Returns the mistake with its line.
-    pub(super) fn in_text(self, text: &str) -> Mistake {
-        Mistake { line: line(text, &self.span.unwrap_or_default()), field: self.field, what: self.what }
+    /// Returns the same mistake as one that names a row which isn't there.
+    pub(crate) fn unfound(self) -> Self {
+        Self { is_unfound: true, ..self }
+    }
+
+    /// Returns the mistake and the further ones, each with its line. Unless all rows before are
+    /// right, `has_all`, names that aren't found are left out.
+    pub(super) fn in_text(self, text: &str, has_all: bool) -> Vec<Mistake> {
+        let own = Mistake { line: line(text, &self.span.unwrap_or_default()), field: self.field, what: self.what };
+        let own = (has_all || !self.is_unfound).then_some(own);
+        own.into_iter().chain(self.others.into_iter().flat_map(|other| other.in_text(text, has_all))).collect()
+    }
+}
+
+/// Mistakes that are collected, so that one doesn't hide the next.
+#[derive(Debug, Default)]
+pub(super) struct Wrongs(Vec<Wrong>);
+
+impl Wrongs {
+    /// Adds a mistake.
+    pub(super) fn push(&mut self, wrong: Wrong) {
+        self.0.push(wrong);
+    }
+
+    /// Returns the value of a result; `None` after its mistake was added.
+    pub(super) fn keep<T>(&mut self, result: Result<T, Wrong>) -> Option<T> {
+        result.map_err(|wrong| self.push(wrong)).ok()
+    }
+
+    /// Returns whether there are no mistakes.
+    ///
+    /// # Errors
+    /// The first mistake, with the others in it.
+    pub(super) fn end(self) -> Result<(), Wrong> {
+        let mut all = self.0.into_iter();
+        match all.next() {
+            Some(mut first) => {
+                first.others.extend(all);
+                Err(first)
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Rows: tables as they were read, and the records made from them if they are consistent.
 
-use super::mistake::{At, Wrong};
+use super::mistake::{At, Wrong, Wrongs};
 use super::nodes::{NodeRow, rad50};
 use super::places::{NamedPlace, PlaceRow, VARIABLE_TEXT};
 use crate::blocks::{ALARM_SIZE, Attribute, Bit, ControlCommand, StatusBits, order};
@@ -176,27 +176,29 @@ impl NamesRow {
 
 impl DeviceRow {
     pub(super) fn read(self, nodes: &[DeviceNode]) -> Result<DeviceRecord, Wrong> {
+        let mut wrongs = Wrongs::default();
         let canonical = drf::Request::parse(&self.name.value).map(|request| request.device.to_string());
         if canonical.as_deref() != Ok(&self.name.value) {
-            return Err(self.name.wrong("name", "a name such as M:OUTTMP, in upper case"));
+            wrongs.push(self.name.wrong("name", "a name such as M:OUTTMP, in upper case"));
         }
         if self.index.value > LARGEST_INDEX {
-            return Err(self.index.wrong("index", format!("at most {LARGEST_INDEX}: it has 24 bits")));
+            wrongs.push(self.index.wrong("index", format!("at most {LARGEST_INDEX}: it has 24 bits")));
         }
-        Ok(DeviceRecord {
+        let device = DeviceRecord {
             index: self.index.value,
             name: self.name.value,
             description: self.description,
             long_name: self.long_name,
             alarm_list: self.alarm_list,
             protection: self.protection,
-            reading: property(self.reading, "reading", |row| row.read(nodes))?,
-            setting: property(self.setting, "setting", |row| row.read(nodes))?,
-            status: property(self.status, "status", |row| row.read(nodes))?,
-            control: property(self.control, "control", |row| row.read(nodes))?,
-            analog: property(self.analog, "analog", |row| row.read(nodes))?,
-            digital: property(self.digital, "digital", |row| row.read(nodes))?,
-        })
+            reading: wrongs.keep(property(self.reading, "reading", |row| row.read(nodes))).flatten(),
+            setting: wrongs.keep(property(self.setting, "setting", |row| row.read(nodes))).flatten(),
+            status: wrongs.keep(property(self.status, "status", |row| row.read(nodes))).flatten(),
+            control: wrongs.keep(property(self.control, "control", |row| row.read(nodes))).flatten(),
+            analog: wrongs.keep(property(self.analog, "analog", |row| row.read(nodes))).flatten(),
+            digital: wrongs.keep(property(self.digital, "digital", |row| row.read(nodes))).flatten(),
+        };
+        wrongs.end().map(|()| device)
     }
 }
 
@@ -225,7 +227,7 @@ impl PlaceRow {
     fn read(self, nodes: &[DeviceNode], usual: u32) -> Result<PropertyPlace, Wrong> {
         let name = Rad50::parse(&self.node.value).ok();
         let node = nodes.iter().position(|node| Some(node.name) == name);
-        let node = node.ok_or_else(|| self.node.wrong("node", "the name of a [[node]] of this file"))?;
+        let node = node.ok_or_else(|| self.node.wrong("node", "the name of a [[node]] of this file").unfound())?;
         let named = self.within(nodes.get(node).map(|node| &node.reached), usual)?;
         let NamedPlace { ssdn, variable, topic } = named;
         let element = self.element.as_ref().map_or(usual, |element| element.value);

@@ -2,7 +2,7 @@
 //! example, so that they can't differ.
 
 use super::given::Given;
-use super::mistake::{At, Wrong};
+use super::mistake::{At, Wrong, Wrongs};
 
 /// A table of the file whose keys are put into a row of type `T`.
 pub(super) struct FileTable<T: 'static> {
@@ -96,27 +96,38 @@ impl<T> Shape for FileTable<T> {
 
 impl<'a> Given<'a> {
     /// Reads a table whose keys a [`FileTable`] names.
+    ///
+    /// # Errors
+    /// All mistakes in it.
     pub(super) fn table<T: Default>(&self, table: &FileTable<T>) -> Result<At<T>, Wrong> {
+        let (row, wrongs) = self.table_in_part(table)?;
+        wrongs.end().map(|()| row)
+    }
+
+    /// Reads a table as far as it is right, with the mistakes in it.
+    ///
+    /// # Errors
+    /// It is no table.
+    pub(super) fn table_in_part<T: Default>(&self, table: &FileTable<T>) -> Result<(At<T>, Wrongs), Wrong> {
         let Some(entries) = self.value.get_ref().as_table() else {
             return Err(self.unlike(&format!("a table with {}", table.names().join(", "))));
         };
-        let mut row = self.at(T::default());
+        let (mut row, mut wrongs) = (self.at(T::default()), Wrongs::default());
         for (name, value) in entries.iter() {
             let name_given: &str = name.get_ref();
             let Some(key) = table.key(name_given) else {
                 let what = format!("there is no such key here; there are {}", table.names().join(", "));
-                return Err(Wrong { span: Some(name.span()), ..Wrong::new(name_given, what) });
+                wrongs.push(Wrong::new(name_given, what).or_at(&name.span()));
+                continue;
             };
             let set = (key.set)(&mut row.value, Given::new(value));
-            set.map_err(|wrong| wrong.within(key.name).or_at(&value.span()))?;
+            wrongs.keep(set.map_err(|wrong| wrong.within(key.name).or_at(&value.span())));
         }
-        match table.required().find(|key| !entries.iter().any(|(name, _)| &**name.get_ref() == key.name)) {
-            Some(key) => {
-                let what = format!("is missing; {} = {}, for example", key.name, key.example);
-                Err(Wrong::new(key.name, what).or_at(&row.span))
-            }
-            None => Ok(row),
+        for key in table.required().filter(|key| !entries.iter().any(|(name, _)| &**name.get_ref() == key.name)) {
+            let what = format!("is missing; {} = {}, for example", key.name, key.example);
+            wrongs.push(Wrong::new(key.name, what).or_at(&row.span));
         }
+        Ok((row, wrongs))
     }
 }
 
