@@ -99,12 +99,12 @@ fn line(reply: &Reply) -> Option<(i64, i64, String)> {
     let join = |texts: Vec<String>| texts.join(" ");
     Some(match reply {
         Reply::Status(reply) => (reply.ref_id, reply.timestamp, Status(reply.status).to_string()),
-        Reply::Scalar(reply) => (reply.ref_id, reply.timestamp, reply.data.to_string()),
+        Reply::Scalar(reply) => (reply.ref_id, reply.timestamp, number(reply.data)),
         Reply::ScalarArray(reply) => {
-            (reply.ref_id, reply.timestamp, join(reply.data.iter().map(f64::to_string).collect()))
+            (reply.ref_id, reply.timestamp, join(reply.data.iter().copied().map(number).collect()))
         }
         Reply::TimedScalarArray(reply) => {
-            (reply.ref_id, reply.timestamp, join(reply.data.iter().map(f64::to_string).collect()))
+            (reply.ref_id, reply.timestamp, join(reply.data.iter().copied().map(number).collect()))
         }
         Reply::Raw(reply) => {
             (reply.ref_id, reply.timestamp, reply.data.0.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -112,8 +112,8 @@ fn line(reply: &Reply) -> Option<(i64, i64, String)> {
         Reply::Text(reply) => (reply.ref_id, reply.timestamp, reply.data.clone()),
         Reply::TextArray(reply) => (reply.ref_id, reply.timestamp, reply.data.join(", ")),
         Reply::AnalogAlarm(alarm) => {
-            let words =
-                format!("from {} to {}{}", alarm.minimum, alarm.maximum, state(alarm.alarm_enable, alarm.alarm_status));
+            let (from, to) = (number(alarm.minimum), number(alarm.maximum));
+            let words = format!("from {from} to {to}{}", state(alarm.alarm_enable, alarm.alarm_status));
             (alarm.ref_id, alarm.timestamp, words)
         }
         Reply::DigitalAlarm(alarm) => {
@@ -140,6 +140,22 @@ fn line(reply: &Reply) -> Option<(i64, i64, String)> {
         }
         _ => return None,
     })
+}
+
+/// Writes a number for people: the shortest decimal number that is the same 32-bit float if it is
+/// one, else the same but for errors of arithmetic; with an exponent if it is tiny or huge.
+fn number(value: f64) -> String {
+    let shortest = |text: String| text.parse().unwrap_or(value);
+    let is_float = value.is_finite() && f64::from(value as f32) == value;
+    let near = match value {
+        value if value.fract() == 0.0 || !value.is_finite() => value,
+        _ if is_float => shortest((value as f32).to_string()),
+        _ => Some(shortest(format!("{value:.*e}", DIGITS - 1)))
+            .filter(|near| (near - value).abs() <= ROUNDING * value.abs())
+            .unwrap_or(value),
+    };
+    let is_plain = near == 0.0 || !near.is_finite() || PLAIN.contains(&near.abs());
+    if is_plain { near.to_string() } else { format!("{near:e}") }
 }
 
 fn state(is_enabled: bool, is_alarm: bool) -> &'static str {
@@ -177,5 +193,39 @@ fn stranger() -> io::Error {
 pub(super) const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";
 /// The largest accepted message, in bytes.
 pub(super) const LARGEST: usize = 1 << 20;
-/// The longest silence of a DPM, which sends something every two seconds.
+/// The digits of a number that are more than any front-end's raw value carries.
+const DIGITS: usize = 12;
+/// The error of some operations with 64-bit floats, relative to the number.
+const ROUNDING: f64 = 8.0 * f64::EPSILON;
+/// The numbers that are written without an exponent.
+const PLAIN: std::ops::Range<f64> = 1e-4..1e15;
+/// A DPM sends something every two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_the_device_has() {
+        for (value, text) in [
+            (0.0, "0"),
+            (75.0, "75"),
+            (-3.25, "-3.25"),
+            (74.746_874_999_999_99, "74.746875"),
+            (0.1 + 0.2, "0.3"),
+            (f64::from(0.1_f32), "0.1"),
+            (f64::from(f32::from_bits(6)), "8e-45"),
+            (123_456_792.0, "123456792"),
+            (0.000_123, "0.000123"),
+            (0.000_012_3, "1.23e-5"),
+            (6.02e23, "6.02e23"),
+            (std::f64::consts::PI, "3.141592653589793"),
+            (1_700_000_000.123_456, "1700000000.123456"),
+            (f64::INFINITY, "inf"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(number(value), text, "{value:e}");
+        }
+    }
+}
