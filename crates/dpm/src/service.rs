@@ -69,6 +69,7 @@ use crate::sdd::SharedReply;
 use crate::setting::{self, Setter};
 use crate::status::Status;
 use crate::time::Moment;
+pub use client::BroughtBy;
 use client::{DpmClient, Speaks};
 use gauges::{Gauges, is_gauge};
 pub(crate) use input::FRAME;
@@ -160,10 +161,11 @@ impl Dpm {
         self.outlets.clients.insert(DpmClient::new(None, None))
     }
 
-    /// Connects a client on behalf of an address, for another thread of this process, which limits
-    /// the connections itself.
-    pub fn connect_for(&mut self, address: IpAddr) -> ClientKey {
-        self.outlets.clients.insert(DpmClient::new(None, Some(network(address))))
+    /// Connects a client of an address that another thread of this process brings, which counts its
+    /// connections.
+    pub fn connect_for(&mut self, address: IpAddr, by: BroughtBy) -> ClientKey {
+        let client = DpmClient::new(None, Some(network(address)));
+        self.outlets.clients.insert(DpmClient { brought: Some(by), ..client })
     }
 
     /// Connects a client from an address; `None` if there are too many clients.

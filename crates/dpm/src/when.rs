@@ -125,12 +125,7 @@ impl When {
             Self::Once => "i".into(),
             Self::Every(millis) | Self::Changed(millis) => format!("p,{millis},true"),
             Self::Clock { number, clock, delay } => {
-                let clock = match clock {
-                    EventClock::Hardware => 'h',
-                    EventClock::Software => 's',
-                    EventClock::Either => 'e',
-                };
-                format!("e,{number:x},{clock},{delay}")
+                format!("e,{number:x},{},{delay}", clock.letter().to_ascii_lowercase())
             }
             Self::State { device, value, delay, comparison } => {
                 format!("s,{device},{value},{delay},{}", comparison.sign())

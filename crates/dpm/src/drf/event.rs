@@ -178,6 +178,15 @@ impl EventClock {
             _ => Err(Error::Event),
         }
     }
+
+    /// Returns its letter.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Hardware => 'H',
+            Self::Software => 'S',
+            Self::Either => 'E',
+        }
+    }
 }
 
 impl Comparison {
@@ -221,12 +230,7 @@ impl fmt::Display for DrfEvent {
             DrfEvent::Periodic { period, at_once } => write!(formatter, "@P,{period},{}", truth(at_once)),
             DrfEvent::OnChange { period, at_once } => write!(formatter, "@Q,{period},{}", truth(at_once)),
             DrfEvent::Clock { number, clock, delay } => {
-                let clock = match clock {
-                    EventClock::Hardware => 'H',
-                    EventClock::Software => 'S',
-                    EventClock::Either => 'E',
-                };
-                write!(formatter, "@E,{number:X},{clock},{delay}")
+                write!(formatter, "@E,{number:X},{},{delay}", clock.letter())
             }
             DrfEvent::State { device, value, delay, comparison } => {
                 write!(formatter, "@S,{device},{value},{delay},{}", comparison.sign())

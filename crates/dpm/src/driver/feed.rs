@@ -16,7 +16,7 @@ use super::reception::{Reception, Visitor, VisitorErrand};
 use crate::sdd::SddMessage;
 use crate::sdd::reply::Reply;
 use crate::sdd::request::{AddToList, Request, StartList};
-use crate::service::network;
+use crate::service::{BroughtBy, network};
 use crate::status::Status;
 use crate::time::Utc;
 
@@ -65,7 +65,7 @@ impl DeviceFeeds {
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let stream = tokio::net::UnixStream::from_std(ours)?;
-        if !self.0.enter(Visitor { stream: theirs, errand: VisitorErrand::Talk, from: network(from) }) {
+        if !self.enter(theirs, VisitorErrand::Talk, from) {
             return Err(io::ErrorKind::NotConnected.into());
         }
         Ok(DeviceFeed {
@@ -91,10 +91,14 @@ impl DeviceFeeds {
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let stream = tokio::net::UnixStream::from_std(ours)?;
-        if !self.0.enter(Visitor { stream: theirs, errand: VisitorErrand::Look, from: network(from) }) {
+        if !self.enter(theirs, VisitorErrand::Look, from) {
             return Err(io::ErrorKind::NotConnected.into());
         }
         Ok(OverviewFeed::new(stream))
+    }
+
+    fn enter(&self, stream: UnixStream, errand: VisitorErrand, from: IpAddr) -> bool {
+        self.0.enter(Visitor { stream, errand, from: network(from), by: BroughtBy::Http })
     }
 }
 

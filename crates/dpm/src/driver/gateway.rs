@@ -24,7 +24,7 @@ use crate::grpc::devdb::DeviceDatabase;
 use crate::sdd::SddMessage;
 use crate::sdd::reply::Reply;
 use crate::sdd::request::{AddToList, RemoveFromList, Request, StartList};
-use crate::service::network;
+use crate::service::{BroughtBy, network};
 use rookery_observe::vital;
 
 /// The thread. Dropping it ends all circuits.
@@ -191,7 +191,8 @@ impl CircuitTalk {
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let service = tokio::net::UnixStream::from_std(ours)?;
-        if !front.reception.enter(Visitor { stream: theirs, errand: VisitorErrand::Talk, from }) {
+        let (errand, by) = (VisitorErrand::Talk, BroughtBy::ChannelAccess);
+        if !front.reception.enter(Visitor { stream: theirs, errand, from, by }) {
             return Err(io::ErrorKind::NotConnected.into());
         }
         Ok(Self {

@@ -31,7 +31,7 @@ use super::reception::{Reception, Visitor, VisitorErrand};
 use crate::grpc::daq;
 use crate::grpc::devdb::DeviceDatabase;
 use crate::grpc::protocol::{self, Code};
-use crate::service::{ServiceOptions, network};
+use crate::service::{BroughtBy, ServiceOptions, network};
 use rookery_observe::vital;
 
 /// The thread. Dropping it ends all calls.
@@ -336,7 +336,8 @@ impl GrpcFront {
         let (ours, theirs) = UnixStream::pair().map_err(broken)?;
         let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
         let ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
-        if !self.reception.enter(Visitor { stream: theirs, errand: VisitorErrand::Read(requests), from: call.from }) {
+        let errand = VisitorErrand::Read(requests);
+        if !self.reception.enter(Visitor { stream: theirs, errand, from: call.from, by: BroughtBy::Grpc }) {
             return Err(CallFailure::Told(Code::Unavailable, "the service ends"));
         }
         let mut stream = respond.send_response(accepted(), false).map_err(|_| CallFailure::Gone)?;

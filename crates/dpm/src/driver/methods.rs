@@ -35,7 +35,7 @@ use crate::grpc::devdb::DeviceDatabase;
 use crate::grpc::generated::DESCRIPTION;
 use crate::grpc::generated::services::daq::{SettingList, SettingReply};
 use crate::grpc::generated::services::devdb::dev_db_server::DevDbServer;
-use crate::service::network;
+use crate::service::{BroughtBy, network};
 
 /// The caller of a method, and its connection.
 #[derive(Debug, Clone)]
@@ -133,7 +133,7 @@ impl UnaryService<SettingList> for SetStream {
             let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
             let mut ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
             let errand = VisitorErrand::Set(daq::settings(list), proof, from);
-            if !reception.enter(Visitor { stream: theirs, errand, from: network(from.ip()) }) {
+            if !reception.enter(Visitor { stream: theirs, errand, from: network(from.ip()), by: BroughtBy::Grpc }) {
                 return Err(tonic::Status::unavailable("the service ends"));
             }
             let mut reply = Vec::new();

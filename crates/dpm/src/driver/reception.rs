@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use crate::authority::SetterProof;
 use crate::grpc::daq::SettingParts;
+use crate::service::BroughtBy;
 use rustix::event::{EventfdFlags, eventfd};
 
 /// A client that is handed over.
@@ -21,6 +22,8 @@ pub(super) struct Visitor {
     pub(super) errand: VisitorErrand,
     /// The address against whose limits it counts.
     pub(super) from: IpAddr,
+    /// The protocol by which it came.
+    pub(super) by: BroughtBy,
 }
 
 /// The purpose of a visitor.

@@ -373,7 +373,7 @@ impl DpmServer {
     /// Takes the clients that other threads have handed over.
     fn take_visitors(&mut self, now: Moment) {
         for visitor in self.visitors.take() {
-            let client = self.dpm.connect_for(visitor.from);
+            let client = self.dpm.connect_for(visitor.from, visitor.by);
             let Some(client) = self.keep(ConnectionPeer::Thread(visitor.stream), client) else { continue };
             let taken = match visitor.errand {
                 VisitorErrand::Read(requests) => self.dpm.read(client, &requests, now),

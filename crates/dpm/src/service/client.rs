@@ -20,7 +20,9 @@ pub(super) struct DpmClient {
     pub(super) from: Option<SocketAddr>,
     /// The address of a client on behalf of which another thread connects, for the log.
     pub(super) calls_from: Option<SocketAddr>,
-    /// The address whose bounds apply to it.
+    /// The protocol of a client that another thread brought.
+    pub(super) brought: Option<BroughtBy>,
+    /// The address that it counts for.
     pub(super) address: ClientAddress,
     /// Its share of the common resources.
     pub(super) held: Holdings,
@@ -40,7 +42,30 @@ pub(super) struct DpmClient {
     pub(super) is_dirty: bool,
 }
 
-/// The protocol of a client.
+/// The protocol of a client that another thread of this process brings, whatever that thread speaks
+/// with the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BroughtBy {
+    /// gRPC.
+    Grpc,
+    /// Channel Access, the protocol of EPICS.
+    ChannelAccess,
+    /// HTTP: the API and its events.
+    Http,
+}
+
+impl BroughtBy {
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Grpc => "gRPC",
+            Self::ChannelAccess => "EPICS",
+            Self::Http => "HTTP",
+        }
+    }
+}
+
+/// The language that a client speaks.
 #[derive(Debug, Default)]
 pub(super) enum Speaks {
     /// Not yet known.
@@ -66,6 +91,18 @@ impl DpmClient {
 }
 
 impl Speaks {
+    /// Returns the name of the protocol, for people.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Unknown => "nothing yet",
+            Self::Dpm => "DPM",
+            Self::Raw(_) => "acnetd",
+            Self::Daq => "gRPC",
+            Self::Top => "top",
+            Self::Node(_) => "ACNET",
+        }
+    }
+
     /// Returns whether it is a client on another node.
     pub(super) fn is_node(&self) -> bool {
         matches!(self, Self::Node(_))

@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::client::{DpmClient, Speaks};
+use super::client::{BroughtBy, DpmClient, Speaks};
 use super::keys::ClientKey;
 use super::share::Good;
 use super::{Dpm, Statistics};
@@ -211,8 +211,11 @@ impl DeviceLine {
             When::Once => write!(request, "@I"),
             When::Every(millis) => write!(request, "@p,{millis}"),
             When::Changed(millis) => write!(request, "@q,{millis}"),
-            When::Clock { number, delay, .. } => write!(request, "@e,{number:X},E,{delay}"),
-            When::State { device, value, delay, .. } => write!(request, "@s,{device},{value},{delay},="),
+            When::Clock { number, clock, delay } => write!(request, "@e,{number:X},{},{delay}", clock.letter()),
+            When::State { device, value, delay, comparison } => {
+                let name = database.numbered(*device).map_or_else(|| device.to_string(), |device| device.name.clone());
+                write!(request, "@s,{name},{value},{delay},{}", comparison.sign())
+            }
         };
         Some(Self {
             request,
@@ -232,14 +235,7 @@ impl ClientLine {
         let address = client.address.map(|address| address.to_string());
         Self {
             from: from.or(address).unwrap_or_else(|| "this process".to_owned()),
-            speaks: match client.speaks {
-                Speaks::Unknown => "nothing yet",
-                Speaks::Dpm => "DPM",
-                Speaks::Raw(_) => "acnetd",
-                Speaks::Daq => "gRPC",
-                Speaks::Top => "top",
-                Speaks::Node(_) => "ACNET",
-            },
+            speaks: client.brought.map_or_else(|| client.speaks.name(), BroughtBy::name),
             lists: client.lists.len(),
             requests: client.held.of(Good::Requests),
             waiting: client.outbox.bytes(),

@@ -1,6 +1,6 @@
 //! The overview of devices that are read, their readers and delays.
 
-use rookery_dpm::service::{CloseClient, Overview};
+use rookery_dpm::service::{BroughtBy, CloseClient, Overview};
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
@@ -36,6 +36,35 @@ fn devices_are_told_with_their_readers_and_as_requests_that_read_the_same() {
     let third = world.client();
     reads(&mut world, &third, &told.iter().map(|(request, _)| *request).collect::<Vec<_>>());
     assert_eq!(world.statistics().entries, 3);
+}
+
+#[test]
+fn events_are_told_with_their_clock_and_comparison() {
+    let mut world = ServiceWorld::new(DEMO);
+    let client = world.client();
+    let events =
+        ["@e,F,H,100", "@e,F,S,0", "@e,F,E,0", "@s,G:COUNTR,3,100,>=", "@s,G:COUNTR,3,0,!=", "@s,G:COUNTR,3,0,*"];
+    let requests = events.map(|event| format!("G:COUNTR{event}"));
+    reads(&mut world, &client, &requests.each_ref().map(String::as_str));
+    world.pass(100);
+    let told: Vec<String> = seen(&world).devices.into_iter().map(|line| line.request).collect();
+    for request in &requests {
+        assert!(told.contains(request), "{request}: {told:?}");
+    }
+    assert_eq!(told.len(), requests.len());
+}
+
+#[test]
+fn clients_of_other_threads_are_told_by_what_they_speak_there() {
+    let mut world = ServiceWorld::new(DEMO);
+    for by in [BroughtBy::ChannelAccess, BroughtBy::Http, BroughtBy::Grpc] {
+        let key = world.dpm.connect_for([10, 0, 0, 7].into(), by);
+        let client = world.greet(key);
+        reads(&mut world, &client, &["M:OUTTMP@p,1000"]);
+    }
+    let mut told: Vec<_> = seen(&world).clients.iter().map(|line| line.speaks).collect();
+    told.sort_unstable();
+    assert_eq!(told, ["EPICS", "HTTP", "gRPC"]);
 }
 
 #[test]

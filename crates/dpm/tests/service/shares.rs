@@ -3,7 +3,7 @@
 
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{ClearList, RemoveFromList};
-use rookery_dpm::service::ServiceOptions;
+use rookery_dpm::service::{BroughtBy, ServiceOptions};
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
@@ -320,7 +320,7 @@ fn calls_by_grpc_count_for_the_address_that_makes_them() {
     let now = world.moment();
     let requests: Vec<String> = (0..1500).map(|number| format!("G:WATER@P,{}", 20_000 + number)).collect();
     let mut entries = Vec::new();
-    let calls = [1u8, 1, 1, 2].map(|host| world.dpm.connect_for([10, 0, 0, host].into()));
+    let calls = [1u8, 1, 1, 2].map(|host| world.dpm.connect_for([10, 0, 0, host].into(), BroughtBy::Grpc));
     for (number, call) in calls.iter().enumerate() {
         let requests: Vec<String> = requests.iter().map(|request| format!("{request}{number}")).collect();
         world.dpm.read(*call, &requests, now).expect("a place");

@@ -98,7 +98,8 @@ impl ServiceWorld {
         self.greet(key)
     }
 
-    fn greet(&mut self, key: ClientKey) -> TcpClient {
+    /// Opens the list of a client.
+    pub fn greet(&mut self, key: ClientKey) -> TcpClient {
         self.send(key, b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n").expect("a greeting");
         let mut client = TcpClient { key, list_id: 0 };
         match self.replies(&client).as_slice() {
