@@ -6,6 +6,7 @@ mod issuers;
 mod logins;
 mod outside;
 mod proxies;
+mod readings;
 mod records;
 mod report;
 mod servers;
@@ -15,7 +16,6 @@ mod uploads;
 
 use std::fs;
 use std::io;
-use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,7 +37,6 @@ use crate::columns;
 use crate::config::{Environment, ServerConfig, Store};
 use crate::control::RunningServer;
 use crate::database;
-use crate::dpm;
 use crate::failure::CommandFailure;
 use crate::folder::Folder;
 use crate::interface;
@@ -112,7 +111,7 @@ fn look(source: &ConfigSource) -> CheckReport {
             uploads::ask(&mut report, config);
             ports(&mut report, config, &source.folder);
             cluster(&mut report, config);
-            devices(&mut report, config);
+            readings::devices(&mut report, config);
         }
         Err(error) => {
             for line in error.to_string().lines() {
@@ -137,6 +136,7 @@ fn settled(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfi
     events::look(report, config, &source.folder);
     proxies::look(report, config);
     servers::look(report, config, &source.folder);
+    readings::look(report, config);
     exposed(report, source, config);
     open_files(report);
     sockets(report, source, config);
@@ -263,30 +263,7 @@ fn ports(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
             Err(error) => port(report, &error, listener::refused(address, &error)),
         }
     }
-    if config.dpm.enabled {
-        let front_ends = dpm::front_ends(&config.dpm);
-        for address in &config.dpm.listen {
-            match TcpListener::bind(address) {
-                Ok(_) => report.note(PORTS, format!("{address} is free (DPM)")),
-                Err(error) => port(report, &error, dpm::refused(*address, "listen", &error)),
-            }
-        }
-        match UdpSocket::bind(front_ends) {
-            Ok(_) => report.note(PORTS, format!("{front_ends} is free (front-ends)")),
-            Err(error) => port(report, &error, dpm::refused(front_ends, "front_ends", &error)),
-        }
-        match config.dpm.grpc.map(|grpc| (grpc, TcpListener::bind(grpc))) {
-            Some((grpc, Err(error))) => port(report, &error, dpm::refused(grpc, "grpc", &error)),
-            Some((grpc, Ok(_))) => report.note(PORTS, format!("{grpc} (gRPC) is free")),
-            None => {}
-        }
-        let both = |address| TcpListener::bind(address).and_then(|_| UdpSocket::bind(address));
-        match config.dpm.channel_access.map(|address| (address, both(address))) {
-            Some((address, Err(error))) => port(report, &error, dpm::refused(address, "channel_access", &error)),
-            Some((address, Ok(_))) => report.note(PORTS, format!("{address} (Channel Access) is free")),
-            None => {}
-        }
-    }
+    readings::ports(report, config);
 }
 
 /// Reports an address that can't be used.
@@ -306,20 +283,6 @@ fn cluster(report: &mut CheckReport, config: &ServerConfig) {
             about: REDIS,
             text: found.text,
         }));
-    }
-}
-
-/// Reports on the device database.
-fn devices(report: &mut CheckReport, config: &ServerConfig) {
-    if !config.dpm.enabled {
-        return;
-    }
-    match dpm::database(&config.dpm) {
-        Ok(database) => {
-            let (devices, nodes) = (database.devices().len(), database.nodes().len());
-            report.note(DEVICES, format!("{devices} on {nodes} front-ends"));
-        }
-        Err(error) => report.fault(DEVICES, error.to_string()),
     }
 }
 
@@ -409,7 +372,6 @@ const CONFIGURATION: &str = "configuration";
 const CERTIFICATE: &str = "certificate";
 const SERVER: &str = "server";
 const PORTS: &str = "ports";
-const DEVICES: &str = "devices";
 const REDIS: &str = "redis";
 const STORAGE: &str = "storage";
 const ACME: &str = "authority";

@@ -514,7 +514,8 @@ impl ServerConfig {
             *path = base.join(&*path);
         }
         let dpm = &mut self.dpm;
-        let of_dpm = [&mut dpm.database, &mut dpm.keytab, &mut dpm.roles, &mut dpm.audit];
+        let of_grpc = [&mut dpm.grpc_certificate, &mut dpm.grpc_key, &mut dpm.tokens];
+        let of_dpm = [&mut dpm.database, &mut dpm.keytab, &mut dpm.roles, &mut dpm.audit].into_iter().chain(of_grpc);
         for path in [
             &mut self.acme.trusted,
             &mut self.web.files,

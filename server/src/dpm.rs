@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use rookery_dpm::authority::AccessFiles;
 use rookery_dpm::database::Database;
 use rookery_dpm::demo::Simulated;
-use rookery_dpm::driver::{DpmServer, NotOpened, ServeSettings};
+use rookery_dpm::driver::{CertificateKeys, CredentialFiles, DpmServer, Keyring, NotOpened, ServeSettings};
 use rookery_dpm::history::{HistoryArchive, HistoryBounds};
 use rookery_dpm::service::{Dpm as Service, ServiceOptions};
 use rookery_dpm::time::Moment;
@@ -40,7 +40,7 @@ use reader::DpmReader;
 pub struct Opened {
     server: DpmServer,
     path: Option<PathBuf>,
-    access: AccessFiles,
+    credentials: CredentialFiles,
     bridge: Bridge,
     watch: AlarmWatch,
     simulated: Option<Simulated>,
@@ -53,7 +53,8 @@ pub struct RunningDpm {
     thread: JoinHandle<()>,
     bridge: Bridge,
     path: Option<PathBuf>,
-    access: AccessFiles,
+    credentials: CredentialFiles,
+    keyring: Option<Keyring>,
     simulated: Option<SocketAddr>,
 }
 
@@ -111,9 +112,11 @@ impl Opened {
             listener::failure(&error, refused(address, key_of(config, address), &error))
         })?;
         let addresses = server.addresses().map_err(|error| CommandFailure::Failed(error.to_string()))?;
-        let (authority, words) =
-            access(config).open().map_err(|words| CommandFailure::Config(ConfigError::because(words)))?;
-        words.iter().filter(|_| config.keytab.is_some()).for_each(|words| warn!("{words}"));
+        let credentials = credentials(config);
+        let wrong = |words| CommandFailure::Config(ConfigError::because(words));
+        let (authority, words) = credentials.access.open().map_err(wrong)?;
+        let may_set = config.keytab.is_some() || config.tokens.is_some();
+        words.iter().filter(|_| may_set).for_each(|words| warn!("{words}"));
         server.set_authority(authority);
         server.pass_on_to(config.pass_on.clone());
         let server = if database.records().is_empty() { server } else { record(server, config, folder)? };
@@ -123,6 +126,9 @@ impl Opened {
             }
             None => server,
         };
+        if let Some(keyring) = server.grpc_keys() {
+            keyring.replace(read_keys(&credentials)?);
+        }
         let server = match config.channel_access {
             Some(listen) => server
                 .with_channel_access(listen)
@@ -140,8 +146,7 @@ impl Opened {
         let watch = AlarmWatch::new(&config.alarms, &database, speaking_domain(whole));
         let (path, devices) = (config.database.clone(), database.devices().len());
         info!(?addresses, devices, "readings of devices are served");
-        let access = access(config);
-        Ok(Some(Opened { server, path, access, bridge, watch, simulated, addresses }))
+        Ok(Some(Opened { server, path, credentials, bridge, watch, simulated, addresses }))
     }
 
     /// Returns the feeds of device readings for clients of the API.
@@ -155,7 +160,8 @@ impl Opened {
     ///
     /// [`CommandFailure::Failed`] if the operating system refuses a thread.
     pub fn start(self, door: Door) -> Result<RunningDpm, CommandFailure> {
-        let Opened { server, path, access, bridge, watch, simulated, .. } = self;
+        let Opened { server, path, credentials, bridge, watch, simulated, .. } = self;
+        let keyring = server.grpc_keys();
         let played_at = simulated.as_ref().map(Simulated::address);
         let orders = bridge.clone();
         let serve = move || {
@@ -178,14 +184,21 @@ impl Opened {
         };
         let thread = std::thread::Builder::new().name("dpm".into()).spawn(|| rookery_observe::vital(serve));
         let thread = thread.map_err(|error| CommandFailure::Failed(format!("no thread can be started: {error}")))?;
-        Ok(RunningDpm { thread, bridge, path, access, simulated: played_at })
+        Ok(RunningDpm { thread, bridge, path, credentials, keyring, simulated: played_at })
     }
 }
 
 impl RunningDpm {
-    /// Reads the device database and the roles again. On an error the old ones stay in force.
+    /// Reads the device database, the roles, the certificate of gRPC and the keys of tokens again.
+    /// On an error the old ones go on.
     pub fn reload(&self) {
-        match self.access.roles() {
+        if let Some(keyring) = &self.keyring {
+            match read_keys(&self.credentials) {
+                Ok(keys) => keyring.replace(keys),
+                Err(error) => error!("the certificate of gRPC and the keys of tokens stay as they were: {error}"),
+            }
+        }
+        match self.credentials.access.roles() {
             Ok(roles) => self.bridge.order(BridgeOrder::Roles(roles)),
             Err(words) => error!("the roles stay as they were: {words}"),
         }
@@ -236,10 +249,35 @@ fn speaking_domain(config: &ServerConfig) -> String {
     config.domains.iter().find(has_service).map(|domain| domain.name.clone()).unwrap_or_default()
 }
 
-/// Returns the files that decide who may set devices.
-fn access(config: &DpmConfig) -> AccessFiles {
-    let DpmConfig { keytab, principal, roles, audit, .. } = config.clone();
-    AccessFiles { keytab, principal, roles, audit, ..AccessFiles::default() }
+/// Returns the files that decide who may set devices, and those of the gRPC port.
+fn credentials(config: &DpmConfig) -> CredentialFiles {
+    let DpmConfig { keytab, principal, roles, audit, tokens, token_issuer, token_audience, token_realm, .. } =
+        config.clone();
+    let access = AccessFiles { keytab, principal, tokens, token_issuer, token_audience, token_realm, roles, audit };
+    CredentialFiles { access, chain: config.grpc_certificate.clone(), key: config.grpc_key.clone() }
+}
+
+/// Reads the certificate of gRPC and the keys of tokens.
+///
+/// # Errors
+///
+/// [`ConfigError`] with the key and the file that it names.
+fn read_keys(files: &CredentialFiles) -> Result<CertificateKeys, ConfigError> {
+    let of = |key: &'static str| move |words: String| ConfigError::because(format!("dpm.{key}: {words}"));
+    let certificate = files.certificate().map_err(of("grpc_certificate"))?;
+    Ok(CertificateKeys { certificate, tokens: files.access.tokens().map_err(of("tokens"))? })
+}
+
+/// Reads the files that the configuration names besides the device database, as a start does.
+///
+/// # Errors
+///
+/// [`ConfigError`] with the key and the file that it names.
+pub fn try_files(config: &DpmConfig) -> Result<(), ConfigError> {
+    let files = credentials(config);
+    read_keys(&files)?;
+    files.access.roles().map_err(|words| ConfigError::because(format!("dpm.roles: {words}")))?;
+    Ok(())
 }
 
 /// Returns the address for talking to front-ends.

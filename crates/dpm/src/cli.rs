@@ -13,8 +13,8 @@ use crate::authority::AccessFiles;
 use crate::database::{self, Database, Mistake, Unusable};
 use crate::demo::Simulated;
 use crate::driver::{
-    Certificate, CertificateKeys, DpmServer, MulticastGroup, PutService as GrpcService, ServeSettings, SimulatorFront,
-    Until, ask, put, raise_descriptors, show_top,
+    CredentialFiles, DpmServer, MulticastGroup, PutService as GrpcService, ServeSettings, SimulatorFront, Until, ask,
+    put, raise_descriptors, show_top,
 };
 use crate::history::{HistoryArchive, HistoryBounds};
 use crate::rad50::Rad50;
@@ -299,7 +299,7 @@ impl Serve {
             }
             None => server,
         };
-        let secrets = Secrets { access: self.access.clone(), chain: self.grpc_certificate, key: self.grpc_key };
+        let secrets = CredentialFiles { access: self.access.clone(), chain: self.grpc_certificate, key: self.grpc_key };
         let keyring = server.grpc_keys();
         if let Some(keyring) = &keyring {
             keyring.replace(secrets.read().map_err(|words| DpmFailure { words, code: ExitCode::from(78) })?);
@@ -359,24 +359,6 @@ impl Serve {
             ends.load(Ordering::Relaxed)
         };
         server.run(turn).map_err(|error| DpmFailure::new(error.to_string()))
-    }
-}
-
-/// The paths of the gRPC port's secrets.
-struct Secrets {
-    access: AccessFiles,
-    chain: Option<PathBuf>,
-    key: Option<PathBuf>,
-}
-
-impl Secrets {
-    /// Reads the files in their current form.
-    fn read(&self) -> Result<CertificateKeys, String> {
-        let certificate = match (&self.chain, &self.key) {
-            (Some(chain), Some(key)) => Some(Certificate::open(chain, key)?),
-            _ => None,
-        };
-        Ok(CertificateKeys { certificate, tokens: self.access.tokens()? })
     }
 }
 

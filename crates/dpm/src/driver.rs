@@ -27,7 +27,7 @@ mod top;
 mod wake;
 
 pub use ask::{Until, ask};
-pub use credentials::{Certificate, CertificateKeys, Keyring};
+pub use credentials::{Certificate, CertificateKeys, CredentialFiles, Keyring};
 pub use feed::{DeviceFeed, DeviceFeeds, FeedNews};
 pub(crate) use gateway::{MOST_CLIENTS, MOST_CLIENTS_OF_ADDRESS, MOST_OUTPUT, STUCK};
 pub(crate) use links::MOST_UNSENT;

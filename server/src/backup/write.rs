@@ -254,6 +254,9 @@ fn outside(source: &ConfigSource, config: &ServerConfig) -> Vec<(OutsideFile, Pa
         &config.uploads.trusted,
         &config.acme.trusted,
         &config.dpm.database,
+        &config.dpm.grpc_certificate,
+        &config.dpm.grpc_key,
+        &config.dpm.tokens,
         &config.dpm.keytab,
         &config.dpm.roles,
     ]);

@@ -43,7 +43,20 @@ pub struct DpmConfig {
     pub channel_access: Option<SocketAddr>,
     /// The group that receives requests to all nodes, if it is joined.
     pub multicast: Option<MulticastGroup>,
-    /// The key of the service in Kerberos; with its name, clients can prove their identity and set
+    /// The certificates of the gRPC port, its own first; with them it speaks TLS only.
+    pub grpc_certificate: Option<PathBuf>,
+    /// The key of the first of them.
+    pub grpc_key: Option<PathBuf>,
+    /// The keys of the issuer of tokens; with a token, clients of gRPC can prove who they are and
+    /// set devices.
+    pub tokens: Option<PathBuf>,
+    /// The issuer, as tokens name it.
+    pub token_issuer: Option<String>,
+    /// The audience for which tokens must be made; anybody if there is none.
+    pub token_audience: Option<String>,
+    /// The realm of the principals that tokens name; the issuer if there is none.
+    pub token_realm: Option<String>,
+    /// The key of the service in Kerberos; with its name, clients can prove who they are and set
     /// devices.
     pub keytab: Option<PathBuf>,
     /// The name of the service there.
@@ -74,6 +87,12 @@ impl Default for DpmConfig {
             grpc: None,
             channel_access: None,
             multicast: None,
+            grpc_certificate: None,
+            grpc_key: None,
+            tokens: None,
+            token_issuer: None,
+            token_audience: None,
+            token_realm: None,
             keytab: None,
             principal: None,
             roles: None,

@@ -419,6 +419,24 @@ impl ConfigReader<'_> {
             let what = "`keytab` and `principal` belong together";
             self.wrongs.push(WrongValue::new(place(entries, &["keytab", "principal"]), what).of("dpm.keytab"));
         }
+        let needs = [
+            ("grpc_certificate", dpm.grpc_certificate.is_some(), "grpc", dpm.grpc.is_some()),
+            ("grpc_certificate", dpm.grpc_certificate.is_some(), "grpc_key", dpm.grpc_key.is_some()),
+            ("grpc_key", dpm.grpc_key.is_some(), "grpc_certificate", dpm.grpc_certificate.is_some()),
+            ("tokens", dpm.tokens.is_some(), "grpc", dpm.grpc.is_some()),
+            ("tokens", dpm.tokens.is_some(), "token_issuer", dpm.token_issuer.is_some()),
+            ("token_issuer", dpm.token_issuer.is_some(), "tokens", dpm.tokens.is_some()),
+            ("token_audience", dpm.token_audience.is_some(), "tokens", dpm.tokens.is_some()),
+            ("token_realm", dpm.token_realm.is_some(), "tokens", dpm.tokens.is_some()),
+        ];
+        // A value that was refused has been told already.
+        let missing = |other: &str, is_there: bool| !is_there && child(entries, other).is_none();
+        for (key, is_given, other, is_there) in needs {
+            if is_given && missing(other, is_there) {
+                let what = format!("it also needs a `{other}`");
+                self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(dotted("dpm", key)));
+            }
+        }
         if !self.config.dpm.alarms.is_empty() && !is_shown {
             let what = "[modules.data] announces alarms in rooms: set `enabled = true` there";
             self.wrongs.push(WrongValue::new(place(entries, &["alarms"]), what).of("dpm.alarms"));

@@ -1,8 +1,10 @@
 //! `[dpm]`: readings of devices are served with the server.
 
 use std::io::{BufRead, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
 
 use super::rig::{CliRig, FREE_PORTS};
 
@@ -56,6 +58,76 @@ fn a_taken_port_keeps_a_server_from_starting_now() {
     assert_eq!(checked.code, 75, "{}", checked.all());
     assert!(checked.out.contains(&format!("blocked  ports          cannot listen on {address}")), "{}", checked.out);
     rig.run(&[]).failed(75, "change `listen` in [dpm]");
+}
+
+/// Returns an address of this machine that nobody listens on, for a server that is about to start.
+fn free_address() -> SocketAddr {
+    let taken = TcpListener::bind("127.83.1.2:0").expect("a port");
+    taken.local_addr().expect("its address")
+}
+
+/// Returns the keys of an issuer whose tokens are signed with a secret, in base64.
+fn issuer_keys(octets: &str) -> String {
+    format!(r#"{{"keys":[{{"kty":"oct","kid":"one","alg":"HS256","k":"{octets}"}}]}}"#)
+}
+
+#[test]
+fn settings_by_grpc_need_a_token_and_a_reload_takes_other_keys() {
+    let rig = CliRig::new();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    rig.write("dpm.pem", &made.cert.pem());
+    rig.write("dpm.key", &made.signing_key.serialize_pem());
+    let secret = "secret-of-the-issuer-for-this-test";
+    rig.write("issuer.json", &issuer_keys("c2VjcmV0LW9mLXRoZS1pc3N1ZXItZm9yLXRoaXMtdGVzdA"));
+    rig.write("roles.toml", "[[role]]\nname = 'all'\nprincipals = ['operator@EXAMPLE.ORG']\ndevices = ['Z:*']\n");
+    let address = free_address().to_string();
+    let keys = format!(
+        "{DEMO}grpc = \"{address}\"\ngrpc_certificate = \"dpm.pem\"\ngrpc_key = \"dpm.key\"\ntokens = \"issuer.json\"\n\
+         token_issuer = \"https://sso.example.org\"\ntoken_realm = \"EXAMPLE.ORG\"\nroles = \"roles.toml\"\n"
+    );
+    rig.write("rookery.toml", &format!("{FREE_PORTS}{keys}"));
+    let claims = serde_json::json!({
+        "sub": "operator", "iss": "https://sso.example.org", "exp": get_current_timestamp() + 600,
+    });
+    let header = Header { kid: Some("one".to_owned()), ..Header::new(Algorithm::HS256) };
+    let token = encode(&header, &claims, &EncodingKey::from_secret(secret.as_bytes())).expect("a token");
+    rig.write("token", &token);
+    let set = ["dpm", "set", "Z:CUBE_X=4.5", "--to", &address, "--ca", "dpm.pem", "--token-file", "token"];
+    let (server, _) = rig.serve();
+    let done = rig.run(&set).fine();
+    assert!(done.starts_with("Z:CUBE_X"), "{done}");
+    // A file that can't be used changes nothing.
+    rig.write("issuer.json", "no keys");
+    server.signal("HUP");
+    rig.run(&set).fine();
+    rig.write("issuer.json", &issuer_keys("c2VjcmV0LW9mLWFub3RoZXItaXNzdWVyLW9mLXRva2Vucw"));
+    server.signal("HUP");
+    let is_refused = |_: &u32| {
+        std::thread::sleep(Duration::from_millis(50));
+        rig.run(&set).all().contains("[17 -17]")
+    };
+    assert!((0..200).any(|round| is_refused(&round)), "the new keys don't know the token");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn files_of_grpc_are_tried_by_a_check_and_by_a_start() {
+    let rig = CliRig::new();
+    rig.write("none.pem", "no certificate");
+    rig.write("none.json", "no keys");
+    let address = free_address();
+    for (keys, words) in [
+        ("grpc_certificate = \"none.pem\"\ngrpc_key = \"none.pem\"\n", "dpm.grpc_certificate: none.pem: "),
+        ("tokens = \"none.json\"\ntoken_issuer = \"https://sso.example.org\"\n", "dpm.tokens: none.json: "),
+    ] {
+        rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}grpc = \"{address}\"\n{keys}"));
+        let checked = rig.run(&["check"]);
+        assert!(checked.code == 78 && checked.out.contains(words), "{}", checked.all());
+        rig.run(&[]).failed(78, words);
+    }
+    rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}grpc = \"0.0.0.0:{}\"\n", address.port()));
+    let checked = rig.run(&["check"]);
+    assert!(checked.code == 3 && checked.out.contains("in the clear"), "{}", checked.all());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! it serves.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::ServerConfig;
@@ -10,7 +10,7 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::authority::IssuerKeys;
+use crate::authority::{AccessFiles, IssuerKeys};
 
 /// A certificate and keys.
 #[derive(Debug, Default)]
@@ -19,6 +19,38 @@ pub struct CertificateKeys {
     pub certificate: Option<Certificate>,
     /// The keys of tokens; without them no token proves anything.
     pub tokens: Option<IssuerKeys>,
+}
+
+/// The files that certificate and keys are read from.
+#[derive(Debug, Clone, Default)]
+pub struct CredentialFiles {
+    /// The files about settings, among them the keys of tokens.
+    pub access: AccessFiles,
+    /// The chain of certificates, PEM.
+    pub chain: Option<PathBuf>,
+    /// The key of the first, PEM.
+    pub key: Option<PathBuf>,
+}
+
+impl CredentialFiles {
+    /// Reads them as they are now.
+    ///
+    /// # Errors
+    /// A text with the name of the file that can't be used.
+    pub fn read(&self) -> Result<CertificateKeys, String> {
+        Ok(CertificateKeys { certificate: self.certificate()?, tokens: self.access.tokens()? })
+    }
+
+    /// Reads the certificate as it is now, if there is one.
+    ///
+    /// # Errors
+    /// A text with the name of the file that can't be used.
+    pub fn certificate(&self) -> Result<Option<Certificate>, String> {
+        match (&self.chain, &self.key) {
+            (Some(chain), Some(key)) => Certificate::open(chain, key).map(Some),
+            _ => Ok(None),
+        }
+    }
 }
 
 /// A certificate with its key, ready for handshakes.

@@ -126,12 +126,55 @@ pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,
         name: "grpc",
-        doc: "Address and port for gRPC (services.daq.DAQ), without TLS: a loopback address, or behind a proxy.",
+        doc: "Address and port for gRPC (services.daq.DAQ). Without `grpc_certificate` it speaks no TLS: use a loopback address, or a proxy.",
         set: |config, given| put(&mut config.dpm.grpc, address(*given).map(Some)),
         show: |config| match config.dpm.grpc {
             Some(address) => quoted(&address.to_string()),
             None => ShownValue::Unset("\"127.0.0.1:50051\""),
         },
+    },
+    ConfigKey {
+        table: TABLE,
+        name: "grpc_certificate",
+        doc: "The certificates of the gRPC port, PEM, its own first: with them the port accepts only TLS. Read again with this file.",
+        set: |config, given| put(&mut config.dpm.grpc_certificate, file(given)),
+        show: |config| path(&config.dpm.grpc_certificate, "\"/etc/rookery/dpm.pem\""),
+    },
+    ConfigKey {
+        table: TABLE,
+        name: "grpc_key",
+        doc: "The private key of the first of them, PEM.",
+        set: |config, given| put(&mut config.dpm.grpc_key, file(given)),
+        show: |config| path(&config.dpm.grpc_key, "\"/etc/rookery/dpm.key\""),
+    },
+    ConfigKey {
+        table: TABLE,
+        name: "tokens",
+        doc: "The keys of an issuer of tokens (a JWK set): with a token, clients of gRPC can prove who they are and set devices, over TLS\n\
+              or from this machine. Read again with this file.",
+        set: |config, given| put(&mut config.dpm.tokens, file(given)),
+        show: |config| path(&config.dpm.tokens, "\"/etc/rookery/issuer.json\""),
+    },
+    ConfigKey {
+        table: TABLE,
+        name: "token_issuer",
+        doc: "The issuer, as tokens name it (`iss`).",
+        set: |config, given| put(&mut config.dpm.token_issuer, name(given)),
+        show: |config| named(&config.dpm.token_issuer, "\"https://sso.example.org/realms/controls\""),
+    },
+    ConfigKey {
+        table: TABLE,
+        name: "token_audience",
+        doc: "The audience for which tokens must be made (`aud`); any if this is missing.",
+        set: |config, given| put(&mut config.dpm.token_audience, name(given)),
+        show: |config| named(&config.dpm.token_audience, "\"rookery-dpm\""),
+    },
+    ConfigKey {
+        table: TABLE,
+        name: "token_realm",
+        doc: "The realm of the principals that tokens name, so that they are those of Kerberos; the issuer if this is missing.",
+        set: |config, given| put(&mut config.dpm.token_realm, name(given)),
+        show: |config| named(&config.dpm.token_realm, "\"EXAMPLE.ORG\""),
     },
     ConfigKey {
         table: TABLE,
@@ -200,6 +243,15 @@ fn alarms(given: GivenValue<'_>) -> Result<Alarms, WrongValue> {
     })?;
     let devices = devices.list(|device| device.parsed("the name of a device such as \"M:OUTTMP\"", name_of_device))?;
     Ok(Alarms { room, devices })
+}
+
+/// Reads a name that isn't empty.
+fn name(given: &GivenValue<'_>) -> Result<Option<String>, WrongValue> {
+    given.parsed("a name", |text| (!text.trim().is_empty()).then(|| Some(text.to_owned())))
+}
+
+fn named(name: &Option<String>, example: &'static str) -> ShownValue {
+    name.as_ref().map_or(ShownValue::Unset(example), |name| quoted(name))
 }
 
 fn task(given: GivenValue<'_>) -> Result<Rad50, WrongValue> {
