@@ -119,6 +119,8 @@ def pacsys_is_told_of_devices():
             assert told["M:OUTTMP"].device_index == 27235 and told["M:OUTTMP"].description == "Outdoor temperature", told
             assert told["M:OUTTMP"].reading.common_units == "DegF", told
             assert told["Z:CUBE_X"].setting is not None, told
+            bits = told["M:OUTTMP"].status_bits
+            assert [bit.short_name for bit in bits] == ["On", "Ready", "Remote", "Positive", "Ramp"], bits
 
 
 def a_stream_ends_when_all_is_read():

@@ -6,4 +6,4 @@ mod status;
 
 pub use alarm::{AlarmBlock, AlarmLimits, SIZE as ALARM_SIZE};
 pub use control::{ControlCommand, order};
-pub use status::{Attribute, Bit, StatusBits};
+pub use status::{Attribute, AttributeWords, Bit, StatusBits};

@@ -188,6 +188,13 @@ fn devices_health_and_the_interface_are_told() {
             assert_eq!((device.device_index, device.description.as_str()), (27235, "Outdoor temperature"));
             let reading = device.reading.as_ref().expect("a reading");
             assert_eq!(reading.common_units.as_deref(), Some("DegF"));
+            let bits = &device.status.as_ref().expect("a status").bits;
+            let names: Vec<_> = bits.iter().map(|bit| bit.short_name.as_str()).collect();
+            assert_eq!(names, ["On", "Ready", "Remote", "Positive", "Ramp"]);
+            let ready = &bits[1];
+            assert_eq!((ready.mask_val, ready.match_val, ready.invert), (2, 2, false));
+            assert_eq!((ready.true_str.as_str(), ready.false_str.as_str()), ("Ready", "Tripped"));
+            assert_eq!((ready.true_char.as_str(), ready.false_char.as_str()), (".", "T"));
             assert_eq!(told[0], told[1], "by name and by number");
             assert!(matches!(&told[2], Some(info_entry::Result::ErrMsg(_))));
             for (service, expected) in [("", 0), ("services.daq.DAQ", 0), ("services.nothing", 5)] {

@@ -30,6 +30,17 @@ pub struct StatusBits {
     pub ramp: Option<Attribute>,
 }
 
+/// The words for an attribute, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttributeWords {
+    /// Its name.
+    pub name: &'static str,
+    /// The state if it is true.
+    pub yes: &'static str,
+    /// The state if it isn't.
+    pub no: &'static str,
+}
+
 /// The meaning of a bit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bit {
@@ -51,7 +62,13 @@ impl Attribute {
 }
 
 impl StatusBits {
-    /// Returns the text that displays show for a status word: a character for each attribute, a
+    /// Returns the attributes that the device has, with their words, in the order of displays.
+    pub fn named(&self) -> Vec<(AttributeWords, Attribute)> {
+        let all = [self.on, self.ready, self.remote, self.positive, self.ramp];
+        WORDS.iter().zip(all).filter_map(|(words, attribute)| Some((*words, attribute?))).collect()
+    }
+
+    /// Returns the text that displays show of a status word: a character for each attribute, a
     /// space for one that the device lacks.
     pub fn text(&self, word: u32) -> String {
         let all = [self.on, self.ready, self.remote, self.positive, self.ramp];
@@ -84,3 +101,12 @@ impl Bit {
         if is_set { &self.one } else { &self.zero }
     }
 }
+
+/// The words for on, ready, remote, positive and ramp.
+const WORDS: [AttributeWords; 5] = [
+    AttributeWords { name: "On", yes: "On", no: "Off" },
+    AttributeWords { name: "Ready", yes: "Ready", no: "Tripped" },
+    AttributeWords { name: "Remote", yes: "Remote", no: "Local" },
+    AttributeWords { name: "Positive", yes: "Positive", no: "Negative" },
+    AttributeWords { name: "Ramp", yes: "Ramp", no: "DC" },
+];

@@ -7,8 +7,9 @@ use tonic::{Request, Response};
 use super::generated::services::devdb::dev_db_server::DevDb;
 use super::generated::services::devdb::{
     DeviceInfo, DeviceInfoReply, DeviceList, DigitalControl, DigitalControlItem, DigitalExtStatusItem, DigitalStatus,
-    InfoEntry, Property, info_entry,
+    DigitalStatusItem, InfoEntry, Property, info_entry,
 };
+use crate::blocks::{Attribute, AttributeWords};
 use crate::database::{self, Database, DeviceRecord};
 use crate::drf;
 
@@ -72,7 +73,7 @@ fn info(device: &Arc<DeviceRecord>) -> DeviceInfo {
             .collect(),
     });
     let status = device.status.as_ref().map(|status| DigitalStatus {
-        bits: Vec::new(),
+        bits: status.bits.named().into_iter().map(|(words, attribute)| status_item(words, attribute)).collect(),
         ext_bits: status
             .names
             .iter()
@@ -92,6 +93,22 @@ fn info(device: &Arc<DeviceRecord>) -> DeviceInfo {
         setting: device.setting.as_ref().map(|value| property(value, true)),
         control,
         status,
+    }
+}
+
+fn status_item(words: AttributeWords, attribute: Attribute) -> DigitalStatusItem {
+    let letter = |letter: Option<char>| letter.map(String::from).unwrap_or_default();
+    DigitalStatusItem {
+        mask_val: attribute.mask,
+        match_val: attribute.matching,
+        invert: attribute.invert,
+        short_name: words.name.to_owned(),
+        long_name: words.name.to_owned(),
+        true_str: words.yes.to_owned(),
+        true_char: letter(attribute.yes),
+        false_str: words.no.to_owned(),
+        false_char: letter(attribute.no),
+        ..DigitalStatusItem::default()
     }
 }
 
