@@ -119,6 +119,10 @@ def pacsys_is_told_of_devices():
             assert told["M:OUTTMP"].device_index == 27235 and told["M:OUTTMP"].description == "Outdoor temperature", told
             assert told["M:OUTTMP"].reading.common_units == "DegF", told
             assert told["Z:CUBE_X"].setting is not None, told
+            analog, digital = devices.get_alarm_info(["M:OUTTMP"])
+            assert (analog.device_name, analog.alarm_block.di) == ("M:OUTTMP", 27235) and digital.digital_alarm_text_id
+            (text,) = devices.get_alarm_text([analog.analog_alarm_text_id])
+            assert (text.text, text.priority) == ("TEMPERATURE OUT OF RANGE", 3), text
             bits = told["M:OUTTMP"].status_bits
             assert [bit.short_name for bit in bits] == ["On", "Ready", "Remote", "Positive", "Ramp"], bits
 

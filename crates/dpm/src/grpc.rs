@@ -6,12 +6,14 @@
 //! applied at once, for clients that prove by a token or by Kerberos that a role allows them.
 //!
 //! - [`generated`] are the messages, made from the files of the interface; [`daq`] converts replies
-//!   into messages and messages into settings, [`devdb`] describes devices.
+//!   into messages and messages into settings, [`devdb`] describes devices and
+//!   their `alarms`.
 //! - [`protocol`] is the part of gRPC besides HTTP/2 that streams of readings need; all other
 //!   methods are called by `tonic`.
 //! - The service knows streams as clients of a third kind; sockets and HTTP/2 are in
 //!   [`driver`](crate::driver).
 
+mod alarms;
 pub mod daq;
 pub mod devdb;
 pub mod generated;

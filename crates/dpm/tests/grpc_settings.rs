@@ -23,7 +23,9 @@ use rookery_dpm::grpc::generated::common::{device, status};
 use rookery_dpm::grpc::generated::services::daq::{
     ReadingList, ReadingReply, Setting, SettingList, SettingReply, reading_reply,
 };
-use rookery_dpm::grpc::generated::services::devdb::{DeviceInfoReply, DeviceList, info_entry};
+use rookery_dpm::grpc::generated::services::devdb::{
+    AlarmInfoReply, AlarmTextIdList, DeviceAlarmTextList, DeviceInfoReply, DeviceList, info_entry,
+};
 use rookery_dpm::grpc::protocol::framed;
 use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::simulator::Simulator;
@@ -197,6 +199,25 @@ fn devices_health_and_the_interface_are_told() {
             assert_eq!((ready.true_char.as_str(), ready.false_char.as_str()), (".", "T"));
             assert_eq!(told[0], told[1], "by name and by number");
             assert!(matches!(&told[2], Some(info_entry::Result::ErrMsg(_))));
+            let (reply, code) =
+                call(&mut client, "/services.devdb.DevDB/getAllAlarmInfo", &asked.encode_to_vec(), None).await;
+            let reply = AlarmInfoReply::decode(reply.as_slice()).expect("a reply");
+            let alarm = &reply.alarm_info[0];
+            assert_eq!((code, reply.alarm_info.len(), alarm.device_name.as_str()), (0, 4, "M:OUTTMP"));
+            let block = alarm.alarm_block.as_ref().expect("a block");
+            assert_eq!((block.di, block.pi), (27235, 1));
+            let analog = alarm.device_analog_alarm.as_ref().expect("an analog alarm").alarm_text_id;
+            let digital = reply.alarm_info[1].device_digital_alarm.as_ref().expect("a digital alarm").alarm_text_id;
+            let asked = AlarmTextIdList { alarm_text_id: vec![digital, 1, analog] };
+            let (reply, code) =
+                call(&mut client, "/services.devdb.DevDB/getAlarmText", &asked.encode_to_vec(), None).await;
+            let reply = DeviceAlarmTextList::decode(reply.as_slice()).expect("a reply");
+            let texts: Vec<_> =
+                reply.device_alarm_text.iter().map(|text| (text.alarm_text_id, text.priority)).collect();
+            assert_eq!((code, texts), (0, vec![(digital, 0), (analog, 3)]));
+            let text = &reply.device_alarm_text[1];
+            assert_eq!((text.text.as_str(), text.length), ("TEMPERATURE OUT OF RANGE", 24));
+            assert_eq!(text.url, "https://wiki.example.org/outtmp");
             for (service, expected) in [("", 0), ("services.daq.DAQ", 0), ("services.nothing", 5)] {
                 let asked = tonic_health::pb::HealthCheckRequest { service: service.to_owned() };
                 let (reply, code) =

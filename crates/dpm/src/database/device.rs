@@ -284,6 +284,12 @@ pub struct AlarmProperty {
     pub place: PropertyPlace,
     /// The text that is shown while the device is in alarm.
     pub text: String,
-    /// The limits for setting the block's own limits; empty for a digital block.
+    /// The number of the text, if the file has one.
+    pub text_id: Option<u32>,
+    /// The priority.
+    pub priority: u32,
+    /// The address of a page about it; may be empty.
+    pub url: String,
+    /// The limits of its own limits' settings; empty for a digital block.
     pub limits: PropertyLimits,
 }

@@ -4,10 +4,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tonic::{Request, Response};
 
+use super::alarms;
 use super::generated::services::devdb::dev_db_server::DevDb;
 use super::generated::services::devdb::{
-    DeviceInfo, DeviceInfoReply, DeviceList, DigitalControl, DigitalControlItem, DigitalExtStatusItem, DigitalStatus,
-    DigitalStatusItem, InfoEntry, Property, info_entry,
+    AlarmInfoReply, AlarmTextIdList, DeviceAlarmTextList, DeviceInfo, DeviceInfoReply, DeviceList, DigitalControl,
+    DigitalControlItem, DigitalExtStatusItem, DigitalStatus, DigitalStatusItem, InfoEntry, Property, info_entry,
 };
 use crate::blocks::{Attribute, AttributeWords};
 use crate::database::{self, Database, DeviceRecord};
@@ -49,6 +50,27 @@ impl DevDb for DeviceDatabase {
             InfoEntry { name, result: Some(result) }
         };
         Ok(Response::new(DeviceInfoReply { set: names.into_iter().map(entry).collect() }))
+    }
+
+    async fn get_all_alarm_info(&self, asked: Request<DeviceList>) -> Result<Response<AlarmInfoReply>, tonic::Status> {
+        let names = asked.into_inner().device;
+        if names.len() > MOST {
+            return Err(tonic::Status::resource_exhausted("there are too many devices"));
+        }
+        let database = self.now();
+        let devices = names.iter().filter_map(|name| find(&database, name));
+        Ok(Response::new(AlarmInfoReply { alarm_info: devices.flat_map(|device| alarms::infos(device)).collect() }))
+    }
+
+    async fn get_alarm_text(
+        &self,
+        asked: Request<AlarmTextIdList>,
+    ) -> Result<Response<DeviceAlarmTextList>, tonic::Status> {
+        let ids = asked.into_inner().alarm_text_id;
+        if ids.len() > MOST {
+            return Err(tonic::Status::resource_exhausted("there are too many texts"));
+        }
+        Ok(Response::new(DeviceAlarmTextList { device_alarm_text: alarms::texts(&self.now(), &ids) }))
     }
 }
 
@@ -127,5 +149,5 @@ fn property(value: &database::DeviceValue, is_setting: bool) -> Property {
     }
 }
 
-/// The most devices of a look-up.
+/// The most devices, or texts, of a look-up.
 const MOST: usize = 10_000;

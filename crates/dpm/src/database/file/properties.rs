@@ -367,20 +367,47 @@ pub(super) const COMMAND: FileTable<CommandRow> = FileTable {
     ]],
 };
 
-const ALARM_TEXT: TableKey<AlarmRow> = TableKey {
-    need: Shown("empty"),
-    ..text("text", "The text of the alarm.", "\"TEMPERATURE OUT OF RANGE\"", |row, given| {
-        put(&mut row.text, value(given.text()))
-    })
-};
+/// Keys for what clients are told of an alarm.
+const ALARM_WORDS: &[TableKey<AlarmRow>] = &[
+    TableKey {
+        need: Shown("empty"),
+        ..text("text", "The text of the alarm.", "\"TEMPERATURE OUT OF RANGE\"", |row, given| {
+            put(&mut row.text, value(given.text()))
+        })
+    },
+    TableKey {
+        need: Usual("a number of its own"),
+        ..text(
+            "text_id",
+            "The number by which clients of gRPC ask for the text; alarms with the same number have the text of the first of them.",
+            "4711",
+            |row, given| put(&mut row.text_id, value(given.whole(U32)).map(Some)),
+        )
+    },
+    TableKey {
+        need: Shown("0"),
+        ..text("priority", "Its priority, for clients of gRPC.", "3", |row, given| {
+            put(&mut row.priority, value(given.whole(U32)))
+        })
+    },
+    TableKey {
+        need: Usual("empty"),
+        ..text(
+            "url",
+            "The address of a page that says what to do, for clients of gRPC.",
+            "\"https://wiki.example.org/outtmp\"",
+            |row, given| put(&mut row.url, value(given.text())),
+        )
+    },
+];
 
 pub(super) const ANALOG: FileTable<AlarmRow> = FileTable {
     heading: "[device.analog]",
     about: "The analog alarm: a block of 20 bytes with limits of the reading.",
     keys: &[
         place(),
+        ALARM_WORDS,
         &[
-            ALARM_TEXT,
             limit("min", "The lowest reading to which its limits may be set.", "35.0", |row, given| {
                 put(&mut row.limits().min, given.number().map(Some))
             }),
@@ -394,7 +421,7 @@ pub(super) const ANALOG: FileTable<AlarmRow> = FileTable {
 pub(super) const DIGITAL: FileTable<AlarmRow> = FileTable {
     heading: "[device.digital]",
     about: "The digital alarm: a block of 20 bytes with the nominal status and which bits count.",
-    keys: &[place(), &[ALARM_TEXT]],
+    keys: &[place(), ALARM_WORDS],
 };
 
 /// Returns a key that limits settings.

@@ -158,6 +158,9 @@ pub(super) struct CommandRow {
 pub(super) struct AlarmRow {
     pub(super) place: PlaceRow,
     pub(super) text: String,
+    pub(super) text_id: Option<u32>,
+    pub(super) priority: u32,
+    pub(super) url: String,
     pub(super) limits: LimitsRow,
 }
 
@@ -433,8 +436,9 @@ impl ControlRow {
 
 impl AlarmRow {
     fn read(self, nodes: &[DeviceNode]) -> Result<AlarmProperty, Wrong> {
-        let place = self.place.read_acnet(nodes, ALARM_SIZE as u32)?;
-        Ok(AlarmProperty { place, text: self.text, limits: self.limits.read()? })
+        let AlarmRow { place, text, text_id, priority, url, limits } = self;
+        let place = place.read_acnet(nodes, ALARM_SIZE as u32)?;
+        Ok(AlarmProperty { place, text, text_id, priority, url, limits: limits.read()? })
     }
 }
 

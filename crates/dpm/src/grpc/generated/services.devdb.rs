@@ -129,6 +129,96 @@ pub struct DeviceInfoReply {
     #[prost(message, repeated, tag = "1")]
     pub set: ::prost::alloc::vec::Vec<InfoEntry>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AlarmBlock {
+    #[prost(uint32, tag = "1")]
+    pub di: u32,
+    #[prost(uint32, tag = "2")]
+    pub pi: u32,
+    #[prost(int32, tag = "3")]
+    pub status: i32,
+    #[prost(int32, tag = "4")]
+    pub min_or_nom: i32,
+    #[prost(int32, tag = "5")]
+    pub max_or_tol: i32,
+    #[prost(uint32, tag = "6")]
+    pub tries_needed: u32,
+    #[prost(uint32, tag = "7")]
+    pub tries_now: u32,
+    #[prost(uint32, tag = "8")]
+    pub clock_event_no: u32,
+    #[prost(uint32, tag = "9")]
+    pub subfunction_code: u32,
+    #[prost(string, tag = "10")]
+    pub specific_data: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "11")]
+    pub segment: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceDigitalAlarm {
+    #[prost(uint32, tag = "1")]
+    pub di: u32,
+    #[prost(int32, tag = "2")]
+    pub condition: i32,
+    #[prost(int32, tag = "3")]
+    pub mask: i32,
+    #[prost(uint32, tag = "4")]
+    pub alarm_text_id: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceAnalogAlarm {
+    #[prost(uint32, tag = "1")]
+    pub di: u32,
+    #[prost(uint32, tag = "2")]
+    pub alarm_text_id: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AlarmTextIdList {
+    #[prost(uint32, repeated, tag = "1")]
+    pub alarm_text_id: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceAlarmText {
+    #[prost(uint32, tag = "1")]
+    pub alarm_text_id: u32,
+    #[prost(uint32, tag = "2")]
+    pub length: u32,
+    #[prost(uint32, tag = "3")]
+    pub priority: u32,
+    #[prost(uint32, tag = "4")]
+    pub hand_code: u32,
+    #[prost(uint32, tag = "5")]
+    pub sound_id: u32,
+    #[prost(uint32, tag = "6")]
+    pub speech_id: u32,
+    #[prost(uint32, tag = "7")]
+    pub spare: u32,
+    #[prost(string, tag = "8")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(string, tag = "9")]
+    pub url: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceAlarmTextList {
+    #[prost(message, repeated, tag = "1")]
+    pub device_alarm_text: ::prost::alloc::vec::Vec<DeviceAlarmText>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AlarmInfo {
+    #[prost(string, tag = "1")]
+    pub device_name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub alarm_block: ::core::option::Option<AlarmBlock>,
+    #[prost(message, optional, tag = "3")]
+    pub device_analog_alarm: ::core::option::Option<DeviceAnalogAlarm>,
+    #[prost(message, optional, tag = "4")]
+    pub device_digital_alarm: ::core::option::Option<DeviceDigitalAlarm>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AlarmInfoReply {
+    #[prost(message, repeated, tag = "1")]
+    pub alarm_info: ::prost::alloc::vec::Vec<AlarmInfo>,
+}
 /// Generated server implementations.
 pub mod dev_db_server {
     #![allow(
@@ -147,6 +237,19 @@ pub mod dev_db_server {
             &self,
             request: tonic::Request<super::DeviceList>,
         ) -> std::result::Result<tonic::Response<super::DeviceInfoReply>, tonic::Status>;
+        /// The alarms of devices.
+        async fn get_all_alarm_info(
+            &self,
+            request: tonic::Request<super::DeviceList>,
+        ) -> std::result::Result<tonic::Response<super::AlarmInfoReply>, tonic::Status>;
+        /// The texts of alarms.
+        async fn get_alarm_text(
+            &self,
+            request: tonic::Request<super::AlarmTextIdList>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeviceAlarmTextList>,
+            tonic::Status,
+        >;
     }
     #[derive(Debug)]
     pub struct DevDbServer<T> {
@@ -252,6 +355,92 @@ pub mod dev_db_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = getDeviceInfoSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/services.devdb.DevDB/getAllAlarmInfo" => {
+                    #[allow(non_camel_case_types)]
+                    struct getAllAlarmInfoSvc<T: DevDb>(pub Arc<T>);
+                    impl<T: DevDb> tonic::server::UnaryService<super::DeviceList>
+                    for getAllAlarmInfoSvc<T> {
+                        type Response = super::AlarmInfoReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeviceList>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as DevDb>::get_all_alarm_info(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = getAllAlarmInfoSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/services.devdb.DevDB/getAlarmText" => {
+                    #[allow(non_camel_case_types)]
+                    struct getAlarmTextSvc<T: DevDb>(pub Arc<T>);
+                    impl<T: DevDb> tonic::server::UnaryService<super::AlarmTextIdList>
+                    for getAlarmTextSvc<T> {
+                        type Response = super::DeviceAlarmTextList;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AlarmTextIdList>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as DevDb>::get_alarm_text(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = getAlarmTextSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
