@@ -15,7 +15,8 @@ pub use device::{
     DeviceRecord, DeviceValue, OwnNames, PropertyPlace, Protocol, Reached, StatusProperty, TopicPlace,
 };
 pub(crate) use file::line;
-pub use file::{Imported, Mistake, NodeFaults, Script, example, import, reference};
+pub(crate) use file::played_raw;
+pub use file::{Imported, Mistake, NodeFaults, Script, SimulatedEvent, example, import, reference};
 pub use find::{FoundTarget, FrontRequest, Stored, ValueForm};
 pub use limits::PropertyLimits;
 
@@ -150,6 +151,11 @@ impl Database {
     /// Returns the scripts that simulated front-ends play.
     pub fn scripts(&self) -> &[Script] {
         &self.scripts
+    }
+
+    /// Returns the events of the simulated clock, besides its own.
+    pub fn events(&self) -> &[SimulatedEvent] {
+        &self.events
     }
 
     /// Returns the faults of simulated nodes.

@@ -2,9 +2,9 @@
 //! pings on the network as real ones do.
 //!
 //! All nodes of a database are played, each device by its script, and with the faults that the file
-//! gives a node: slow, lossy, or dead for a while, after which it has forgotten all requests. The
-//! clock events are a generator's, not an accelerator's: 02 every five seconds, 0F fifteen times a
-//! second, 1D every two seconds.
+//! gives a node: slow, lossy, dead for a while (it forgets all requests then). The clock events are
+//! a generator's, not an accelerator's: 02 every five seconds, 0F fifteen times a second, 1D every
+//! two, and those of the file.
 //!
 //! No function here opens a socket or reads a clock.
 
@@ -17,6 +17,7 @@ mod state;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use crate::acnet::{
     ACNET, AcnetHeader, AcnetPacket, DeviceItem, LARGEST, PacketKind, ftpman, gets32, packet, retdat, sets32,
@@ -24,7 +25,7 @@ use crate::acnet::{
 use crate::database::{Database, NodeFaults};
 use crate::status::Status;
 use crate::time::Moment;
-use event::SimulatedTimes;
+use event::{SimulatedClock, SimulatedTimes};
 use play::Player;
 pub use state::Simulator;
 use state::{SimulatedRequest, SimulatedStream, StreamKey};
@@ -32,10 +33,11 @@ use state::{SimulatedRequest, SimulatedStream, StreamKey};
 impl Simulator {
     /// Plays the nodes of a database.
     pub fn new(database: Database) -> Self {
-        let player = Player::new(&database);
+        let (player, clock) = (Player::new(&database), Arc::new(SimulatedClock::new(&database)));
         Self {
             database,
             player,
+            clock,
             streams: HashMap::default(),
             timers: BinaryHeap::new(),
             plots: HashMap::default(),
@@ -174,15 +176,16 @@ impl Simulator {
                 return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
             }
             retdat::TASK => match retdat::RetdatRequest::decode(packet.body) {
-                Some(request) => {
-                    (SimulatedRequest { items: request.items, with_times: false }, SimulatedTimes::of_ftd(request.ftd))
-                }
+                Some(request) => (
+                    SimulatedRequest { items: request.items, with_times: false },
+                    SimulatedTimes::of_ftd(request.ftd, &self.clock),
+                ),
                 None => return self.send(key.0, &header, header.answer(Status::IVM, false), &[], now),
             },
             gets32::TASK => match gets32::Gets32Request::decode(packet.body) {
                 Some(request) => (
                     SimulatedRequest { items: request.items, with_times: true },
-                    SimulatedTimes::of_text(&request.event),
+                    SimulatedTimes::of_text(&request.event, &self.clock),
                 ),
                 None => return self.send(key.0, &header, header.answer(Status::IVM, false), &[], now),
             },

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file::{NodeFaults, Script};
+use super::file::{NodeFaults, Script, SimulatedEvent};
 use super::limits::PropertyLimits;
 use crate::blocks::{Bit, ControlCommand, StatusBits};
 use crate::drf::{DrfEvent, Request};
@@ -22,6 +22,7 @@ pub struct Database {
     pub(super) indices: HashMap<u32, usize, ahash::RandomState>,
     pub(super) scripts: Vec<Script>,
     pub(super) faults: Vec<NodeFaults>,
+    pub(super) events: Vec<SimulatedEvent>,
     pub(super) records: Vec<Request>,
     pub(super) metrics: Vec<Request>,
     pub(super) names_of_this: OwnNames,

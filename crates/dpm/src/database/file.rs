@@ -1,5 +1,6 @@
-//! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`,
-//! `[[record]]` for readings to record, and `[[script]]` and `[[fault]]` for simulated front-ends.
+//! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`, for what
+//! is recorded `[[record]]`, and for simulated front-ends `[[script]]`, `[[fault]]` and
+//! `[[event]]`.
 //!
 //! [`keys`] and [`properties`] define the keys of each table. The parser ([`given`]), the
 //! [`reference`] and the example are made from them; [`rows`], [`nodes`] and [`places`] are tables
@@ -14,6 +15,7 @@ mod keys;
 mod mistake;
 mod nodes;
 mod places;
+mod played;
 mod properties;
 mod reference;
 mod rows;
@@ -25,8 +27,9 @@ pub use import::{Imported, import};
 pub use mistake::Mistake;
 pub(crate) use mistake::line;
 pub(crate) use mistake::{At, Wrong};
+pub(crate) use played::played_raw;
 pub use reference::{example, reference};
-pub use script::{NodeFaults, Script};
+pub use script::{NodeFaults, Script, SimulatedEvent};
 
 use super::Database;
 use given::Given;
@@ -81,12 +84,7 @@ impl FileReader<'_> {
         }
         for row in file.script {
             self.row(row, "script", |database, script| {
-                if database.named(&script.device).is_none() {
-                    return Err(Wrong::new("device", format!("there is no device {:?}", script.device)).unfound());
-                }
-                if !SHAPES.contains(&script.shape.as_str()) {
-                    return Err(Wrong::new("shape", format!("one of {}", SHAPES.join(", "))));
-                }
+                played::check(&script, database)?;
                 database.scripts.push(script);
                 Ok(())
             });
@@ -100,6 +98,13 @@ impl FileReader<'_> {
                     return Err(Wrong::new("loss", "a share from 0 to 1"));
                 }
                 database.faults.push(fault);
+                Ok(())
+            });
+        }
+        for row in file.event {
+            self.row(row, "event", |database, event| {
+                event.check()?;
+                database.events.push(event);
                 Ok(())
             });
         }
@@ -127,5 +132,3 @@ impl FileReader<'_> {
         }
     }
 }
-
-const SHAPES: &[&str] = &["constant", "ramp", "sine", "noise", "counter", "setting", "silent"];

@@ -1,5 +1,6 @@
 //! Events of simulated front-ends: by time, by clock events of a generator, by states of devices.
 
+use crate::database::{Database, SimulatedEvent};
 use crate::drf::{self, Comparison, DrfEvent};
 
 /// The times at which a request is answered.
@@ -38,17 +39,17 @@ pub(super) struct AwaitedState {
 
 impl SimulatedTimes {
     /// Returns the event that a frequency word of `RETDAT` means.
-    pub(super) fn of_ftd(ftd: u16) -> Self {
+    pub(super) fn of_ftd(ftd: u16, clock: &SimulatedClock) -> Self {
         match ftd {
             0 => Self::Once,
-            ftd if ftd & 0x8000 != 0 => Self::Clock { every: clock(ftd & 0x7fff), delay: 0 },
+            ftd if ftd & 0x8000 != 0 => Self::Clock { every: clock.period(ftd & 0x7fff), delay: 0 },
             ftd => Self::Every((u64::from(ftd) * 1000 / 60).max(1)),
         }
     }
 
-    /// Returns the event that an event text of `GETS32` means; a request with an invalid text is
-    /// answered once.
-    pub(super) fn of_text(text: &str) -> Self {
+    /// Returns the event that an event text of `GETS32` means; a text without a meaning is answered
+    /// once.
+    pub(super) fn of_text(text: &str, clock: &SimulatedClock) -> Self {
         if let ["s" | "S", device, value, delay, comparison] = text.split(',').collect::<Vec<_>>()[..]
             && let (Ok(device), Ok(value), Ok(delay), Some(comparison)) =
                 (device.parse(), value.parse(), delay.parse(), Comparison::of_sign(comparison))
@@ -59,7 +60,9 @@ impl SimulatedTimes {
             Ok(DrfEvent::Periodic { period, .. } | DrfEvent::OnChange { period, .. }) => {
                 Self::Every(period.millis().max(1))
             }
-            Ok(DrfEvent::Clock { number, delay, .. }) => Self::Clock { every: clock(number), delay: delay.millis() },
+            Ok(DrfEvent::Clock { number, delay, .. }) => {
+                Self::Clock { every: clock.period(number), delay: delay.millis() }
+            }
             _ => Self::Once,
         }
     }
@@ -86,9 +89,22 @@ impl SimulatedTimes {
     }
 }
 
-/// Returns the period of the generator's clock event, in milliseconds.
-fn clock(number: u16) -> Option<u64> {
-    EVENTS.iter().find(|event| event.0 == number).map(|event| event.1)
+/// The generator of clock events.
+#[derive(Debug)]
+pub(super) struct SimulatedClock(Vec<SimulatedEvent>);
+
+impl SimulatedClock {
+    /// Returns a generator of the usual events and those of a database, which count first.
+    pub(super) fn new(database: &Database) -> Self {
+        let usual =
+            EVENTS.iter().map(|(number, every_millis)| SimulatedEvent { number: *number, every_millis: *every_millis });
+        Self(database.events().iter().copied().chain(usual).collect())
+    }
+
+    /// Returns the time between two events of a number, in milliseconds.
+    fn period(&self, number: u16) -> Option<u64> {
+        self.0.iter().find(|event| event.number == number).map(|event| event.every_millis)
+    }
 }
 
 /// The generator's clock events and their periods. The periods differ from the accelerator's, so

@@ -6,8 +6,9 @@
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use super::event::SimulatedTimes;
+use super::event::{SimulatedClock, SimulatedTimes};
 use super::state::{SimulatedDevice, Simulator, Snapshot, StreamKey};
 use crate::acnet::ftpman::{Retrieval, SnapshotControl, SnapshotSetup};
 use crate::acnet::snapshot::{SnapshotPoint, SnapshotProgress};
@@ -39,9 +40,9 @@ impl Snapshot {
         current.map_or((Status::SUCCESS, None), |(until, status)| (status, until))
     }
 
-    fn arm(&mut self, now: Moment) {
+    fn arm(&mut self, clock: &SimulatedClock, now: Moment) {
         let events: Vec<u8> = self.setup.arming().into_iter().flatten().collect();
-        let next = |event: &u8| SimulatedTimes::of_ftd(0x8000 | u16::from(*event)).next(now.millis);
+        let next = |event: &u8| SimulatedTimes::of_ftd(0x8000 | u16::from(*event), clock).next(now.millis);
         self.armed = if events.is_empty() { Some(now.millis) } else { events.iter().filter_map(next).min() };
         self.armed_unix = self.armed.map_or(0, |armed| now.unix_millis + (armed - now.millis) as i64);
         self.devices.iter_mut().for_each(|device| device.next = 0);
@@ -68,7 +69,7 @@ impl Simulator {
         let setup = SnapshotSetup { points: setup.points.min(MOST_POINTS), ..setup };
         let devices = setup.items.iter().map(|item| SimulatedDevice { length: self.length(item), next: 0 }).collect();
         let mut snapshot = Snapshot { header, setup, devices, armed: None, armed_unix: 0, due: None, born };
-        snapshot.arm(now);
+        snapshot.arm(&self.clock, now);
         self.tell(key, &mut snapshot, now);
         self.snapshots.insert(key, snapshot);
     }
@@ -116,11 +117,12 @@ impl Simulator {
 
     /// Takes a snapshot again, or starts returning its points again.
     pub(super) fn control(&mut self, key: StreamKey, header: AcnetHeader, control: SnapshotControl, now: Moment) {
+        let clock = Arc::clone(&self.clock);
         let found = self.named(key.0, header, control.name);
         let status = found.as_ref().err().copied().unwrap_or_default();
         let again = found.ok().map(|snapshot| {
             if control.restarts {
-                snapshot.arm(now);
+                snapshot.arm(&clock, now);
             } else {
                 snapshot.devices.iter_mut().for_each(|device| device.next = 0);
             }

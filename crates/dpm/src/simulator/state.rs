@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use super::event::SimulatedTimes;
+use super::event::{SimulatedClock, SimulatedTimes};
 use super::play::Player;
 use crate::acnet::ftpman::{Setup, SnapshotSetup};
 use crate::acnet::{AcnetHeader, DeviceItem};
@@ -15,6 +16,7 @@ use crate::database::Database;
 pub struct Simulator {
     pub(super) database: Database,
     pub(super) player: Player,
+    pub(super) clock: Arc<SimulatedClock>,
     pub(super) streams: HashMap<StreamKey, SimulatedStream, ahash::RandomState>,
     pub(super) timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
     pub(super) plots: HashMap<StreamKey, SimulatedPlot, ahash::RandomState>,

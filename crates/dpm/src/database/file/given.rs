@@ -5,7 +5,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::mistake::{At, Wrong, Wrongs};
-use super::table::FileTable;
+use super::table::{FileTable, U32};
 
 /// A value with its place.
 #[derive(Clone, Copy)]
@@ -85,6 +85,16 @@ impl<'a> Given<'a> {
             Some([first, second]) => Ok((one(Given::new(first))?, other(Given::new(second))?)),
             _ => Err(self.unlike("a list of two, such as [1, 2]")),
         }
+    }
+
+    /// Reads a table of whole numbers by names of the file's own.
+    pub(super) fn numbers_by_name(&self) -> Result<Vec<(String, u32)>, Wrong> {
+        let entries = self.value.get_ref().as_table().ok_or_else(|| self.unlike("a table such as { ON = 3 }"))?;
+        let entry = |name: &str, value| {
+            let number = Given::new(value).whole(U32).map_err(|wrong| wrong.within(name))?;
+            Ok((name.to_owned(), number.value))
+        };
+        entries.iter().map(|(name, value)| entry(name.get_ref(), value)).collect()
     }
 
     pub(super) fn unlike(&self, expected: &str) -> Wrong {

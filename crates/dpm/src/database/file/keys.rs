@@ -5,8 +5,8 @@ use super::given::Given;
 use super::nodes::NodeRow;
 use super::properties::{ANALOG, CONTROL, DIGITAL, READING, SETTING, STATUS};
 use super::rows::{DatabaseFile, DeviceRow, NamesRow};
-use super::script::{NodeFaults, Script};
-use super::table::{FileTable, I32, Need, SetKey, TableKey, U32, put, text, value};
+use super::script::{NodeFaults, Script, SimulatedEvent};
+use super::table::{FileTable, Need, SetKey, TableKey, U16, U32, put, text, value};
 use crate::database::record::RecordRow;
 use Need::{Shown, Usual};
 
@@ -42,6 +42,10 @@ pub(super) const FILE: FileTable<DatabaseFile> = FileTable {
             ..list("script", "The readings that simulated front-ends show.", |file, given| {
                 given.rows(&mut file.script, &SCRIPT)
             })
+        },
+        TableKey {
+            inner: Some(&EVENT),
+            ..list("event", "Clock events of simulated front-ends.", |file, given| given.rows(&mut file.event, &EVENT))
         },
         TableKey {
             inner: Some(&FAULT),
@@ -272,13 +276,22 @@ pub(super) const SCRIPT: FileTable<Script> = FileTable {
         ),
         TableKey {
             need: Shown("0"),
-            ..text("low", "The lowest raw value, or the constant one.", "12000", |row, given| {
-                put(&mut row.low, value(given.whole(I32)))
+            ..text("low", "The lowest value, or the constant one: raw, a whole number.", "12000", |row, given| {
+                put(&mut row.low, value(given.number()))
             })
         },
         TableKey {
             need: Shown("0"),
-            ..text("high", "The highest raw value.", "14000", |row, given| put(&mut row.high, value(given.whole(I32))))
+            ..text("high", "The highest value.", "14000", |row, given| put(&mut row.high, value(given.number())))
+        },
+        TableKey {
+            need: Usual("false: they are raw"),
+            ..text(
+                "scaled",
+                "True if `low`, `high` and `alarm` are in engineering units: the inverse of the device's scaling makes raw values of them.",
+                "true",
+                |row, given| put(&mut row.is_scaled, given.switch()),
+            )
         },
         TableKey {
             need: Shown("1.0"),
@@ -287,12 +300,49 @@ pub(super) const SCRIPT: FileTable<Script> = FileTable {
             })
         },
         TableKey {
+            need: Usual("`HELLO` without a script"),
+            ..text("text", "The reading, if it is a text; with the shape `constant`.", "\"COOLING\"", |row, given| {
+                put(&mut row.text, value(given.text()).map(Some))
+            })
+        },
+        TableKey {
+            need: Shown("commands change the attributes that they name"),
+            ..text("status", "The basic status after each command.", "{ ON = 3, OFF = 2 }", |row, given| {
+                put(&mut row.status, given.numbers_by_name())
+            })
+        },
+        TableKey {
             need: Shown("none: all values are good"),
-            ..text("alarm", "The limits of its analog alarm, raw.", "[12500, 13500]", |row, given| {
-                let limit = |limit: Given<'_>| value(limit.whole(I32));
+            ..text("alarm", "The limits of its analog alarm.", "[12500, 13500]", |row, given| {
+                let limit = |limit: Given<'_>| value(limit.number());
                 put(&mut row.alarm, given.pair(limit, limit).map(|(low, high)| Some([low, high])))
             })
         },
+        TableKey {
+            need: Shown("none: every status is good"),
+            ..text(
+                "digital",
+                "The nominal status of its digital alarm, and the bits that count.",
+                "[3, 1]",
+                |row, given| {
+                    let word = |word: Given<'_>| value(word.whole(U32));
+                    put(&mut row.digital, given.pair(word, word).map(|(nominal, mask)| Some([nominal, mask])))
+                },
+            )
+        },
+    ]],
+};
+
+pub(super) const EVENT: FileTable<SimulatedEvent> = FileTable {
+    heading: "[[event]]",
+    about: "An event of the clock of simulated front-ends, which has 02, 0F and 1D in any case.",
+    keys: &[&[
+        text("number", "Its number: 0x10 comes for `@e,10`.", "0x10", |row: &mut SimulatedEvent, given| {
+            put(&mut row.number, value(given.whole(U16)))
+        }),
+        text("every_ms", "The time between two of them, in milliseconds.", "1000", |row, given| {
+            put(&mut row.every_millis, value(given.whole::<u32>(U32)).map(u64::from))
+        }),
     ]],
 };
 

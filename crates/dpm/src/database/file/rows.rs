@@ -7,7 +7,7 @@ use crate::blocks::{ALARM_SIZE, Attribute, Bit, ControlCommand, StatusBits, orde
 use crate::database::record::RecordRow;
 use crate::database::{
     AlarmProperty, ControlProperty, DeviceNode, DeviceRecord, DeviceValue, NodeFaults, OwnNames, PropertyLimits,
-    PropertyPlace, Script, StatusProperty,
+    PropertyPlace, Script, SimulatedEvent, StatusProperty,
 };
 use crate::drf::{self, DrfEvent};
 use crate::rad50::Rad50;
@@ -23,6 +23,7 @@ pub(super) struct DatabaseFile {
     pub(super) metric: Vec<At<RecordRow>>,
     pub(super) script: Vec<At<Script>>,
     pub(super) fault: Vec<At<NodeFaults>>,
+    pub(super) event: Vec<At<SimulatedEvent>>,
 }
 
 #[derive(Debug, Default)]

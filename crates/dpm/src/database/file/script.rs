@@ -1,4 +1,8 @@
-//! Scripts by which the simulator plays devices, and the faults of its front-ends.
+//! Scripts by which the simulator plays devices, the faults of its front-ends, and its clock
+//! events.
+
+use super::mistake::Wrong;
+use super::table::U16;
 
 /// The readings that a simulated front-end plays for a device.
 #[derive(Debug, Clone, PartialEq)]
@@ -7,19 +11,63 @@ pub struct Script {
     pub device: String,
     /// `constant`, `ramp`, `sine`, `noise`, `counter`, `setting` (its current setting) or `silent`.
     pub shape: String,
-    /// The lowest raw value, or the constant one.
-    pub low: i32,
-    /// The highest raw value.
-    pub high: i32,
+    /// The lowest value, or the constant one.
+    pub low: f64,
+    /// The highest value.
+    pub high: f64,
+    /// True if values are engineering units, false if they are raw numbers.
+    pub is_scaled: bool,
     /// The period of a ramp or sine, in seconds.
     pub seconds: f64,
-    /// The limits of its analog alarm, raw; without them all its readings are good.
-    pub alarm: Option<[i32; 2]>,
+    /// The text that it reads, if it is a text.
+    pub text: Option<String>,
+    /// The basic status by the last command; without it, commands change the attributes that they
+    /// name.
+    pub status: Vec<(String, u32)>,
+    /// The limits of its analog alarm, raw or scaled as its values are; without them all its
+    /// readings are good.
+    pub alarm: Option<[f64; 2]>,
+    /// The nominal status of its digital alarm and the bits that count; without them every status
+    /// is good.
+    pub digital: Option<[u32; 2]>,
 }
 
 impl Default for Script {
     fn default() -> Self {
-        Self { device: String::new(), shape: String::new(), low: 0, high: 0, seconds: 1.0, alarm: None }
+        Self {
+            device: String::new(),
+            shape: String::new(),
+            low: 0.0,
+            high: 0.0,
+            is_scaled: false,
+            seconds: 1.0,
+            text: None,
+            status: Vec::new(),
+            alarm: None,
+            digital: None,
+        }
+    }
+}
+
+/// An event of the simulated clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SimulatedEvent {
+    /// Its number.
+    pub number: u16,
+    /// The time between two of them, in milliseconds; not 0.
+    pub every_millis: u64,
+}
+
+impl SimulatedEvent {
+    /// Checks that there can be such an event.
+    pub(super) fn check(&self) -> Result<(), Wrong> {
+        if self.number >= 0x8000 {
+            return Err(Wrong::new("number", format!("{U16}, and below 0x8000")));
+        }
+        if self.every_millis == 0 {
+            return Err(Wrong::new("every_ms", "from 1 on"));
+        }
+        Ok(())
     }
 }
 
