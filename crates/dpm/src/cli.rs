@@ -18,7 +18,7 @@ use crate::driver::{
 };
 use crate::history::{HistoryArchive, HistoryBounds};
 use crate::rad50::Rad50;
-use crate::service::{Dpm as Service, ServiceOptions, passable};
+use crate::service::{Dpm as Service, ScrapeNetwork, ServiceOptions, passable};
 use crate::simulator::Simulator;
 
 /// Poll each device once for all clients that ask for it (the accelerator's data pool manager)
@@ -192,6 +192,10 @@ struct Serve {
     /// Trunk and node number of this node, four hexadecimal digits
     #[arg(long, value_name = "NODE", default_value = "0ad6")]
     node: String,
+    /// Network that may read /metrics of the clients' port besides this machine, such as
+    /// 10.0.0.0/8; may be given several times
+    #[arg(long, value_name = "NETWORK")]
+    metrics_network: Vec<ScrapeNetwork>,
     #[command(flatten)]
     access: AccessFiles,
 }
@@ -307,6 +311,7 @@ impl Serve {
         let addresses = server.addresses().map_err(|error| DpmFailure::new(error.to_string()))?;
         server.set_authority(authority);
         server.pass_on_to(tasks);
+        server.let_scrape(self.metrics_network);
         println!("DPM serves {devices} devices on {}.", list(&addresses));
         if let Some(address) = server.grpc_address() {
             println!("It speaks gRPC on {address}.");

@@ -22,6 +22,7 @@ mod gauges;
 mod greeting;
 mod input;
 mod keys;
+mod lines;
 mod list;
 mod listing;
 mod metrics;
@@ -42,6 +43,7 @@ mod remote;
 mod remotes;
 mod report;
 mod room;
+mod scrapers;
 mod session;
 mod settings;
 mod share;
@@ -75,8 +77,9 @@ use gauges::{Gauges, is_gauge};
 pub(crate) use input::FRAME;
 use keys::FIRST_LIST;
 pub use keys::{ClientKey, CloseClient};
+pub use lines::FrontEndLine;
 pub use options::ServiceOptions;
-pub use overview::{ClientLine, DeviceLine, FrontEndLine, Overview};
+pub use overview::{ClientLine, DeviceLine, Overview};
 pub use pass::passable;
 pub use passing::PASSED_ON;
 use passing::Passing;
@@ -85,6 +88,7 @@ use recorder::{Recorder, is_recorder};
 pub(crate) use remote::{GONE, MOST_TASKS};
 use remotes::RemoteClients;
 use room::RoomSteps;
+pub use scrapers::ScrapeNetwork;
 pub(crate) use share::network;
 use share::{Good, Shares};
 pub(crate) use state::Outlets;
@@ -133,6 +137,7 @@ impl Dpm {
             heartbeats: BinaryHeap::new(),
             watchers: Watchers::default(),
             last_overview: LastOverview::default(),
+            scrapers: Vec::new(),
         }
     }
 
@@ -154,6 +159,11 @@ impl Dpm {
     /// Replaces the roles, for settings from now on.
     pub fn set_roles(&mut self, roles: Roles) {
         self.authority.roles = roles;
+    }
+
+    /// Lets hosts of these networks read `/metrics` of the clients' port, besides this machine.
+    pub fn let_scrape(&mut self, networks: Vec<ScrapeNetwork>) {
+        self.scrapers = networks;
     }
 
     /// Connects a client of this process. Such clients count as one address.

@@ -13,6 +13,7 @@ mod stages;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hyper::{Response, StatusCode};
 use rookery_base::Transport;
@@ -70,14 +71,22 @@ pub(crate) async fn answer(shared: Arc<WebShared>) -> Response<Body> {
         };
         (asked.door.census(), machine)
     };
+    let figures = of_readings(&shared).await;
     match tokio::task::spawn_blocking(read).await {
         Ok((census, machine)) => reply(
             StatusCode::OK,
             "text/plain; version=0.0.4; charset=utf-8",
-            page(&census, &shared.counts, &shared.stores.meta.activity(), &machine),
+            page(&census, &shared.counts, &shared.stores.meta.activity(), &machine) + &figures,
         ),
         Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
     }
+}
+
+/// Returns the families of what reads devices; none if nothing does, or it doesn't answer in time.
+async fn of_readings(shared: &WebShared) -> String {
+    let Some(readings) = &shared.readings else { return String::new() };
+    let figures = tokio::time::timeout(PATIENCE, readings.figures()).await;
+    figures.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// Returns the number of accounts by domain, without domains for which the store doesn't answer.
@@ -426,6 +435,8 @@ fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The longest wait for the figures of what reads devices.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -542,7 +553,7 @@ mod tests {
         let census = ShardCensus { by_domain, counters, logins, gauges, ..ShardCensus::default() };
         let mut page = MetricPage(page(&census, &counts, &Activity::default(), &machine));
         cluster::write(&mut page, &cluster::of_two_nodes());
-        page.0
+        page.0 + DPM
     }
 
     /// Returns the families of a page, as a readable table: name, kind, labels and meaning.
@@ -566,7 +577,8 @@ mod tests {
 What `/metrics` tells Prometheus, made from the page itself. A histogram has `_bucket`, `_sum` and
 `_count` behind its name, with bounds that are powers of two.
 [grafana/rookery.json](../../grafana/rookery.json) is a dashboard over these,
-[prometheus/alerts.yml](../../prometheus/alerts.yml) has rules for alerts.
+[prometheus/alerts.yml](../../prometheus/alerts.yml) has rules for alerts. Families that begin with
+`rookery_dpm_` are there while `[dpm]` serves readings; `rookery dpm` has them on its clients' port.
 
 | name | kind | labels | meaning |
 | --- | --- | --- | --- |
@@ -599,6 +611,8 @@ What `/metrics` tells Prometheus, made from the page itself. A histogram has `_b
         }
     }
 
+    /// The families of a service that reads devices, as its tests write them.
+    const DPM: &str = include_str!("../../dpm/tests/metrics.txt");
     const ALERTS: &str = include_str!("../../../doc/prometheus/alerts.yml");
     const DASHBOARD: &str = include_str!("../../../doc/grafana/rookery.json");
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -24,6 +25,10 @@ pub trait Readings: Debug + Send + Sync {
     /// # Errors
     /// Any error if there is no reader.
     fn overview(&self, from: IpAddr) -> io::Result<Box<dyn Feed>>;
+
+    /// Returns the figures of the reader, as `/metrics` has them. An error means that it
+    /// has ended.
+    fn figures(&self) -> Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
 }
 
 /// A stream of readings.

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use rookery_dpm::driver;
@@ -26,6 +27,11 @@ impl Readings for Feeds {
 
     fn overview(&self, from: IpAddr) -> io::Result<Box<dyn Feed>> {
         Ok(Box::new(OverviewFed(self.0.overview(from)?)))
+    }
+
+    fn figures(&self) -> Pin<Box<dyn Future<Output = io::Result<String>> + Send>> {
+        let feeds = self.0.clone();
+        Box::pin(async move { feeds.figures().await })
     }
 }
 

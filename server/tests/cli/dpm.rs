@@ -261,6 +261,26 @@ fn the_api_reads_devices_once_and_follows_them_by_events() {
 }
 
 #[test]
+fn the_metrics_of_the_server_have_those_of_readings() {
+    let rig = CliRig::new();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}"));
+    let (server, said) = rig.serve();
+    let words = said.split([' ', '\n']).collect::<Vec<_>>();
+    let place = words.iter().position(|word| word.starts_with("(HTTP)")).expect("it says where the front is");
+    let mut stream = TcpStream::connect(words[place - 1]).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it can be set");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("it is sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    for line in
+        ["rookery_dpm_readings_total ", "rookery_dpm_protocol_clients{protocol=\"DPM\"} 0", "rookery_build_info"]
+    {
+        assert!(text.lines().any(|told| told.starts_with(line)), "{line}: {text}");
+    }
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
 fn without_devices_the_api_has_none() {
     let rig = CliRig::new();
     let may = rig.run(&["token", "add", "reader", "--scope", "readings:read"]).fine();

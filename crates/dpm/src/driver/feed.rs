@@ -4,11 +4,12 @@
 //! that isn't read is treated like any slow client, and dropping it ends its list.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixStream;
 use std::task::{Context, Poll, ready};
 
 use serde_json::{Map, Value, json};
+use tokio::io::AsyncReadExt;
 
 use super::ask::{GREETING, LARGEST, Until, meant};
 use super::overview::OverviewFeed;
@@ -95,6 +96,24 @@ impl DeviceFeeds {
             return Err(io::ErrorKind::NotConnected.into());
         }
         Ok(OverviewFeed::new(stream))
+    }
+
+    /// Returns the figures of the service, in Prometheus's format (text exposition format 0.0.4).
+    /// To be called within a runtime of `tokio`.
+    ///
+    /// # Errors
+    /// `NotConnected` if the service has ended; others are the system's.
+    pub async fn figures(&self) -> io::Result<String> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        theirs.set_nonblocking(true)?;
+        let mut stream = tokio::net::UnixStream::from_std(ours)?;
+        if !self.enter(theirs, VisitorErrand::Measure, Ipv4Addr::LOCALHOST.into()) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await?;
+        Ok(text)
     }
 
     fn enter(&self, stream: UnixStream, errand: VisitorErrand, from: IpAddr) -> bool {

@@ -35,6 +35,8 @@ pub(super) enum VisitorErrand {
     Talk,
     /// To get an overview of readings, readers and delays.
     Look,
+    /// To get the figures of `/metrics`.
+    Measure,
     /// To set devices, with its proof and from its address.
     Set(Vec<SettingParts>, SetterProof, SocketAddr),
 }

@@ -23,7 +23,7 @@ use crate::grpc::devdb::DeviceDatabase;
 use crate::history::HistoryArchive;
 use crate::link::Came;
 use crate::rad50::Rad50;
-use crate::service::{ClientKey, Dpm, ServiceOptions, Statistics};
+use crate::service::{ClientKey, Dpm, ScrapeNetwork, ServiceOptions, Statistics};
 use crate::stages::ReadingStage;
 use crate::time::Moment;
 
@@ -301,6 +301,11 @@ impl DpmServer {
         self.dpm.set_authority(authority);
     }
 
+    /// Lets hosts of these networks read `/metrics` of the clients' port, besides this machine.
+    pub fn let_scrape(&mut self, networks: Vec<ScrapeNetwork>) {
+        self.dpm.let_scrape(networks);
+    }
+
     /// Sets the tasks of other nodes that clients of acnetd's protocol may use.
     pub fn pass_on_to(&mut self, tasks: Vec<Rad50>) {
         self.dpm.pass_on_to(tasks);
@@ -380,6 +385,10 @@ impl DpmServer {
                 VisitorErrand::Talk => Ok(()),
                 VisitorErrand::Look => {
                     self.dpm.show_overview(client, now);
+                    Ok(())
+                }
+                VisitorErrand::Measure => {
+                    self.dpm.show_figures(client, now);
                     Ok(())
                 }
                 VisitorErrand::Set(settings, proof, from) => self.dpm.set(client, settings, proof, from, now),

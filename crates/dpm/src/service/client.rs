@@ -88,6 +88,11 @@ impl DpmClient {
     pub(super) fn new(from: Option<SocketAddr>, address: ClientAddress) -> Self {
         Self { from, address, ..Self::default() }
     }
+
+    /// Returns the name of the protocol that it speaks, for people.
+    pub(super) fn protocol(&self) -> &'static str {
+        self.brought.map_or_else(|| self.speaks.name(), BroughtBy::name)
+    }
 }
 
 impl Speaks {

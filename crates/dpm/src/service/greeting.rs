@@ -19,9 +19,10 @@ pub(super) enum Greeting {
     Refused(&'static str),
 }
 
-/// Reads the first lines, and returns the protocol and the number of their bytes; `None` if they
-/// are incomplete. `may_watch` is true for clients on this machine.
-pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, usize)>, CloseClient> {
+/// Reads the first lines, and returns the number of their bytes; `None` if they are incomplete.
+/// `may_watch` is true for clients of this machine, `may_scrape` for those that may read the
+/// counters.
+pub(super) fn read(input: &[u8], may_watch: bool, may_scrape: bool) -> Result<Option<(Greeting, usize)>, CloseClient> {
     let end = input.windows(END.len()).position(|window| window == END).map(|end| end + END.len());
     let Some(end) = end else {
         let could_be = |start: &[u8]| input.starts_with(&start[..start.len().min(input.len())]);
@@ -43,7 +44,7 @@ pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, us
             if kind == "application/pc" { Greeting::Dpm } else { Greeting::Refused(UNSUPPORTED) }
         }
         first if first.starts_with("GET /top ") && may_watch => Greeting::Top,
-        first if first.starts_with("GET /metrics ") && may_watch => Greeting::Metrics,
+        first if first.starts_with("GET /metrics ") && may_scrape => Greeting::Metrics,
         first if first.starts_with("GET /overview ") && may_watch => Greeting::Overview,
         first if first.starts_with("GET ") => Greeting::Refused(NOT_FOUND),
         _ => return Err(CloseClient),

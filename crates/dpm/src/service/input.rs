@@ -48,7 +48,9 @@ impl Dpm {
     pub(super) fn greet(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, CloseClient> {
         let from = self.outlets.clients.get(client).and_then(|client| client.from);
         let is_near = from.is_none_or(|from| from.ip().is_loopback());
-        let (speaks, used) = match greeting::read(input, is_near)? {
+        let may_scrape =
+            is_near || from.is_some_and(|from| self.scrapers.iter().any(|network| network.contains(from.ip())));
+        let (speaks, used) = match greeting::read(input, is_near, may_scrape)? {
             None => return Ok(0),
             Some((greeting::Greeting::Dpm, used)) => (Speaks::Dpm, used),
             Some((greeting::Greeting::Raw, used)) => (Speaks::Raw(RawState::default()), used),
@@ -57,7 +59,7 @@ impl Dpm {
                 (Speaks::Top, used)
             }
             Some((greeting::Greeting::Metrics, _)) => {
-                let page = super::metrics::page(&self.statistics(), &self.outlets.gauges);
+                let page = super::metrics::page(&self.figures(now));
                 self.outlets.frame(client, page.into_bytes());
                 return Err(CloseClient);
             }

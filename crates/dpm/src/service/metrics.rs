@@ -3,10 +3,16 @@
 use std::fmt::Write;
 
 use super::gauges::Gauges;
+use super::lines::FrontEndLine;
 use super::state::Statistics;
 
 /// Returns the answer to `GET /metrics`, with its head.
-pub(super) fn page(statistics: &Statistics, gauges: &Gauges) -> String {
+pub(super) fn page(text: &str) -> String {
+    format!("{HEAD}Content-Length: {}\r\n\r\n{text}", text.len())
+}
+
+/// Returns the figures. `spoken` are the protocols of the clients, one for each.
+pub(super) fn text(statistics: &Statistics, spoken: &[&str], front_ends: &[FrontEndLine], gauges: &Gauges) -> String {
     let Statistics { pool, traffic, .. } = statistics;
     let mut text = String::new();
     for (name, help, value) in [
@@ -56,8 +62,38 @@ pub(super) fn page(statistics: &Statistics, gauges: &Gauges) -> String {
     ] {
         let _ = writeln!(text, "rookery_dpm_packets_total{{direction=\"{direction}\",kind=\"{kind}\"}} {count}");
     }
+    protocols(&mut text, spoken);
+    by_front_end(&mut text, front_ends);
     gauges.write(&mut text);
-    format!("{HEAD}Content-Length: {}\r\n\r\n{text}", text.len())
+    text
+}
+
+fn protocols(text: &mut String, spoken: &[&str]) {
+    head(text, "protocol_clients", "Connections by their protocol; by gRPC, calls that read.");
+    for protocol in PROTOCOLS {
+        let count = spoken.iter().filter(|spoken| *spoken == protocol).count();
+        let _ = writeln!(text, "rookery_dpm_protocol_clients{{protocol=\"{protocol}\"}} {count}");
+    }
+}
+
+fn by_front_end(text: &mut String, front_ends: &[FrontEndLine]) {
+    let figures: [(&str, &str, fn(&FrontEndLine) -> usize); 3] = [
+        ("front_end_things", "Things that are read from a front-end.", |line| line.things),
+        ("front_end_silent", "Things of a front-end of which no good reading has come.", |line| line.silent),
+        ("front_end_late", "Things of a front-end that are late by more than a period.", |line| line.late),
+    ];
+    for (name, help, figure) in figures.into_iter().filter(|_| !front_ends.is_empty()) {
+        head(text, name, help);
+        for line in front_ends {
+            let FrontEndLine { name: front_end, protocol, .. } = line;
+            let labels = format!("front_end=\"{front_end}\",protocol=\"{protocol}\"");
+            let _ = writeln!(text, "rookery_dpm_{name}{{{labels}}} {}", figure(line));
+        }
+    }
+}
+
+fn head(text: &mut String, name: &str, help: &str) {
+    let _ = writeln!(text, "# HELP rookery_dpm_{name} {help}\n# TYPE rookery_dpm_{name} gauge");
 }
 
 fn metric(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
@@ -65,4 +101,6 @@ fn metric(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
 }
 
+/// The protocols of clients that are counted.
+const PROTOCOLS: &[&str] = &["DPM", "acnetd", "ACNET", "gRPC", "EPICS", "HTTP"];
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nConnection: close\r\n";

@@ -9,10 +9,11 @@ use std::fmt::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::client::{BroughtBy, DpmClient, Speaks};
+use super::client::{DpmClient, Speaks};
 use super::keys::ClientKey;
+use super::lines::FrontEndLine;
 use super::share::Good;
-use super::{Dpm, Statistics};
+use super::{Dpm, Statistics, metrics};
 use crate::database::{Database, Reached};
 use crate::drf::Property;
 use crate::pool::EntryGlance;
@@ -23,7 +24,7 @@ use crate::when::When;
 /// An overview.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
-    /// The front-ends from which something is read.
+    /// All front-ends from which something is read, those with most faults first.
     pub front_ends: Vec<FrontEndLine>,
     /// The devices with the most readers, and those that are most overdue.
     pub devices: Vec<DeviceLine>,
@@ -31,26 +32,7 @@ pub struct Overview {
     pub clients: Vec<ClientLine>,
 }
 
-/// A front-end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FrontEndLine {
-    /// Its name.
-    pub name: String,
-    /// The protocol by which it is asked.
-    pub protocol: &'static str,
-    /// The number of values that are read from it.
-    pub things: usize,
-    /// The number of values without a good reading.
-    pub silent: usize,
-    /// The number of values that are overdue by more than a period.
-    pub late: usize,
-    /// The number of their readers.
-    pub readers: usize,
-    /// The milliseconds since a good reading came; `None` if there was none.
-    pub heard: Option<u64>,
-}
-
-/// A device that is read.
+/// A device as it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceLine {
     /// A request that reads the same.
@@ -99,16 +81,40 @@ impl Dpm {
 
     /// Sends a client the overview as JSON, and nothing else.
     pub(super) fn look(&mut self, client: ClientKey, head: &str, now: Moment) {
-        if self.last_overview.made.is_none_or(|made| made + FRESH <= now.millis) {
-            self.last_overview.text = self.overview(now).json(&self.statistics()).to_string();
-            self.last_overview.made = Some(now.millis);
-        }
+        self.look_again(now);
         let text = &self.last_overview.text;
         let length = if head.is_empty() { String::new() } else { format!("Content-Length: {}\r\n\r\n", text.len()) };
         self.outlets.frame(client, format!("{head}{length}{text}").into_bytes());
     }
 
-    /// Sends a client of another thread the overview as JSON, and then ends its connection.
+    /// Makes the overview again unless the last one is fresh.
+    fn look_again(&mut self, now: Moment) {
+        if self.last_overview.made.is_none_or(|made| made + FRESH <= now.millis) {
+            let overview = self.overview(now);
+            self.last_overview.text = overview.json(&self.statistics()).to_string();
+            self.last_overview.front_ends = overview.front_ends;
+            self.last_overview.made = Some(now.millis);
+        }
+    }
+
+    /// Returns the figures in Prometheus's format (text exposition format 0.0.4).
+    pub(super) fn figures(&mut self, now: Moment) -> String {
+        self.look_again(now);
+        let clients = self.outlets.clients.iter();
+        let spoken: Vec<&str> = clients.map(|(_, client)| client.protocol()).collect();
+        metrics::text(&self.statistics(), &spoken, &self.last_overview.front_ends, &self.outlets.gauges)
+    }
+
+    /// Sends a client of another thread the figures; its connection ends behind them.
+    pub fn show_figures(&mut self, client: ClientKey, now: Moment) {
+        if let Some(state) = self.outlets.clients.get_mut(client) {
+            state.speaks = Speaks::Daq;
+        }
+        let text = self.figures(now);
+        self.outlets.frame(client, text.into_bytes());
+    }
+
+    /// Sends a client of another thread the overview as JSON; its connection ends behind it.
     pub fn show_overview(&mut self, client: ClientKey, now: Moment) {
         if let Some(state) = self.outlets.clients.get_mut(client) {
             state.speaks = Speaks::Daq;
@@ -148,8 +154,7 @@ fn front_ends(database: &Database, glances: &[EntryGlance]) -> Vec<FrontEndLine>
     }
     let mut lines: Vec<FrontEndLine> = lines.into_values().collect();
     lines.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut lines = first(lines, |line| (line.silent + line.late, line.things));
-    lines.truncate(MOST_FRONT_ENDS);
+    lines.sort_by_key(|line| std::cmp::Reverse((line.silent + line.late, line.things)));
     lines
 }
 
@@ -235,7 +240,7 @@ impl ClientLine {
         let address = client.address.map(|address| address.to_string());
         Self {
             from: from.or(address).unwrap_or_else(|| "this process".to_owned()),
-            speaks: client.brought.map_or_else(|| client.speaks.name(), BroughtBy::name),
+            speaks: client.protocol(),
             lists: client.lists.len(),
             requests: client.held.of(Good::Requests),
             waiting: client.outbox.bytes(),
@@ -249,6 +254,7 @@ impl Overview {
         let front_ends: Vec<Value> = self
             .front_ends
             .iter()
+            .take(MOST_FRONT_ENDS)
             .map(|line| {
                 json!({
                     "name": line.name, "protocol": line.protocol, "things": line.things, "silent": line.silent,
@@ -316,7 +322,7 @@ impl fmt::Display for Overview {
 const FRESH: u64 = 1000;
 /// The most devices by each figure, and the most clients.
 const MOST_LINES: usize = 100;
-/// The most front-ends.
+/// The most front-ends in JSON.
 const MOST_FRONT_ENDS: usize = 100;
 /// The number of lines of each kind on a terminal.
 const SHOWN: usize = 10;

@@ -16,6 +16,7 @@ use super::playlist::Questions;
 use super::recorder::Recorder;
 use super::remotes::RemoteClients;
 use super::room::RoomSteps;
+use super::scrapers::ScrapeNetwork;
 use super::session::SettingBatch;
 use super::share::Shares;
 use super::traffic::Traffic;
@@ -56,6 +57,7 @@ pub struct Dpm {
     pub(super) closing: Vec<ClientKey>,
     pub(super) watchers: Watchers,
     pub(super) last_overview: LastOverview,
+    pub(super) scrapers: Vec<ScrapeNetwork>,
 }
 
 /// The outlets of readings, which are separate so that the pool can deliver while it is borrowed.

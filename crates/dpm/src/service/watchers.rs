@@ -1,6 +1,7 @@
 //! Watchers of the service at work.
 
 use super::keys::ClientKey;
+use super::lines::FrontEndLine;
 
 /// The clients that watch.
 #[derive(Debug, Default)]
@@ -22,4 +23,6 @@ impl Watchers {
 pub(super) struct LastOverview {
     pub(super) made: Option<u64>,
     pub(super) text: String,
+    /// The front-ends in it, for `/metrics`.
+    pub(super) front_ends: Vec<FrontEndLine>,
 }

@@ -5,7 +5,6 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::mistake::{At, Wrong, Wrongs};
-use super::table::{FileTable, U32};
 
 /// A value with its place.
 #[derive(Clone, Copy)]
@@ -67,14 +66,6 @@ impl<'a> Given<'a> {
         wrongs.end().map(|()| self.at(good))
     }
 
-    /// Reads a list of tables into a place, which gets the good ones even if others are wrong.
-    pub(super) fn rows<T: Default>(&self, place: &mut Vec<At<T>>, table: &FileTable<T>) -> Result<(), Wrong> {
-        let elements = self.value.get_ref().as_array().ok_or_else(|| self.unlike("a list in [ ]"))?;
-        let mut wrongs = Wrongs::default();
-        place.extend(elements.iter().filter_map(|element| wrongs.keep(Given::new(element).table(table))));
-        wrongs.end()
-    }
-
     /// Reads a list of two things, such as a number and its name.
     pub(super) fn pair<A, B>(
         &self,
@@ -85,16 +76,6 @@ impl<'a> Given<'a> {
             Some([first, second]) => Ok((one(Given::new(first))?, other(Given::new(second))?)),
             _ => Err(self.unlike("a list of two, such as [1, 2]")),
         }
-    }
-
-    /// Reads a table of whole numbers by names of the file's own.
-    pub(super) fn numbers_by_name(&self) -> Result<Vec<(String, u32)>, Wrong> {
-        let entries = self.value.get_ref().as_table().ok_or_else(|| self.unlike("a table such as { ON = 3 }"))?;
-        let entry = |name: &str, value| {
-            let number = Given::new(value).whole(U32).map_err(|wrong| wrong.within(name))?;
-            Ok((name.to_owned(), number.value))
-        };
-        entries.iter().map(|(name, value)| entry(name.get_ref(), value)).collect()
     }
 
     pub(super) fn unlike(&self, expected: &str) -> Wrong {

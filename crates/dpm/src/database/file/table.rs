@@ -129,6 +129,24 @@ impl<'a> Given<'a> {
         }
         Ok((row, wrongs))
     }
+
+    /// Reads a list of tables into a place, which gets the good ones even if others are wrong.
+    pub(super) fn rows<T: Default>(&self, place: &mut Vec<At<T>>, table: &FileTable<T>) -> Result<(), Wrong> {
+        let elements = self.value.get_ref().as_array().ok_or_else(|| self.unlike("a list in [ ]"))?;
+        let mut wrongs = Wrongs::default();
+        place.extend(elements.iter().filter_map(|element| wrongs.keep(Given::new(element).table(table))));
+        wrongs.end()
+    }
+
+    /// Reads a table of whole numbers by names of the file's own.
+    pub(super) fn numbers_by_name(&self) -> Result<Vec<(String, u32)>, Wrong> {
+        let entries = self.value.get_ref().as_table().ok_or_else(|| self.unlike("a table such as { ON = 3 }"))?;
+        let entry = |name: &str, value| {
+            let number = Given::new(value).whole(U32).map_err(|wrong| wrong.within(name))?;
+            Ok((name.to_owned(), number.value))
+        };
+        entries.iter().map(|(name, value)| entry(name.get_ref(), value)).collect()
+    }
 }
 
 pub(super) type SetKey<T> = fn(&mut T, Given<'_>) -> Result<(), Wrong>;
