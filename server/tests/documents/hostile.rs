@@ -1,12 +1,18 @@
-//! Tests the table of what other servers must never achieve: each line names tests, and they
-//! exist.
+//! Tests the tables of what other servers, and clients of devices, must never achieve: each line
+//! names tests, and they exist.
 
 use super::tree::Tree;
 
 #[test]
 fn every_test_of_the_table_exists() {
     let tree = Tree::read();
-    let page = tree.text("doc/book/developing/hostile-servers.md");
+    for page in ["doc/book/developing/hostile-servers.md", "doc/book/developing/hostile-devices.md"] {
+        check(&tree, page);
+    }
+}
+
+fn check(tree: &Tree, name: &str) {
+    let page = tree.text(name);
     let (mut faults, mut lines) = (Vec::new(), 0);
     for line in
         page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| | ") && !line.starts_with("| ---"))
@@ -27,8 +33,8 @@ fn every_test_of_the_table_exists() {
             }
         }
     }
-    assert!(lines >= 60, "{lines} lines are few: are they still found?");
-    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+    assert!(lines >= 60, "{name}: {lines} lines are few: are they still found?");
+    assert!(faults.is_empty(), "{name}: {} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
 /// Returns the files and names of tests in a line.

@@ -151,3 +151,29 @@ fn property(value: &database::DeviceValue, is_setting: bool) -> Property {
 
 /// The most devices, or texts, of a look-up.
 const MOST: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn look_ups_have_a_bound() {
+        let devices = DeviceDatabase::new(Arc::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let codes = |count: usize| {
+            let names = || Request::new(DeviceList { device: vec![String::new(); count] });
+            let ids = Request::new(AlarmTextIdList { alarm_text_id: vec![1; count] });
+            runtime.block_on(async {
+                [
+                    devices.get_device_info(names()).await.map_or_else(|status| status.code(), |_| Code::Ok),
+                    devices.get_all_alarm_info(names()).await.map_or_else(|status| status.code(), |_| Code::Ok),
+                    devices.get_alarm_text(ids).await.map_or_else(|status| status.code(), |_| Code::Ok),
+                ]
+            })
+        };
+        assert_eq!(codes(MOST), [Code::Ok; 3]);
+        assert_eq!(codes(MOST + 1), [Code::ResourceExhausted; 3]);
+    }
+}
