@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rookery_base::lock::lock;
-use rookery_store::StoreError;
 use rustix::fs::statvfs;
 use tracing::{error, info, warn};
 
@@ -99,33 +98,6 @@ impl Disk {
     /// Returns the times with the free space, oldest first.
     pub(crate) fn all(&self) -> Vec<(u64, u64)> {
         lock(&self.0).iter().copied().collect()
-    }
-}
-
-/// Checks whether clients can be sent here: all shards answer, the store accepts writes, and the
-/// disk has space. Returns the state as a text for anyone.
-///
-/// # Errors
-/// The reason why not, likewise.
-pub(crate) async fn readiness(shared: &Arc<WebShared>) -> Result<&'static str, &'static str> {
-    let (door, folder) = (shared.door.clone(), shared.instance.folder.clone());
-    if door.is_shut() {
-        return Err("leaving the cluster");
-    }
-    // Anyone may ask, so the shards examine none of their sessions for it.
-    match tokio::task::spawn_blocking(move || (door.counts(), Space::of(&folder).ok())).await {
-        Ok((census, space)) if census.coverage.is_whole() => {
-            match (shared.stores.meta.trouble(), space.map_or(DiskFill::Fine, Space::fill)) {
-                (Some(StoreError::Lost(_)), _) => Err("the database is unreachable"),
-                // The reason names files, which outsiders mustn't learn: it is in the log.
-                (Some(_), _) => Err("nothing can be stored"),
-                (None, DiskFill::Full) => Err("the disk is full"),
-                (None, DiskFill::Low) => Ok("ready, but the disk is nearly full"),
-                (None, DiskFill::Fine) => Ok("ready"),
-            }
-        }
-        Ok(_) => Err("a shard doesn't answer"),
-        Err(_) => Err("stopping"),
     }
 }
 

@@ -29,7 +29,7 @@
 //! shards, `form` parses requests, `coding` compresses responses. `own_files` are the operator's.
 //! `reply` and `body` are responses, [`range`] the requested part of a file; `storage` keeps
 //! uploaded files, [`bucket`] keeps them elsewhere. [`health`] checks the space on the disk,
-//! `machine` measures the process. [`samples`] are the data of the admin page's graphs, [`history`]
+//! `readiness` tells balancers, `machine` measures the process. [`samples`] are the data of the admin page's graphs, [`history`]
 //! their past; [`bounds`] declares the limits for strangers. [`comparison`] compares the server
 //! with its configuration, [`records`] checks the DNS records of domains, `doctor` finds problems;
 //! `https` sends requests to other servers. [`events`] passes events to other programs, [`traces`]
@@ -73,6 +73,7 @@ mod places;
 mod proof;
 pub mod proxy;
 pub mod range;
+mod readiness;
 pub mod readings;
 pub mod records;
 mod reply;
@@ -171,6 +172,13 @@ pub struct ServedCertificate {
     pub names: Vec<String>,
     /// The last second of its validity, since 1970.
     pub not_after: i64,
+}
+
+impl ServedCertificate {
+    /// Returns the end of its validity, in milliseconds since 1970.
+    pub(crate) fn ends_ms(&self) -> u64 {
+        u64::try_from(self.not_after).unwrap_or(0).saturating_mul(1000)
+    }
 }
 
 /// The constant facts about this run of the server, and handles on the process.

@@ -53,16 +53,26 @@ impl ProcessReadings {
     /// Reads those of this process (proc_pid_stat(5)).
     pub fn read() -> Option<ProcessReadings> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        let descriptors = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
+        let descriptors = open_descriptors()?;
         let (ticks, virtual_bytes, pages) = fields(&stat)?;
         Some(ProcessReadings {
             cpu_seconds: ticks as f64 / clock_ticks_per_second() as f64,
             resident_bytes: pages * page_size() as u64,
             virtual_bytes,
-            // The folder itself was open meanwhile.
-            descriptors: descriptors.saturating_sub(1),
+            descriptors,
             most_descriptors: getrlimit(Resource::Nofile).current,
         })
+    }
+}
+
+/// Returns the number of open descriptors. Linux has it as the size of the folder since 6.2, which
+/// costs the same for any number; before, they are counted.
+fn open_descriptors() -> Option<u64> {
+    let folder = "/proc/self/fd";
+    match fs::metadata(folder).map_or(0, |found| found.len()) {
+        // The folder itself is open meanwhile.
+        0 => Some((fs::read_dir(folder).ok()?.count() as u64).saturating_sub(1)),
+        size => Some(size),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::places::{AddressPlace, Crowd};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
 use crate::site::RequestHost;
-use crate::{WebShared, admin, api, bosh, devices, discovery, guests, health, metrics, own_files, websocket};
+use crate::{WebShared, admin, api, bosh, devices, discovery, guests, metrics, own_files, readiness, websocket};
 
 /// Replies to a request, and counts the response.
 pub async fn answer(
@@ -126,8 +126,8 @@ fn crowded(crowd: Crowd) -> Response<Body> {
 
 /// Returns 200 if the server is ready, and 503 otherwise.
 async fn ready(shared: &Arc<WebShared>) -> Response<Body> {
-    match health::readiness(shared).await {
-        Ok(words) => text(StatusCode::OK, words),
+    match readiness::state(shared).await {
+        Ok(words) => text(StatusCode::OK, &words),
         Err(words) => text(StatusCode::SERVICE_UNAVAILABLE, words),
     }
 }

@@ -26,7 +26,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     }
     let words = visit.words();
     let mut html = Html::of("<h1>{}</h1>", &[&words.overview]);
-    html.push(&wellness::strip(visit, &census, space));
+    html.push(&wellness::strip(visit, &census).await?);
     html.push(&people(visit, &census, accounts, space));
     if !census.coverage.is_whole() {
         html.add("<p class=\"faint\">{}</p>", &[&words.is_partial_servers]);

@@ -1,44 +1,30 @@
 //! The strip at the top of the overview: all is well, or what needs attention.
 //!
-//! It uses data that the process already has: certificates, the disk of the data folder, refused
-//! writes of the store, abuse reports, failed logins, and keys that need a restart. The judgements
-//! are shared with `rookery doctor`.
+//! It shows the findings of `rookery doctor` that need attention, except for those about the work
+//! of the shards, which take a second to find. An administrator of some domains sees those about
+//! these domains.
 
+use rookery_operations::Outcome;
 use rookery_shard::ShardCensus;
 
 use super::Visit;
-use crate::ask::now_ms;
-use crate::doctor::finding::{self, DoctorFact, DoctorFinding, Grade, HOUR_MS};
-use crate::health::{ShownBytes, Space};
+use crate::doctor::finding::{DoctorFact, DoctorFinding, Grade};
+use crate::doctor::{facts, judge};
+use crate::health::ShownBytes;
 use crate::html::Html;
 use crate::language::{Language, filled};
 
 /// Returns the line that says whether all is well.
-pub fn strip(visit: &Visit, census: &ShardCensus, space: Option<Space>) -> Html {
+///
+/// # Errors
+/// The store or the shards don't answer in time.
+pub async fn strip(visit: &Visit, census: &ShardCensus) -> Outcome<Html> {
+    let facts = facts::present(&visit.shared, &visit.domains, census.clone()).await?;
     let settings = visit.shared.settings();
-    let now = now_ms();
-    let mut found = Vec::new();
-    for served in &settings.certificates {
-        let ends_ms = u64::try_from(served.not_after).unwrap_or(0).saturating_mul(1000);
-        let theirs = served.names.iter().filter(|name| visit.domains.contains(name));
-        found.extend(theirs.map(|domain| finding::certificate(domain, ends_ms, now)));
-    }
     let is_of_server = visit.domains.iter().any(|domain| domain == settings.hub.default_domain());
-    if is_of_server {
-        found.extend(space.map(finding::disk));
-        found.push(finding::refusals(census));
-        found.extend(finding::bucket(visit.shared.files.failures(), now));
-        found.extend(settings.restart.iter().map(finding::restart));
-    }
-    let logins = visit.shared.logins.recent(&visit.domains, usize::MAX);
-    let since = now.saturating_sub(HOUR_MS);
-    let failed = logins.iter().filter(|login| login.failure.is_some() && login.unix_ms >= since);
-    found.push(finding::guesses(failed.map(|login| login.address)));
-    found.push(finding::abuse(visit.reports));
+    let mut found = if is_of_server { judge::all(&facts) } else { judge::of_domains(&facts) };
     found.retain(|finding| finding.grade > Grade::Fine);
-    // The most urgent findings come first.
-    found.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
-    html(visit.language, &found)
+    Ok(html(visit.language, &found))
 }
 
 fn html(language: Language, found: &[DoctorFinding]) -> Html {
@@ -49,9 +35,14 @@ fn html(language: Language, found: &[DoctorFinding]) -> Html {
     let is_urgent = found.iter().any(|finding| finding.grade == Grade::Urgent);
     let class = if is_urgent { "notice bad" } else { "notice warn" };
     let mut html = Html::of("<section id=\"to-do\" class=\"{}\"><h2>{}</h2><ul>", &[&class, &words.to_do]);
-    for finding in found {
+    for finding in found.iter().take(SHOWN) {
         html.add("<li>", &[]);
         html.prose(&said(language, finding));
+        html.add("</li>", &[]);
+    }
+    if let Some(more) = found.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        html.add("<li>", &[]);
+        html.prose(&format!("{}.", language.count(words.more_findings, more as u64)));
         html.add("</li>", &[]);
     }
     html.add("</ul></section>", &[]);
@@ -79,12 +70,57 @@ fn said(language: Language, finding: &DoctorFinding) -> String {
         Some(DoctorFact::Guesses(all, most, worst)) => filled(words.logins_fail, &[all, most, worst]),
         Some(DoctorFact::Bucket(count)) => language.count(words.bucket_fails, *count),
         Some(DoctorFact::Restart(changed)) => filled(words.restart_needed, &[&changed.0]),
+        Some(DoctorFact::DiskFills(hourly, days)) => filled(plural(words.disk_fills, *days), &[&amount(*hourly), days]),
+        Some(DoctorFact::StoreStuck(ms)) => filled(words.store_stuck, &[&lasting(language, *ms)]),
+        Some(DoctorFact::StoreSlow(ms)) => filled(words.store_slow, &[&lasting(language, *ms)]),
+        Some(DoctorFact::ShardsSilent(silent, all)) => filled(words.shards_silent, &[silent, all]),
+        Some(DoctorFact::DeliverySlow(ms)) => filled(words.delivery_slow, &[&lasting(language, *ms)]),
+        Some(DoctorFact::Readers(count, bytes)) => {
+            filled(plural(words.readers_slow, *count), &[count, &amount(*bytes)])
+        }
+        Some(DoctorFact::Memory(bytes)) => filled(words.memory_high, &[&amount(*bytes)]),
+        Some(DoctorFact::Descriptors(open, most)) => filled(words.descriptors_low, &[open, most]),
+        Some(DoctorFact::SourceAway(key, domain)) => filled(words.source_away, &[key, domain]),
+        Some(DoctorFact::ServersAway(count, names)) => filled(plural(words.servers_away, *count), &[count, names]),
+        Some(DoctorFact::Slow(count)) => language.count(words.much_slow, *count),
+        Some(DoctorFact::Senders(count)) => language.count(words.senders_fast, *count),
     }
 }
+
+/// Returns a duration in milliseconds, or in seconds from one second on.
+fn lasting(language: Language, ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        _ => language.amount(&format!("{:.1} s", ms as f64 / 1000.0)),
+    }
+}
+
+/// The most findings that are shown.
+const SHOWN: usize = 8;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::finding::{self, HOUR_MS};
+
+    #[test]
+    fn the_most_urgent_findings_are_shown_and_the_others_counted() {
+        let of = |day: u64| finding::certificate("a.example", day * 24 * HOUR_MS, 0);
+        let found: Vec<_> = (1..=10).map(of).collect();
+        let shown = html(Language::German, &found).into_text();
+        assert_eq!(shown.matches("Das Zertifikat von").count(), SHOWN);
+        assert!(
+            shown.contains("<li>und 2 weitere Punkte: <code>rookery doctor</code> zählt alle auf.</li>"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn durations_are_written_as_readers_write_them() {
+        assert_eq!(lasting(Language::German, 250), "250 ms");
+        assert_eq!(lasting(Language::German, 4321), "4,3 s");
+        assert_eq!(lasting(Language::English, 4321), "4.3 s");
+    }
 
     #[test]
     fn nothing_to_do_is_said() {

@@ -13,7 +13,8 @@ use super::problem::Problem;
 use crate::ServedCertificate;
 use crate::ask::OperationAnswer;
 use crate::comparison::{ChangedValue, ComparedValues};
-use crate::health::{self, DiskFill, Space};
+use crate::health::{DiskFill, Space};
+use crate::readiness;
 
 pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
@@ -43,9 +44,9 @@ pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
 
 pub(super) async fn readiness(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
-    let found = health::readiness(&call.shared).await;
-    let (Ok(state) | Err(state)) = found;
-    Ok(ApiReply::json(&json!({ "ready": found.is_ok(), "state": state })))
+    let found = readiness::state(&call.shared).await;
+    let (is_ready, state) = found.map_or_else(|why| (false, why.to_owned()), |state| (true, state));
+    Ok(ApiReply::json(&json!({ "ready": is_ready, "state": state })))
 }
 
 pub(super) async fn reload(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -113,11 +114,10 @@ fn disk(folder: &Path) -> Value {
 }
 
 fn certificate(served: &ServedCertificate) -> Value {
-    let expires_ms = u64::try_from(served.not_after).unwrap_or_default().saturating_mul(1000);
     json!({
         "file": served.file.display().to_string(),
         "names": served.names,
-        "expires": date::timestamp(expires_ms),
+        "expires": date::timestamp(served.ends_ms()),
     })
 }
 

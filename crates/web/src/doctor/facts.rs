@@ -83,13 +83,29 @@ impl CountReading {
 /// # Errors
 /// The store or the shards don't answer in time, which is a finding itself.
 pub(crate) async fn gather(shared: &Arc<WebShared>) -> Outcome<DoctorFacts> {
-    let settings = shared.settings();
     let before = read(shared).await;
     sleep(SECOND).await;
     let after = read(shared).await;
-    let domains = settings.domains.clone();
+    let census = shared.counts_of_shards().await;
+    let facts = present(shared, &shared.settings().domains, census).await?;
+    Ok(DoctorFacts { shards: loads(&before, &after), ..facts })
+}
+
+/// Gathers the facts that take no time to find, with given counts, about some domains and the
+/// server; the work of the shards isn't among them.
+///
+/// # Errors
+/// As for [`gather`].
+pub(crate) async fn present(
+    shared: &Arc<WebShared>,
+    domains: &[String],
+    mut census: ShardCensus,
+) -> Outcome<DoctorFacts> {
+    let settings = shared.settings();
+    census.logins.sources.retain(|(domain, _), _| domains.contains(domain));
+    let whose = domains.to_vec();
     let fullest = move |world: &mut World, answer: OperationAnswer<_>| {
-        sessions::fullest(world, domains, LARGEST, |_, found| answer.complete(Ok(found)));
+        sessions::fullest(world, whose, LARGEST, |_, found| answer.complete(Ok(found)));
     };
     let largest = move |world: &mut World, answer: OperationAnswer<_>| {
         rooms::largest(world, LARGEST, |_, found| answer.complete(Ok(found)));
@@ -97,32 +113,32 @@ pub(crate) async fn gather(shared: &Arc<WebShared>) -> Outcome<DoctorFacts> {
     let Gathered { items: sessions, .. } = shared.ask(fullest).await?;
     let Gathered { items: rooms, .. } = shared.ask(largest).await?;
     let mut waiting = 0;
-    for domain in &settings.domains {
+    for domain in domains {
         waiting += shared.wait(reports::list(&shared.stores, domain)).await?.len();
     }
     let now = now_ms();
     let since = now.saturating_sub(MINUTES_MS);
     let an_hour_ago = now.saturating_sub(HOUR_MS);
-    let logins = shared.logins.recent(&settings.domains, usize::MAX);
+    let logins = shared.logins.recent(domains, usize::MAX);
     let failed = logins.iter().filter(|login| login.failure.is_some() && login.unix_ms >= an_hour_ago);
     let asked = shared.clone();
     let machine = move || {
         let folder = &asked.instance.folder;
-        (asked.door.counts(), asked.door.servers(), ProcessReadings::read(), Space::of(folder).ok(), files(folder))
+        (asked.door.servers(), ProcessReadings::read(), Space::of(folder).ok(), files(folder))
     };
-    let (census, servers, process, space, files) = tokio::task::spawn_blocking(machine).await.unwrap_or_default();
+    let (servers, process, space, files) = tokio::task::spawn_blocking(machine).await.unwrap_or_default();
     Ok(DoctorFacts {
         now_ms: now,
         started_ms: shared.instance.started_ms,
         census,
-        shards: loads(&before, &after),
+        shards: Vec::new(),
         recent: shared.samples.all().into_iter().filter(|sample| sample.unix_ms >= since).collect(),
         space,
         rooms_of_disk: shared.disk.all(),
         files,
         process,
         activity: shared.stores.meta.activity(),
-        certificates: settings.certificates.clone(),
+        certificates: settings.certificates.iter().filter_map(|served| of_domains(served, domains)).collect(),
         servers,
         rooms,
         sessions,
@@ -139,6 +155,12 @@ async fn read(shared: &Arc<WebShared>) -> CountReading {
     let read = tokio::task::spawn_blocking(move || CountReading::take(&asked)).await;
     // Only a stopping runtime doesn't run it.
     read.unwrap_or(CountReading { shards: Vec::new(), threads: BTreeMap::new() })
+}
+
+/// Returns a certificate with those of its names that are among some domains, if there are any.
+fn of_domains(served: &ServedCertificate, domains: &[String]) -> Option<ServedCertificate> {
+    let names: Vec<_> = served.names.iter().filter(|name| domains.contains(name)).cloned().collect();
+    (!names.is_empty()).then(|| ServedCertificate { names, ..served.clone() })
 }
 
 /// Returns the work of the shards between two readings, a second apart.

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use rookery_shard::ShardCensus;
+use rookery_shard::{LoginCensus, ShardCensus};
 
 use crate::comparison::ChangedKey;
 use crate::health::{DiskFill, Space};
+use crate::machine::ProcessReadings;
 
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +50,30 @@ pub(crate) enum DoctorFact {
     Bucket(u64),
     /// A change waits for a restart.
     Restart(ChangedKey),
+    /// The disk loses these bytes an hour, and is full in this number of days.
+    DiskFills(u64, u64),
+    /// An operation has waited this many milliseconds for the database.
+    StoreStuck(u64),
+    /// Waits for the database took up to this many milliseconds.
+    StoreSlow(u64),
+    /// This number of shards doesn't answer, of so many.
+    ShardsSilent(usize, usize),
+    /// Copies were written after up to this many milliseconds.
+    DeliverySlow(u64),
+    /// This number of sessions reads slowly, and so many bytes wait.
+    Readers(u64, u64),
+    /// The bytes of memory per session.
+    Memory(u64),
+    /// The open descriptors, and the most that may be open.
+    Descriptors(u64, u64),
+    /// The source of this key vouches for the logins of this domain, and is unreachable.
+    SourceAway(&'static str, String),
+    /// The number of other servers that can't be reached, and the names of some.
+    ServersAway(u64, String),
+    /// The number of slow events in the last minutes.
+    Slow(u64),
+    /// Sessions that sent too fast were slowed down this number of times.
+    Senders(u64),
 }
 
 /// The grades of findings.
@@ -85,7 +110,7 @@ impl DoctorFinding {
     }
 
     /// Returns it with its data.
-    fn of(self, fact: DoctorFact) -> Self {
+    pub fn of(self, fact: DoctorFact) -> Self {
         Self { fact: Some(fact), ..self }
     }
 
@@ -146,6 +171,38 @@ pub(crate) fn refusals(census: &ShardCensus) -> DoctorFinding {
     }
 }
 
+/// Assesses the descriptors of the process, if they are bounded.
+pub(crate) fn descriptors(process: ProcessReadings) -> Option<DoctorFinding> {
+    let most = process.most_descriptors?;
+    let share = process.descriptors as f64 / most.max(1) as f64;
+    let what = format!("{} of {most} file descriptors are open, {:.0} %.", process.descriptors, 100.0 * share);
+    if share < MANY_DESCRIPTORS {
+        return Some(DoctorFinding::fine(DESCRIPTORS, what));
+    }
+    let why = "Without a free descriptor no connection is accepted.";
+    let remedy = "Raise the limit of open files (LimitNOFILE).";
+    let fact = DoctorFact::Descriptors(process.descriptors, most);
+    Some(DoctorFinding::wrong(Grade::Warning, DESCRIPTORS, what, why, remedy).of(fact))
+}
+
+/// Assesses the sources that vouch for logins; there are none if the store has all passwords.
+pub(crate) fn sources(logins: &LoginCensus) -> Vec<DoctorFinding> {
+    let away = logins.sources.iter().filter(|(_, seen)| seen.is_away);
+    let away: Vec<_> = away.map(|((domain, key), _)| source_away(domain, key)).collect();
+    match logins.sources.len() {
+        0 => Vec::new(),
+        _ if !away.is_empty() => away,
+        count => vec![DoctorFinding::fine(LOGINS, format!("Login sources that respond: {count}."))],
+    }
+}
+
+fn source_away(domain: &str, key: &'static str) -> DoctorFinding {
+    let what = format!("The login source of {domain} ({key}) is unreachable.");
+    let why = "Its users can't log in.";
+    let remedy = "Check that it is running; the log of the process says what is wrong.";
+    DoctorFinding::wrong(Grade::Urgent, LOGINS, what, why, remedy).of(DoctorFact::SourceAway(key, domain.to_owned()))
+}
+
 /// Assesses the waiting reports of abuse.
 pub(crate) fn abuse(reports: usize) -> DoctorFinding {
     let words = match reports {
@@ -202,17 +259,22 @@ pub(crate) fn restart(changed: &ChangedKey) -> DoctorFinding {
 pub(crate) const DISK: &str = "disk";
 pub(crate) const STORE: &str = "store";
 const CERTIFICATE: &str = "certificate";
+const DESCRIPTORS: &str = "descriptors";
 const ABUSE: &str = "abuse";
 const LOGINS: &str = "logins";
 const UPLOADS: &str = "uploads";
 pub(crate) const HOUR_MS: u64 = 3_600_000;
 /// The days before the expiry of a certificate from which on it is reported.
 const WARN_DAYS: u64 = 14;
+/// The share of used descriptors that leaves too few for a wave of clients.
+const MANY_DESCRIPTORS: f64 = 0.8;
 /// The number of failures within an hour that can't be forgotten passwords.
 const MANY_FAILURES: usize = 50;
 
 #[cfg(test)]
 mod tests {
+    use rookery_hub::SourceSeen;
+
     use super::*;
 
     #[test]
@@ -251,6 +313,22 @@ mod tests {
         assert_eq!(grade((0, 0)), Some(Grade::Fine));
         assert_eq!(grade((3, HOUR_MS / 2)), Some(Grade::Fine), "long ago");
         assert_eq!(grade((3, HOUR_MS)), Some(Grade::Urgent));
+    }
+
+    #[test]
+    fn a_login_source_that_is_away_is_named() {
+        assert!(sources(&LoginCensus::default()).is_empty(), "the store has all passwords");
+        let seen = |is_away| SourceSeen { name: "ldap", is_away, ..SourceSeen::default() };
+        let census = |is_away| LoginCensus {
+            sources: [(("a.example".to_owned(), "ldap"), seen(is_away))].into(),
+            ..LoginCensus::default()
+        };
+        assert_eq!(sources(&census(false))[0].grade, Grade::Fine);
+        let found = sources(&census(true));
+        assert_eq!(
+            (found[0].grade, &found[0].what[..]),
+            (Grade::Urgent, "The login source of a.example (ldap) is unreachable.")
+        );
     }
 
     #[test]

@@ -6,17 +6,13 @@ use std::time::Duration;
 use rookery_observe::{Slow, SlowEvent};
 
 use super::facts::DoctorFacts;
-use super::finding::{self, DISK, DoctorFinding, Grade, STORE};
+use super::finding::{self, DISK, DoctorFact, DoctorFinding, Grade, STORE};
 use crate::health::ShownBytes;
 use crate::samples::WebSample;
 
 /// Returns all findings, the most urgent ones first, in a fixed order within a grade.
 pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
-    let mut findings = Vec::new();
-    for served in &facts.certificates {
-        let ends_ms = u64::try_from(served.not_after).unwrap_or(0).saturating_mul(1000);
-        findings.extend(served.names.iter().map(|domain| finding::certificate(domain, ends_ms, facts.now_ms)));
-    }
+    let mut findings: Vec<_> = certificates(facts).collect();
     findings.extend(facts.space.map(finding::disk));
     findings.extend(filling(facts));
     findings.push(finding::refusals(&facts.census));
@@ -28,7 +24,8 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings.push(deliveries(facts));
     findings.push(readers(facts));
     findings.push(memory(facts));
-    findings.extend(descriptors(facts));
+    findings.extend(facts.process.and_then(finding::descriptors));
+    findings.extend(finding::sources(&facts.census.logins));
     findings.push(servers(facts));
     findings.push(slow(facts));
     findings.push(senders(facts));
@@ -38,6 +35,23 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings.extend(facts.restart.iter().map(finding::restart));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
     findings
+}
+
+/// Returns the findings that are about domains alone, for those who don't administer the server, in
+/// the same order.
+pub(crate) fn of_domains(facts: &DoctorFacts) -> Vec<DoctorFinding> {
+    let mut findings: Vec<_> = certificates(facts).collect();
+    findings.extend(finding::sources(&facts.census.logins));
+    findings.push(finding::guesses(facts.failed_logins.iter().copied()));
+    findings.push(finding::abuse(facts.reports));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
+    findings
+}
+
+fn certificates(facts: &DoctorFacts) -> impl Iterator<Item = DoctorFinding> {
+    facts.certificates.iter().flat_map(|served| {
+        served.names.iter().map(|domain| finding::certificate(domain, served.ends_ms(), facts.now_ms))
+    })
 }
 
 /// Returns a finding if the disk will be full soon at the current rate.
@@ -60,7 +74,8 @@ fn filling(facts: &DoctorFacts) -> Option<DoctorFinding> {
         true => {
             let why = "Archives and uploads grow until their bounds are reached, and a full disk loses messages.";
             let remedy = "Lower expire_days or account_bytes in [modules.archive], or quota_bytes in [modules.upload]; or get a larger disk.";
-            Some(DoctorFinding::wrong(Grade::Warning, DISK, what, why, remedy))
+            let fact = DoctorFact::DiskFills(per_hour as u64, days as u64);
+            Some(DoctorFinding::wrong(Grade::Warning, DISK, what, why, remedy).of(fact))
         }
         false => Some(DoctorFinding::fine(DISK, what)),
     }
@@ -82,7 +97,8 @@ fn queue(facts: &DoctorFacts) -> DoctorFinding {
     let why = "Logins, archives and acknowledgements wait for it.";
     let remedy =
         "Is the database reachable, and the disk healthy? The log shows it, and `rookery check` measures the latency.";
-    DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy)
+    let fact = DoctorFact::StoreStuck(waiting.as_millis() as u64);
+    DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy).of(fact)
 }
 
 fn store_waits(facts: &DoctorFacts) -> DoctorFinding {
@@ -105,19 +121,17 @@ fn store_waits(facts: &DoctorFacts) -> DoctorFinding {
             "`rookery slow` lists the operations and their statements; `rookery top --by modules` shows what waits."
         }
     };
-    DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy)
+    DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy).of(DoctorFact::StoreSlow(whole_ms(worst)))
 }
 
 fn silent_shards(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let coverage = facts.census.coverage;
-    let what = format!(
-        "{} of {} shards have not answered within a second.",
-        coverage.shards - coverage.answered.min(coverage.shards),
-        coverage.shards
-    );
+    let silent = coverage.shards - coverage.answered.min(coverage.shards);
+    let what = format!("{silent} of {} shards have not answered within a second.", coverage.shards);
     let why = "Their clients wait that long, and the numbers here lack their part.";
     let remedy = "`rookery slow` shows what they did as soon as they continue; `rookery profile` shows it meanwhile.";
-    (!coverage.is_whole()).then(|| DoctorFinding::wrong(Grade::Urgent, SHARDS, what, why, remedy))
+    let fact = DoctorFact::ShardsSilent(silent, coverage.shards);
+    (!coverage.is_whole()).then(|| DoctorFinding::wrong(Grade::Urgent, SHARDS, what, why, remedy).of(fact))
 }
 
 fn shards(facts: &DoctorFacts) -> DoctorFinding {
@@ -180,7 +194,8 @@ fn deliveries(facts: &DoctorFacts) -> DoctorFinding {
     let why = "People notice from a fifth of a second on.";
     let remedy =
         "`rookery slow` lists the long ticks, and `rookery top --by threads` shows whether the machine has idle cores.";
-    DoctorFinding::wrong(Grade::Warning, DELIVERY, what, why, remedy)
+    let fact = DoctorFact::DeliverySlow(whole_ms(copies.max(letters)));
+    DoctorFinding::wrong(Grade::Warning, DELIVERY, what, why, remedy).of(fact)
 }
 
 fn readers(facts: &DoctorFacts) -> DoctorFinding {
@@ -202,7 +217,8 @@ fn readers(facts: &DoctorFacts) -> DoctorFinding {
         named.join(", ")
     );
     let why = "Unread messages take memory, and arrive late.";
-    DoctorFinding::wrong(Grade::Warning, SESSIONS, what, why, &remedy)
+    let fact = DoctorFact::Readers(unread.slow_readers as u64, unread.bytes as u64);
+    DoctorFinding::wrong(Grade::Warning, SESSIONS, what, why, &remedy).of(fact)
 }
 
 fn memory(facts: &DoctorFacts) -> DoctorFinding {
@@ -221,25 +237,7 @@ fn memory(facts: &DoctorFacts) -> DoctorFinding {
         "{} wait for sessions that don't read (`rookery top --by sessions`); the rest may be rooms, archives that wait for the database, or caches.",
         ShownBytes(facts.census.unread.bytes as u64)
     );
-    DoctorFinding::wrong(Grade::Warning, MEMORY, what, why, &remedy)
-}
-
-fn descriptors(facts: &DoctorFacts) -> Option<DoctorFinding> {
-    let process = facts.process?;
-    let most = process.most_descriptors?;
-    let share = process.descriptors as f64 / most.max(1) as f64;
-    let what = format!("{} of {most} file descriptors are open, {:.0} %.", process.descriptors, 100.0 * share);
-    if share < DESCRIPTORS {
-        return Some(DoctorFinding::fine(DESCRIPTORS_OF, what));
-    }
-    let why = "Without a free descriptor no connection is accepted.";
-    Some(DoctorFinding::wrong(
-        Grade::Warning,
-        DESCRIPTORS_OF,
-        what,
-        why,
-        "Raise the limit of open files (LimitNOFILE).",
-    ))
+    DoctorFinding::wrong(Grade::Warning, MEMORY, what, why, &remedy).of(DoctorFact::Memory(per_session))
 }
 
 fn servers(facts: &DoctorFacts) -> DoctorFinding {
@@ -265,8 +263,11 @@ fn servers(facts: &DoctorFacts) -> DoctorFinding {
         known.len(),
         named.collect::<Vec<_>>().join("; ")
     );
+    let names: Vec<_> = worst.iter().take(NAMED).map(|(remote, _)| **remote).collect();
+    let fact = DoctorFact::ServersAway(failing.len() as u64, names.join(", "));
     let why = "Messages for their users are returned as errors.";
-    DoctorFinding::wrong(Grade::Warning, SERVERS, what, why, "`rookery s2s DOMAIN` shows step by step what happens.")
+    let remedy = "`rookery s2s DOMAIN` shows step by step what happens.";
+    DoctorFinding::wrong(Grade::Warning, SERVERS, what, why, remedy).of(fact)
 }
 
 fn slow(facts: &DoctorFacts) -> DoctorFinding {
@@ -289,7 +290,8 @@ fn slow(facts: &DoctorFacts) -> DoctorFinding {
         return DoctorFinding::fine(SLOW, what);
     }
     let why = "An occasional one does no harm; many have a cause.";
-    DoctorFinding::wrong(Grade::Warning, SLOW, what, why, "`rookery slow` lists each with its reason.")
+    let fact = DoctorFact::Slow(facts.slow.len() as u64);
+    DoctorFinding::wrong(Grade::Warning, SLOW, what, why, "`rookery slow` lists each with its reason.").of(fact)
 }
 
 fn senders(facts: &DoctorFacts) -> DoctorFinding {
@@ -301,7 +303,7 @@ fn senders(facts: &DoctorFacts) -> DoctorFinding {
     }
     let why = "Their messages are late; it may be a harmless program.";
     let remedy = "`rookery trace JID` shows when a session is slowed down; rate_stanzas and rate_bytes in [limits] are the limits.";
-    DoctorFinding::wrong(Grade::Warning, SESSIONS, what, why, remedy)
+    DoctorFinding::wrong(Grade::Warning, SESSIONS, what, why, remedy).of(DoctorFact::Senders(throttled))
 }
 
 fn count(events: &[SlowEvent], kind: Slow) -> usize {
@@ -313,6 +315,11 @@ fn most(samples: &[WebSample], of: impl Fn(&WebSample) -> Option<f64>) -> Option
     samples.iter().filter_map(of).reduce(f64::max)
 }
 
+/// Returns seconds as whole milliseconds.
+fn whole_ms(seconds: f64) -> u64 {
+    (1000.0 * seconds).round() as u64
+}
+
 fn milliseconds(seconds: f64) -> String {
     format!("{:.1} ms", 1000.0 * seconds)
 }
@@ -321,7 +328,6 @@ const SHARDS: &str = "shards";
 const DELIVERY: &str = "delivery";
 const SESSIONS: &str = "sessions";
 const MEMORY: &str = "memory";
-const DESCRIPTORS_OF: &str = "descriptors";
 const SERVERS: &str = "other servers";
 const SLOW: &str = "slow events";
 /// The days until a disk is full that leave no time to wait.
@@ -344,8 +350,6 @@ const UNREAD_BYTES: usize = 16 << 20;
 const MANY_SESSIONS: usize = 1000;
 /// The bytes per session that are too many: ten times those of an idle one with TLS.
 const SESSION_BYTES: u64 = 128 << 10;
-/// The share of used descriptors that leaves too few for a wave of clients.
-const DESCRIPTORS: f64 = 0.8;
 /// The number of servers that are named.
 const NAMED: usize = 5;
 /// The number of slow events in ten minutes that is no coincidence.
@@ -355,6 +359,7 @@ const MANY_THROTTLED: f64 = 100.0;
 
 #[cfg(test)]
 mod tests {
+    use rookery_hub::SourceSeen;
     use rookery_observe::Counters;
     use rookery_shard::Coverage;
 
@@ -442,11 +447,22 @@ mod tests {
                 "slowed down 100000 times",
             ),
             (|facts| facts.restart = vec![ChangedKey("shards".into())], "shards has changed: restart"),
+            (
+                |facts| {
+                    let seen = SourceSeen { name: "ldap", is_away: true, ..SourceSeen::default() };
+                    facts.census.logins.sources.insert(("a.example".into(), "ldap"), seen);
+                },
+                "The login source of a.example (ldap) is unreachable",
+            ),
         ];
         for (change, words) in cases {
             let mut facts = healthy();
             change(&mut facts);
             let found = wrong(&facts);
+            // The page leaves out what takes a second to find, and has words for all else.
+            let spoken = all(&DoctorFacts { shards: Vec::new(), ..facts });
+            let mut spoken = spoken.iter().filter(|finding| finding.grade > Grade::Fine);
+            assert!(spoken.all(|finding| finding.fact.is_some()), "{words:?}");
             assert!(matches!(&found[..], [one] if one.contains(words)), "{words:?} is not all of {found:#?}");
         }
     }
