@@ -56,7 +56,7 @@ pub fn run(source: &ConfigSource, command: SessionCommand) -> Result<(), Command
 }
 
 /// The columns of sessions.
-pub(crate) const SESSION: [&str; 10] = [
+pub(crate) const SESSION: [&str; 11] = [
     "SESSION",
     "ADDRESS",
     "TRANSPORT",
@@ -67,10 +67,11 @@ pub(crate) const SESSION: [&str; 10] = [
     "AVAILABLE",
     "PRIORITY",
     "WAITING BYTES",
+    "IDLE SECONDS",
 ];
 
-/// Returns the values of these columns for an entry that names its session in the member `name`.
-pub(crate) fn values(session: &Value, name: &str) -> [String; 10] {
+/// Returns what a list has in these columns of a session, which it names by a member of its own.
+pub(crate) fn values(session: &Value, name: &str) -> [String; 11] {
     let members = [
         name,
         "address",
@@ -82,6 +83,7 @@ pub(crate) fn values(session: &Value, name: &str) -> [String; 10] {
         "available",
         "priority",
         "waiting_bytes",
+        "idle_seconds",
     ];
     members.map(|member| cell(session, member))
 }

@@ -16,6 +16,13 @@ impl Bucket {
         self.0.saturating_sub(now)
     }
 
+    /// Returns the time for which the bucket has been empty, which is 0 while it isn't. Where all
+    /// prices are small, that is the time since something was last put in.
+    #[inline]
+    pub fn idle(&self, now: u64) -> u64 {
+        now.saturating_sub(self.0)
+    }
+
     /// Puts something in, and returns how full the bucket is afterwards.
     #[inline]
     pub fn put(&mut self, cost: u64, now: u64) -> u64 {
@@ -39,6 +46,7 @@ mod tests {
         let mut bucket = Bucket::default();
         assert_eq!((bucket.put(10, 100), bucket.put(5, 100)), (10, 15));
         assert_eq!((bucket.level(105), bucket.put(1, 105)), (10, 11));
+        assert_eq!((bucket.idle(105), bucket.idle(500)), (0, 500 - 116));
         assert_eq!((bucket.level(500), bucket.put(3, 500)), (0, 3), "time that nobody used is gone");
         bucket.give_back(2);
         assert_eq!(bucket.level(500), 1);

@@ -145,7 +145,7 @@ impl World {
             rare: None,
         };
         self.outboxes.open(link, address.clone());
-        self.people.paid.open(link);
+        self.people.paid.open(link, self.clock.now_ms * 1000);
         if let Some(place) = self.people.sessions.open(link) {
             debug_assert!(place.is_none(), "an earlier session of the link was forgotten");
             *place = Some(session);

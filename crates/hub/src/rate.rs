@@ -38,10 +38,11 @@ impl Rate {
 pub(crate) struct Paid(pub(crate) LinkPlaces<Bucket>);
 
 impl Paid {
-    /// Gives a new session an empty bucket.
-    pub(crate) fn open(&mut self, link: Link) {
+    /// Gives a new session an empty bucket, as if it had just sent something that costs nothing.
+    pub(crate) fn open(&mut self, link: Link, now_us: u64) {
         if let Some(bucket) = self.0.open(link) {
             *bucket = Bucket::default();
+            bucket.put(0, now_us);
         }
     }
 }

@@ -17,6 +17,14 @@ impl World {
         (ahead > burst).then(|| (ahead - burst).div_ceil(1000))
     }
 
+    /// Returns the milliseconds since a session was bound or resumed, or last sent a stanza, read
+    /// from the bucket of its rate: for up to the burst that it may send at once, it seems busy for
+    /// longer. `None` if there is no session.
+    pub fn idle_ms(&self, link: Link) -> Option<u64> {
+        self.session_at(link)?;
+        Some(self.people.paid.0.get(link)?.idle(self.clock.now_ms * 1000) / 1000)
+    }
+
     /// Pauses reading from a session that was too fast.
     pub(crate) fn throttle(&mut self, link: Link, wait_ms: u64) -> Intake {
         let Some(session) = self.reference(link) else { return Intake::Open };

@@ -1,6 +1,7 @@
 //! Sessions: their list, and ending them.
 
 use std::cell::RefCell;
+use std::iter;
 use std::mem;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -9,7 +10,8 @@ use rookery_fanout::Link;
 use rookery_hub::{Hooks, Question, QuestionReply, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::StreamError;
-use serde::{Deserialize, Serialize};
+use rookery_xml::ns;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Gathered, Outcome, PATIENCE_MS, Refusal};
 
@@ -37,6 +39,37 @@ pub struct SessionInfo {
     pub lost: Option<LostClient>,
     /// Bytes waiting for it, or for its acknowledgement.
     pub waiting_bytes: usize,
+    /// The milliseconds since it last sent a stanza, or since it began; `None` if its node is older
+    /// than this member.
+    #[serde(skip)]
+    pub idle_ms: Option<u64>,
+}
+
+/// The sessions of a shard, as an answer. Nodes of 0.2.0 know the first member only: they read
+/// nothing behind it, and what they send ends there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SessionAnswer {
+    sessions: Vec<SessionInfo>,
+    #[serde(deserialize_with = "perhaps")]
+    idle_ms: Vec<Option<u64>>,
+}
+
+fn perhaps<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Vec<Option<u64>>, D::Error> {
+    Ok(Vec::deserialize(deserializer).unwrap_or_default())
+}
+
+impl From<Vec<SessionInfo>> for SessionAnswer {
+    fn from(sessions: Vec<SessionInfo>) -> Self {
+        let idle_ms = sessions.iter().map(|session| session.idle_ms).collect();
+        Self { sessions, idle_ms }
+    }
+}
+
+impl SessionAnswer {
+    fn whole(self) -> Vec<SessionInfo> {
+        let idle = self.idle_ms.into_iter().chain(iter::repeat(None));
+        self.sessions.into_iter().zip(idle).map(|(session, idle_ms)| SessionInfo { idle_ms, ..session }).collect()
+    }
 }
 
 /// A session that waits for its client (XEP-0198).
@@ -55,10 +88,15 @@ pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<Fullest>();
 }
 
+fn gathered(found: Vec<Option<SessionAnswer>>) -> Gathered<SessionInfo> {
+    Gathered::from(found.into_iter().map(|found| found.map(SessionAnswer::whole)).collect::<Vec<_>>())
+}
+
 /// Continues with the sessions of an account, newest last.
 pub fn of(world: &mut World, account: &Jid, then: impl FnOnce(&mut World, Outcome<Vec<SessionInfo>>) + 'static) {
     let asked = Of(account.to_bare());
-    world.put_to_home(account.as_ref(), asked, |world, found| then(world, found.ok_or(Refusal::Late)));
+    let whole = |found: Option<SessionAnswer>| found.map(SessionAnswer::whole).ok_or(Refusal::Late);
+    world.put_to_home(account.as_ref(), asked, move |world, found| then(world, whole(found)));
 }
 
 /// Continues with those of some accounts that have a session with a connected client, in no
@@ -93,7 +131,7 @@ struct Of(Jid);
 impl Question for Of {
     const NAME: &'static str = "operations sessions of an account";
     const PATIENCE_MS: u64 = PATIENCE_MS;
-    type Answer = Vec<SessionInfo>;
+    type Answer = SessionAnswer;
 
     fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let links = world.links_of(self.0.as_ref()).into_iter();
@@ -114,7 +152,7 @@ pub fn list(
     let most = limit.max(1).saturating_add(1);
     let asked = In { domain: domain.to_owned(), after, most };
     world.put_to_all(asked, move |world, found| {
-        let Gathered { items, is_partial } = Gathered::from(found);
+        let Gathered { items, is_partial } = gathered(found);
         then(world, Gathered { items: first(items, most, |info| info.jid.as_str()), is_partial });
     });
 }
@@ -130,7 +168,7 @@ struct In {
 impl Question for In {
     const NAME: &'static str = "operations sessions of a domain";
     const PATIENCE_MS: u64 = PATIENCE_MS;
-    type Answer = Vec<SessionInfo>;
+    type Answer = SessionAnswer;
 
     fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let after = self.after.as_ref().map_or("", Jid::as_str);
@@ -152,7 +190,7 @@ pub fn fullest(
     then: impl FnOnce(&mut World, Gathered<SessionInfo>) + 'static,
 ) {
     world.put_to_all(Fullest { domains, most }, move |world, found| {
-        let Gathered { mut items, is_partial } = Gathered::from(found);
+        let Gathered { mut items, is_partial } = gathered(found);
         items.sort_by(|a, b| b.waiting_bytes.cmp(&a.waiting_bytes).then_with(|| a.jid.cmp(&b.jid)));
         items.truncate(most);
         then(world, Gathered { items, is_partial });
@@ -169,7 +207,7 @@ struct Fullest {
 impl Question for Fullest {
     const NAME: &'static str = "operations fullest sessions";
     const PATIENCE_MS: u64 = PATIENCE_MS;
-    type Answer = Vec<SessionInfo>;
+    type Answer = SessionAnswer;
 
     fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let links = self.domains.iter().flat_map(|domain| world.present(domain)).flat_map(|(_, links)| links);
@@ -303,6 +341,7 @@ fn look(world: &World, link: Link) -> Option<(Link, SessionInfo)> {
         client: session.client(),
         lost,
         waiting_bytes: world.outboxes.waiting_bytes(link),
+        idle_ms: world.idle_ms(link),
     };
     Some((link, info))
 }
@@ -311,9 +350,9 @@ fn with_peers(
     world: &mut World,
     mut sessions: std::vec::IntoIter<(Link, SessionInfo)>,
     mut found: Vec<SessionInfo>,
-    reply: QuestionReply<Vec<SessionInfo>>,
+    reply: QuestionReply<SessionAnswer>,
 ) {
-    let Some((link, info)) = sessions.next() else { return reply.answer(world, found) };
+    let Some((link, info)) = sessions.next() else { return reply.answer(world, found.into()) };
     world.with_peer(link, move |world, peer| {
         found.push(match peer {
             None => info,
@@ -337,4 +376,36 @@ fn first<T>(mut all: Vec<T>, most: usize, address: impl Fn(&T) -> &str) -> Vec<T
     }
     all.sort_unstable_by(|a, b| address(a).cmp(address(b)));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(name: &str, idle_ms: Option<u64>) -> SessionInfo {
+        SessionInfo {
+            jid: Jid::parse(&format!("{name}@a.example/phone")).expect("an address"),
+            address: None,
+            transport: None,
+            is_encrypted: None,
+            since_ms: None,
+            is_available: true,
+            priority: 0,
+            client: None,
+            lost: None,
+            waiting_bytes: 7,
+            idle_ms,
+        }
+    }
+
+    #[test]
+    fn nodes_that_know_nothing_of_idle_sessions_are_understood_and_understand() {
+        let both = vec![session("alice", Some(5)), session("bob", None)];
+        let bytes = postcard::to_allocvec(&SessionAnswer::from(both.clone())).expect("written");
+        assert_eq!(postcard::from_bytes::<SessionAnswer>(&bytes).expect("read").whole(), both);
+        let without: Vec<_> = both.into_iter().map(|session| SessionInfo { idle_ms: None, ..session }).collect();
+        assert_eq!(postcard::from_bytes::<Vec<SessionInfo>>(&bytes).expect("an older node reads it"), without);
+        let older = postcard::to_allocvec(&without).expect("written");
+        assert_eq!(postcard::from_bytes::<SessionAnswer>(&older).expect("read").whole(), without);
+    }
 }

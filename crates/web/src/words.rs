@@ -248,6 +248,7 @@ texts! {
     from,
     by,
     connected,
+    last_sent,
     bytes_waiting,
     nowhere,
     is_lost,

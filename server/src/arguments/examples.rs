@@ -114,7 +114,8 @@ Examples:
   rookery session list alice@example.org --json
   rookery session end alice@example.org/phone
 
-A session without an address has lost its connection and is waiting for its client.";
+A session without an address has lost its connection and waits for its client. IDLE SECONDS have
+passed since the client last sent a stanza, or since the session began.";
 
 pub(super) const ROOM: &str = "\
 Examples:

@@ -86,6 +86,7 @@ fn sessions_are_shown_and_ended() {
     assert!(lines[0].starts_with("SESSION"), "{listed}");
     assert!(lines[1].starts_with("romeo@localhost/balcony  127.0.0.1") && lines.len() == 3, "{listed}");
     let one = rig.run(&["session", "list", "romeo@localhost", "--json"]).fine();
+    assert!(one.contains(r#""idle_seconds":"#) && !one.contains(r#""idle_seconds":null"#), "{one}");
     assert_eq!(one.lines().map(|line| json(line)["resource"].clone()).collect::<Vec<_>>(), ["orchard", "balcony"]);
 
     rig.run(&["session", "end", "romeo@localhost/balcony"]).fine();

@@ -7,7 +7,7 @@ use rookery_operations::{Gathered, Outcome, Refusal};
 use super::fields::{FormAnswered, FormFault};
 use super::frame::{away, domain_choice, token};
 use super::{FormDone, Visit};
-use crate::ask::OperationAnswer;
+use crate::ask::{OperationAnswer, now_ms};
 use crate::form::encode;
 use crate::html::Html;
 use crate::language::filled;
@@ -71,12 +71,13 @@ pub async fn end(visit: &Visit) -> FormAnswered {
 /// Returns the heads of the columns that [`connection`] and [`state`] fill, and of one more.
 pub(super) fn heads(w: &AdminWords) -> Html {
     Html::of(
-        "<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th class=\"number\">{}<td></tr></thead><tbody>",
-        &[&w.resource, &w.client, &w.from, &w.by, &w.connected, &w.state, &w.bytes_waiting],
+        "<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th class=\"number\">{}<td></tr></thead><tbody>",
+        &[&w.resource, &w.client, &w.from, &w.by, &w.connected, &w.last_sent, &w.state, &w.bytes_waiting],
     )
 }
 
-/// Returns the cells with the client of a session, the transport of its stream, and its beginning.
+/// Returns the cells with the client of a session, the transport of its stream, its beginning, and
+/// the time of its last stanza.
 pub(super) fn connection(w: &AdminWords, session: &SessionInfo) -> Html {
     let name = match session.transport.as_deref() {
         None => "–",
@@ -100,6 +101,11 @@ pub(super) fn connection(w: &AdminWords, session: &SessionInfo) -> Html {
     );
     match session.since_ms {
         Some(since) => html.push(&away(since)),
+        None => html.add("–", &[]),
+    }
+    html.add("<td class=\"idle\" data-label=\"{}\">", &[&w.last_sent]);
+    match session.idle_ms {
+        Some(idle_ms) => html.push(&away(now_ms().saturating_sub(idle_ms))),
         None => html.add("–", &[]),
     }
     html

@@ -196,6 +196,7 @@ fn schemas() -> Value {
             ("available", switch()),
             ("priority", json!({ "type": "integer", "minimum": -128, "maximum": 127 })),
             ("waiting_bytes", number()),
+            ("idle_seconds", perhaps(number())),
         ])
     };
     json!({

@@ -76,5 +76,6 @@ pub(super) fn session(info: &SessionInfo) -> Value {
         "lost": info.lost.map(|lost| date::timestamp(lost.since_ms)),
         "waits_until": info.lost.map(|lost| date::timestamp(lost.until_ms)),
         "waiting_bytes": info.waiting_bytes,
+        "idle_seconds": info.idle_ms.map(|idle_ms| idle_ms / 1000),
     })
 }

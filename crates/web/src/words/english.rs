@@ -210,6 +210,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     from: "From",
     by: "By",
     connected: "Connected",
+    last_sent: "Last sent",
     bytes_waiting: "Bytes waiting",
     nowhere: "nowhere",
     is_lost: "connection lost",

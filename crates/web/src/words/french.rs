@@ -217,6 +217,7 @@ pub const FRENCH: AdminWords = AdminWords {
     from: "Depuis",
     by: "Par",
     connected: "Connectée",
+    last_sent: "Dernier envoi",
     bytes_waiting: "Octets en attente",
     nowhere: "nulle part",
     is_lost: "connexion perdue",

@@ -217,6 +217,7 @@ pub const GERMAN: AdminWords = AdminWords {
     from: "Von",
     by: "Über",
     connected: "Verbunden",
+    last_sent: "Zuletzt gesendet",
     bytes_waiting: "Wartende Bytes",
     nowhere: "nirgendwo",
     is_lost: "Verbindung verloren",

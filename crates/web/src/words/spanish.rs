@@ -217,6 +217,7 @@ pub const SPANISH: AdminWords = AdminWords {
     from: "Desde",
     by: "Por",
     connected: "Conectada",
+    last_sent: "Último envío",
     bytes_waiting: "Bytes en espera",
     nowhere: "ninguna parte",
     is_lost: "conexión perdida",
