@@ -111,8 +111,10 @@ pub fn rooms(source: &ConfigSource, command: RoomCommand) -> Result<(), CommandF
                     names.map(|name| format!("/domains/{}/rooms?", encoded(name))).collect()
                 }
             };
-            let row = |item: &Value| ["jid", "name", "public", "persistent"].map(|member| cell(item, member));
-            list(server, &lists, &["ROOM", "NAME", "PUBLIC", "PERSISTENT"], row, shown)
+            let members = ["jid", "name", "public", "persistent", "occupants", "last_message"];
+            let row = |item: &Value| members.map(|member| cell(item, member));
+            let names = ["ROOM", "NAME", "PUBLIC", "PERSISTENT", "OCCUPANTS", "LAST MESSAGE"];
+            list(server, &lists, &names, row, shown)
         }
         RoomCommand::Show { room, shown } => {
             let found = server.get(&of(&room))?;

@@ -350,7 +350,12 @@ async def a_room_is_shown_and_destroyed():
         alice.client.send_raw(f"<presence to='{room}/Alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
         await alice.presence(f"{room}/Alice")
         page = browser.get("/admin/rooms")
-        assert room in page.text, page
+        assert room in page.text and re.search(r'data-label="Occupants">1<td data-label="Last message">–', page.text), page
+        alice.client.send_raw(f"<message type='groupchat' to='{room}'><body>Anybody here?</body></message>")
+        while not re.search(r'data-label="Last message"><time', page.text):
+            await asyncio.sleep(0.05)
+            page = browser.get("/admin/rooms?order=activity")
+        assert '<option value="activity" selected>' in page.text, page
         page = browser.get(f"/admin/room?jid={quote(room)}")
         assert re.search(r"<td[^>]*>Alice<td[^>]*>moderator<td[^>]*>owner<td", page.text) and "alice@localhost/" in page.text, page
         _is_well_formed(page.text)

@@ -175,6 +175,7 @@ async def rooms_are_listed_and_destroyed():
         assert page["next"] == "garden@conference.localhost" and len(page["items"]) == 1, page
         page = _json(server, "GET", f"/domains/localhost/rooms?after={quote(page['next'])}", secret)
         assert [room["jid"] for room in page["items"]] == ["kitchen@conference.localhost"] and page["next"] is None, page
+        assert page["items"][0]["occupants"] == 1, page
         room = _json(server, "GET", "/rooms/garden%40conference.localhost", secret)
         [inside] = room["occupants"]
         assert (inside["nick"], inside["affiliation"]) == ("Alice", "owner") and inside["sessions"][0].startswith("alice@localhost/"), room
@@ -201,7 +202,7 @@ async def rooms_that_are_stored_are_there():
         shown = _json(server, "GET", f"/rooms/{quote(room)}", secret)
         assert shown["persistent"] and shown["occupants"] == [], shown
         [listed] = _json(server, "GET", "/domains/localhost/rooms", secret)["items"]
-        assert listed["jid"] == room, listed
+        assert (listed["jid"], listed["occupants"], listed["last_message"]) == (room, 0, None), listed
         assert _ask(server, "DELETE", f"/rooms/{quote(room)}", secret)[0] == 204
         assert _json(server, "GET", "/domains/localhost/rooms", secret)["items"] == []
         assert await server.stop() == 0

@@ -61,5 +61,12 @@ pub fn page(
     })
 }
 
+/// Returns when the newest message of an archive of an account or room arrived, in milliseconds since
+/// 1970; `None` if there is none.
+pub fn newest(stores: &Stores, owner: JidRef<'_>) -> Pending<Option<u64>> {
+    let ends = stores.archive.ends(owner);
+    Box::pin(async move { Ok(ends.await?.map(|(_, newest)| id::time(newest))) })
+}
+
 /// The most bytes of stanzas in a part.
 const MOST_BYTES: usize = 1 << 20;

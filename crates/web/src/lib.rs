@@ -33,7 +33,8 @@
 //! their past; [`bounds`] declares the limits for strangers. [`comparison`] compares the server
 //! with its configuration, [`records`] checks the DNS records of domains, `doctor` finds problems;
 //! `https` sends requests to other servers. [`events`] passes events to other programs, [`traces`]
-//! sends measured times to a collector. [`readings`] is the interface to devices for the API.
+//! sends measured times to a collector. [`readings`] is the interface to devices for the API. `room_rows` are the
+//! rooms of lists.
 
 mod accept;
 mod access;
@@ -77,6 +78,8 @@ mod readiness;
 pub mod readings;
 pub mod records;
 mod reply;
+mod room_rows;
+mod room_rows;
 mod route;
 pub mod samples;
 pub mod site;

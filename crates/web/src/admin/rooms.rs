@@ -1,16 +1,17 @@
 //! Rooms: their list, occupants and settings, their creation and destruction.
 
 use rookery_jid::Jid;
-use rookery_operations::rooms::{self, Described, RoomListing, WantedSettings};
+use rookery_operations::rooms::{self, Described, WantedSettings};
 use rookery_operations::{Outcome, Refusal, messages};
 
 use super::fields::{AdminField, AdminForm, FormAnswered, RefusedField, YES};
-use super::frame::domain_choice;
-use super::users::NAME_RULES;
+use super::frame::{away, domain_choice};
+use super::users::{NAME_RULES, option};
 use super::{FormDone, Visit};
 use crate::form::encode;
 use crate::html::Html;
 use crate::language::filled;
+use crate::room_rows::{MOST_SORTED, RoomOrder, RoomRow};
 use crate::words::AdminWords;
 
 /// Returns the page with the rooms of a domain.
@@ -19,38 +20,80 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of("<h1>", &[]);
     html.text(words.rooms_of, &[&domain]);
     html.add("</h1>", &[]);
-    if visit.domains.len() > 1 {
-        html.add("<form class=\"line\" method=\"get\" action=\"/admin/rooms\">", &[]);
-        html.push(&domain_choice(words, &visit.domains, &domain));
-        html.add("<button>{}</button></form>", &[&words.show]);
-    }
+    let asked = AskedRooms::of(visit);
     let Some(host) = visit.settings_of(&domain).as_ref().and_then(rooms::host) else {
+        if visit.domains.len() > 1 {
+            html.push(&choice(visit, &domain, &asked));
+        }
         html.add("<p id=\"off\">", &[]);
         html.text(words.rooms_off, &[]);
         html.add("</p>", &[]);
         return Ok(html);
     };
-    let after = Some(visit.value("after")).filter(|after| !after.is_empty()).and_then(|after| Jid::parse(after).ok());
-    let mut found = visit
-        .shared
-        .ask(move |world, answer| {
-            rooms::list(world, &host, after, PAGE, |_, found| answer.complete(found));
-        })
-        .await?;
-    let is_cut = found.len() > PAGE;
-    found.truncate(PAGE);
+    html.push(&choice(visit, &domain, &asked));
+    let found = match asked.order.2 {
+        None => visit.shared.rooms_by_address(&host, asked.after.clone(), PAGE).await?,
+        Some(order) => visit.shared.rooms_sorted(&host, order, asked.skip, PAGE).await?,
+    };
     html.push(&new(visit, &domain));
     html.add("<section class=\"card\">", &[]);
-    match found.is_empty() {
+    match found.rows.is_empty() {
         true => html.add("<p id=\"none\" class=\"faint\">{}</p>", &[&words.no_rooms]),
-        false => html.push(&table(words, &found)),
+        false => html.push(&table(words, &found.rows)),
     }
-    if let Some(last) = found.last().filter(|_| is_cut) {
-        let next = format!("?domain={}&after={}", encode(&domain), encode(last.room.as_str()));
-        html.add("<p class=\"pager\"><a id=\"next\" href=\"/admin/rooms{}\">{}</a></p>", &[&next, &words.more]);
+    if found.is_cut {
+        html.add("<p class=\"faint\">", &[]);
+        html.text(words.rooms_sorted, &[&MOST_SORTED]);
+        html.add("</p>", &[]);
+    }
+    if let Some(last) = found.rows.last().filter(|_| found.has_more) {
+        let next = asked.next(&domain, &last.listing.room);
+        html.add("<p class=\"pager\"><a id=\"next\" href=\"{}\">{}</a></p>", &[&next, &words.more]);
     }
     html.add("</section>", &[]);
     Ok(html)
+}
+
+/// The part of the list that a request asks for.
+struct AskedRooms {
+    order: &'static (&'static str, RoomsWord, Option<RoomOrder>),
+    /// The room before the part, if it is in the order of addresses.
+    after: Option<Jid>,
+    /// The number of rooms before it, in any other order.
+    skip: usize,
+}
+
+impl AskedRooms {
+    fn of(visit: &Visit) -> Self {
+        let (order, after) = (visit.value("order"), visit.value("after"));
+        Self {
+            order: ORDERS.iter().find(|(name, ..)| *name == order).unwrap_or(&ORDERS[0]),
+            after: Some(after).filter(|after| !after.is_empty()).and_then(|after| Jid::parse(after).ok()),
+            skip: visit.value("from").parse().ok().filter(|from| *from <= MOST_SORTED).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the address of the next part, whose predecessor ends with a room.
+    fn next(&self, domain: &str, last: &Jid) -> String {
+        let here = format!("/admin/rooms?domain={}&order={}", encode(domain), self.order.0);
+        match self.order.2 {
+            None => format!("{here}&after={}", encode(last.as_str())),
+            Some(_) => format!("{here}&from={}", self.skip + PAGE),
+        }
+    }
+}
+
+/// Returns the form that chooses the domain and the order.
+fn choice(visit: &Visit, domain: &str, asked: &AskedRooms) -> Html {
+    let words = visit.words();
+    let mut html = Html::of("<form id=\"order\" class=\"line\" method=\"get\" action=\"/admin/rooms\">", &[]);
+    html.push(&domain_choice(words, &visit.domains, domain));
+    html.add("<label>{} <select name=\"order\">", &[&words.order]);
+    for (name, label, _) in &ORDERS {
+        html.push(&option(name, label(words), asked.order.0));
+    }
+    html.add("</select></label><button>{}</button></form>", &[&words.show]);
+    html
 }
 
 /// Returns the page of one room.
@@ -225,27 +268,44 @@ fn destruction(visit: &Visit, room: &Jid) -> Html {
     html
 }
 
-fn table(words: &AdminWords, found: &[RoomListing]) -> Html {
+fn table(words: &AdminWords, found: &[RoomRow]) -> Html {
     let mut html = Html::of(
-        "<div class=\"scroll\"><table id=\"rooms\"><thead><tr><th>{}<th>{}<th>{}</tr></thead><tbody>",
-        &[&words.room, &words.name, &words.kind],
+        "<div class=\"scroll\"><table id=\"rooms\" class=\"many\"><thead><tr><th>{}<th>{}<th class=\"number\">{}<th>{}<th>{}\
+         </tr></thead><tbody>",
+        &[&words.room, &words.name, &words.occupants, &words.last_message, &words.kind],
     );
-    for room in found {
-        html.add(
-            "<tr><td data-label=\"{}\"><a href=\"/admin/room?jid={}\">{}</a><td data-label=\"{}\">{}<td data-label=\"{}\">{}, {}</tr>",
-            &[
-                &words.room,
-                &encode(room.room.as_str()),
-                &room.room,
-                &words.name,
-                &room.name,
-                &words.kind,
-                &if room.is_public { words.public } else { words.hidden },
-                &if room.is_persistent { words.stays } else { words.temporary },
-            ],
-        );
+    for row in found {
+        html.push(&line(words, row));
     }
     html.add("</tbody></table></div>", &[]);
+    html
+}
+
+fn line(words: &AdminWords, row: &RoomRow) -> Html {
+    let room = &row.listing;
+    let mut html = Html::of(
+        "<tr><td data-label=\"{}\"><a href=\"/admin/room?jid={}\">{}</a><td data-label=\"{}\">{}\
+         <td class=\"number\" data-label=\"{}\">{}<td data-label=\"{}\">",
+        &[
+            &words.room,
+            &encode(room.room.as_str()),
+            &room.room,
+            &words.name,
+            &room.name,
+            &words.occupants,
+            &row.occupants.map_or_else(|| "–".to_owned(), |count| count.to_string()),
+            &words.last_message,
+        ],
+    );
+    match row.newest_ms {
+        Some(newest_ms) => html.push(&away(newest_ms)),
+        None => html.add("–", &[]),
+    }
+    let (public, stays) = (
+        if room.is_public { words.public } else { words.hidden },
+        if room.is_persistent { words.stays } else { words.temporary },
+    );
+    html.add("<td data-label=\"{}\">{}, {}</tr>", &[&words.kind, &public, &stays]);
     html
 }
 
@@ -309,6 +369,15 @@ fn occupants(visit: &Visit, room: &Described) -> Html {
     html
 }
 
+/// The name of an order, in a language.
+type RoomsWord = fn(&AdminWords) -> &'static str;
+
+/// The orders of rooms: their names in requests, and their labels; that of addresses comes first.
+const ORDERS: [(&str, RoomsWord, Option<RoomOrder>); 3] = [
+    ("address", |words| words.by_address, None),
+    ("occupants", |words| words.full_first, Some(RoomOrder::Occupants)),
+    ("activity", |words| words.active_first, Some(RoomOrder::Activity)),
+];
 /// The number of rooms on a page.
 const PAGE: usize = 50;
 /// The most occupants that are shown.

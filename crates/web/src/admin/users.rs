@@ -174,7 +174,8 @@ fn find(visit: &Visit, domain: &str, asked: &AskedPage<'_>) -> Html {
     html
 }
 
-fn option(name: &str, label: &str, chosen: &str) -> Html {
+/// Returns an option of a choice.
+pub(super) fn option(name: &str, label: &str, chosen: &str) -> Html {
     match name == chosen {
         true => Html::of("<option value=\"{}\" selected>{}</option>", &[&name, &label]),
         false => Html::of("<option value=\"{}\">{}</option>", &[&name, &label]),

@@ -307,7 +307,14 @@ fn schemas() -> Value {
         "Pinged": of(vec![("answered", switch()), ("condition", perhaps(text()))]),
         "Motd": of(vec![("subject", perhaps(text())), ("body", text())]),
         "Invitation": of(vec![("uri", text()), ("page", perhaps(text())), ("expires", time())]),
-        "RoomItem": of(vec![("jid", text()), ("name", text()), ("public", switch()), ("persistent", switch())]),
+        "RoomItem": of(vec![
+            ("jid", text()),
+            ("name", text()),
+            ("public", switch()),
+            ("persistent", switch()),
+            ("occupants", perhaps(number())),
+            ("last_message", perhaps(time())),
+        ]),
         "Room": of(vec![
             ("jid", text()),
             ("name", text()),

@@ -1,7 +1,8 @@
 //! Rooms.
 
+use rookery_base::date;
 use rookery_jid::Jid;
-use rookery_operations::rooms::{self, AffiliationView, Described, RoomListing, WantedSettings};
+use rookery_operations::rooms::{self, AffiliationView, Described, WantedSettings};
 use rookery_operations::{Refusal, messages};
 use serde_json::{Value, json};
 
@@ -9,22 +10,16 @@ use super::call::{ApiCall, ApiReply};
 use super::problem::Problem;
 use crate::ask::OperationAnswer;
 use crate::form::encode;
+use crate::room_rows::RoomRow;
 
 pub(super) async fn list(call: ApiCall) -> Result<ApiReply, Problem> {
     let (domain, (after, limit)) = (call.domain(0)?, call.page()?);
     let settings = call.shared.settings();
     let host = settings.hub.domains.iter().find(|found| found.name == domain).and_then(rooms::host);
     let host = host.ok_or_else(|| Refusal::Off(format!("the module `rooms` is off in {domain}")))?;
-    let mut found = call
-        .shared
-        .ask(move |world, answer| {
-            rooms::list(world, &host, after, limit, |_, found| answer.complete(found));
-        })
-        .await?;
-    let is_cut = found.len() > limit;
-    found.truncate(limit);
-    let next = found.last().filter(|_| is_cut).map(|room| room.room.as_str());
-    let items: Vec<_> = found.iter().map(item).collect();
+    let found = call.shared.rooms_by_address(&host, after, limit).await?;
+    let next = found.rows.last().filter(|_| found.has_more).map(|row| row.listing.room.as_str());
+    let items: Vec<_> = found.rows.iter().map(item).collect();
     Ok(ApiReply::json(&json!({ "items": items, "next": next })))
 }
 
@@ -134,8 +129,16 @@ pub(super) async fn affiliate(call: ApiCall) -> Result<ApiReply, Problem> {
     Ok(ApiReply::done())
 }
 
-fn item(room: &RoomListing) -> Value {
-    json!({ "jid": room.room.as_str(), "name": room.name, "public": room.is_public, "persistent": room.is_persistent })
+fn item(row: &RoomRow) -> Value {
+    let room = &row.listing;
+    json!({
+        "jid": room.room.as_str(),
+        "name": room.name,
+        "public": room.is_public,
+        "persistent": room.is_persistent,
+        "occupants": row.occupants,
+        "last_message": row.newest_ms.map(date::timestamp),
+    })
 }
 
 fn shown(jid: &Jid, room: &Described) -> Value {
