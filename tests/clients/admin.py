@@ -230,6 +230,7 @@ async def accounts_are_sorted_and_chosen():
         assert list(_rows(browser.get("/admin/users").text)) == ["admin", "alice", "bob", "carol"]
         assert list(_rows(browser.get("/admin/users?order=newest").text)) == ["alice", "bob", "admin", "carol"]
         assert list(_rows(browser.get("/admin/users?order=oldest").text)) == ["admin", "carol", "bob", "alice"]
+        assert list(_rows(browser.get("/admin/users?only=administrators").text)) == ["admin"]
         page = browser.get("/admin/users?only=disabled").text
         assert _rows(page) == {"carol": "never"} and "1–1 of 1 account." in page and "tag off" in page, page
         assert list(_rows(browser.get("/admin/users?only=never&search=a").text)) == ["admin", "carol"]

@@ -73,14 +73,20 @@ async def accounts_are_made_changed_and_removed():
         secret = _token(server, "all", ALL)
         status, headers, body = _ask(server, "POST", "/domains/localhost/users", secret, {"name": "Bob", "password": "geheim12"})
         assert status == 201 and headers["location"] == "/api/v1/users/bob%40localhost", (status, headers, body)
-        assert json.loads(body) == {"jid": "bob@localhost", "disabled": False}
+        assert json.loads(body) == {"jid": "bob@localhost", "disabled": False, "last_seen": None}
         assert _ask(server, "POST", "/domains/localhost/users", secret, {"name": "bob", "password": "geheim12"})[0] == 409
         async with Person(server, "bob@localhost", "geheim12") as bob:
             user = _json(server, "GET", "/users/bob%40localhost", secret)
             [session] = user["sessions"]
             assert session["address"] == "127.0.0.1" and session["jid"].startswith("bob@localhost/"), user
             [listed] = _json(server, "GET", "/domains/localhost/sessions", secret)["items"]
-            assert listed["jid"] == session["jid"]
+            assert listed["jid"] == session["jid"] and listed["idle_seconds"] >= 0, listed
+            users = lambda query: [user["jid"] for user in _json(server, "GET", f"/domains/localhost/users?{query}", secret)["items"]]
+            assert users("only=online") == ["bob@localhost"] and users("only=never") == ["alice@localhost", "bob@localhost"]
+            assert users("order=name") == users("") == ["alice@localhost", "bob@localhost"]
+            part = _json(server, "GET", "/domains/localhost/users?order=name&limit=1", secret)
+            assert users(f"order=name&limit=1&after={part['next']}") == ["bob@localhost"], part
+            assert _ask(server, "GET", "/domains/localhost/users?order=size", secret)[0] == 400
             assert _ask(server, "DELETE", "/users/bob%40localhost/sessions/nothing", secret)[0] == 404
             path = f"/users/bob%40localhost/sessions/{quote(session['resource'], safe='')}"
             assert _ask(server, "DELETE", path, secret)[0] == 204

@@ -86,6 +86,7 @@ pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<In>();
     hooks.question::<CloseSessions>();
     hooks.question::<Fullest>();
+    hooks.question::<OnlineIn>();
 }
 
 fn gathered(found: Vec<Option<SessionAnswer>>) -> Gathered<SessionInfo> {
@@ -121,6 +122,28 @@ pub fn connected(world: &mut World, accounts: Vec<Jid>, then: impl FnOnce(&mut W
                 then(world, found);
             }
         });
+    }
+}
+
+/// Continues with the accounts of a domain that have a session with a connected client.
+pub fn online(world: &mut World, domain: String, then: impl FnOnce(&mut World, Gathered<Jid>) + 'static) {
+    world.put_to_all(OnlineIn(domain), |world, found| then(world, Gathered::from(found)));
+}
+
+/// Asks a shard for the accounts of a domain that are online there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct OnlineIn(String);
+
+impl Question for OnlineIn {
+    const NAME: &'static str = "operations online";
+    const PATIENCE_MS: u64 = PATIENCE_MS;
+    type Answer = Vec<Jid>;
+
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
+        let is_here = |link: &Link| world.absence(*link).is_none();
+        let online = world.present(&self.0).filter(|(_, links)| links.iter().any(is_here));
+        let online = online.filter_map(|(bare, _)| Jid::parse(bare).ok()).collect();
+        reply.answer(world, online);
     }
 }
 

@@ -29,15 +29,17 @@
 //! shards, `form` parses requests, `coding` compresses responses. `own_files` are the operator's.
 //! `reply` and `body` are responses, [`range`] the requested part of a file; `storage` keeps
 //! uploaded files, [`bucket`] keeps them elsewhere. [`health`] checks the space on the disk,
-//! `readiness` tells balancers, `machine` measures the process. [`samples`] are the data of the admin page's graphs, [`history`]
-//! their past; [`bounds`] declares the limits for strangers. [`comparison`] compares the server
-//! with its configuration, [`records`] checks the DNS records of domains, `doctor` finds problems;
-//! `https` sends requests to other servers. [`events`] passes events to other programs, [`traces`]
-//! sends measured times to a collector. [`readings`] is the interface to devices for the API. `room_rows` are the
-//! rooms of lists.
+//! `readiness` tells balancers, `machine` measures the process. [`samples`] are the data of the
+//! admin page's graphs, [`history`] their past; [`bounds`] declares the limits for strangers.
+//! [`comparison`] compares the server with its configuration, [`records`] checks the DNS records of
+//! domains, `doctor` finds problems; `https` sends requests to other servers. [`events`] passes
+//! events to other programs, [`traces`] sends measured times to a collector. [`readings`] is the
+//! interface to devices for the API. `room_rows` and `account_list` are the rooms and accounts of
+//! lists.
 
 mod accept;
 mod access;
+mod account_list;
 pub mod acme;
 mod address;
 pub mod admin;
@@ -78,7 +80,6 @@ mod readiness;
 pub mod readings;
 pub mod records;
 mod reply;
-mod room_rows;
 mod room_rows;
 mod route;
 pub mod samples;

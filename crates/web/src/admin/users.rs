@@ -5,13 +5,14 @@ use hyper::{Response, StatusCode};
 use rookery_base::date;
 use rookery_jid::Jid;
 use rookery_operations::{Outcome, sessions, users};
-use rookery_store::{Browse, Browsed, Choice, Only, Order};
+use rookery_store::{Browse, Browsed, Choice, Order};
 
 use super::fields::{AdminField, AdminForm, FormAnswered, RefusedField};
 use super::frame::{away, domain_choice, moment};
 use super::graph::bytes;
 use super::outcome::RefusalWords;
 use super::{FormDone, Visit, chosen};
+use crate::account_list::{self, AccountKind, KINDS, MOST_SEARCHED, PART};
 use crate::form::encode;
 use crate::html::Html;
 use crate::language::filled;
@@ -22,8 +23,7 @@ use crate::words::AdminWords;
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let domain = visit.domain()?;
     let asked = AskedPage::of(visit);
-    let Browsed { total, accounts } =
-        visit.shared.wait(visit.shared.stores.accounts.browse(&domain, asked.choice())).await?;
+    let Browsed { total, accounts } = visit.shared.accounts_of(&domain, asked.only.2, asked.choice()).await?;
     let shown: Vec<_> = accounts.iter().map(|account| account.jid.clone()).collect();
     let here = visit
         .shared
@@ -57,9 +57,9 @@ pub async fn csv(visit: &Visit) -> Outcome<Response<Body>> {
     let domain = visit.domain()?;
     let asked = AskedPage::of(visit);
     let mut text = "account,disabled,created,last seen,bytes\r\n".to_owned();
-    for part in 0..MOST_EXPORTED / PART {
+    for part in 0..MOST_SEARCHED / PART {
         let choice = Choice { skip: part * PART, limit: PART, ..asked.choice() };
-        let Browsed { accounts, .. } = visit.shared.wait(visit.shared.stores.accounts.browse(&domain, choice)).await?;
+        let Browsed { accounts, .. } = visit.shared.accounts_of(&domain, asked.only.2, choice).await?;
         for account in &accounts {
             let time = |unix_ms: Option<u64>| unix_ms.map(date::timestamp).unwrap_or_default();
             let (created, seen) = (time(account.created_ms), time(account.last_seen_ms));
@@ -120,7 +120,7 @@ fn own_name<'a>(written: &'a str, domain: &str) -> &'a str {
 /// The part of the list that a request asks for.
 struct AskedPage<'a> {
     search: &'a str,
-    only: &'static (&'static str, AccountsWord, Only),
+    only: &'static (&'static str, AccountsWord, AccountKind),
     order: &'static (&'static str, AccountsWord, Order),
     skip: usize,
 }
@@ -137,8 +137,8 @@ impl<'a> AskedPage<'a> {
     }
 
     fn choice(&self) -> Choice {
-        let (contains, only, order) = (self.search.to_lowercase(), self.only.2, self.order.2);
-        Choice { contains, only, order, skip: self.skip, limit: PAGE }
+        let (contains, order) = (self.search.to_lowercase(), self.order.2);
+        Choice { contains, order, skip: self.skip, limit: PAGE, ..Choice::default() }
     }
 
     /// Returns the address of the part that begins after `skip` accounts.
@@ -270,22 +270,21 @@ fn new(visit: &Visit, domain: &str) -> Html {
 type AccountsWord = fn(&AdminWords) -> &'static str;
 
 /// The kinds of accounts that can be shown: their names in requests and their labels.
-const ONLY: [(&str, AccountsWord, Only); 3] = [
-    ("all", |words| words.all_accounts, Only::All),
-    ("disabled", |words| words.disabled_accounts, Only::Disabled),
-    ("never", |words| words.never_seen, Only::NeverSeen),
+const ONLY: [(&str, AccountsWord, AccountKind); 5] = [
+    (KINDS[0].0, |words| words.all_accounts, KINDS[0].1),
+    (KINDS[1].0, |words| words.online_accounts, KINDS[1].1),
+    (KINDS[2].0, |words| words.disabled_accounts, KINDS[2].1),
+    (KINDS[3].0, |words| words.never_seen, KINDS[3].1),
+    (KINDS[4].0, |words| words.administrators_only, KINDS[4].1),
 ];
 /// The orders, in the same way.
 const ORDERS: [(&str, AccountsWord, Order); 5] = [
-    ("name", |words| words.by_name, Order::Name),
-    ("newest", |words| words.seen_first, Order::Newest),
-    ("oldest", |words| words.away_first, Order::Oldest),
-    ("youngest", |words| words.young_first, Order::Youngest),
-    ("largest", |words| words.large_first, Order::Largest),
+    (account_list::ORDERS[0].0, |words| words.by_name, account_list::ORDERS[0].1),
+    (account_list::ORDERS[1].0, |words| words.seen_first, account_list::ORDERS[1].1),
+    (account_list::ORDERS[2].0, |words| words.away_first, account_list::ORDERS[2].1),
+    (account_list::ORDERS[3].0, |words| words.young_first, account_list::ORDERS[3].1),
+    (account_list::ORDERS[4].0, |words| words.large_first, account_list::ORDERS[4].1),
 ];
-/// The most accounts in a file, and the number that is read at a time.
-const MOST_EXPORTED: usize = 200_000;
-const PART: usize = 10_000;
 /// The number of accounts on a page.
 const PAGE: usize = 50;
 /// The most accounts before a page.

@@ -201,7 +201,7 @@ fn schemas() -> Value {
     };
     json!({
         "Problem": of(vec![("type", text()), ("title", text()), ("status", number()), ("detail", text())]),
-        "UserItem": of(vec![("jid", text()), ("disabled", switch())]),
+        "UserItem": of(vec![("jid", text()), ("disabled", switch()), ("last_seen", perhaps(time()))]),
         "User": of(vec![
             ("jid", text()),
             ("disabled", switch()),

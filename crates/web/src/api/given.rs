@@ -14,6 +14,19 @@ pub(super) const LIMIT: ApiField = ApiField {
     is_required: false,
     doc: "The maximum number of entries; 100 by default.",
 };
+pub(super) const ONLY: ApiField = ApiField {
+    name: "only",
+    kind: ApiFieldKind::Choice(&["all", "online", "disabled", "never", "administrators"]),
+    is_required: false,
+    doc: "Only accounts of this kind; `never` are those that were never seen. It looks at every account of the domain.",
+};
+pub(super) const ORDER: ApiField = ApiField {
+    name: "order",
+    kind: ApiFieldKind::Choice(&["name", "newest", "oldest", "youngest", "largest"]),
+    is_required: false,
+    doc: "By name, last seen first, longest away first, newest accounts first, or most storage first. It looks at every \
+          account of the domain.",
+};
 pub(super) const PASSWORD: ApiField = ApiField {
     name: "password",
     kind: ApiFieldKind::Text { min: 1, max: 1023 },
@@ -122,3 +135,19 @@ pub(super) const ARCHIVE: &[ApiField] = &[
         doc: "Only messages to or from this address; a bare one stands for all of its resources.",
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account_list::{KINDS, ORDERS};
+
+    #[test]
+    fn accounts_are_chosen_as_on_the_page() {
+        let names = |field: ApiField| match field.kind {
+            ApiFieldKind::Choice(names) => names.to_vec(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(names(ONLY), KINDS.map(|(name, _)| name));
+        assert_eq!(names(ORDER), ORDERS.map(|(name, _)| name));
+    }
+}

@@ -5,8 +5,8 @@ use rookery_operations::api_tokens::Scope;
 use super::{ApiOperation, ResponseContent};
 use crate::api::field::{ApiField, ApiFieldKind};
 use crate::api::given::{
-    AFTER, BODY, DAYS, LIMIT, PASSWORD, ROOM_DESCRIPTION, ROOM_LOCAL, ROOM_MEMBERS_ONLY, ROOM_NAME, ROOM_OWNER,
-    ROOM_PUBLIC, SUBJECT,
+    AFTER, BODY, DAYS, LIMIT, ONLY, ORDER, PASSWORD, ROOM_DESCRIPTION, ROOM_LOCAL, ROOM_MEMBERS_ONLY, ROOM_NAME,
+    ROOM_OWNER, ROOM_PUBLIC, SUBJECT,
 };
 use crate::api::{domains, invitations, messages, reports, rooms, sessions, users};
 
@@ -42,7 +42,7 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
         method: "GET",
         path: "/domains/{domain}/users",
         id: "listUsers",
-        summary: "Accounts of a domain, sorted by name.",
+        summary: "Accounts of a domain, sorted by name unless an order is given.",
         scope: Scope::UsersRead,
         query: &[
             AFTER,
@@ -53,6 +53,8 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
                 is_required: false,
                 doc: "Only accounts whose names contain this. A part may then be shorter than `limit` without being the last one.",
             },
+            ONLY,
+            ORDER,
         ],
         body: None,
         success: (200, "One part of the list."),
