@@ -59,5 +59,6 @@ pub mod upload;
 pub mod version;
 pub mod visits;
 
+pub use rookery_pubsub::vcard::{CardStored, store_card};
 pub use standards::xep_table;
 pub use table::{Shared, table};

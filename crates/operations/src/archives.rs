@@ -52,13 +52,33 @@ pub fn page(
             return Ok(Err(Refusal::no_account(account)));
         }
         let found = found.await?.unwrap_or_default();
-        let messages = found.messages.into_iter().map(|(id, stanza)| KeptMessage {
-            id: id::text(id),
-            unix_ms: id::time(id),
-            stanza: String::from_utf8_lossy(&stanza).into_owned(),
-        });
-        Ok(Ok(KeptMessages { messages: messages.collect(), has_more: found.more }))
+        let messages = found.messages.into_iter().map(kept).collect();
+        Ok(Ok(KeptMessages { messages, has_more: found.more }))
     })
+}
+
+/// Returns one message of an account's archive by its id, as clients see it.
+pub fn one(stores: &Stores, account: JidRef<'_>, id: &str) -> Pending<Outcome<KeptMessage>> {
+    let missing = |what: &str| Refusal::Missing(format!("there is no message {what} in this archive"));
+    let Some(wanted) = id::read(id) else {
+        let refusal = missing(id);
+        return Box::pin(async { Ok(Err(refusal)) });
+    };
+    let query = ArchiveQuery { ids: Some(vec![wanted]), limit: 1, max_bytes: MOST_BYTES, ..ArchiveQuery::default() };
+    let (exists, found) = (stores.accounts.exists(account), stores.archive.page(account, query));
+    let (account, refusal) = (account.to_jid(), missing(id));
+    Box::pin(async move {
+        if !exists.await? {
+            return Ok(Err(Refusal::no_account(account)));
+        }
+        let message = found.await?.and_then(|page| page.messages.into_iter().next());
+        Ok(message.map(kept).ok_or(refusal))
+    })
+}
+
+fn kept((id, stanza): (u64, Vec<u8>)) -> KeptMessage {
+    let stanza = String::from_utf8_lossy(&stanza).into_owned();
+    KeptMessage { id: id::text(id), unix_ms: id::time(id), stanza }
 }
 
 /// Returns when the newest message of an archive of an account or room arrived, in milliseconds since

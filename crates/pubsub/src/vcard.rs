@@ -9,11 +9,13 @@ use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::failure::condition;
 use rookery_hub::{
     Bound, Delivery, Document, DocumentName, DocumentSpec, Exported, Hooks, Iq, Module, Most, OptionSpec, Per, Phase,
-    Stanzas, Target, Unit, Wanted, World,
+    Question, QuestionReply, Stanzas, Target, Unit, Wanted, World,
 };
+use rookery_jid::Jid;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind, Writer, ns};
+use serde::{Deserialize, Serialize};
 
 use super::avatar;
 use super::card::{BYTES, DOCUMENT, NAME, Photo, PhotoHash, announce, most_bytes};
@@ -56,6 +58,7 @@ impl Module for Vcard {
         hooks.feature(Target::Account, ns::AVATAR_CONVERSION);
         hooks.iq(Target::Account, ns::VCARD, asked);
         hooks.document::<PhotoHash>();
+        hooks.question::<StoreCard>();
         hooks.own_presence(stamped);
         let available = Stanzas::of(Kind::Presence, &[StanzaType::Available]);
         let stamping = Wanted::from(available).with_document(PhotoHash::NAME);
@@ -117,15 +120,83 @@ fn keep(world: &mut World, iq: Iq) {
     world.wait(kept, move |world, kept| match kept {
         Ok(()) => {
             world.reply_done(&iq);
-            let hash = photo.as_ref().map(|photo| photo.hash.clone()).unwrap_or_default();
-            let before = world.document::<PhotoHash>(iq.to.as_ref()).map(|hash| hash.0.clone());
-            if before.unwrap_or_default() != hash {
-                announce(world, &iq.to, hash);
-                avatar::photo(world, iq.to.clone(), photo);
-            }
+            carry_photo(world, iq.to.to_bare(), photo);
         }
         Err(error) => failed(world, &iq, &error),
     });
+}
+
+/// Carries the photo of a new card over to presence and to the account's avatar.
+fn carry_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
+    let hash = photo.as_ref().map(|photo| photo.hash.clone()).unwrap_or_default();
+    let before = world.document::<PhotoHash>(account.as_ref()).map(|hash| hash.0.clone());
+    if before.unwrap_or_default() != hash {
+        announce(world, &account, hash);
+        avatar::photo(world, account, photo);
+    }
+}
+
+/// The outcome of an operator's wish to store a card.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CardStored {
+    /// It is stored, or removed.
+    Done,
+    /// There is no such account.
+    Missing,
+    /// It isn't a `<vCard/>` element.
+    Malformed,
+    /// It has more bytes than the module allows.
+    TooLarge,
+}
+
+/// Stores a card for an account in place of the one before, as if the account had sent it; `None`
+/// removes it. Continues with `None` if the home of the account hasn't answered in time.
+pub fn store_card(
+    world: &mut World,
+    account: &Jid,
+    card: Option<String>,
+    then: impl FnOnce(&mut World, Option<Result<CardStored, StoreError>>) + 'static,
+) {
+    world.put_to_home(account.as_ref(), StoreCard { account: account.to_bare(), card }, then);
+}
+
+/// Asks the home of an account to store a card.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct StoreCard {
+    account: Jid,
+    card: Option<String>,
+}
+
+impl Question for StoreCard {
+    const NAME: &'static str = "vcard store";
+    const PATIENCE_MS: u64 = 10_000;
+    type Answer = Result<CardStored, StoreError>;
+
+    fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
+        let Self { account, card } = self;
+        let card = match card.map(|card| Element::parse(card.as_bytes())) {
+            None => None,
+            Some(Ok(card)) if card.is("vCard", ns::VCARD) => Some(card),
+            Some(_) => return reply.answer(world, Ok(CardStored::Malformed)),
+        };
+        let bytes = card.as_ref().map(|card| Writer::write(card).into_bytes());
+        if bytes.as_ref().is_some_and(|bytes| bytes.len() as u64 > most_bytes(world, account.as_ref())) {
+            return reply.answer(world, Ok(CardStored::TooLarge));
+        }
+        let photo = card.as_ref().and_then(Photo::of);
+        let kept = world.stores.documents.put(account.as_ref(), DOCUMENT, bytes);
+        world.wait(kept, move |world, kept| {
+            let stored = match kept {
+                Ok(()) => {
+                    carry_photo(world, account, photo);
+                    Ok(CardStored::Done)
+                }
+                Err(StoreError::NoAccount) => Ok(CardStored::Missing),
+                Err(error) => Err(error),
+            };
+            reply.answer(world, stored);
+        });
+    }
 }
 
 /// Returns presence with the hash of the photo, if it has none or another. An empty one means that

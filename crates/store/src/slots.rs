@@ -2,7 +2,7 @@
 //! define the right to write and read them.
 
 use crate::Pending;
-use rookery_jid::Jid;
+use rookery_jid::{Jid, JidRef};
 
 /// The slots of all accounts.
 pub trait Slots: Send + Sync {
@@ -14,8 +14,12 @@ pub trait Slots: Send + Sync {
     /// 1970.
     fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>>;
 
-    /// Moves a slot from one stage to another. Returns `false` if it isn't in the stage `from`, or
-    /// has expired; so only one caller can fill a slot. `until_ms` is its new expiry.
+    /// Returns the slots of an account that hold a file and haven't expired, the last to expire
+    /// first, at most `limit`. For operators.
+    fn filled(&self, owner: JidRef<'_>, now_ms: u64, limit: usize) -> Pending<Vec<Slot>>;
+
+    /// Goes from one stage to another, once: `false` if the slot isn't in the stage `from`, or has
+    /// expired. Who fills a slot is alone with it. `until_ms`: when it expires from now on.
     fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool>;
 
     /// Returns the tokens of slots that have expired, or whose owner is gone, at most `limit`.

@@ -15,8 +15,8 @@
 //!
 //! [`table`]: the operations with their parameters; `describe`: their description. [`field`],
 //! `given`: parameters; `call`: a request. [`problem`]: errors (RFC 9457). `users`, [`contacts`],
-//! `sessions`, `rooms`, `messages`, `domains`, `invitations`, `reports`, `server`, `events`,
-//! `profile`, `readings`, `top`, `slow`, `doctor`: the operations.
+//! `personal`, `sessions`, `rooms`, `messages`, `domains`, `invitations`, `reports`, `server`,
+//! `events`, `profile`, `readings`, `top`, `slow`, `doctor`: the operations.
 
 mod call;
 pub mod contacts;
@@ -28,6 +28,7 @@ pub mod field;
 mod given;
 mod invitations;
 mod messages;
+mod personal;
 pub mod problem;
 pub(crate) mod profile;
 pub(crate) mod readings;

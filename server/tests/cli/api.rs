@@ -1,4 +1,4 @@
-//! Contacts, affiliations and archives through the API, while clients are connected.
+//! Contacts, affiliations, archives, cards, files and links by the API, while clients are there.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::control::{log_in, read_until};
 use super::logins::with;
 use super::rig::CliRig;
-use super::uploads::http;
+use super::uploads::{http, slot};
 
 /// Sends a request to the API, and returns status and content.
 fn api(said: &str, token: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
@@ -124,7 +124,75 @@ fn archives_are_read_in_parts() {
     let (_, rest) = ask(&format!("?after={next}"));
     assert_eq!(rest["items"].as_array().map(Vec::len), Some(1));
     assert!(rest["items"][0]["stanza"].as_str().is_some_and(|stanza| stanza.contains("three")), "{rest}");
+    let id = rest["items"][0]["id"].as_str().expect("an id");
+    assert_eq!(ask(&format!("/{id}")), (200, rest["items"][0].clone()));
+    assert_eq!((ask("/nonsense").0, ask("/0000000000001").0), (404, 404));
     assert_eq!(ask("?after=nonsense").0, 422);
     assert_eq!(api(&said, &token, "GET", "/users/nobody@localhost/archive", None).0, 404);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn cards_are_read_replaced_and_removed() {
+    let (rig, token) = rig(&["users:read", "users:write"]);
+    let (server, said) = rig.serve();
+    let ask = |method: &str, body: Option<Value>| api(&said, &token, method, "/users/alice@localhost/vcard", body);
+    assert_eq!(ask("GET", None).0, 404);
+    let card = "<vCard xmlns='vcard-temp'><FN>Alice Liddell</FN></vCard>";
+    assert_eq!(ask("PUT", Some(json!({"vcard": card}))).0, 204);
+    let mut bob = log_in(&said, "bob", "secret-secret", "phone");
+    bob.get_mut()
+        .write_all(b"<iq type='get' id='v' to='alice@localhost'><vCard xmlns='vcard-temp'/></iq>")
+        .expect("written");
+    assert!(read_until(&mut bob, "</iq>").contains("<FN>Alice Liddell</FN>"));
+    let (status, found) = ask("GET", None);
+    assert!(status == 200 && found["vcard"].as_str().is_some_and(|card| card.contains("Alice Liddell")), "{found}");
+    for wrong in ["<vCard", "<vCard xmlns='other'/>", "<card xmlns='vcard-temp'/>"] {
+        assert_eq!(ask("PUT", Some(json!({"vcard": wrong}))).0, 422, "{wrong}");
+    }
+    assert_eq!((ask("DELETE", None).0, ask("GET", None).0), (204, 404));
+    let nobody = |method: &str, body| api(&said, &token, method, "/users/nobody@localhost/vcard", body).0;
+    assert_eq!((nobody("GET", None), nobody("PUT", Some(json!({"vcard": card})))), (404, 404));
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn files_of_a_user_are_listed_without_their_addresses() {
+    let (rig, token) = rig(&["users:read"]);
+    let (server, said) = rig.serve();
+    let ask = || api(&said, &token, "GET", "/users/alice@localhost/files", None);
+    assert_eq!(ask(), (200, json!({"items": [], "next": null})));
+    let path = slot(&said);
+    let put = http(&said, &format!("PUT {path} HTTP/1.1\r\nContent-Type: text/plain"), b"beginning");
+    assert!(put.starts_with("HTTP/1.1 201"), "{put}");
+    let (_, found) = ask();
+    let file = &found["items"][0];
+    assert_eq!((&file["name"], &file["bytes"], &file["type"]), (&json!("a.txt"), &json!(9), &json!("text/plain")));
+    let secret = path.trim_start_matches("/upload/").split('/').next().expect("a token");
+    assert!(!found.to_string().contains(secret), "{found}");
+    assert_eq!(api(&said, &token, "GET", "/users/nobody@localhost/files", None).0, 404);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn links_are_listed_and_revoked() {
+    let rig = CliRig::new();
+    rig.write("rookery.toml", &with("[modules.register]\nenabled = true\nallow_creation = false\n"));
+    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "secret-secret\n").fine();
+    let token = rig.run(&["token", "add", "test", "--scope", "invitations:write"]).fine().trim().to_owned();
+    let (server, said) = rig.serve();
+    let ask = |method: &str, path: &str, body: Option<Value>| api(&said, &token, method, path, body);
+    let path = "/domains/localhost/invitations";
+    assert_eq!(ask("POST", path, Some(json!({"name": "bob", "days": 1}))).0, 201);
+    assert_eq!(ask("POST", "/users/alice@localhost/password-link", Some(json!({"days": 2}))).0, 201);
+    let (_, found) = ask("GET", path, None);
+    let of = |at: usize| (found["items"][at]["purpose"].clone(), found["items"][at]["account"].clone());
+    assert_eq!(of(0), (json!("account"), json!("bob@localhost")));
+    assert_eq!(of(1), (json!("password"), json!("alice@localhost")));
+    let link = found["items"][0]["token"].as_str().expect("a token");
+    assert!(found["items"][0]["uri"].as_str().is_some_and(|uri| uri.contains(link)), "{found}");
+    assert_eq!(ask("DELETE", &format!("{path}/{link}"), None).0, 204);
+    assert_eq!(ask("DELETE", &format!("{path}/{link}"), None).0, 404);
+    assert_eq!(ask("GET", path, None).1["items"].as_array().map(Vec::len), Some(1));
     assert_eq!(server.stop(), 0);
 }

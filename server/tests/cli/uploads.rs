@@ -33,7 +33,7 @@ pub fn http(said: &str, head: &str, body: &[u8]) -> String {
 }
 
 /// Asks for a slot, and returns the path to put and get its file.
-fn slot(said: &str) -> String {
+pub fn slot(said: &str) -> String {
     let mut client = log_in(said, "alice", "secret-secret", "a");
     let ask = "<iq type='get' id='s' to='upload.localhost'><request xmlns='urn:xmpp:http:upload:0' filename='a.txt' size='9' content-type='text/plain'/></iq>";
     client.get_mut().write_all(ask.as_bytes()).expect("written");

@@ -1,5 +1,9 @@
 //! Slots in memory.
 
+use std::cmp::Reverse;
+
+use rookery_jid::JidRef;
+
 use super::Memory;
 use crate::pending::ready;
 use crate::slots::Taken;
@@ -30,6 +34,17 @@ impl Slots for Memory {
 
     fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>> {
         ready(Ok(self.world().slots.get(token).filter(|slot| slot.expires_ms > now_ms).cloned()))
+    }
+
+    fn filled(&self, owner: JidRef<'_>, now_ms: u64, limit: usize) -> Pending<Vec<Slot>> {
+        let world = self.world();
+        let is_wanted = |slot: &&Slot| {
+            slot.owner.as_ref() == owner.bare() && slot.expires_ms > now_ms && slot.stage == SlotStage::Filled
+        };
+        let mut found: Vec<_> = world.slots.values().filter(is_wanted).cloned().collect();
+        found.sort_by_key(|slot| Reverse(slot.expires_ms));
+        found.truncate(limit);
+        ready(Ok(found))
     }
 
     fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool> {

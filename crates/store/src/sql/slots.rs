@@ -4,7 +4,7 @@ use super::connection::{Row, SqlConnection, SqlValue, all, one};
 use super::ids;
 use crate::slots::Taken;
 use crate::{Reserved, Slot, SlotQuota, SlotStage, StoreError};
-use rookery_jid::Jid;
+use rookery_jid::{Jid, JidRef};
 
 pub(crate) fn reserve(c: &mut dyn SqlConnection, slot: &Slot, quota: SlotQuota) -> Result<Reserved, StoreError> {
     let owner = ids::of_locked(c, slot.owner.as_ref())?.ok_or(StoreError::NoAccount)?;
@@ -32,6 +32,17 @@ pub(crate) fn reserve(c: &mut dyn SqlConnection, slot: &Slot, quota: SlotQuota) 
 
 pub(crate) fn slot(c: &mut dyn SqlConnection, token: &str, now_ms: u64) -> Result<Option<Slot>, StoreError> {
     one(c, SLOT, &[SqlValue::Text(token), SqlValue::number(now_ms)], |row| read(row, token))
+}
+
+pub(crate) fn filled(
+    c: &mut dyn SqlConnection,
+    owner: JidRef<'_>,
+    now_ms: u64,
+    limit: u64,
+) -> Result<Vec<Slot>, StoreError> {
+    let Some(id) = ids::of_account(c, owner)? else { return Ok(Vec::new()) };
+    let values = [SqlValue::Integer(id), SqlValue::number(now_ms), SqlValue::number(limit)];
+    all(c, OF_OWNER, &values, |row| read(row, row.text(8)?))
 }
 
 pub(crate) fn advance(
@@ -105,6 +116,12 @@ const SLOT: &str = "\
     SELECT accounts.domain, accounts.localpart, slots.name, slots.size, slots.content_type, slots.expires_ms, slots.keep_ms, \
     slots.stage FROM slots JOIN accounts ON accounts.id = slots.owner WHERE slots.token = ? AND slots.expires_ms > ?";
 
+/// The stage is [`FILLED`]. Values: owner, time, number.
+const OF_OWNER: &str = "\
+    SELECT accounts.domain, accounts.localpart, slots.name, slots.size, slots.content_type, slots.expires_ms, slots.keep_ms, \
+    slots.stage, slots.token FROM slots JOIN accounts ON accounts.id = slots.owner \
+    WHERE slots.owner = ? AND slots.expires_ms > ? AND slots.stage = 3 ORDER BY slots.expires_ms DESC LIMIT ?";
+
 /// Values: new stage, time, token, stage, time now.
 const ADVANCE: &str = "\
     UPDATE slots SET stage = ?, expires_ms = ? WHERE token = ? AND stage = ? AND expires_ms > ? AND owner IS NOT NULL";
@@ -121,5 +138,5 @@ const REMOVE: &str = "DELETE FROM slots WHERE token = ?";
 /// Returns the statements above.
 #[cfg(test)]
 pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
-    crate::sql::listed::listed![TAKEN, INSERT, SLOT, ADVANCE, ORPHANED, EXPIRED, REMOVE]
+    crate::sql::listed::listed![TAKEN, INSERT, SLOT, OF_OWNER, ADVANCE, ORPHANED, EXPIRED, REMOVE]
 }

@@ -36,7 +36,13 @@ pub fn a_slot_is_filled_once_and_kept_for_a_time(stores: &Stores) {
     assert!(!advance(SlotStage::Filling, SlotStage::Filled, 500, 1500), "it took too long");
     assert!(advance(SlotStage::Filling, SlotStage::Filled, 499, 1499));
     let filled = Slot { stage: SlotStage::Filled, expires_ms: 1499, ..one };
-    assert_eq!(done(stores.slots.slot("one", 1498)), Some(filled));
+    assert_eq!(done(stores.slots.slot("one", 1498)), Some(filled.clone()));
+    let waits = slot(&owner, "waits", 1);
+    assert_eq!(done(stores.slots.reserve(waits, QUOTA)), Reserved::Done);
+    let files = |owner: &Jid, now_ms| done(stores.slots.filled(owner.as_ref(), now_ms, 9));
+    assert_eq!(files(&owner, 99), [filled], "only slots with a file");
+    assert!(files(&owner, 1499).is_empty() && files(&account(stores, "juliet@a.example"), 99).is_empty());
+    done(stores.slots.forget("waits"));
     assert_eq!(done(stores.slots.slot("one", 1499)), None);
     assert_eq!(done(stores.slots.expired(1499, 9)), ["one"]);
     done(stores.slots.forget("one"));

@@ -132,16 +132,9 @@ fn link(visit: &Visit, invitation: &Invitation) -> String {
 }
 
 async fn revoke(visit: &Visit) -> Outcome<FormDone> {
-    let (stores, wanted) = (&visit.shared.stores, visit.value("token"));
+    let revoked = invitations::revoke(&visit.shared.stores, &visit.domains, visit.value("token"), now_ms());
     let gone = || Refusal::Missing(visit.words().link_gone.into());
-    let found = visit.shared.wait(stores.invitations.get(wanted, now_ms())).await?;
-    let found = found.filter(|found| visit.domains.contains(&found.domain)).ok_or_else(gone)?;
-    let taken = visit.shared.wait(stores.invitations.take(&found.token, now_ms())).await?.ok_or_else(gone)?;
-    let act = match (&taken.purpose, &taken.owner) {
-        (Purpose::Password, Some(owner)) => format!("revoked a link to set a password: {owner}"),
-        (Purpose::Account(Some(local)), _) => format!("revoked an invitation: {local}@{}", taken.domain),
-        _ => format!("revoked an invitation: {}", taken.domain),
-    };
+    let (taken, act) = visit.shared.wait(revoked).await?.ok_or_else(gone)?;
     visit.note(&taken.domain, act);
     Ok(FormDone::new("/invitations", visit.words().link_revoked))
 }

@@ -68,11 +68,21 @@ pub(super) async fn archive(call: ApiCall) -> Result<ApiReply, Problem> {
     let limit = call.query.number("limit").unwrap_or(PAGE) as usize;
     let (stores, after) = (&call.shared.stores, call.query.text("after"));
     let part = call.shared.wait(archives::page(stores, account.as_ref(), with, after, limit)).await??;
-    let item = |message: &archives::KeptMessage| json!({ "id": message.id, "time": timestamp_ms(message.unix_ms), "stanza": message.stanza });
     let next = part.messages.last().filter(|_| part.has_more).map(|last| last.id.clone());
-    let items: Vec<_> = part.messages.iter().map(item).collect();
+    let items: Vec<_> = part.messages.iter().map(message).collect();
     call.note(account.domain(), format!("read the archive of {account}"));
     Ok(ApiReply::json(&json!({ "items": items, "next": next })))
+}
+
+pub(super) async fn archived(call: ApiCall) -> Result<ApiReply, Problem> {
+    let account = call.address(0)?;
+    let found = call.shared.wait(archives::one(&call.shared.stores, account.as_ref(), call.variable(1))).await??;
+    call.note(account.domain(), format!("read a message of the archive of {account}: {}", found.id));
+    Ok(ApiReply::json(&message(&found)))
+}
+
+fn message(message: &archives::KeptMessage) -> Value {
+    json!({ "id": message.id, "time": timestamp_ms(message.unix_ms), "stanza": message.stanza })
 }
 
 /// Returns the contact that the path names.

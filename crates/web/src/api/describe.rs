@@ -72,6 +72,9 @@ fn path_parameter(name: &str) -> Value {
         "contact" => ("The bare JID of a contact, here or elsewhere.", "bob@example.net"),
         "user" => ("The bare JID of a user, here or elsewhere.", "bob@example.net"),
         "server" => ("A domain of another server, or a component.", "example.net"),
+        "report" => ("The id of a report.", "1"),
+        "id" => ("The id of a message.", "0000000000001"),
+        "token" => ("The token of a link.", "abcdefghijklmnopqrstuvwxyz"),
         _ => ("The bare JID of a room.", "garden@conference.localhost"),
     };
     json!({
@@ -307,6 +310,17 @@ fn schemas() -> Value {
         "Pinged": of(vec![("answered", switch()), ("condition", perhaps(text()))]),
         "Motd": of(vec![("subject", perhaps(text())), ("body", text())]),
         "Invitation": of(vec![("uri", text()), ("page", perhaps(text())), ("expires", time())]),
+        "OpenInvitation": of(vec![
+            ("token", text()),
+            ("purpose", json!({ "type": "string", "enum": ["account", "password"] })),
+            ("account", perhaps(text())),
+            ("inviter", perhaps(text())),
+            ("uri", text()),
+            ("page", perhaps(text())),
+            ("expires", time()),
+        ]),
+        "Vcard": of(vec![("vcard", text())]),
+        "File": of(vec![("name", text()), ("bytes", number()), ("type", perhaps(text())), ("expires", time())]),
         "RoomItem": of(vec![
             ("jid", text()),
             ("name", text()),

@@ -315,6 +315,11 @@ impl Slots for SqlStore {
         self.glance(self.lanes.owner(&token), token.len(), move |c| slots::slot(c, &token, now_ms))
     }
 
+    fn filled(&self, owner: JidRef<'_>, now_ms: u64, limit: usize) -> Pending<Vec<Slot>> {
+        let owner = owner.bare().to_jid();
+        self.read(self.lanes.list(), 0, move |c| slots::filled(c, owner.as_ref(), now_ms, limit as u64))
+    }
+
     fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool> {
         let token = token.to_owned();
         self.write(self.lanes.owner(&token), token.len(), move |c| {

@@ -8,7 +8,7 @@ use crate::api::given::{
     AFFILIATION, AFTER, ARCHIVE, CONTACT, DAYS, LIMIT, PASSWORD, ROOM_DESCRIPTION, ROOM_MEMBERS_ONLY, ROOM_NAME,
     ROOM_PERSISTENT, ROOM_PUBLIC,
 };
-use crate::api::{contacts, invitations, rooms, sessions, users};
+use crate::api::{contacts, invitations, personal, rooms, sessions, users};
 
 /// The operations on rooms and users.
 pub(super) const OPERATIONS: &[ApiOperation] = &[
@@ -196,6 +196,19 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
     },
     ApiOperation {
         method: "GET",
+        path: "/users/{jid}/archive/{id}",
+        id: "readArchivedMessage",
+        summary: "One message of an account's archive, by its id. The access is recorded in the journal.",
+        scope: Scope::UsersExport,
+        query: &[],
+        body: None,
+        success: (200, "The message."),
+        answer: ResponseContent::Json("ArchivedMessage"),
+        errors: &[],
+        run: |call| Box::pin(contacts::archived(call)),
+    },
+    ApiOperation {
+        method: "GET",
         path: "/users/{jid}/export",
         id: "exportUser",
         summary: "Everything stored for an account, including the keys derived from its password (XEP-0227).",
@@ -206,6 +219,19 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
         answer: ResponseContent::Document("application/xml"),
         errors: &[],
         run: |call| Box::pin(users::export(call)),
+    },
+    ApiOperation {
+        method: "GET",
+        path: "/users/{jid}/files",
+        id: "listFiles",
+        summary: "The files that an account shares (XEP-0363), the last to expire first, without their addresses.",
+        scope: Scope::UsersRead,
+        query: &[LIMIT],
+        body: None,
+        success: (200, "The files."),
+        answer: ResponseContent::List("File"),
+        errors: &[],
+        run: |call| Box::pin(personal::files(call)),
     },
     ApiOperation {
         method: "POST",
@@ -258,5 +284,49 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
         answer: ResponseContent::Nothing,
         errors: &[],
         run: |call| Box::pin(sessions::end_one(call)),
+    },
+    ApiOperation {
+        method: "GET",
+        path: "/users/{jid}/vcard",
+        id: "getVcard",
+        summary: "The vCard of an account (XEP-0054), as XML.",
+        scope: Scope::UsersRead,
+        query: &[],
+        body: None,
+        success: (200, "The vCard."),
+        answer: ResponseContent::Json("Vcard"),
+        errors: &[],
+        run: |call| Box::pin(personal::card(call)),
+    },
+    ApiOperation {
+        method: "PUT",
+        path: "/users/{jid}/vcard",
+        id: "putVcard",
+        summary: "Replace the vCard of an account. A photo in it becomes its avatar.",
+        scope: Scope::UsersWrite,
+        query: &[],
+        body: Some(&[ApiField {
+            name: "vcard",
+            kind: ApiFieldKind::Text { min: 1, max: 60_000 },
+            is_required: true,
+            doc: "The `<vCard xmlns='vcard-temp'/>` element.",
+        }]),
+        success: (204, "It is stored."),
+        answer: ResponseContent::Nothing,
+        errors: &[409, 422],
+        run: |call| Box::pin(personal::put_card(call)),
+    },
+    ApiOperation {
+        method: "DELETE",
+        path: "/users/{jid}/vcard",
+        id: "removeVcard",
+        summary: "Remove the vCard of an account, with its photo.",
+        scope: Scope::UsersWrite,
+        query: &[],
+        body: None,
+        success: (204, "It is gone."),
+        answer: ResponseContent::Nothing,
+        errors: &[409],
+        run: |call| Box::pin(personal::remove_card(call)),
     },
 ];
