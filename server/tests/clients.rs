@@ -211,6 +211,7 @@ scenarios! {
         a_new_password_ends_visits
         a_domain_speaks_and_invites
         the_records_of_a_domain_are_shown_with_what_dns_says
+        settings_are_found_and_marked
         a_room_is_shown_and_destroyed
         a_room_is_made_and_changed
         several_accounts_are_disabled_at_once

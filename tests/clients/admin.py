@@ -343,6 +343,21 @@ async def the_records_of_a_domain_are_shown_with_what_dns_says():
                 assert shown[f"{name} IN SRV 0 5 0 other.example."] == state, shown
 
 
+async def settings_are_found_and_marked():
+    async with Rookery("admin", tables=ADMIN + "[modules.archive]\naccount_bytes = 1048576\n") as server:
+        browser = _signed_in(server)
+        page = browser.get("/admin/domains").text
+        assert re.search(r"<code>account_bytes</code><td[^>]*><code>1048576</code> <span class=\"amount\">1 MiB</span> <span class=\"tag on\">not the default", page), page
+        _is_well_formed(page)
+        page = browser.get("/admin/domains?only=changed").text
+        keys = re.findall(r'data-label="Key"><code>([^<]*)', page)
+        assert set(keys) == {"account_bytes", "admins", "allow_creation"}, keys
+        page = browser.get("/admin/domains?search=ACCOUNT_BYTES").text
+        assert re.findall(r'data-label="Key"><code>([^<]*)', page) == ["account_bytes"] and "<details open>" in page, page
+        evil = browser.get("/admin/domains?search=%22%3E%3Cscript%3E").text
+        assert "<script>" not in evil and 'class="modules' not in evil, evil
+
+
 async def a_room_is_shown_and_destroyed():
     async with Rookery("admin", "alice", tables=ADMIN) as server, Person(server, "alice@localhost") as alice:
         browser = _signed_in(server)

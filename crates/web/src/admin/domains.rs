@@ -1,12 +1,15 @@
-//! Domains and their modules, with their settings.
+//! Domains and their modules, with their settings: all, or those that a visitor looks for.
 
-use rookery_hub::Module;
+use rookery_hub::{Module, OptionSpec, Options};
 use rookery_operations::Outcome;
 use serde_json::Value;
 
 use super::Visit;
+use super::users::option;
 use crate::api::shown;
+use crate::health::ShownBytes;
 use crate::html::Html;
+use crate::words::AdminWords;
 
 /// Returns the page with all domains of the administrator.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
@@ -14,6 +17,8 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of("<h1>{}</h1><p class=\"faint\">", &[&words.domains]);
     html.text(words.file_decides, &[]);
     html.add("</p>", &[]);
+    let asked = AskedSettings::of(visit);
+    html.push(&find(visit, &asked));
     for name in &visit.domains {
         let accounts = &visit.shared.stores.accounts;
         let users = visit.shared.wait(accounts.count(Some(name))).await?;
@@ -25,66 +30,211 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
             "</p><p><a href=\"/admin/users?domain={}\">{}</a> · <a class=\"records\" href=\"/admin/records?domain={}\">{}</a></p>",
             &[&encoded, &words.users, &encoded, &words.dns_records],
         );
-        html.push(&modules(visit, name));
+        html.push(&modules(visit, &asked, name));
         html.add("</section>", &[]);
     }
     Ok(html)
 }
 
-fn modules(visit: &Visit, domain: &str) -> Html {
-    let words = visit.words();
-    let mut html = Html::of(
-        "<div class=\"scroll\"><table class=\"modules\"><thead><tr><th>{}<th>{}<th>{}</tr></thead><tbody>",
-        &[&words.module, &words.state, &words.what_it_is],
-    );
-    let Some(domain) = visit.settings_of(domain) else { return html };
-    for module in rookery_modules::table(&rookery_modules::Shared::default()) {
-        let options = domain.module(module.name());
-        let (class, state) = if options.is_some() { ("tag on", words.on) } else { ("tag", words.off) };
-        html.add(
-            "<tr><td data-label=\"{}\"><code>{}</code><td data-label=\"{}\"><span class=\"{}\">{}</span><td><span lang=\"en\">",
-            &[&words.module, &module.name(), &words.state, &class, &state],
-        );
-        html.prose(module.summary());
-        html.add("</span>", &[]);
-        if let Some(options) = options.filter(|_| !module.options().is_empty()) {
-            html.push(&settings(visit, &*module, options));
-        }
-        html.add("</tr>", &[]);
+/// The settings that a request asks for.
+struct AskedSettings {
+    /// A text in lower case that they, or their modules, contain.
+    contains: String,
+    /// True for those only that differ from the default.
+    is_changed: bool,
+}
+
+impl AskedSettings {
+    fn of(visit: &Visit) -> Self {
+        let contains = visit.value("search").trim().to_lowercase();
+        Self { contains, is_changed: visit.value("only") == CHANGED }
     }
-    html.add("</tbody></table></div>", &[]);
+
+    /// Returns whether it asks for some settings only.
+    fn is_narrow(&self) -> bool {
+        self.is_changed || !self.contains.is_empty()
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        text.to_lowercase().contains(&self.contains)
+    }
+}
+
+/// A setting with its value.
+struct ShownSetting {
+    spec: OptionSpec,
+    value: String,
+    /// The same for people, if it is a size or a duration.
+    amount: Option<String>,
+    is_changed: bool,
+}
+
+/// A module with the settings that are shown.
+struct ShownModule {
+    module: Box<dyn Module>,
+    is_on: bool,
+    settings: Vec<ShownSetting>,
+}
+
+impl ShownModule {
+    /// Returns what a visitor has asked for of a module; `None` if that is nothing.
+    fn of(visit: &Visit, asked: &AskedSettings, module: Box<dyn Module>, options: Option<&Options>) -> Option<Self> {
+        let mut settings = options.map_or_else(Vec::new, |options| settings(visit, &*module, options));
+        let is_named = asked.is_in(module.name()) || asked.is_in(module.summary());
+        settings.retain(|setting| {
+            let is_found = is_named || asked.is_in(setting.spec.key) || asked.is_in(setting.spec.doc);
+            is_found && (setting.is_changed || !asked.is_changed)
+        });
+        let is_shown = !settings.is_empty() || is_named && !asked.is_changed;
+        is_shown.then_some(Self { module, is_on: options.is_some(), settings })
+    }
+}
+
+fn find(visit: &Visit, asked: &AskedSettings) -> Html {
+    let words = visit.words();
+    let mut html =
+        Html::of("<form id=\"find\" class=\"line\" method=\"get\" action=\"/admin/domains\" role=\"search\">", &[]);
+    html.add(
+        "<label>{} <input id=\"search\" name=\"search\" type=\"search\" value=\"{}\" autocapitalize=\"none\"></label>\
+         <label>{} <select name=\"only\">",
+        &[&words.contains, &asked.contains, &words.show_only],
+    );
+    let chosen = if asked.is_changed { CHANGED } else { "" };
+    html.push(&option("", words.all_settings, chosen));
+    html.push(&option(CHANGED, words.changed_settings, chosen));
+    html.add("</select></label><button>{}</button></form>", &[&words.find]);
     html
 }
 
-fn settings(visit: &Visit, module: &dyn Module, options: &rookery_hub::Options) -> Html {
+/// Returns the modules of a domain, those that are on before those that are off.
+fn modules(visit: &Visit, asked: &AskedSettings, domain: &str) -> Html {
     let words = visit.words();
-    let written = |options: &rookery_hub::Options, spec| match shown(spec, options) {
-        Value::String(text) => text,
-        value => value.to_string(),
-    };
-    let defaults = rookery_hub::Options::defaults(module.options());
-    let mut rows = Html::default();
-    let mut changed = 0;
-    for spec in module.options() {
-        let value = written(options, spec);
-        rows.add(
-            "<tr><td data-label=\"{}\"><code>{}</code><td data-label=\"{}\"><code>{}</code>",
-            &[&words.key, &spec.key, &words.value, &value],
-        );
-        if value != written(&defaults, spec) {
-            changed += 1;
-            rows.add(" <span class=\"tag on\">{}</span>", &[&words.not_default]);
-        }
-        rows.add("<td class=\"faint\" lang=\"en\">", &[]);
-        rows.prose(spec.doc);
-        rows.add("</tr>", &[]);
+    let Some(domain) = visit.settings_of(domain) else { return Html::default() };
+    let all = rookery_modules::table(&rookery_modules::Shared::default()).into_iter();
+    let found = all.filter_map(|module| {
+        let options = domain.module(module.name());
+        ShownModule::of(visit, asked, module, options)
+    });
+    let (on, off): (Vec<_>, Vec<_>) = found.partition(|found| found.is_on);
+    if on.is_empty() && off.is_empty() {
+        return Html::of("<p class=\"faint\">{}</p>", &[&words.none]);
     }
-    let mut html = Html::of("<details><summary>{}", &[&words.settings]);
+    let mut html = Html::default();
+    for (class, heading, group) in [("on", words.modules_on, on), ("off", words.modules_off, off)] {
+        if group.is_empty() {
+            continue;
+        }
+        html.add("<h3>{} <span class=\"faint\">{}</span></h3>", &[&heading, &group.len()]);
+        html.add(
+            "<div class=\"scroll\"><table class=\"modules {}\"><thead><tr><th>{}<th>{}</tr></thead><tbody>",
+            &[&class, &words.module, &words.what_it_is],
+        );
+        for found in &group {
+            html.push(&line(visit, asked, found));
+        }
+        html.add("</tbody></table></div>", &[]);
+    }
+    html
+}
+
+fn line(visit: &Visit, asked: &AskedSettings, found: &ShownModule) -> Html {
+    let words = visit.words();
+    let mut html = Html::of(
+        "<tr><td data-label=\"{}\"><code>{}</code><td><span lang=\"en\">",
+        &[&words.module, &found.module.name()],
+    );
+    html.prose(found.module.summary());
+    html.add("</span>", &[]);
+    if !found.settings.is_empty() {
+        html.push(&table(visit, asked, &found.settings));
+    }
+    html.add("</tr>", &[]);
+    html
+}
+
+fn table(visit: &Visit, asked: &AskedSettings, settings: &[ShownSetting]) -> Html {
+    let words = visit.words();
+    let changed = settings.iter().filter(|setting| setting.is_changed).count() as u64;
+    let mut html = Html::of("<details", &[]);
+    html.add(if asked.is_narrow() { " open" } else { "" }, &[]);
+    html.add("><summary>{}", &[&words.settings]);
     if changed > 0 {
         html.add(" <span class=\"tag on\">{}</span>", &[&visit.language.count(words.not_defaults, changed)]);
     }
     html.add("</summary><table>", &[]);
-    html.push(&rows);
+    for setting in settings {
+        html.add(
+            "<tr><td data-label=\"{}\"><code>{}</code><td data-label=\"{}\"><code>{}</code>",
+            &[&words.key, &setting.spec.key, &words.value, &setting.value],
+        );
+        if let Some(amount) = &setting.amount {
+            html.add(" <span class=\"amount\">{}</span>", &[amount]);
+        }
+        if setting.is_changed {
+            html.add(" <span class=\"tag on\">{}</span>", &[&words.not_default]);
+        }
+        html.add("<td class=\"faint\" lang=\"en\">", &[]);
+        html.prose(setting.spec.doc);
+        html.add("</tr>", &[]);
+    }
     html.add("</table></details>", &[]);
     html
+}
+
+fn settings(visit: &Visit, module: &dyn Module, options: &Options) -> Vec<ShownSetting> {
+    let written = |options: &Options, spec: &OptionSpec| match shown(spec, options) {
+        Value::String(text) => text,
+        value => value.to_string(),
+    };
+    let defaults = Options::defaults(module.options());
+    let setting = |spec: &OptionSpec| {
+        let value = written(options, spec);
+        let number = shown(spec, options).as_u64();
+        let amount = number.and_then(|number| amount(visit.words(), spec.key, number));
+        let is_changed = value != written(&defaults, spec);
+        ShownSetting { spec: *spec, value, amount: amount.map(|amount| visit.language.amount(&amount)), is_changed }
+    };
+    module.options().iter().map(setting).collect()
+}
+
+/// Returns a number as an amount in its largest unit, if its key says that it is one of bytes or
+/// seconds, and it has a larger unit.
+fn amount(words: &AdminWords, key: &str, number: u64) -> Option<String> {
+    let is_of = |unit| key.split('_').any(|word| word == unit);
+    match number {
+        _ if is_of("bytes") && number >= 1024 => Some(ShownBytes(number).to_string().replace(".0 ", " ")),
+        _ if is_of("seconds") && number >= MINUTE => {
+            let units = [(24 * 60 * MINUTE, words.days_sign), (60 * MINUTE, "h"), (MINUTE, "min")];
+            let (unit, name) = units.into_iter().find(|(unit, _)| number.is_multiple_of(*unit))?;
+            Some(format!("{} {name}", number / unit))
+        }
+        _ => None,
+    }
+}
+
+/// The name of a choice of settings in requests.
+const CHANGED: &str = "changed";
+/// A minute in seconds.
+const MINUTE: u64 = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::language::Language;
+
+    #[test]
+    fn sizes_and_durations_have_units() {
+        let words = Language::English.of_administrators();
+        for (key, number, shown) in [
+            ("account_bytes", 268_435_456, Some("256 MiB")),
+            ("bytes", 1536, Some("1.5 KiB")),
+            ("bytes", 512, None),
+            ("cache_seconds", 604_800, Some("7 d")),
+            ("seconds", 5400, Some("90 min")),
+            ("seconds", 61, None),
+            ("most_rooms", 60, None),
+        ] {
+            assert_eq!(amount(words, key, number).as_deref(), shown, "{key} = {number}");
+        }
+    }
 }
