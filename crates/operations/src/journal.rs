@@ -122,16 +122,9 @@ impl Journal {
 }
 
 impl Entry {
-    /// Cuts texts that are too long, and makes one line of each.
-    fn tidy(&mut self) {
-        for text in [&mut self.who, &mut self.by, &mut self.act, &mut self.domain] {
-            *text = text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MAX_CHARS).collect();
-        }
-    }
-
-    /// Returns its name in the store, which sorts by time.
-    fn name(&self, serial: u64) -> String {
-        format!("{:016}-{:06}", self.unix_ms, serial % 1_000_000)
+    /// Returns the way without the address, and the address, if there is one.
+    pub fn way(&self) -> (&str, Option<&str>) {
+        self.by.split_once(" from ").map_or((&self.by, None), |(way, address)| (way, Some(address)))
     }
 
     fn write(&self) -> String {
@@ -250,6 +243,13 @@ mod tests {
         let all = again.recent(&["a.example".into()], true, usize::MAX);
         assert_eq!((all.len(), all[0].act.as_str()), (MOST, "new"));
         assert_eq!(all[1].act, format!("act {}  forged line", MOST + 4));
+    }
+
+    #[test]
+    fn the_way_and_the_address_are_told_apart() {
+        let by = |by: &str| Entry { by: by.to_owned(), ..entry("act", "") };
+        assert_eq!(by("page from 192.0.2.7").way(), ("page", Some("192.0.2.7")));
+        assert_eq!(by("command line").way(), ("command line", None));
     }
 
     #[test]

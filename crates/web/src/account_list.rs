@@ -66,7 +66,11 @@ impl WebShared {
         Ok(part_of(found, choice.skip, choice.limit))
     }
 
-    async fn online(&self, domain: &str) -> Outcome<BTreeSet<Jid>> {
+    /// Returns the accounts of a domain that have a connected client.
+    ///
+    /// # Errors
+    /// The shards don't answer in time.
+    pub async fn online(&self, domain: &str) -> Outcome<BTreeSet<Jid>> {
         let domain = domain.to_owned();
         let work = move |world: &mut _, answer: OperationAnswer<_>| {
             sessions::online(world, domain, |_, found| answer.complete(Ok(found)));

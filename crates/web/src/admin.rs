@@ -298,6 +298,7 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
     match (path, is_post) {
         ("/logout", true) => login::sign_out(&visit),
         ("/graphs", false) => overview::graphs(&visit),
+        (log::EXPORT, false) => log::export(&visit),
         ("/users.csv", false) => match users::csv(&visit).await {
             Ok(response) => response,
             Err(Refusal::Missing(words)) => text(StatusCode::NOT_FOUND, &words),

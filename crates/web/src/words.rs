@@ -350,6 +350,7 @@ texts! {
     streams_closed,
     // Messages.
     announce,
+    announcements,
     to,
     those_online,
     to_all_of,
@@ -421,6 +422,7 @@ texts! {
     what,
     outcome,
     newest_acts,
+    as_lines,
     newest_logins,
     no_mechanism,
     logged_in,

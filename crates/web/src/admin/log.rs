@@ -1,12 +1,20 @@
 //! The log of administrators' actions, of their logins, and of other users' logins and failures to
 //! log in.
 
+use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
+use hyper::{Response, StatusCode};
+use rookery_base::date::timestamp_ms;
+use rookery_jid::Jid;
 use rookery_operations::Outcome;
 use rookery_operations::journal::Entry;
+use rookery_operations::logins::RecentLogin;
+use serde_json::json;
 
 use super::Visit;
 use super::frame::moment;
+use crate::form::encode;
 use crate::html::Html;
+use crate::reply::{Body, reply};
 
 /// Returns the page with the newest entries.
 pub fn page(visit: &Visit) -> Outcome<Html> {
@@ -17,27 +25,89 @@ pub fn page(visit: &Visit) -> Outcome<Html> {
          <button>{}</button></form>",
         &[&words.log, &words.contains, &visit.value("search"), &words.find],
     );
+    html.add(
+        "<p class=\"pager\"><a id=\"export\" href=\"/admin{}?search={}\" download>{}</a></p>",
+        &[&EXPORT, &encode(visit.value("search")), &words.as_lines],
+    );
     acts(visit, &mut html);
     logins(visit, &mut html);
     Ok(html)
 }
 
+/// Returns all entries that the filter of the page finds, not only those that it shows, as lines of
+/// JSON: first the acts, then the logins, the newest first.
+pub fn export(visit: &Visit) -> Response<Body> {
+    let mut lines = String::new();
+    for entry in found_acts(visit) {
+        let (way, address) = entry.way();
+        let line = json!({
+            "kind": "act",
+            "time": timestamp_ms(entry.unix_ms),
+            "who": entry.who,
+            "by": way,
+            "address": address,
+            "act": entry.act,
+            "domain": entry.domain,
+        });
+        lines.push_str(&format!("{line}\n"));
+    }
+    for login in found_logins(visit) {
+        let line = json!({
+            "kind": "login",
+            "time": timestamp_ms(login.unix_ms),
+            "who": login.who.as_ref().map(Jid::as_str),
+            "address": login.address.to_string(),
+            "transport": login.transport.label(),
+            "mechanism": login.mechanism,
+            "failure": login.failure,
+            "domain": &*login.domain,
+        });
+        lines.push_str(&format!("{line}\n"));
+    }
+    let mut response = reply(StatusCode::OK, "application/jsonl", lines);
+    let name = HeaderValue::from_static("attachment; filename=\"log.jsonl\"");
+    response.headers_mut().insert(CONTENT_DISPOSITION, name);
+    response
+}
+
+fn found_acts(visit: &Visit) -> Vec<Entry> {
+    let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
+    let wanted = wanted(visit);
+    let mut entries = visit.shared.journal.recent(&visit.domains, of_server, usize::MAX);
+    entries.retain(|entry| [&entry.who, &entry.by, &entry.act].iter().any(|text| has(text, &wanted)));
+    entries
+}
+
+fn found_logins(visit: &Visit) -> Vec<RecentLogin> {
+    let wanted = wanted(visit);
+    let mut logins = visit.shared.logins.recent(&visit.domains, usize::MAX);
+    logins.retain(|login| said(visit, login).iter().any(|text| has(text, &wanted)));
+    logins
+}
+
+/// Returns who logged in, from where, by what, and the outcome, in the visitor's language.
+fn said(visit: &Visit, login: &RecentLogin) -> [String; 4] {
+    let words = visit.words();
+    let who = login.who.as_ref().map_or(words.unknown, |who| who.as_str());
+    let by = format!("{}, {}", login.transport.label(), login.mechanism.unwrap_or(words.no_mechanism));
+    let outcome = login.failure.unwrap_or(words.logged_in);
+    [who.to_owned(), login.address.to_string(), by, outcome.to_owned()]
+}
+
 fn acts(visit: &Visit, html: &mut Html) {
     let words = visit.words();
     html.add(
-        "<section class=\"card\"><h2>{}</h2><div class=\"scroll\"><table id=\"log\"><thead>\
-         <tr><th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
-        &[&words.administrators, &words.when, &words.who, &words.by, &words.what],
+        "<section class=\"card\"><h2>{}</h2><div class=\"scroll\"><table id=\"log\" class=\"many\"><thead>\
+         <tr><th>{}<th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
+        &[&words.administrators, &words.when, &words.who, &words.by, &words.from, &words.what],
     );
-    let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
-    let wanted = wanted(visit);
-    let entries = visit.shared.journal.recent(&visit.domains, of_server, usize::MAX);
-    let is_wanted = |entry: &&Entry| [&entry.who, &entry.by, &entry.act].iter().any(|text| has(text, &wanted));
-    for entry in entries.iter().filter(is_wanted).take(SHOWN) {
+    for entry in found_acts(visit).iter().take(SHOWN) {
+        let (way, address) = entry.way();
         html.push(&when(entry.unix_ms));
         html.add(
-            "<td data-label=\"{}\">{}<td data-label=\"{}\" lang=\"en\">{}<td data-label=\"{}\" lang=\"en\">{}</tr>",
-            &[&words.who, &entry.who, &words.by, &entry.by, &words.what, &entry.act],
+            "<td data-label=\"{}\">{}<td data-label=\"{}\" lang=\"en\">{}<td data-label=\"{}\">{}\
+             <td data-label=\"{}\" lang=\"en\">{}</tr>",
+            &[&words.who, &entry.who, &words.by, &way, &words.from, &address.unwrap_or("–"), &words.what, &entry.act],
         );
     }
     html.add("</tbody></table></div><p class=\"faint\">", &[]);
@@ -48,21 +118,12 @@ fn acts(visit: &Visit, html: &mut Html) {
 fn logins(visit: &Visit, html: &mut Html) {
     let words = visit.words();
     html.add(
-        "<section class=\"card\"><h2>{}</h2><div class=\"scroll\"><table id=\"logins\"><thead>\
+        "<section class=\"card\"><h2>{}</h2><div class=\"scroll\"><table id=\"logins\" class=\"many\"><thead>\
          <tr><th>{}<th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
         &[&words.logins, &words.when, &words.who, &words.from, &words.by, &words.outcome],
     );
-    let wanted = wanted(visit);
-    let mut shown = 0;
-    for login in &visit.shared.logins.recent(&visit.domains, usize::MAX) {
-        let who = login.who.as_ref().map_or(words.unknown, |who| who.as_str());
-        let by = format!("{}, {}", login.transport.label(), login.mechanism.unwrap_or(words.no_mechanism));
-        let outcome = login.failure.unwrap_or(words.logged_in);
-        let address = login.address.to_string();
-        if shown == SHOWN || ![who, &by, outcome, &address].iter().any(|text| has(text, &wanted)) {
-            continue;
-        }
-        shown += 1;
+    for login in found_logins(visit).iter().take(SHOWN) {
+        let [who, address, by, outcome] = said(visit, login);
         html.push(&when(login.unix_ms));
         html.add(
             "<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">",
@@ -94,5 +155,7 @@ fn when(unix_ms: u64) -> Html {
     html
 }
 
+/// The path of the file with all entries, below that of the page.
+pub const EXPORT: &str = "/log.jsonl";
 /// The number of entries in each part of the page.
 const SHOWN: usize = 200;

@@ -5,10 +5,11 @@ use rookery_operations::messages::{self, MessageAudience};
 use rookery_operations::{Outcome, Refusal};
 
 use super::fields::{AdminField, AdminForm, FormAnswered, FormFault, RefusedField, YES};
+use super::frame::moment;
 use super::{FormDone, Visit};
 use crate::ask::OperationAnswer;
 use crate::html::Html;
-use crate::language::{Language, filled};
+use crate::language::filled;
 
 /// Returns the page with the forms.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
@@ -20,7 +21,50 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
             visit.shared.ask(move |world, answer| messages::motd(world, &of, |_, text| answer.complete(text))).await?;
         html.push(&motd(visit, domain, text.as_ref()));
     }
+    html.push(&past(visit));
     Ok(html)
+}
+
+/// Returns the latest announcements, as far as the journal has them.
+fn past(visit: &Visit) -> Html {
+    let words = visit.words();
+    let entries = visit.shared.journal.recent(&visit.domains, false, usize::MAX);
+    let past: Vec<_> = entries.iter().filter_map(|entry| Some((entry, Announced::read(&entry.act)?))).collect();
+    let mut html = Html::of("<section class=\"card\"><h2>{}</h2>", &[&words.announcements]);
+    if past.is_empty() {
+        html.add("<p class=\"faint\">{}</p></section>", &[&words.there_are_none]);
+        return html;
+    }
+    html.add(
+        "<div class=\"scroll\"><table id=\"announcements\"><thead><tr><th>{}<th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
+        &[&words.when, &words.who, &words.domain, &words.to, &words.text],
+    );
+    for (entry, Announced { whom, text }) in past.into_iter().take(MOST_PAST) {
+        html.add("<tr><td class=\"when\">", &[]);
+        html.push(&moment(entry.unix_ms));
+        html.add(
+            "<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\" lang=\"en\">{}<td data-label=\"{}\">{}</tr>",
+            &[&words.who, &entry.who, &words.domain, &entry.domain, &words.to, &whom, &words.text, &text],
+        );
+    }
+    html.add("</tbody></table></div></section>", &[]);
+    html
+}
+
+/// An announcement in the journal.
+#[derive(Debug, PartialEq, Eq)]
+struct Announced<'e> {
+    whom: &'e str,
+    /// The beginning of its text.
+    text: &'e str,
+}
+
+impl<'e> Announced<'e> {
+    /// Reads an act of the journal; `None` if it is another one.
+    fn read(act: &'e str) -> Option<Self> {
+        let (whom, text) = act.strip_prefix("announced to ")?.split_once(": ")?;
+        Some(Self { whom, text })
+    }
 }
 
 /// Carries out a form of the page.
@@ -46,10 +90,12 @@ async fn announce(visit: &Visit, domain: String) -> FormAnswered {
             if visit.value("sure") != YES {
                 return Err(Refusal::Impossible(filled(words.goes_to, &[&accounts]))).at("to");
             }
-            let noted = Language::English.count("{} account|{} accounts", count);
-            (MessageAudience::All, accounts, noted)
+            (MessageAudience::All, accounts, format!("all accounts ({count})"))
         }
-        _ => (MessageAudience::Online, words.those_online.to_owned(), "those who are online".to_owned()),
+        _ => {
+            let count = visit.shared.online(&domain).await?.len();
+            (MessageAudience::Online, words.those_online.to_owned(), format!("those who are online ({count})"))
+        }
     };
     visit.note(&domain, format!("announced to {noted}: {}", text.body));
     let work = move |world: &mut _, answer: OperationAnswer<()>| {
@@ -137,5 +183,19 @@ fn motd(visit: &Visit, domain: &str, text: Option<&Text>) -> Html {
     html
 }
 
+/// The most announcements of the past that are shown.
+const MOST_PAST: usize = 20;
 /// The most characters of a text.
 const MAX_TEXT: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announcements_are_found_in_the_journal() {
+        let read = Announced::read("announced to all accounts (3): Back at noon: late");
+        assert_eq!(read, Some(Announced { whom: "all accounts (3)", text: "Back at noon: late" }));
+        assert_eq!(Announced::read("created an account: announced@a.example"), None);
+    }
+}

@@ -26,8 +26,11 @@ pub(super) async fn send(call: ApiCall) -> Result<ApiReply, Problem> {
 pub(super) async fn announce(call: ApiCall) -> Result<ApiReply, Problem> {
     let (domain, text) = (on(&call)?, text(&call)?);
     let (to, whom) = match call.body.text("to") {
-        Some("all") => (MessageAudience::All, "all accounts"),
-        _ => (MessageAudience::Online, "who is online"),
+        Some("all") => {
+            let count = call.shared.wait(call.shared.stores.accounts.count(Some(&domain))).await?;
+            (MessageAudience::All, format!("all accounts ({count})"))
+        }
+        _ => (MessageAudience::Online, format!("those who are online ({})", call.shared.online(&domain).await?.len())),
     };
     call.note(&domain, format!("announced to {whom}: {}", text.body));
     let work = move |world: &mut _, answer: crate::ask::OperationAnswer<()>| {

@@ -312,6 +312,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     streams_closed: "Streams with {} closed: {}.",
     // Messages.
     announce: "Announce",
+    announcements: "Announcements",
     to: "To",
     those_online: "everybody who is online",
     to_all_of: "the {} account, later if offline|all {} accounts, later for those offline",
@@ -383,6 +384,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     what: "What",
     outcome: "Outcome",
     newest_acts: "The latest {}. Older ones, and actions on the command line, are in the log of the process.",
+    as_lines: "All entries as JSON lines",
     newest_logins: "The latest {} since the server started. The log of the process keeps failed ones for longer.",
     no_mechanism: "no mechanism",
     logged_in: "logged in",

@@ -321,6 +321,7 @@ pub const FRENCH: AdminWords = AdminWords {
     streams_closed: "Flux fermés avec {} : {}.",
     // Messages.
     announce: "Annoncer",
+    announcements: "Annonces",
     to: "À",
     those_online: "ceux qui sont en ligne",
     to_all_of: "le seul compte ({}), plus tard s’il est absent|les {} comptes, plus tard pour les absents",
@@ -395,6 +396,7 @@ pub const FRENCH: AdminWords = AdminWords {
     outcome: "Résultat",
     newest_acts: "Les {} plus récents. Les plus anciens, et ce que fait la ligne de commande, sont dans le journal du \
              processus.",
+    as_lines: "Toutes les entrées en lignes JSON",
     newest_logins: "Les {} plus récentes depuis le démarrage. Le journal du processus garde les échecs plus longtemps.",
     no_mechanism: "sans mécanisme",
     logged_in: "connecté",

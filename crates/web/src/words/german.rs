@@ -321,6 +321,7 @@ pub const GERMAN: AdminWords = AdminWords {
     streams_closed: "Geschlossene Ströme mit {}: {}.",
     // Messages.
     announce: "Ankündigen",
+    announcements: "Ankündigungen",
     to: "An",
     those_online: "die, die online sind",
     to_all_of: "das {} Konto, später, wenn es weg ist|alle {} Konten, die abwesenden später",
@@ -393,6 +394,7 @@ pub const GERMAN: AdminWords = AdminWords {
     what: "Was",
     outcome: "Ergebnis",
     newest_acts: "Die neuesten {}. Ältere, und was auf der Befehlszeile getan wird, stehen im Protokoll des Prozesses.",
+    as_lines: "Alle Einträge als JSON-Zeilen",
     newest_logins: "Die neuesten {}, seit der Server läuft. Das Protokoll des Prozesses hat misslungene länger.",
     no_mechanism: "kein Verfahren",
     logged_in: "angemeldet",

@@ -321,6 +321,7 @@ pub const SPANISH: AdminWords = AdminWords {
     streams_closed: "Flujos cerrados con {}: {}.",
     // Messages.
     announce: "Anunciar",
+    announcements: "Anuncios",
     to: "Para",
     those_online: "quienes están en línea",
     to_all_of: "la única cuenta ({}), más tarde si está ausente|las {} cuentas, más tarde a las ausentes",
@@ -394,6 +395,7 @@ pub const SPANISH: AdminWords = AdminWords {
     outcome: "Resultado",
     newest_acts: "Los {} más recientes. Los anteriores, y lo que hace la línea de órdenes, están en el registro del \
              proceso.",
+    as_lines: "Todas las entradas en líneas JSON",
     newest_logins: "Las {} más recientes desde el inicio. El registro del proceso conserva las fallidas más tiempo.",
     no_mechanism: "sin mecanismo",
     logged_in: "entró",
