@@ -49,6 +49,7 @@ async def the_overview_says_whether_all_is_well():
         assert "All is well." in page or "The disk is nearly full" in page, "a machine of tests may have little room"
         figures = dict(re.findall(r'<dd id="figure-([a-z]+)">([^<]*)</dd>', page))
         assert (figures["connected"], figures["waiting"], figures["accounts"]) == ("1", "0", "2"), figures
+        assert figures["online"] == "1" and "slow" not in figures, figures
         assert figures["version"].count(".") == 2 and figures["uptime"] == "0 min" and figures["disk"], figures
         server.configure(top="shards = 3\n" if False else "", tables=ADMIN.replace("admins", "admins") + "[web]\nconnections = 77\n")
         await server.reload()

@@ -109,6 +109,7 @@ texts! {
     all_well,
     to_do,
     reload_for_newer,
+    people_online,
     sessions_connected,
     sessions_waiting,
     accounts,
@@ -131,7 +132,6 @@ texts! {
     slow_readers,
     stanzas_and_deliveries,
     latency,
-    memory_a_session,
     waiting_for_sessions,
     multicast_cpu,
     line_sessions,
@@ -141,7 +141,6 @@ texts! {
     line_mailbox,
     line_store,
     line_bytes,
-    line_bytes_a_session,
     profile_hint,
     // Tasks for the operator.
     disk_nearly_full,

@@ -27,7 +27,8 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     let words = visit.words();
     let mut html = Html::of("<h1>{}</h1>", &[&words.overview]);
     html.push(&wellness::strip(visit, &census).await?);
-    html.push(&people(visit, &census, accounts, space));
+    let online = people_online(visit, &census).await?;
+    html.push(&people(visit, &census, (online, accounts), space));
     if !census.coverage.is_whole() {
         html.add("<p class=\"faint\">{}</p>", &[&words.is_partial_servers]);
     }
@@ -38,8 +39,21 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Returns the figures about users and the machine.
-fn people(visit: &Visit, census: &ShardCensus, accounts: u64, space: Option<Space>) -> Html {
+/// Returns the number of accounts with a session: of the whole server, or of the visitor's domains
+/// if these aren't all.
+async fn people_online(visit: &Visit, census: &ShardCensus) -> Outcome<usize> {
+    if visit.domains.len() == visit.shared.settings().domains.len() {
+        return Ok(census.users);
+    }
+    let mut online = 0;
+    for domain in &visit.domains {
+        online += visit.shared.online(domain).await?.len();
+    }
+    Ok(online)
+}
+
+/// Returns the figures about users, of whom there are so many online and in all, and the machine.
+fn people(visit: &Visit, census: &ShardCensus, (online, accounts): (usize, u64), space: Option<Space>) -> Html {
     let (words, language) = (visit.words(), visit.language);
     let theirs = census.by_domain.iter().filter(|((domain, _), _)| visit.domains.contains(domain));
     let (mut connected, mut waiting) = (0, 0);
@@ -50,6 +64,7 @@ fn people(visit: &Visit, census: &ShardCensus, accounts: u64, space: Option<Spac
     let free = space.map_or_else(|| "–".to_owned(), |space| language.amount(&bytes(space.free as f64)));
     let uptime = lasted(words, now_ms().saturating_sub(visit.shared.instance.started_ms));
     let figures = [
+        ("figure-online", words.people_online, number(online as f64)),
         ("figure-connected", words.sessions_connected, number(connected as f64)),
         ("figure-waiting", words.sessions_waiting, number(waiting as f64)),
         ("figure-accounts", words.accounts, number(accounts as f64)),
@@ -118,7 +133,9 @@ fn drawn(visit: &Visit) -> Html {
         html.push(&Graph { language, title, id, times: &times, lines, unit, range }.html());
     }
     html.add("</div>", &[]);
-    if !is_measured {
+    // Only those who may change the configuration can do anything about it.
+    let is_of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
+    if !is_measured && is_of_server {
         html.add("<p class=\"faint\">", &[]);
         html.text(words.profile_hint, &[]);
         html.add("</p>", &[]);
@@ -145,7 +162,6 @@ fn figures(visit: &Visit, sample: Option<&WebSample>) -> Html {
         ("figure-stanzas", words.stanzas_a_second, amount(number(sample.stanzas))),
         ("figure-deliveries", words.deliveries_a_second, amount(number(sample.deliveries))),
         ("figure-memory", words.memory, amount(bytes(sample.memory as f64))),
-        ("figure-slow", words.slow_readers, number(sample.slow_readers as f64)),
     ];
     list(&figures)
 }
@@ -166,8 +182,6 @@ fn graphs_of(words: &AdminWords, samples: &[WebSample]) -> Vec<Drawn<'static>> {
         name,
         values: samples.iter().map(value).collect(),
     };
-    // With few sessions it would show the memory of the rest of the process.
-    let per_session = |sample: &WebSample| (sample.sessions > 0).then(|| sample.memory as f64 / sample.sessions as f64);
     vec![
         (
             words.sessions,
@@ -195,10 +209,10 @@ fn graphs_of(words: &AdminWords, samples: &[WebSample]) -> Vec<Drawn<'static>> {
             ],
         ),
         (
-            words.memory_a_session,
+            words.memory,
             "graph-memory",
             GraphUnit::Bytes,
-            vec![line(words.line_bytes_a_session, &per_session)],
+            vec![line(words.line_bytes, &|sample| Some(sample.memory as f64))],
         ),
         (
             words.waiting_for_sessions,

@@ -71,6 +71,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     all_well: "All is well.",
     to_do: "To do",
     reload_for_newer: "Reload the page for newer figures.",
+    people_online: "Users online",
     sessions_connected: "Sessions connected",
     sessions_waiting: "Connection lost, waiting",
     accounts: "Accounts",
@@ -93,7 +94,6 @@ pub const ENGLISH: AdminWords = AdminWords {
     slow_readers: "Slow readers",
     stanzas_and_deliveries: "Stanzas and deliveries per second",
     latency: "Latency, 99 of 100",
-    memory_a_session: "Memory of the process per session",
     waiting_for_sessions: "Bytes waiting for sessions",
     multicast_cpu: "CPU of multicasts, seconds per second",
     line_sessions: "sessions",
@@ -103,7 +103,6 @@ pub const ENGLISH: AdminWords = AdminWords {
     line_mailbox: "mailbox of a shard",
     line_store: "store",
     line_bytes: "bytes",
-    line_bytes_a_session: "bytes per session",
     profile_hint: "Set `profile = true` to measure where stanzas with many recipients spend their time.",
     // Tasks for the operator.
     disk_nearly_full: "The disk is nearly full: {} of {} free. Make room on it.",

@@ -71,6 +71,7 @@ pub const FRENCH: AdminWords = AdminWords {
     all_well: "Tout va bien.",
     to_do: "À faire",
     reload_for_newer: "Rechargez la page pour des chiffres plus récents.",
+    people_online: "Utilisateurs en ligne",
     sessions_connected: "Sessions connectées",
     sessions_waiting: "Connexion perdue, en attente",
     accounts: "Comptes",
@@ -93,7 +94,6 @@ pub const FRENCH: AdminWords = AdminWords {
     slow_readers: "Lecteurs lents",
     stanzas_and_deliveries: "Stanzas et remises par seconde",
     latency: "Latence, 99 sur 100",
-    memory_a_session: "Mémoire du processus par session",
     waiting_for_sessions: "Octets en attente des sessions",
     multicast_cpu: "CPU des envois groupés, secondes par seconde",
     line_sessions: "sessions",
@@ -103,7 +103,6 @@ pub const FRENCH: AdminWords = AdminWords {
     line_mailbox: "boîte d’un shard",
     line_store: "base de données",
     line_bytes: "octets",
-    line_bytes_a_session: "octets par session",
     profile_hint: "Le temps des stanzas à nombreux destinataires est mesuré tant que `profile = true` est défini.",
     // Tasks for the operator.
     disk_nearly_full: "Le disque est presque plein : {} libres sur {}. Faites-y de la place.",

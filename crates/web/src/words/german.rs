@@ -71,6 +71,7 @@ pub const GERMAN: AdminWords = AdminWords {
     all_well: "Alles ist in Ordnung.",
     to_do: "Zu tun",
     reload_for_newer: "Lade die Seite neu, um neuere Zahlen zu sehen.",
+    people_online: "Benutzer online",
     sessions_connected: "Verbundene Sitzungen",
     sessions_waiting: "Verbindung verloren, wartend",
     accounts: "Konten",
@@ -93,7 +94,6 @@ pub const GERMAN: AdminWords = AdminWords {
     slow_readers: "Langsame Leser",
     stanzas_and_deliveries: "Stanzas und Zustellungen je Sekunde",
     latency: "Verzögerung, 99 von 100",
-    memory_a_session: "Speicher des Prozesses je Sitzung",
     waiting_for_sessions: "Bytes, die auf Sitzungen warten",
     multicast_cpu: "CPU der Multicasts, Sekunden je Sekunde",
     line_sessions: "Sitzungen",
@@ -103,7 +103,6 @@ pub const GERMAN: AdminWords = AdminWords {
     line_mailbox: "Postfach eines Shards",
     line_store: "Datenbank",
     line_bytes: "Bytes",
-    line_bytes_a_session: "Bytes je Sitzung",
     profile_hint: "Wohin die Zeit von Stanzas mit vielen Empfängern geht, wird gemessen, solange `profile = true` gesetzt \
              ist.",
     // Tasks for the operator.

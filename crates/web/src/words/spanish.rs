@@ -71,6 +71,7 @@ pub const SPANISH: AdminWords = AdminWords {
     all_well: "Todo va bien.",
     to_do: "Por hacer",
     reload_for_newer: "Vuelve a cargar la página para ver cifras más recientes.",
+    people_online: "Usuarios en línea",
     sessions_connected: "Sesiones conectadas",
     sessions_waiting: "Conexión perdida, en espera",
     accounts: "Cuentas",
@@ -93,7 +94,6 @@ pub const SPANISH: AdminWords = AdminWords {
     slow_readers: "Lectores lentos",
     stanzas_and_deliveries: "Stanzas y entregas por segundo",
     latency: "Latencia, 99 de 100",
-    memory_a_session: "Memoria del proceso por sesión",
     waiting_for_sessions: "Bytes en espera de sesiones",
     multicast_cpu: "CPU de los envíos múltiples, segundos por segundo",
     line_sessions: "sesiones",
@@ -103,7 +103,6 @@ pub const SPANISH: AdminWords = AdminWords {
     line_mailbox: "buzón de un shard",
     line_store: "base de datos",
     line_bytes: "bytes",
-    line_bytes_a_session: "bytes por sesión",
     profile_hint: "En qué se va el tiempo de las stanzas con muchos destinatarios se mide mientras `profile = true` esté \
              puesto.",
     // Tasks for the operator.
