@@ -58,10 +58,19 @@ struct Unkept {
 
 impl Journal {
     /// Adds an entry, and logs it. Texts that are too long are cut.
-    pub fn note(&self, mut entry: Entry) {
-        entry.tidy();
+    pub fn note(&self, entry: Entry) {
+        let entry = entry.cut();
         let Entry { who, by, act, domain, .. } = &entry;
         info!(who, by, domain, "an administrator: {act}");
+        self.add(entry);
+    }
+
+    /// Adds an entry about something that has a log line of its own.
+    pub fn note_logged(&self, entry: Entry) {
+        self.add(entry.cut());
+    }
+
+    fn add(&self, entry: Entry) {
         let mut inner = self.lock();
         inner.serial += 1;
         let name = entry.name(inner.serial);
@@ -125,6 +134,14 @@ impl Entry {
     /// Returns the way without the address, and the address, if there is one.
     pub fn way(&self) -> (&str, Option<&str>) {
         self.by.split_once(" from ").map_or((&self.by, None), |(way, address)| (way, Some(address)))
+    }
+
+    /// Returns it without control characters, and with texts of a bounded length.
+    fn cut(mut self) -> Self {
+        for text in [&mut self.who, &mut self.by, &mut self.act, &mut self.domain] {
+            *text = text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MAX_CHARS).collect();
+        }
+        self
     }
 
     fn write(&self) -> String {

@@ -29,7 +29,7 @@ mod words;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderValue, VARY};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::WebShared;
@@ -42,6 +42,7 @@ use crate::site::RequestHost;
 use crate::{access, form, site};
 pub use account::{BOUNDS, FilesOfLate};
 use apps::AppDevice;
+use frame::GuestFrame;
 use guest::{ACCOUNT, HOME, READY, WebGuest, lead};
 use link::GuestPurpose;
 pub use logo::picture_type;
@@ -57,6 +58,37 @@ pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: A
     let mut response = respond(request, &path, origin, shared).await;
     protect(response.headers_mut(), &path);
     response
+}
+
+/// The reasons for a page that leads on from a path where a browser finds nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeadEnd {
+    /// The path leads nowhere.
+    Lost,
+    /// The chat page isn't installed.
+    NoChat,
+}
+
+impl DeadEnd {
+    /// Returns whether a browser that shows pages made a request, rather than a program.
+    pub(crate) fn is_for(method: &Method, headers: &HeaderMap) -> bool {
+        let accepted = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+        *method == Method::GET && accepted.flat_map(|line| line.split(',')).any(|kind| kind.trim().starts_with(HTML))
+    }
+
+    /// Returns the page, with the status that the answer has without it.
+    pub(crate) fn page(self, status: StatusCode, language: Language, shared: &WebShared) -> Response<Body> {
+        let (settings, words) = (shared.settings(), language.words());
+        let first = settings.domains.first().cloned().unwrap_or_default();
+        let frame = GuestFrame { language, server: settings.title.clone().unwrap_or(first) };
+        let (title, text) = match self {
+            Self::Lost => (words.lost_title, words.lost_text),
+            Self::NoChat => (words.no_chat_title, words.no_chat_text),
+        };
+        let mut page = frame.say(status, title, text);
+        protect(page.headers_mut(), "");
+        page
+    }
 }
 
 async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared: Arc<WebShared>) -> Response<Body> {
@@ -154,6 +186,8 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 /// Allows styles in a picture, and nothing that runs.
 const OF_PICTURES: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'";
 
+/// The type of pages.
+const HTML: &str = "text/html";
 const STYLE: &str = "/pages/style.css";
 const SCRIPT: &str = "/pages/script.js";
 /// The picture of the server.

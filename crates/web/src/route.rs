@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use rookery_base::lock::lock;
 
 use crate::access::{self, Ward};
 use crate::client::WebClient;
 use crate::exit::Exit;
+use crate::guests::DeadEnd;
+use crate::language::Language;
 use crate::places::{AddressPlace, Crowd};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
@@ -26,11 +28,42 @@ pub async fn answer(
     shared: Arc<WebShared>,
     exit: Exit,
 ) -> Result<Response<Body>, Infallible> {
+    let reader = PageReader::of(&request);
     let answered = find(request, client, place, shared.clone(), exit).await;
+    let answered = answered.map(|response| reader.led_on(response, &shared));
     if let Ok(response) = &answered {
         *lock(&shared.counts.responses).entry(response.status().as_u16()).or_default() += 1;
     }
     answered
+}
+
+/// A browser that would show its user a page.
+struct PageReader {
+    /// The language of the user; `None` if a program made the request.
+    language: Option<Language>,
+    is_for_chat: bool,
+}
+
+impl PageReader {
+    fn of(request: &Request<Incoming>) -> Self {
+        let (path, headers) = (request.uri().path(), request.headers());
+        let is_for_program = [api::PREFIX, "/health/"].iter().any(|prefix| path.starts_with(prefix));
+        let is_reader = !is_for_program && DeadEnd::is_for(request.method(), headers);
+        Self { language: is_reader.then(|| Language::wanted(headers)), is_for_chat: path.starts_with(CHAT) }
+    }
+
+    /// Puts a page that leads on in the place of a text that says that there is nothing.
+    fn led_on(&self, response: Response<Body>, shared: &WebShared) -> Response<Body> {
+        let Some(language) = self.language else { return response };
+        let is_text =
+            response.headers().get(CONTENT_TYPE).is_some_and(|found| found.as_bytes().starts_with(b"text/plain"));
+        let end = match response.status() {
+            StatusCode::NOT_FOUND if is_text => DeadEnd::Lost,
+            StatusCode::SERVICE_UNAVAILABLE if is_text && self.is_for_chat => DeadEnd::NoChat,
+            _ => return response,
+        };
+        end.page(response.status(), language, shared)
+    }
 }
 
 async fn find(

@@ -1,4 +1,5 @@
-//! Files of users in a bucket, from a client's socket to the storage.
+//! Files of users in a bucket, from a client's socket to the storage; and what browsers get where
+//! there is nothing.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -130,5 +131,28 @@ fn files_of_the_operator_stand_beside_the_rest() {
         assert!(get(path).starts_with("HTTP/1.1 404"), "{path}");
     }
     assert!(http(&said, "PUT /about.html HTTP/1.1", b"x").starts_with("HTTP/1.1 405"));
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_browser_that_finds_nothing_is_led_on_and_a_program_is_told() {
+    let rig = CliRig::new();
+    rig.write("rookery.toml", &with(""));
+    let (server, said) = rig.serve();
+    let accept = "text/html,application/xhtml+xml,*/*;q=0.8\r\nAccept-Language: de";
+    let get = |path: &str| http(&said, &format!("GET {path} HTTP/1.1\r\nAccept: {accept}"), b"");
+    for (path, status, title) in [
+        ("/none", "404", "<title>Hier ist nichts – localhost</title>"),
+        ("/upload/none/a.txt", "404", "<h1>Hier ist nichts</h1>"),
+        ("/chat", "503", "<h1>Der Chat ist noch nicht eingerichtet</h1>"),
+    ] {
+        let page = get(path);
+        assert!(page.starts_with(&format!("HTTP/1.1 {status}")) && page.contains(title), "{path}: {page}");
+        assert!(page.contains("<a href=\"/\">") && page.contains("default-src 'none'"), "{path}: {page}");
+        let told = http(&said, &format!("GET {path} HTTP/1.1\r\nAccept: */*"), b"");
+        assert!(told.starts_with(&format!("HTTP/1.1 {status}")) && !told.contains("<html"), "{path}: {told}");
+    }
+    assert!(get("/api/v1/none").contains("application/problem+json"));
+    assert!(get("/").contains("<title>localhost</title>"));
     assert_eq!(server.stop(), 0);
 }

@@ -67,11 +67,12 @@ pub async fn sign_in(
     let name = value(given, "name").trim();
     let proof = WrittenProof { name, password: value(given, "password"), origin, administers: true };
     let ProofTried { named, domain, outcome } = shared.try_proof(proof).await;
-    let note = |act: &str| shared.journal.note(entry(&named, origin, &domain, act.to_owned()));
+    let act = |act: &str| entry(&named, origin, &domain, act.to_owned());
     let proven = match outcome {
         ProofOutcome::Right(proven) => proven,
         ProofOutcome::Wrong => {
-            note("failed to sign in");
+            // The log has the line of the failed login already.
+            shared.journal.note_logged(act("failed to sign in"));
             return page(language, StatusCode::UNAUTHORIZED, name, Some(words.wrong_login), &[]);
         }
         ProofOutcome::TooMany { retry_ms } => {
@@ -85,7 +86,7 @@ pub async fn sign_in(
         return page(language, StatusCode::SERVICE_UNAVAILABLE, name, Some(words.no_random), &[]);
     };
     shared.proof_was_used(&proven);
-    note("signed in");
+    shared.journal.note(act("signed in"));
     let mut response = see_other("");
     set_cookie(&mut response, origin, &cookie, "");
     response

@@ -36,15 +36,20 @@ impl GuestFrame {
         self.response(status, title, &main)
     }
 
+    /// Returns the title of a page in the browser: with the name of the server, once.
+    fn titled(&self, title: &str) -> String {
+        if title == self.server { title.to_owned() } else { format!("{title} – {}", self.server) }
+    }
+
     fn whole(&self, title: &str, main: &Html) -> Html {
         let mut html = Html::of(
             "<!DOCTYPE html>\n<html lang=\"{}\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
              <meta name=\"color-scheme\" content=\"light dark\"><meta name=\"robots\" content=\"noindex\">\
-             <title>{} – {}</title><link rel=\"icon\" href=\"/logo\">\
+             <title>{}</title><link rel=\"icon\" href=\"/logo\">\
              <link rel=\"stylesheet\" href=\"/pages/style.css\">\
              <script src=\"/pages/script.js\" defer></script></head><body>",
-            &[&self.language.tag(), &title, &self.server],
+            &[&self.language.tag(), &self.titled(title)],
         );
         html.add(
             "<a class=\"skip\" href=\"#main\">{}</a><header><a class=\"brand\" href=\"/\">\
@@ -142,3 +147,17 @@ pub const STYLE: &str = concat!(include_str!("../palette.css"), include_str!("st
 /// The script: it shows times in the reader's zone, and passwords on request. Nothing depends
 /// on it.
 pub const SCRIPT: &str = include_str!("script.js");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_has_the_name_of_the_server_once() {
+        let frame = GuestFrame { language: Language::English, server: "a.example".into() };
+        assert_eq!(
+            (frame.titled("a.example"), frame.titled("Hello")),
+            ("a.example".into(), "Hello – a.example".into())
+        );
+    }
+}

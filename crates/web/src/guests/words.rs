@@ -116,6 +116,18 @@ words! {
     too_many_text: "Try again in a few minutes.", "Versuch es in einigen Minuten noch einmal.", "Réessayez dans quelques minutes.", "Vuelve a intentarlo dentro de unos minutos.";
     failed_title: "The server can’t do this now", "Der Server kann das gerade nicht", "Le serveur ne le peut pas en ce moment", "El servidor no puede hacerlo ahora";
     failed_text: "Try again in a moment. Nothing is lost.", "Versuch es gleich noch einmal. Es ist nichts verloren.", "Réessayez dans un instant. Rien n’est perdu.", "Vuelve a intentarlo enseguida. No se ha perdido nada.";
+    lost_title: "There is nothing here", "Hier ist nichts", "Il n’y a rien ici", "Aquí no hay nada";
+    lost_text:
+        "The address may be incomplete, or what it led to is gone: files that people share are kept for a limited time.",
+        "Vielleicht fehlt ein Teil der Adresse, oder es gibt nicht mehr, wohin sie führte: Geteilte Dateien werden nur eine Zeit lang aufgehoben.",
+        "Il manque peut-être une partie de l’adresse, ou ce qu’elle montrait n’existe plus : les fichiers partagés ne sont gardés qu’un temps.",
+        "Puede que falte una parte de la dirección, o que ya no exista lo que mostraba: los ficheros compartidos se guardan un tiempo limitado.";
+    no_chat_title: "The chat is not set up yet", "Der Chat ist noch nicht eingerichtet", "La messagerie n’est pas encore installée", "El chat aún no está instalado";
+    no_chat_text:
+        "You can use an app on this device instead. The operator of the server adds the chat page with the command “rookery web install”.",
+        "Du kannst stattdessen eine App auf diesem Gerät nehmen. Der Betreiber des Servers fügt die Chat-Seite mit dem Befehl „rookery web install“ hinzu.",
+        "Vous pouvez utiliser une application sur cet appareil. L’exploitant du serveur ajoute la page avec la commande « rookery web install ».",
+        "Puedes usar una aplicación en este dispositivo. Quien administra el servidor añade la página con la orden «rookery web install».";
     to_home: "To the home page", "Zur ersten Seite", "Vers la première page", "A la primera página";
     reset_title: "Set a new password", "Ein neues Passwort setzen", "Choisir un nouveau mot de passe", "Poner una contraseña nueva";
     reset_for: "For the account {}.", "Für das Konto {}.", "Pour le compte {}.", "Para la cuenta {}.";

@@ -382,7 +382,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     who: "Who",
     what: "What",
     outcome: "Outcome",
-    newest_acts: "The latest {}. Older ones, and actions on the command line, are in the log of the process.",
+    newest_acts: "The latest {}. Older ones are in the log of the process.",
     as_lines: "All entries as JSON lines",
     newest_logins: "The latest {} since the server started. The log of the process keeps failed ones for longer.",
     no_mechanism: "no mechanism",

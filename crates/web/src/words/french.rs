@@ -393,8 +393,7 @@ pub const FRENCH: AdminWords = AdminWords {
     who: "Qui",
     what: "Quoi",
     outcome: "Résultat",
-    newest_acts: "Les {} plus récents. Les plus anciens, et ce que fait la ligne de commande, sont dans le journal du \
-             processus.",
+    newest_acts: "Les {} plus récents. Les plus anciens sont dans le journal du processus.",
     as_lines: "Toutes les entrées en lignes JSON",
     newest_logins: "Les {} plus récentes depuis le démarrage. Le journal du processus garde les échecs plus longtemps.",
     no_mechanism: "sans mécanisme",

@@ -392,7 +392,7 @@ pub const GERMAN: AdminWords = AdminWords {
     who: "Wer",
     what: "Was",
     outcome: "Ergebnis",
-    newest_acts: "Die neuesten {}. Ältere, und was auf der Befehlszeile getan wird, stehen im Protokoll des Prozesses.",
+    newest_acts: "Die neuesten {}. Ältere stehen im Protokoll des Prozesses.",
     as_lines: "Alle Einträge als JSON-Zeilen",
     newest_logins: "Die neuesten {}, seit der Server läuft. Das Protokoll des Prozesses hat misslungene länger.",
     no_mechanism: "kein Verfahren",

@@ -392,8 +392,7 @@ pub const SPANISH: AdminWords = AdminWords {
     who: "Quién",
     what: "Qué",
     outcome: "Resultado",
-    newest_acts: "Los {} más recientes. Los anteriores, y lo que hace la línea de órdenes, están en el registro del \
-             proceso.",
+    newest_acts: "Los {} más recientes. Los anteriores están en el registro del proceso.",
     as_lines: "Todas las entradas en líneas JSON",
     newest_logins: "Las {} más recientes desde el inicio. El registro del proceso conserva las fallidas más tiempo.",
     no_mechanism: "sin mecanismo",
