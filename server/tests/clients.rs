@@ -259,7 +259,9 @@ scenarios! {
         the_admin_page_is_legible_everywhere
         axe_finds_nothing_on_the_admin_page
         devices_are_seen_and_plotted_on_their_page
-        axe_finds_nothing_in_any_language
+        axe_finds_nothing_in_german
+        axe_finds_nothing_in_french
+        axe_finds_nothing_in_spanish
         axe_finds_nothing_where_something_went_wrong
     }
     guests {

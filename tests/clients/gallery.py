@@ -13,6 +13,7 @@ from browser import Browser, token
 from chromium import Chromium
 from mobile import _phone
 from person import Person
+from registration import _register
 from rookery import Rookery
 
 CONVERSE = os.environ.get("ROOKERY_CONVERSE")
@@ -23,7 +24,7 @@ TABLES = """
 admins = ["admin@localhost"]
 [modules.register]
 enabled = true
-allow_creation = false
+approve = true
 [web]
 title = "Chat of the Smiths"
 """
@@ -38,13 +39,17 @@ async def every_page_fits_every_width():
         page = await chromium.page("a person")
         public = {
             "home": "/", "invite": f"/invite/{invited}", "reset": f"/reset/{reset}", "welcome": "/welcome?account=eve%40localhost&about=new",
-            "spent": f"/invite/{'x' * 26}", "chat": "/chat", "login": "/admin/login",
+            "spent": f"/invite/{'x' * 26}", "account": "/account", "lost": "/nothing", "chat": "/chat", "login": "/admin/login",
         }
         for name, path in public.items():
             await _shown(page, base + path)
             if name == "chat":
                 await page.until("document.querySelector('#converse-login') !== null")
             await _widths(page, name)
+        await _refused(page, f"{base}/account", {"#name": "alice@localhost", "#password": "wrong"}, "button[value=download]", "#notice", "account-refused")
+        fields = {"#name": "eve", "#password": "geheim12", "#again": "geheim21"}
+        await _refused(page, f"{base}/invite/{invited}", fields, "#send", ".fault", "invite-refused")
+        await _shown(page, f"{base}/admin/login")
         await page.type("#login input[name=name]", "admin")
         await page.type("#login input[name=password]", "wrong")
         await page.click("#login button")
@@ -61,6 +66,14 @@ async def every_page_fits_every_width():
         for name, path in private.items():
             await _shown(page, f"{base}/admin{path}")
             await _widths(page, name)
+        refused = {
+            "users-refused": ("/users", "#new-user", {"name": "alice", "password": "short"}, "#create"),
+            "rooms-refused": ("/rooms", "#new-room", {"local": "family"}, "#create"),
+            "invitations-refused": ("/invitations", "#reset", {"jid": "nobody"}, "#reset button"),
+        }
+        for name, (path, form, fields, button) in refused.items():
+            fields = {f"{form}-{field}": value for field, value in fields.items()}
+            await _refused(page, f"{base}/admin{path}", fields, button, ".mistake", name)
         await page.ask("Network.setExtraHTTPHeaders", headers={"Accept-Language": "de"})
         await _shown(page, f"{base}/admin")
         await _widths(page, "overview-german")
@@ -69,6 +82,17 @@ async def every_page_fits_every_width():
 async def _shown(page, url):
     await page.open(url)
     await page.until(f"location.href === {json.dumps(url)} && document.readyState === 'complete' && document.body.innerText.length > 20")
+
+
+async def _refused(page, url, fields, button, fault, name):
+    """A form that is filled in wrongly, and comes back with what is wrong."""
+    await _shown(page, url)
+    await page.run("document.querySelectorAll('details').forEach(part => part.open = true)")
+    for field, value in fields.items():
+        await page.type(field, value)
+    await page.click(button)
+    await page.until(f"document.querySelector({json.dumps(fault)}) !== null")
+    await _widths(page, name)
 
 
 async def _widths(page, name):
@@ -105,6 +129,8 @@ async def _fill(server, there):
     report = "<report xmlns='urn:xmpp:reporting:1' reason='urn:xmpp:reporting:spam'><text>Sells watches, every day.</text></report>"
     people["carol"].client.send_raw(f"<iq type='set' id='r'><block xmlns='urn:xmpp:blocking'><item jid='mallory@localhost'>{report}</item></block></iq>")
     await people["carol"].until(lambda: "Sells watches" in browser.get("/admin/reports").text)
+    assert await _register(server, "newcomer@localhost", "geheim12") is None
+    await people["carol"].until(lambda: "newcomer@localhost" in browser.get("/admin/reports").text)
     for act in ({"jid": "niaj@localhost", "act": "disable"}, {"jid": "olivia@localhost", "act": "disable"}):
         browser.post("/admin/user", {"csrf": token(browser.get("/admin/users").text), **act})
     invited = server.command("user", "invite", "localhost").strip().split("preauth=")[1]

@@ -16,7 +16,8 @@ from registration import _link, _redeem
 # Converse.js as `rookery web install` made it for these tests, and the libraries of Node.
 CONVERSE = os.environ.get("ROOKERY_CONVERSE")
 NODE = os.environ.get("ROOKERY_NODE")
-# The folder for pictures of the pages, if they are wanted.
+# Where to put pictures of the pages, if they are wanted.
+WIDTHS = (360, 768, 1100)
 PICTURES = os.environ.get("ROOKERY_PICTURES")
 CLOSED = "[modules.register]\nenabled = true\nallow_creation = false\n"
 NEW = {"name": "eve", "password": "geheim12", "again": "geheim12"}
@@ -269,12 +270,10 @@ async def the_chat_page_is_the_servers():
 
 
 async def _look(page, name):
-    """Has axe examine a page at the width of a phone and of a desk, in light and dark; nothing may
-    be cut off.
-    """
+    """What axe says of a page at the width of a phone, a tablet and a desk, in light and dark; and that nothing is cut off."""
     axe = (Path(NODE) / "node_modules/axe-core/axe.min.js").read_text()
     await page.run(axe + "; 0")
-    for width in (360, 1100):
+    for width in WIDTHS:
         await page.size(width, 800, mobile=width < 500)
         for scheme in ("light", "dark"):
             await page.colours(scheme)

@@ -261,32 +261,16 @@ async def devices_are_seen_and_plotted_on_their_page():
         await page.sees("X:NOBODY: [16 -13]", "#plot-words")
 
 
-async def axe_finds_nothing_in_any_language():
-    """The words of other languages are longer than those of English: nothing is cut off, at the
-    width of a phone neither.
-    """
-    axe = (Path(os.environ["ROOKERY_NODE"]) / "node_modules/axe-core/axe.min.js").read_text()
-    async with Rookery("admin", "alice", tables=ADMIN) as server, Chromium(server) as chromium, Person(server, "alice@localhost"):
-        page = await chromium.page("admin")
-        base = f"https://localhost:{server.web_tls_port}/admin"
-        for language, signed_in in (("de", "Überblick"), ("fr", "Vue d’ensemble"), ("es", "Resumen")):
-            await page.ask("Network.setExtraHTTPHeaders", headers={"Accept-Language": language})
-            await page.ask("Network.clearBrowserCookies")
-            await page.open(base)
-            await page.until(f"document.documentElement.lang === {json.dumps(language)} && document.querySelector('#login') !== null")
-            await page.type("#login input[name=name]", "admin")
-            await page.type("#login input[name=password]", "secret")
-            await page.click("#login button")
-            await page.sees(signed_in, "h1")
-            for path in ("", "/users", "/user?jid=alice%40localhost", "/sessions", "/rooms", "/domains", "/messages", "/invitations", "/log"):
-                await page.open(base + path)
-                await page.until(f"location.href === {json.dumps(base + path)} && document.readyState === 'complete' && document.querySelector('h1') !== null")
-                for width in (360, 1100):
-                    await page.size(width, 800, mobile=width < 500)
-                    assert await page.run("document.documentElement.scrollWidth <= innerWidth"), (language, path, width)
-                await page.run(axe + "; 0")
-                found = await page.run("axe.run({resultTypes: ['violations']}).then(found => found.violations.map(fault => `${fault.id}: ${fault.nodes[0].html}`))")
-                assert found == [], (language, path, found)
+async def axe_finds_nothing_in_german():
+    await _speaks("de", "Überblick")
+
+
+async def axe_finds_nothing_in_french():
+    await _speaks("fr", "Vue d’ensemble")
+
+
+async def axe_finds_nothing_in_spanish():
+    await _speaks("es", "Resumen")
 
 
 async def axe_finds_nothing_where_something_went_wrong():
@@ -317,6 +301,25 @@ async def axe_finds_nothing_where_something_went_wrong():
         await page.click("#create")
         await page.sees("A password has at least 8 characters.", ".mistake")
         await _look(page, "admin-users-mistake")
+
+
+async def _speaks(language, overview):
+    """The words of other languages are longer than those of English: nothing is cut off, and axe finds nothing, at any width."""
+    async with Rookery("admin", "alice", tables=ADMIN) as server, Chromium(server) as chromium, Person(server, "alice@localhost"):
+        page = await chromium.page("admin")
+        base = f"https://localhost:{server.web_tls_port}/admin"
+        await page.ask("Network.setExtraHTTPHeaders", headers={"Accept-Language": language})
+        await page.open(base)
+        await page.until(f"document.documentElement.lang === {json.dumps(language)} && document.querySelector('#login') !== null")
+        await page.type("#login input[name=name]", "admin")
+        await page.type("#login input[name=password]", "secret")
+        await page.click("#login button")
+        await page.sees(overview, "h1")
+        paths = ("", "/users", "/user?jid=alice%40localhost", "/sessions", "/rooms", "/domains", "/servers", "/messages", "/invitations", "/reports", "/log")
+        for path in paths:
+            await page.open(base + path)
+            await page.until(f"location.href === {json.dumps(base + path)} && document.readyState === 'complete' && document.querySelector('h1') !== null")
+            await _look(page, f"admin-{language}-" + (path.strip("/").split("?")[0] or "overview"))
 
 
 def _brightness(property):
