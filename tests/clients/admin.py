@@ -46,7 +46,8 @@ async def the_overview_says_whether_all_is_well():
         browser = _signed_in(server)
         page = browser.get("/admin").text
         _is_well_formed(page)
-        assert "All is well." in page or "The disk is nearly full" in page, "a machine of tests may have little room"
+        tasks = _tasks(page)
+        assert "All is well." in page if not tasks else all(re.search("disk|slow|late|shard", task) for task in tasks), "a machine of tests may be slow, or full"
         figures = dict(re.findall(r'<dd id="figure-([a-z]+)">([^<]*)</dd>', page))
         assert (figures["connected"], figures["waiting"], figures["accounts"]) == ("1", "0", "2"), figures
         assert figures["online"] == "1" and "slow" not in figures, figures
@@ -57,6 +58,12 @@ async def the_overview_says_whether_all_is_well():
         assert 'id="to-do"' in page and "<code>web.connections</code> has changed: restart the server for it to take effect." in page, page
         server.configure(tables=ADMIN)
         await server.reload()
+
+
+def _tasks(page):
+    """The findings in the strip of the overview."""
+    strip = re.search(r'<section id="to-do".*?</section>', page, re.S)
+    return re.findall(r"<li>(.*?)</li>", strip.group(0)) if strip else []
 
 
 async def the_page_speaks_the_language_of_the_browser():
@@ -106,7 +113,7 @@ def _words(page):
 NAMES = {"Rookery", "Alice", "localhost", "TCP, TLS", "Rüde", "garden", "tcp, SCRAM-SHA-512"}
 ALIKE = {
     "de": NAMES | {"Version", "Server", "Text", "Client", "Link", "Name", "online", "Moderator", "Spam", "Domain", "Domains", "Stanzas"},
-    "fr": NAMES | {"Version", "Sessions", "Messages", "Invitations", "Description", "Affiliation", "Module", "Client", "Occupants", "stanzas"},
+    "fr": NAMES | {"Contacts", "Version", "Sessions", "Messages", "Invitations", "Description", "Affiliation", "Module", "Client", "Occupants", "stanzas"},
     "es": NAMES | {"stanzas"},
 }
 
@@ -167,6 +174,7 @@ async def an_account_is_made_and_logs_in():
             page = browser.get("/admin/user?jid=eve%40localhost")
             assert "127.0.0.1" in page.text and "online now" in page.text, page
             _is_well_formed(page.text)
+            assert '<p id="archive" class="faint">0 archived messages</p>' in page.text and 'id="files"' in page.text, page
             resource = re.search(r'name="resource" value="([^"]+)"', page.text).group(1)
             page = browser.send(
                 "/admin/user", {"jid": "eve@localhost", "resource": resource, "act": "kick"}, "/admin/user?jid=eve%40localhost"
@@ -357,7 +365,7 @@ async def settings_are_found_and_marked():
         keys = re.findall(r'data-label="Key"><code>([^<]*)', page)
         assert set(keys) == {"account_bytes", "admins", "allow_creation"}, keys
         page = browser.get("/admin/domains?search=ACCOUNT_BYTES").text
-        XX and "<details open>" in page, page
+        assert set(re.findall(r'data-label="Key"><code>([^<]*)', page)) == {"account_bytes"} and "<details open>" in page, page
         evil = browser.get("/admin/domains?search=%22%3E%3Cscript%3E").text
         assert "<script>" not in evil and 'class="modules' not in evil, evil
 

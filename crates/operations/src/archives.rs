@@ -81,8 +81,16 @@ fn kept((id, stanza): (u64, Vec<u8>)) -> KeptMessage {
     KeptMessage { id: id::text(id), unix_ms: id::time(id), stanza }
 }
 
-/// Returns when the newest message of an archive of an account or room arrived, in milliseconds since
-/// 1970; `None` if there is none.
+/// Returns the number of messages in an archive of an account or room; `None` if there are more
+/// than a number.
+pub fn count(stores: &Stores, owner: JidRef<'_>, up_to: usize) -> Pending<Option<usize>> {
+    let query = ArchiveQuery { limit: 1, max_bytes: 1, count_to: up_to, ..ArchiveQuery::default() };
+    let page = stores.archive.page(owner, query);
+    Box::pin(async move { Ok(page.await?.and_then(|page| page.count)) })
+}
+
+/// Returns when the newest message of an archive of an account or room arrived, in milliseconds
+/// since 1970; `None` if there is none.
 pub fn newest(stores: &Stores, owner: JidRef<'_>) -> Pending<Option<u64>> {
     let ends = stores.archive.ends(owner);
     Box::pin(async move { Ok(ends.await?.map(|(_, newest)| id::time(newest))) })

@@ -19,9 +19,10 @@
 //!
 //! `frame` is the common frame of all pages, `fields` the form fields, `outcome` the result of a
 //! form. [`visits`], `login`, `signing_in`: signing in. `overview` with [`graph`] and `wellness`,
-//! `users` with `chosen`, `user`, `sessions`, `rooms`, `domains`, `records`, `servers`,
-//! `messages`, `invitations`, `reports`, `log`: the pages.
+//! `users` with `chosen`, `user` with `belongings`, `sessions`, `rooms`, `domains`, `records`,
+//! `servers`, `messages`, `invitations`, `reports`, `log`: the pages.
 
+mod belongings;
 mod chosen;
 mod domains;
 pub(crate) mod fields;

@@ -29,7 +29,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 fn past(visit: &Visit) -> Html {
     let words = visit.words();
     let entries = visit.shared.journal.recent(&visit.domains, false, usize::MAX);
-    let past: Vec<_> = entries.iter().filter_map(|entry| Some((entry, Announced::read(&entry.act)?))).collect();
+    let past: Vec<_> = entries.iter().filter_map(|entry| Some((entry, PastAnnouncement::read(&entry.act)?))).collect();
     let mut html = Html::of("<section class=\"card\"><h2>{}</h2>", &[&words.announcements]);
     if past.is_empty() {
         html.add("<p class=\"faint\">{}</p></section>", &[&words.there_are_none]);
@@ -39,7 +39,7 @@ fn past(visit: &Visit) -> Html {
         "<div class=\"scroll\"><table id=\"announcements\"><thead><tr><th>{}<th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
         &[&words.when, &words.who, &words.domain, &words.to, &words.text],
     );
-    for (entry, Announced { whom, text }) in past.into_iter().take(MOST_PAST) {
+    for (entry, PastAnnouncement { whom, text }) in past.into_iter().take(MOST_PAST) {
         html.add("<tr><td class=\"when\">", &[]);
         html.push(&moment(entry.unix_ms));
         html.add(
@@ -53,13 +53,13 @@ fn past(visit: &Visit) -> Html {
 
 /// An announcement in the journal.
 #[derive(Debug, PartialEq, Eq)]
-struct Announced<'e> {
+struct PastAnnouncement<'e> {
     whom: &'e str,
     /// The beginning of its text.
     text: &'e str,
 }
 
-impl<'e> Announced<'e> {
+impl<'e> PastAnnouncement<'e> {
     /// Reads an act of the journal; `None` if it is another one.
     fn read(act: &'e str) -> Option<Self> {
         let (whom, text) = act.strip_prefix("announced to ")?.split_once(": ")?;
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn announcements_are_found_in_the_journal() {
-        let read = Announced::read("announced to all accounts (3): Back at noon: late");
-        assert_eq!(read, Some(Announced { whom: "all accounts (3)", text: "Back at noon: late" }));
-        assert_eq!(Announced::read("created an account: announced@a.example"), None);
+        let read = PastAnnouncement::read("announced to all accounts (3): Back at noon: late");
+        assert_eq!(read, Some(PastAnnouncement { whom: "all accounts (3)", text: "Back at noon: late" }));
+        assert_eq!(PastAnnouncement::read("created an account: announced@a.example"), None);
     }
 }

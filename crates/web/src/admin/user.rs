@@ -12,7 +12,7 @@ use super::fields::{AdminField, AdminForm, FormAnswered};
 use super::frame::{away, token};
 use super::sessions::{connection, heads, state};
 use super::users::{NAME_RULES, NEW_PASSWORD_RULES};
-use super::{FormDone, Visit, stands_for};
+use super::{FormDone, Visit, belongings, stands_for};
 use crate::form::encode;
 use crate::html::Html;
 use crate::language::filled;
@@ -27,6 +27,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of("<h1 id=\"account\">{}</h1>", &[&user.jid]);
     html.push(&facts(visit, &user));
     html.push(&sessions_of(visit, &user));
+    html.push(&belongings::sections(visit, &user.jid).await?);
     html.add("<div class=\"cards\">", &[]);
     html.push(&password(visit, &user.jid));
     html.push(&entry(visit, &user));
