@@ -21,6 +21,17 @@ struct SampleRing {
     samples: VecDeque<WebSample>,
     /// The counters of the last sample.
     before: Option<(u64, Counters, u64)>,
+    /// The day of the last sample, and the messages that came before it began.
+    today: Option<SampledDay>,
+}
+
+/// A day, UTC, and the messages that had come since the start before it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SampledDay {
+    /// Days since 1970.
+    day: u64,
+    /// Messages; 0 on the day of the start.
+    messages_before: u64,
 }
 
 /// The state at one moment, and the rates since the sample before.
@@ -67,12 +78,23 @@ impl Samples {
         if !census.coverage.is_whole() {
             return None;
         }
+        let (day, messages) = (unix_ms / DAY_MS, census.counters.messages_in);
+        match ring.today {
+            Some(today) if today.day == day => {}
+            known => ring.today = Some(SampledDay { day, messages_before: known.map_or(0, |_| messages) }),
+        }
         ring.before = Some((unix_ms, census.counters.clone(), census.deliveries));
         ring.samples.push_back(sample.clone());
         if ring.samples.len() > MOST {
             ring.samples.pop_front();
         }
         Some(sample)
+    }
+
+    /// Returns how many of the messages since the start came before the current day, UTC; 0 if the
+    /// server started today.
+    pub fn messages_before_today(&self) -> u64 {
+        lock(&self.0).today.map_or(0, |today| today.messages_before)
     }
 
     /// Returns all samples, oldest first.
@@ -108,6 +130,8 @@ fn memory() -> u64 {
     pages.unwrap_or_default() * rustix::param::page_size() as u64
 }
 
+/// A day in milliseconds.
+const DAY_MS: u64 = 86_400_000;
 /// The time between two samples.
 pub const PERIOD: Duration = Duration::from_secs(5);
 /// The number of samples that are kept: an hour's.
@@ -139,6 +163,18 @@ mod tests {
         assert_eq!((second.stanzas, second.deliveries), (10.0, 400.0));
         samples.add(20_000, &ShardCensus { coverage: Coverage { shards: 1, ..Coverage::default() }, ..census(0, 0) });
         assert_eq!(samples.all().len(), 2, "a shard that is silent makes no fall");
+    }
+
+    #[test]
+    fn messages_of_other_days_are_not_of_today() {
+        let samples = Samples::default();
+        let before = |unix_ms, messages| {
+            samples.add(unix_ms, &census(messages, 0));
+            samples.messages_before_today()
+        };
+        assert_eq!((before(DAY_MS - 5000, 100), before(DAY_MS - 1, 120)), (0, 0), "the day of the start");
+        assert_eq!((before(DAY_MS, 150), before(DAY_MS + 5000, 190)), (150, 150));
+        assert_eq!(before(2 * DAY_MS, 200), 200);
     }
 
     #[test]

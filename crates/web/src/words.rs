@@ -114,6 +114,7 @@ texts! {
     sessions_waiting,
     accounts,
     messages_today,
+    messages_since_start,
     running_for,
     disk_free,
     version,

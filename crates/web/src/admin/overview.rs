@@ -61,6 +61,7 @@ fn people(visit: &Visit, census: &ShardCensus, (online, accounts): (usize, u64),
         // Without a transport, a session waits for its client to reconnect.
         *if carrier.transport.is_some() { &mut connected } else { &mut waiting } += count;
     }
+    let (of_messages, messages) = messages(visit, census);
     let free = space.map_or_else(|| "–".to_owned(), |space| language.amount(&bytes(space.free as f64)));
     let uptime = lasted(words, now_ms().saturating_sub(visit.shared.instance.started_ms));
     let figures = [
@@ -68,12 +69,25 @@ fn people(visit: &Visit, census: &ShardCensus, (online, accounts): (usize, u64),
         ("figure-connected", words.sessions_connected, number(connected as f64)),
         ("figure-waiting", words.sessions_waiting, number(waiting as f64)),
         ("figure-accounts", words.accounts, number(accounts as f64)),
-        ("figure-messages", words.messages_today, number(census.counters.messages_in as f64)),
+        ("figure-messages", of_messages, number(messages as f64)),
         ("figure-uptime", words.running_for, uptime),
         ("figure-disk", words.disk_free, free),
         ("figure-version", words.version, env!("CARGO_PKG_VERSION").to_owned()),
     ];
     list(&figures)
+}
+
+/// Returns the number of incoming messages and its label: of today, or since the start if that was
+/// today. Other nodes of a cluster may have started on other days, so there it is since their
+/// start.
+fn messages(visit: &Visit, census: &ShardCensus) -> (&'static str, u64) {
+    let (words, all) = (visit.words(), census.counters.messages_in);
+    match visit.shared.samples.messages_before_today() {
+        before if before > 0 && visit.shared.instance.node.is_empty() => {
+            (words.messages_today, all.saturating_sub(before))
+        }
+        _ => (words.messages_since_start, all),
+    }
 }
 
 /// Returns a duration in its two largest units.
