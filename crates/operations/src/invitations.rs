@@ -86,6 +86,39 @@ pub fn revoke(stores: &Stores, domains: &[String], token: &str, now_ms: u64) -> 
     })
 }
 
+/// Remembers who has made a link, for operators: a user of the machine, a token of the API, or an
+/// administrator. What is known of links that have ended is forgotten.
+pub fn remember_maker(stores: &Stores, made: &Invitation, maker: &str, now_ms: u64) -> Pending<()> {
+    let (stores, token, line) = (stores.clone(), made.token.clone(), format!("{}\t{maker}", made.expires_ms));
+    Box::pin(async move {
+        let mut known: Vec<_> = stores.meta.entries(MAKERS).await?.into_iter().map(read_maker).collect();
+        // Those that end first are removed first.
+        known.sort_by_key(|(_, ends_ms, _)| *ends_ms);
+        let surplus = (known.len() + 1).saturating_sub(MOST_MAKERS);
+        let old = known.iter().enumerate().filter(|(at, (_, ends_ms, _))| *at < surplus || *ends_ms <= now_ms);
+        for (_, (token, ..)) in old {
+            stores.meta.remove_entry(MAKERS, token).await?;
+        }
+        stores.meta.put_entry(MAKERS, &token, line.into_bytes()).await
+    })
+}
+
+/// Returns who has made links, by their tokens, as far as that was remembered.
+pub fn makers(stores: &Stores) -> Pending<Map<String, String>> {
+    let known = stores.meta.entries(MAKERS);
+    Box::pin(async move {
+        let read = known.await?.into_iter().map(read_maker);
+        Ok(read.map(|(token, _, maker)| (token, maker)).collect())
+    })
+}
+
+/// Returns token, end and maker of an entry.
+fn read_maker((token, line): (String, Vec<u8>)) -> (String, u64, String) {
+    let line = String::from_utf8_lossy(&line);
+    let (ends_ms, maker) = line.split_once('\t').unwrap_or_default();
+    (token, ends_ms.parse().unwrap_or_default(), maker.to_owned())
+}
+
 /// Returns the address of the page that an invitation opens (XEP-0401 §3.1, `landing-url`), which
 /// can be used without a client. `pages` is the address of the web front, with `@` for the domain.
 pub fn page(invitation: &Invitation, pages: &str) -> String {

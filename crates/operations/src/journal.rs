@@ -144,6 +144,11 @@ impl Entry {
         self
     }
 
+    /// Returns its name in the store, which sorts by time.
+    fn name(&self, serial: u64) -> String {
+        format!("{:016}-{:06}", self.unix_ms, serial % 1_000_000)
+    }
+
     fn write(&self) -> String {
         let Self { unix_ms, who, by, act, domain } = self;
         format!("{unix_ms}\t{who}\t{by}\t{domain}\t{act}")
@@ -164,9 +169,8 @@ pub fn install(hooks: &mut Hooks<'_>) {
 }
 
 /// Stores an entry while no server runs, and removes the oldest if there are too many.
-pub fn keep_entry(stores: &Stores, mut entry: Entry) -> Pending<()> {
-    entry.tidy();
-    let stores = stores.clone();
+pub fn keep_entry(stores: &Stores, entry: Entry) -> Pending<()> {
+    let (stores, entry) = (stores.clone(), entry.cut());
     Box::pin(async move {
         let kept = stores.meta.entries(KEY).await?;
         // One that no entry of the same moment has.
