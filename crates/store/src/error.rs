@@ -86,8 +86,36 @@ impl StoreError {
         StoreError::Other(EngineWords { database: database.display().to_string(), message: error.to_string() })
     }
 
-    /// Returns whether the operation should be run again at once: it failed only because others
-    /// interfered.
+    /// Returns the engine's words, if it has said any.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn words_mut(&mut self) -> Option<&mut EngineWords> {
+        match self {
+            StoreError::Full(engine)
+            | StoreError::Locked(engine)
+            | StoreError::Conflict(engine)
+            | StoreError::Lost(engine)
+            | StoreError::ReadOnly(engine)
+            | StoreError::Corrupt(engine)
+            | StoreError::Io(engine)
+            | StoreError::Unfit(engine)
+            | StoreError::Other(engine)
+            | StoreError::Fenced(engine) => Some(engine),
+            _ => None,
+        }
+    }
+
+    /// Returns what went wrong, without the database and the remedy.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn message(&self) -> String {
+        let mut error = self.clone();
+        match error.words_mut() {
+            Some(engine) => std::mem::take(&mut engine.message),
+            None => error.to_string(),
+        }
+    }
+
+    /// Returns whether the operation should be run again at once: nothing is wrong but that others
+    /// got in its way.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, StoreError::Conflict(_))
     }

@@ -7,7 +7,7 @@ mod engines;
 
 use engines::{EngineServer, Harm};
 use rookery_jid::Jid;
-use rookery_needs::{Proxy, family, signal};
+use rookery_needs::{Proxy, SilentPort, family, signal};
 use rookery_sasl::Credentials;
 use rookery_store::archive::BYTES_PER_MESSAGE;
 use rookery_store::sql::QueueBounds;
@@ -34,6 +34,22 @@ engines::tests! {
     a_full_database_is_read_and_written_to_again_when_there_is_room,
     a_database_that_can_only_be_read_is_read,
     what_others_take_out_of_an_archive_counts_no_more,
+    hosts_that_are_silent_hide_none,
+}
+
+/// As machines without power are: more of them than a connection could wait for in turn.
+fn hosts_that_are_silent_hide_none<S: EngineServer>() {
+    let Some(server) = S::start() else { return };
+    let (silent, database) = ([(); 3].map(|()| SilentPort::listen()), server.database());
+    let hosts: String = silent.iter().map(|silent| format!("{},", silent.address())).collect();
+    let address = database.replacen('@', &format!("@{hosts}"), 1);
+    let stores = Stores::of(Arc::new(S::open(&address, 2)));
+    assert_eq!(wait(stores.meta.put("key", vec![1])), Ok(()));
+    server.disconnect(&database);
+    assert_eq!(wait(stores.meta.put("key", vec![2])), Ok(()), "it is found again");
+    let told: Vec<String> = S::check(&address).iter().map(ToString::to_string).collect();
+    let count = |words: &str| told.iter().filter(|told| told.contains(words)).count();
+    assert_eq!((count("can't be used: it doesn't answer"), count("can be written to")), (3, 1), "{told:?}");
 }
 
 fn a_database_that_comes_back_soon_is_waited_for<S: EngineServer>() {

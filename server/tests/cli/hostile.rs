@@ -18,8 +18,8 @@ const CASES: [HostileCase; 15] = [
     // It may be busy, or about to end.
     (hang_up, "postgres", 75, "can't be reached"),
     (hang_up, "mysql", 75, "can't be reached"),
-    (stay_silent, "postgres", 75, "a host doesn't answer"),
-    (stay_silent, "mysql", 75, "a host doesn't answer"),
+    (stay_silent, "postgres", 75, "it doesn't answer"),
+    (stay_silent, "mysql", 75, "it doesn't answer"),
     (be_postgres_and_fall_silent, "postgres", 75, "no answer in time"),
     (be_mariadb_and_fall_silent, "mysql", 75, "no answer in time"),
     // It will answer the same the next time.

@@ -11,7 +11,8 @@
 //! list of those that took two tries. `redis` is one of the test's own, and `port` finds ports for
 //! such servers; `postgres` and `mariadb` are databases of the test's own, which `guard` ends with
 //! the test and to which `clock` tells another time, `pair` is two of which one takes over from the
-//! other, `proxy` is a way to them that can be disturbed, and `impostor` stands in their place.
+//! other, `proxy` is a way to them that can be disturbed, `impostor` stands in their place, and at
+//! `silent` nobody answers.
 //! `site` answers requests of HTTP, `bucket` keeps files as S3 does, and `slapd` is a directory.
 
 mod bucket;
@@ -26,6 +27,7 @@ mod postgres;
 mod proxy;
 mod redis;
 mod servers;
+mod silent;
 mod site;
 mod skip;
 mod slapd;
@@ -40,6 +42,7 @@ pub use postgres::{Pool, Postgres};
 pub use proxy::{Direction, Proxy};
 pub use redis::Redis;
 pub use servers::servers;
+pub use silent::SilentPort;
 pub use site::Site;
 pub use skip::{skips, tried_again};
 pub use slapd::Slapd;

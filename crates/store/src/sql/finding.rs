@@ -57,7 +57,7 @@ pub(crate) fn schema(found: i64, known: i64) -> Finding {
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) use remote::{clock, connections, distance, divided};
+pub(crate) use remote::{clock, connections, distance, divided, host};
 
 /// Findings about databases in other processes.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -82,6 +82,22 @@ mod remote {
             (parts, _) => (Severity::Note, format!("archives in {parts} parts by months")),
         };
         Some(Finding { severity, text })
+    }
+
+    /// Tells how one of several hosts is, and whether it can only be read.
+    pub(crate) fn host(name: &str, found: &Result<bool, StoreError>) -> Finding {
+        match found {
+            Ok(false) => finding(true, format!("{name} can be written to")),
+            Ok(true) => finding(true, format!("{name} can only be read, as a replica that may take over")),
+            Err(error) => finding(
+                false,
+                format!(
+                    "{name} can't be used: {}; the others are used meanwhile; look whether it runs and takes connections, or take it out of \
+                     `url` under [store]",
+                    error.message()
+                ),
+            ),
+        }
     }
 
     /// Returns whether a database accepts the connections of a server, with this many for owners.

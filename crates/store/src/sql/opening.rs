@@ -7,6 +7,7 @@ use super::checking::Checked;
 use super::copy::copying::Copying;
 use super::fence::{Fence, FenceRows, FencingConnection};
 use super::finding::{self, Finding, Severity, clock, connections, distance, divided};
+use super::hosts::HostFound;
 use super::migrate::{self, IndexPlan, MigrationPlan, Migrations};
 use super::queue::{Patience, QueueBounds};
 use super::store::StoreConnections;
@@ -28,6 +29,9 @@ pub(crate) trait Openable: Checked + FencingConnection + Searches + Copying + Se
 
     /// Sets the time limit for answers from now on.
     fn allow(&mut self, limit: Duration) -> Result<(), StoreError>;
+
+    /// Tries each of the database's hosts, if it has several.
+    fn hosts(&self) -> Vec<HostFound>;
 }
 
 /// Defines the functions that open an engine's databases, from its driver, its target and its
@@ -222,6 +226,10 @@ fn look<E: Openable>(
     let mut note = |severity, text| findings.push(Finding { severity, text });
     let mut driver = E::connect(target, CHECK_ANSWER)?;
     note(Severity::Note, format!("{} at {}", driver.product()?, driver.place()));
+    for (name, outcome) in driver.hosts() {
+        let Finding { severity, text } = finding::host(&name, &outcome);
+        note(severity, text);
+    }
     if driver.is_read_only() {
         note(Severity::Fault, format!("no host can be written to: {}", E::READ_ONLY));
     }

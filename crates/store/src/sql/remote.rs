@@ -292,30 +292,7 @@ impl<D: RemoteConnection> Transactions for D {
     }
 }
 
-/// Connects to the first of this many hosts that can be written to, otherwise to one that can be
-/// read. `connect` returns, with a connection, whether its host can't be written to.
-///
-/// # Errors
-///
-/// The error of the first host that can't be connected to.
-pub(crate) async fn first_writable<C>(
-    hosts: usize,
-    connect: impl AsyncFn(usize) -> Result<(C, bool), StoreError>,
-    lost: impl Fn(&str) -> StoreError,
-) -> Result<C, StoreError> {
-    let (mut readable, mut failed) = (None, None);
-    for host in 0..hosts {
-        match timeout(CONNECT_TO_ONE, connect(host)).await {
-            Ok(Ok((connected, false))) => return Ok(connected),
-            Ok(Ok((connected, true))) => readable = readable.or(Some(connected)),
-            Ok(Err(error)) => failed = failed.or(Some(error)),
-            Err(_) => failed = failed.or_else(|| Some(lost("a host doesn't answer"))),
-        }
-    }
-    readable.ok_or_else(|| failed.unwrap_or_else(|| lost("no host is named")))
-}
-
-/// Returns a runtime that runs on the connection's thread, and only while that waits for an answer.
+/// Makes a runtime that runs on the connection's thread, and only while that waits for an answer.
 ///
 /// # Errors
 ///
@@ -334,12 +311,6 @@ pub(crate) fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<
 pub(crate) fn idle(limit: Duration) -> Duration {
     limit.max(IDLE)
 }
-
-/// The time limit for a host to accept a connection and a login.
-const CONNECT_TO_ONE: Duration = Duration::from_secs(5);
-
-/// The time limit for connecting, over all hosts.
-pub(crate) const CONNECT: Duration = Duration::from_secs(12);
 
 const IDLE: Duration = Duration::from_secs(10);
 

@@ -20,8 +20,9 @@ use crate::StoreError;
 use crate::error::EngineWords;
 use crate::sql::connection::{EachRow, SqlValue};
 use crate::sql::dialect::Dialect;
+use crate::sql::hosts::HostFound;
 use crate::sql::opening::Openable;
-use crate::sql::remote::{CONNECT, ConnectionState, RemoteConnection, Transaction, idle, is_too_much, runtime, within};
+use crate::sql::remote::{ConnectionState, RemoteConnection, Transaction, idle, is_too_much, runtime, within};
 use crate::sql::transactions::Remote;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Params, Statement};
@@ -377,15 +378,17 @@ impl Openable for MysqlDriver {
     fn allow(&mut self, limit: Duration) -> Result<(), StoreError> {
         self.wait_for(limit).map(drop)
     }
+
+    fn hosts(&self) -> Vec<HostFound> {
+        self.runtime.block_on(self.target.each_host())
+    }
 }
 
 impl Remote for MysqlDriver {
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.session = None;
         self.state.start_again();
-        let connected = within(&self.runtime, CONNECT, self.target.connect());
-        let Some(connected) = connected else { return Err(self.lost("no host takes connections in time")) };
-        let connected = connected?;
+        let connected = self.runtime.block_on(self.target.connect())?;
         let is_mariadb = connected.is_mariadb();
         let MysqlConnected { conn, version, is_read_only, packet } = connected;
         let link = MysqlLink::Ready(conn);

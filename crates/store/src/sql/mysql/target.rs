@@ -6,14 +6,16 @@ use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::error::EngineWords;
 use crate::sql::fence::Fence;
+use crate::sql::hosts::{HostFound, Hosts, Staggered};
 use crate::sql::migrate::Migrations;
-use crate::sql::remote::first_writable;
 use mysql_async::{Conn, Error, OptsBuilder, SslOpts};
 use rustls::pki_types::CertificateDer;
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::lookup_host;
 
 /// The options for opening a database.
 #[derive(Clone)]
@@ -171,10 +173,18 @@ impl fmt::Debug for MysqlAddress {
 
 /// A database that can be connected to repeatedly.
 pub(super) struct MysqlTarget {
-    hosts: Vec<OptsBuilder>,
+    hosts: Hosts,
+    ways: Vec<MysqlWay>,
     pub(super) name: String,
     pub(super) terms_of: Option<TermsOf>,
     pub(super) fence: Arc<Fence>,
+}
+
+/// The way to one of the hosts.
+struct MysqlWay {
+    options: OptsBuilder,
+    /// The name and the port; `None` for a Unix socket.
+    tcp: Option<(String, u16)>,
 }
 
 /// A connection and the server at its other end.
@@ -212,30 +222,39 @@ impl MysqlTarget {
             .max_allowed_packet(Some(MOST_BYTES))
             .wait_timeout(Some(NEVER_S))
             .stmt_cache_size(0);
-        let host = |host: &MysqlHost| match host {
-            MysqlHost::Socket(path) => common.clone().socket(Some(path)),
+        let way = |host: &MysqlHost| match host {
+            MysqlHost::Socket(path) => MysqlWay { options: common.clone().socket(Some(path)), tcp: None },
             MysqlHost::Tcp(name, port) => {
                 let ssl = options.roots.as_ref().map(|roots| trusting(roots));
-                common.clone().ip_or_hostname(name).tcp_port(*port).ssl_opts(ssl)
+                let options = common.clone().ip_or_hostname(name).tcp_port(*port).ssl_opts(ssl);
+                MysqlWay { options, tcp: Some((name.clone(), *port)) }
             }
         };
         MysqlTarget {
-            hosts: hosts.iter().map(host).collect(),
+            hosts: Hosts::new(hosts.iter().map(MysqlHost::to_string).collect()),
+            ways: hosts.iter().map(way).collect(),
             name: options.address.to_string(),
             terms_of: options.terms_of,
             fence: Arc::default(),
         }
     }
 
-    /// Connects to the first host that can be written to, otherwise to one that can be read.
+    /// Connects to a host that can be written to, else to one that can be read.
     pub(super) async fn connect(&self) -> Result<MysqlConnected, StoreError> {
-        let connect = async |at: usize| {
-            let Some(host) = self.hosts.get(at) else { return Err(self.lost("no host is named")) };
-            let connected = connect(host.clone()).await.map_err(|error| unconnected(&self.name, &error))?;
-            let is_read_only = connected.is_read_only;
-            Ok((connected, is_read_only))
-        };
-        first_writable(self.hosts.len(), connect, |why| self.lost(why)).await
+        self.hosts.first_writable(async |at| self.connect_to(at).await, |why| self.lost(why)).await
+    }
+
+    /// Tries each of the hosts, if there are several.
+    pub(super) async fn each_host(&self) -> Vec<HostFound> {
+        self.hosts.each(async |at| self.connect_to(at).await, |why| self.lost(why)).await
+    }
+
+    /// Connects to one of the hosts. Returns also whether it can't be written to.
+    async fn connect_to(&self, at: usize) -> Result<(MysqlConnected, bool), StoreError> {
+        let Some(way) = self.ways.get(at) else { return Err(self.lost("no host is named")) };
+        let connected = way.connect().await.map_err(|error| unconnected(&self.name, &error))?;
+        let is_read_only = connected.is_read_only;
+        Ok((connected, is_read_only))
     }
 
     pub(super) fn lost(&self, why: &str) -> StoreError {
@@ -254,6 +273,25 @@ fn trusting(roots: &[CertificateDer<'static>]) -> SslOpts {
     let is_readable = |root: &&CertificateDer<'static>| rustls::RootCertStore::empty().add((*root).clone()).is_ok();
     let roots = roots.iter().filter(is_readable).map(|root| root.to_vec().into()).collect();
     SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots)
+}
+
+impl MysqlWay {
+    /// Connects by one of the addresses that the host has.
+    async fn connect(&self) -> Result<MysqlConnected, Error> {
+        let Some((name, port)) = &self.tcp else { return connect(self.options.clone()).await };
+        let addresses = lookup_host((name.as_str(), *port)).await?;
+        // The name stays: it is what the certificate is for.
+        let ways = addresses.map(|address| self.options.clone().resolved_ips(Some(vec![address.ip()])));
+        let mut attempts = Staggered::new(ways.map(connect));
+        let mut failed = Error::from(io::Error::new(io::ErrorKind::NotFound, "its name has no address"));
+        while let Some(outcome) = attempts.next().await {
+            match outcome {
+                Ok(connected) => return Ok(connected),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
 }
 
 async fn connect(host: OptsBuilder) -> Result<MysqlConnected, Error> {

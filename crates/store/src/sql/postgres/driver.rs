@@ -19,9 +19,10 @@ use crate::StoreError;
 use crate::error::EngineWords;
 use crate::sql::connection::{EachRow, SqlValue};
 use crate::sql::dialect::{Dialect, numbered};
+use crate::sql::hosts::HostFound;
 use crate::sql::opening::Openable;
 use crate::sql::remote::{
-    CONNECT, ConnectionState, RemoteConnection, TOO_MUCH, Transaction, idle, is_too_much, runtime, within,
+    ConnectionState, RemoteConnection, TOO_MUCH, Transaction, idle, is_too_much, runtime, within,
 };
 use crate::sql::transactions::Remote;
 use futures_util::{TryStreamExt, future};
@@ -359,6 +360,10 @@ impl Openable for PostgresDriver {
     fn allow(&mut self, limit: Duration) -> Result<(), StoreError> {
         self.wait_for(limit).map(drop)
     }
+
+    fn hosts(&self) -> Vec<HostFound> {
+        self.runtime.block_on(self.target.each_host(&self.state.name()))
+    }
 }
 
 impl Remote for PostgresDriver {
@@ -366,9 +371,8 @@ impl Remote for PostgresDriver {
         self.session = None;
         self.state.start_again();
         let name = self.state.name();
-        let connected = within(&self.runtime, CONNECT, self.target.connect(&name));
-        let Some(connected) = connected else { return Err(self.lost("no host takes connections in time")) };
-        let PostgresConnected { client, end, is_read_only } = connected?;
+        let connected = self.runtime.block_on(self.target.connect(&name))?;
+        let PostgresConnected { client, end, is_read_only } = connected;
         self.session = Some(PostgresSession { client, end, prepared: HashMap::new(), is_read_only });
         // The server may not have noticed that the previous session is lost.
         self.simple(&format!("{}; {BY_INDEX}; {END_SESSIONS} AND application_name = '{name}'", self.limits())).map(drop)

@@ -8,7 +8,8 @@ use crate::archive::TermsOf;
 use crate::error::EngineWords;
 use crate::sql::Migrations;
 use crate::sql::fence::Fence;
-use crate::sql::remote::{TOO_MUCH, first_writable};
+use crate::sql::hosts::{HostFound, Hosts, Staggered};
+use crate::sql::remote::TOO_MUCH;
 use socket2::{SockRef, TcpKeepalive};
 use std::fmt;
 use std::io;
@@ -159,6 +160,7 @@ pub(super) struct Ended {
 /// A database that can be connected to repeatedly.
 pub(super) struct PostgresTarget {
     config: Config,
+    hosts: Hosts,
     tls: Option<Arc<rustls::ClientConfig>>,
     pub(super) name: String,
     pub(super) terms_of: Option<TermsOf>,
@@ -172,22 +174,24 @@ impl PostgresTarget {
             config.password(password);
         }
         let (name, terms_of) = (options.address.to_string(), options.terms_of);
-        PostgresTarget { config, tls: options.tls.clone(), name, terms_of, fence: Arc::default() }
+        let hosts = config.get_hosts().iter().enumerate();
+        let hosts = Hosts::new(hosts.map(|(at, host)| shown_host(host, port(&config, at))).collect());
+        PostgresTarget { config, hosts, tls: options.tls.clone(), name, terms_of, fence: Arc::default() }
     }
 
-    /// Connects to the first host that can be written to, otherwise to one that can be read. The
-    /// session is named, for administrators of the server. The connection's task runs on the
-    /// calling runtime.
+    /// Connects to a host that can be written to, otherwise to one that can be read. The session is
+    /// named, for administrators of the server. The connection's task runs on the calling runtime.
     pub(super) async fn connect(&self, name: &str) -> Result<PostgresConnected, StoreError> {
-        let connect = async |at| {
-            let connected = self.connect_to(at, name).await?;
-            let is_read_only = connected.is_read_only;
-            Ok((connected, is_read_only))
-        };
-        first_writable(self.config.get_hosts().len(), connect, |why| self.lost(why)).await
+        self.hosts.first_writable(async |at| self.connect_to(at, name).await, |why| self.lost(why)).await
     }
 
-    async fn connect_to(&self, at: usize, name: &str) -> Result<PostgresConnected, StoreError> {
+    /// Tries each of the hosts, if there are several.
+    pub(super) async fn each_host(&self, name: &str) -> Vec<HostFound> {
+        self.hosts.each(async |at| self.connect_to(at, name).await, |why| self.lost(why)).await
+    }
+
+    /// Connects to one of the hosts. Returns also whether it can't be written to.
+    async fn connect_to(&self, at: usize, name: &str) -> Result<(PostgresConnected, bool), StoreError> {
         let stream = dial(&self.config, at).await.map_err(|error| self.lost(&error.to_string()))?;
         let mut config = self.config.clone();
         config.application_name(name);
@@ -217,7 +221,7 @@ impl PostgresTarget {
         let is_off =
             |shown: &SimpleQueryMessage| matches!(shown, SimpleQueryMessage::Row(row) if row.get(0) == Some("off"));
         let is_read_only = !shown.iter().any(is_off);
-        Ok(PostgresConnected { client, end, is_read_only })
+        Ok((PostgresConnected { client, end, is_read_only }, is_read_only))
     }
 
     pub(super) fn lost(&self, why: &str) -> StoreError {
@@ -316,7 +320,7 @@ trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
-/// Connects to one of the hosts, at the first of its addresses that accepts connections.
+/// Makes a way to one of the hosts: to one of its addresses that takes connections.
 async fn dial(config: &Config, at: usize) -> io::Result<HostStream> {
     let port = port(config, at);
     let (host, number) = (config.get_hosts().get(at), config.get_hostaddrs().get(at));
@@ -328,13 +332,18 @@ async fn dial(config: &Config, at: usize) -> io::Result<HostStream> {
         (Some(Host::Tcp(name)), None) => lookup_host((name.as_str(), port)).await?.collect(),
         (None, None) => Vec::new(),
     };
+    let stream = first_way(addresses).await?;
+    watch(&stream)?;
+    Ok(Box::new(stream))
+}
+
+/// Connects to one of the addresses of a host.
+async fn first_way(addresses: impl IntoIterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let mut ways = Staggered::new(addresses.into_iter().map(TcpStream::connect));
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                watch(&stream)?;
-                return Ok(Box::new(stream));
-            }
+    while let Some(outcome) = ways.next().await {
+        match outcome {
+            Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
     }
@@ -405,5 +414,15 @@ mod tests {
         let is_local = |text: &str| PostgresAddress::parse(text).expect("an address").is_local();
         assert!(is_local("postgres://r@%2Frun%2Fpostgresql/chat") && is_local("postgres://r@127.0.0.1,[::1]/chat"));
         assert!(!is_local("postgres://r@localhost,db2/chat"));
+    }
+    /// As with an IPv6 that leads nowhere, in front of an IPv4.
+    #[test]
+    fn an_address_that_is_silent_hides_no_other() {
+        let silent = rookery_needs::SilentPort::listen();
+        let there = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let good = there.local_addr().expect("an address");
+        let runtime = crate::sql::remote::runtime().expect("a runtime");
+        let way = runtime.block_on(first_way([silent.address(), silent.address(), good])).expect("a way");
+        assert_eq!(way.peer_addr().expect("an address"), good);
     }
 }
