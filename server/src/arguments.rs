@@ -133,7 +133,7 @@ pub enum ServerCommand {
         /// The file that `rookery backup` has written, or - for standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Restore the database into this one
+        /// Put the database into this one, instead of the one that the configuration names
         #[arg(long, value_name = "URL")]
         to: Option<String>,
         /// First move the contents of the data folder into a subfolder, and empty the database of

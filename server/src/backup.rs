@@ -17,9 +17,11 @@
 //!
 //! # Layout
 //!
-//! `archive` is the file, `write` fills it, `restore` unpacks it.
+//! `archive` is the file, `write` fills it, `restore` unpacks it, `destination` is the database that it
+//! goes into.
 
 mod archive;
+mod destination;
 mod restore;
 mod write;
 

@@ -202,9 +202,10 @@ Examples:
   rookery restore /backup/rookery.tar.gz
   rookery restore --replace /backup/rookery.tar.gz
   rookery --data-dir /srv/rookery restore /backup/rookery.tar.gz
-  ssh host cat rookery.tar.gz | rookery restore -
+  rookery restore --to postgres://rookery@db1/rookery /backup/rookery.tar.gz
 
-Stop the server first. Files from outside the data folder, such as certificates, are put into DATA/restored.";
+Stop the server first. What was outside of the data folder, such as certificates, is put into DATA/restored.
+The database goes where the configuration says: yours, or if there is none, that of the backup.";
 
 pub(super) const STORE: &str = "\
 Examples:

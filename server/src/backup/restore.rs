@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rookery_store::sql::copy::{self, Compared, CopyEnd, CopyError, EndAddress};
 use rookery_store::sqlite;
 
+use super::destination::Destination;
 use super::write::sound;
 use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, STANDARD, UPLOADS, archive};
 use crate::clock;
@@ -18,8 +19,8 @@ use crate::loaded::ConfigSource;
 use crate::store::copy::Bar;
 use crate::welcome::say;
 
-/// Puts a backup into the data folder, and its database there or into another one; `-` is a backup
-/// from standard input.
+/// Puts a backup into the data folder, and its database where a server will look for it, or into
+/// the one that is named.
 ///
 /// # Errors
 ///
@@ -28,12 +29,11 @@ use crate::welcome::say;
 /// the same command repeats it.
 pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bool) -> Result<(), CommandFailure> {
     let folder = &source.folder;
-    let store = source.read()?.store;
-    let to = match to {
-        Some(to) => Some(database::named(to, &store)?),
-        // The database that the current configuration names, if it isn't in the data folder.
-        None => Some(database::address(folder, &store)?).filter(|own| *own != EndAddress::Sqlite(folder.database())),
-    };
+    let here = source.read()?.store;
+    if let Some(to) = to {
+        // Before anything is unpacked.
+        database::named(to, &here)?;
+    }
     folder.create()?;
     let _lock = folder.lock()?;
     if !replace && !folder.restoring().exists() && folder.database().exists() {
@@ -45,14 +45,26 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     let parts = folder.parts();
     let _ = fs::remove_dir_all(&parts);
     let unpacked = unpack(file, &parts).and_then(|about| look(&parts).map(|()| about));
-    let about = unpacked.inspect_err(|_| drop(fs::remove_dir_all(&parts)))?;
-    put(folder, &parts, to.as_ref(), replace)?;
+    let found = unpacked.and_then(|about| {
+        let to = Destination::find(source, &here, (&parts, &about), to, replace)?;
+        if !to.is_own {
+            // Before anything is changed here: the other database may not be empty.
+            copy_database(&parts.join(DATABASE), &to, replace).map_err(|failure| to.refused(failure))?;
+        }
+        Ok((about, to))
+    });
+    let (about, to) = found.inspect_err(|_| drop(fs::remove_dir_all(&parts)))?;
+    put(folder, &parts, to.is_own, replace)?;
     for outside in &about.outside {
         let now = folder.restored().join(outside.name.strip_prefix(OUTSIDE).unwrap_or_default());
         say(&format!("{} is {} now: it was outside of the data folder\n", outside.path.display(), now.display()));
     }
-    let place = to.map_or_else(String::new, |to| format!(", its database in {to}"));
-    say(&format!("restored the backup of {} to {}{place}\n", about.made, folder.path().display()));
+    let but = to.expected.map_or_else(String::new, |(expected, config)| {
+        let config = config.display();
+        format!("; a server that starts here uses {expected}: if that isn't meant, set `url` in [store] of {config}")
+    });
+    let (made, place) = (about.made, folder.path().display());
+    say(&format!("restored the backup of {made} to {place}, its database in {}{but}\n", to.address));
     Ok(())
 }
 
@@ -101,12 +113,8 @@ fn look(parts: &Path) -> Result<(), CommandFailure> {
     sound(&database)
 }
 
-/// Puts the unpacked files into their places.
-fn put(folder: &Folder, parts: &Path, to: Option<&EndAddress>, replace: bool) -> Result<(), CommandFailure> {
-    if let Some(to) = to {
-        // Done before anything is changed here, since the other database may not be empty.
-        copy_database(&parts.join(DATABASE), to, replace)?;
-    }
+/// Puts what was unpacked into its place, with the database if it belongs there.
+fn put(folder: &Folder, parts: &Path, has_database: bool, replace: bool) -> Result<(), CommandFailure> {
     let moved = (|| {
         if folder.restoring().exists() {
             // An earlier restore has moved existing data aside, and was interrupted.
@@ -115,7 +123,7 @@ fn put(folder: &Folder, parts: &Path, to: Option<&EndAddress>, replace: bool) ->
         }
         File::create(folder.restoring())?.sync_all()?;
         put_files(folder, parts)?;
-        if to.is_none() {
+        if has_database {
             ["-wal", "-shm"].iter().for_each(|end| {
                 let mut name = folder.database().into_os_string();
                 name.push(end);
@@ -131,19 +139,22 @@ fn put(folder: &Folder, parts: &Path, to: Option<&EndAddress>, replace: bool) ->
 }
 
 /// Puts the database of a backup into another one.
-fn copy_database(from: &Path, to: &EndAddress, replace: bool) -> Result<(), CommandFailure> {
+fn copy_database(from: &Path, to: &Destination, replace: bool) -> Result<(), CommandFailure> {
+    let is_named = to.is_named;
     sqlite::migrate(from)?;
     let mut from = CopyEnd::source(&EndAddress::Sqlite(from.to_owned()))?;
-    let mut to = CopyEnd::destination(to)?;
+    let mut to = CopyEnd::destination(&to.address)?;
     let bar = Bar::new();
     let mut copied = copy::copy(&mut from, &mut to, &mut |progress| bar.show(progress));
-    if replace && matches!(copied, Err(CopyError::NotEmpty(_))) {
+    if replace && is_named && matches!(copied, Err(CopyError::NotEmpty(_))) {
         copy::clear(&mut to)?;
         copied = copy::copy(&mut from, &mut to, &mut |progress| bar.show(progress));
     }
     bar.end();
     let tables = copied.map_err(|error| match error {
-        CopyError::NotEmpty(_) => CommandFailure::Failed(format!("{error}; --replace removes what is there")),
+        CopyError::NotEmpty(_) if is_named => {
+            CommandFailure::Failed(format!("{error}; --replace removes what is there"))
+        }
         error => CommandFailure::Failed(error.to_string()),
     })?;
     match tables.iter().find(|table| !table.is_same()) {

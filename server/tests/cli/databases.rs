@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rookery_needs::{Proxy, free_port};
+use rookery_store::sql::copy::EndAddress;
 
 use super::rig::{CliRig, FREE_PORTS};
 
@@ -249,6 +250,41 @@ pub fn a_server_on_it_is_backed_up_and_restored<D: Databases>(databases: &D) {
     // … or into a file.
     second.run(&["restore", "b.tar.gz", "--to", "sqlite:file.db"]).fine();
     second.run(&["store", "verify", "--to", "sqlite:file.db"]).fine();
+}
+
+/// Where no configuration is, that of the backup will hold.
+pub fn a_backup_goes_where_its_configuration_wants_it<D: Databases>(databases: &D) {
+    let (address, other) = (databases.database(), databases.database());
+    let first = rig(&address, D::KEYS);
+    first.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    first.write("rookery-data/rookery.toml", &configuration(&other, D::KEYS));
+    first.run(&["backup", "b.tar.gz"]).fine();
+    let second = || {
+        let rig = CliRig::empty();
+        fs::copy(first.path("b.tar.gz"), rig.path("b.tar.gz")).expect("copied");
+        rig
+    };
+    let restored = second();
+    let said = restored.run(&["restore", "b.tar.gz"]).fine();
+    assert!(said.trim_end().ends_with(&format!(", its database in {}", shown(&other))), "{said}");
+    assert!(!restored.path("rookery-data/rookery.db").exists(), "there is no file");
+    assert_eq!(restored.run(&["user", "list"]).fine(), "juliet@localhost\n", "a server finds them");
+    // It may be the database of the server that the backup was made of.
+    let refused = second();
+    for arguments in [&["restore", "b.tar.gz"][..], &["restore", "--replace", "b.tar.gz"]] {
+        refused.run(arguments).failed(1, "isn't empty");
+        refused.run(arguments).failed(1, "--to URL");
+    }
+    assert_eq!(fs::read_dir(refused.path("rookery-data")).expect("a folder").count(), 1, "the lock alone");
+    assert_eq!(restored.run(&["user", "list"]).fine(), "juliet@localhost\n");
+    // What a server would not find is told.
+    let said = refused.run(&["restore", "b.tar.gz", "--to", "sqlite:file.db"]).fine();
+    assert!(said.contains("its database in sqlite:file.db; a server that starts here uses "), "{said}");
+}
+
+/// Returns an address as people see it.
+fn shown(address: &str) -> String {
+    EndAddress::parse(address).expect("an address").to_string()
 }
 
 pub fn archives_are_divided_into_months<D: Databases>(databases: &D) {

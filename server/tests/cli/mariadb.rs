@@ -52,6 +52,7 @@ databases::tests! {
     databases_are_copied_between_engines,
     what_is_wrong_is_told_with_what_mends_it,
     a_server_on_it_is_backed_up_and_restored,
+    a_backup_goes_where_its_configuration_wants_it,
     archives_are_divided_into_months,
     searches_have_an_index_where_that_is_wanted,
 }
