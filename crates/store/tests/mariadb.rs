@@ -30,6 +30,8 @@ mod test {
             "--innodb-flush-log-at-trx-commit=2",
             "--log-bin=log",
             "--sync-binlog=0",
+            "--binlog-format=STATEMENT",
+            "--innodb-doublewrite=0",
             "--max-allowed-packet=8M",
             "--max-connections=12",
             "--sql-mode=",
@@ -37,14 +39,26 @@ mod test {
         ]);
         let database = server.database();
         let found = findings(&options(&database));
-        for expected in
-            ["innodb_flush_log_at_trx_commit is 2", "set it to 1", "sync_binlog is 0", "max_allowed_packet is 8388608"]
-        {
+        for expected in [
+            "innodb_flush_log_at_trx_commit is 2",
+            "set it to 1",
+            "sync_binlog is 0",
+            "max_allowed_packet is 8388608",
+            "binlog_format is STATEMENT",
+            "innodb_doublewrite is 0",
+        ] {
             assert!(found.iter().any(|finding| finding.contains(expected)), "{expected}: {found:?}");
         }
         let error = refused(&options(&database));
         assert!(error.contains("max_allowed_packet is 8388608") && error.contains("16777216"), "{error}");
         server.sql("mysql", "SET GLOBAL max_allowed_packet = 16777216").expect("a setting");
+        // No trust helps: the server's own transactions would fail.
+        let error = refused(&MysqlOptions { trusts_durability: true, ..options(&database) });
+        assert!(error.contains("binlog_format is STATEMENT") && error.contains("MIXED or ROW"), "{error}");
+        let tables =
+            format!("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{}'", name(&database));
+        assert_eq!(server.sql("mysql", &tables).as_deref(), Ok("0"), "nothing is made before");
+        server.sql("mysql", "SET GLOBAL binlog_format = 'MIXED'").expect("a setting");
         let error = refused(&options(&database));
         assert!(error.contains("innodb_flush_log_at_trx_commit is 2") && error.contains("durability"), "{error}");
         let trusting = MysqlOptions { trusts_durability: true, ..options(&database) };
@@ -245,6 +259,11 @@ fn refused(options: &MysqlOptions) -> String {
 fn findings(options: &MysqlOptions) -> Vec<String> {
     let faults = mysql::check(options).into_iter().filter(|finding| finding.severity == Severity::Fault);
     faults.map(|finding| finding.text).collect()
+}
+
+/// Returns the name of a database.
+fn name(address: &str) -> &str {
+    address.rsplit('/').next().expect("a name")
 }
 
 fn create(store: &SqlStore, account: &Jid) {

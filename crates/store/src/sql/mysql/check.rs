@@ -26,11 +26,21 @@ impl Checked for MysqlDriver {
                 "max_allowed_packet is {packet}: a portion of an archive may be larger; set it to {LEAST_PACKET} or more"
             ));
         }
-        for (name, durable, loses) in if trusts_durability { &[] } else { DURABLE } {
+        let has_log = self.setting("log_bin")? != "0";
+        if has_log && self.setting("binlog_format")?.eq_ignore_ascii_case("STATEMENT") {
+            reasons.push(
+                "binlog_format is STATEMENT, which can't record transactions that read only what is committed (error 1665); set it to MIXED or \
+                 ROW"
+                .into(),
+            );
+        }
+        for setting in if trusts_durability { &[] } else { DURABLE } {
+            let DurableSetting { name, loses, .. } = *setting;
             let value = self.setting(name)?;
-            // Without a log for replicas, the setting has no effect.
-            let is_unused = *name == "sync_binlog" && self.setting("log_bin")? == "0";
-            if value != *durable && !is_unused {
+            // Without a log for replicas nothing depends on it.
+            let is_unused = name == "sync_binlog" && !has_log;
+            if !is_unused && !setting.is_kept_by(&value) {
+                let durable = setting.durable;
                 reasons.push(format!(
                     "{name} is {value}: {loses}; set it to {durable}, or say durability = \"trust\" under [store] if that is meant"
                 ));
@@ -50,7 +60,7 @@ impl Checked for MysqlDriver {
     }
 
     fn settings(&mut self) -> Result<Vec<String>, StoreError> {
-        let names = DURABLE.iter().map(|(name, ..)| *name).chain(SHOWN);
+        let names = DURABLE.iter().map(|setting| setting.name).chain(SHOWN);
         let settings: Result<Vec<_>, StoreError> =
             names.map(|name| Ok(format!("{name} {}", self.setting(name)?))).collect();
         let mut settings = settings?;
@@ -78,14 +88,50 @@ fn numbers(version: &str) -> (u32, u32) {
     (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
 }
 
-/// The settings that protect acknowledged data: name, value, and the consequence of another value.
-const DURABLE: &[(&str, &str, &str)] = &[
-    ("innodb_flush_log_at_trx_commit", "1", "what it acknowledges doesn't survive a power cut"),
-    ("sync_binlog", "1", "its replicas and backups may lack what it has acknowledged before a power cut"),
+/// A setting that protects acknowledged data.
+struct DurableSetting {
+    name: &'static str,
+    /// The value that it should have.
+    durable: &'static str,
+    /// The values that lose something; all but the right one if there are none.
+    lossy: &'static [&'static str],
+    /// The consequence.
+    loses: &'static str,
+}
+
+impl DurableSetting {
+    fn is_kept_by(&self, value: &str) -> bool {
+        match self.lossy {
+            [] => value == self.durable,
+            lossy => !lossy.iter().any(|lossy| value.eq_ignore_ascii_case(lossy)),
+        }
+    }
+}
+
+const DURABLE: &[DurableSetting] = &[
+    DurableSetting {
+        name: "innodb_flush_log_at_trx_commit",
+        durable: "1",
+        lossy: &[],
+        loses: "what it acknowledges doesn't survive a power cut",
+    },
+    DurableSetting {
+        name: "sync_binlog",
+        durable: "1",
+        lossy: &[],
+        loses: "its replicas and backups may lack what it has acknowledged before a power cut",
+    },
+    DurableSetting {
+        name: "innodb_doublewrite",
+        durable: "ON",
+        // Newer versions have several that are safe.
+        lossy: &["0", "OFF", "DETECT_ONLY"],
+        loses: "a page that is half written at a power cut is lost, unless the file system writes pages whole",
+    },
 ];
 
 /// Settings that are shown because they help to find the cause of a problem.
-const SHOWN: [&str; 3] = ["max_allowed_packet", "sql_mode", "character_set_server"];
+const SHOWN: [&str; 5] = ["log_bin", "binlog_format", "max_allowed_packet", "sql_mode", "character_set_server"];
 
 /// A group of messages for archives has eight mebibytes at most, and a packet has other data, too.
 const LEAST_PACKET: u64 = 16 << 20;
@@ -98,5 +144,15 @@ mod tests {
     fn versions_are_compared_by_their_numbers() {
         assert!(numbers("10.11.6-MariaDB-0+deb12u1") > (10, 6) && numbers("10.5.9-MariaDB") < (10, 6));
         assert_eq!((numbers("8.0.36"), numbers("12-preview"), numbers("")), ((8, 0), (12, 0), (0, 0)));
+    }
+
+    #[test]
+    fn values_that_lose_something_are_told_from_others() {
+        let is_kept = |name: &str, value: &str| {
+            DURABLE.iter().find(|setting| setting.name == name).expect("a setting").is_kept_by(value)
+        };
+        assert!(["1", "ON", "fast", "DETECT_AND_RECOVER"].iter().all(|value| is_kept("innodb_doublewrite", value)));
+        assert!(["0", "off", "DETECT_ONLY"].iter().all(|value| !is_kept("innodb_doublewrite", value)));
+        assert!(is_kept("sync_binlog", "1") && !is_kept("sync_binlog", "100"));
     }
 }
