@@ -6,7 +6,8 @@
 //! operations over the `Connection` of a driver, in the `transactions` that the worker begins and
 //! ends; `ids` has the keys of accounts; shared SQL is in `statements`, the rest beside the code
 //! that runs it; `dialect` has the differences between engines, `remote` the common part of those
-//! in other processes, `hosts` chooses among their hosts, `opening` opens them, `fence` keeps a process from writing, `finding` has
+//! in other processes, `hosts` chooses among their hosts, `address_options` refuses options of
+//! their addresses that would be ignored, `opening` opens them, `fence` keeps a process from writing, `finding` has
 //! the results of a check. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate`
 //! updates a schema, `listed` lists all statements for tests, [`copy`] copies a database to another
 //! one, [`foreign`] reads those of other programs.
@@ -19,6 +20,8 @@
 //!   it could have seen.
 
 mod accounts;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod address_options;
 mod archive;
 mod archives;
 mod browsing;

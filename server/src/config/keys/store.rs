@@ -14,7 +14,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         name: "url",
         doc: "The database: \"sqlite\" for a file in the data folder, \"postgres://USER@HOST/DATABASE\" or, for MariaDB\n\
               and MySQL, \"mysql://USER@HOST/DATABASE\". Separate several hosts with commas; the writable one is used.\n\
-              A Unix socket (for PostgreSQL, its folder) is given as a host with %2F for each slash.",
+              A Unix socket (for PostgreSQL, its folder) is given as a host with %2F for each slash. Of the options\n\
+              behind a ?, channel_binding, hostaddr and options of PostgreSQL are known, and others are refused.",
         set: |config, given| put(&mut config.store.place, place(given)),
         show: |config| match &config.store.place {
             DatabasePlace::Folder => quoted("sqlite"),

@@ -5,6 +5,7 @@ use super::failure::unconnected;
 use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::error::EngineWords;
+use crate::sql::address_options;
 use crate::sql::fence::Fence;
 use crate::sql::hosts::{HostFound, Hosts, Staggered};
 use crate::sql::migrate::Migrations;
@@ -91,8 +92,9 @@ impl MysqlAddress {
         let (login, place) = rest.rsplit_once('@').ok_or_else(|| format!("no user is named; {EXPECTED}"))?;
         let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
         let (hosts, database) = place.split_once('/').unwrap_or((place, user));
-        if let Some((_, options)) = database.split_once('?') {
-            return Err(format!("the options {options:?} aren't known; {EXPECTED}"));
+        let (database, options) = database.split_once('?').unwrap_or((database, ""));
+        if let Some(key) = address_options::keys(options).next() {
+            return Err(address_options::refused(key, OPTIONS));
         }
         let address = MysqlAddress {
             hosts: hosts.split(',').map(MysqlHost::parse).collect::<Result<_, _>>()?,
@@ -318,6 +320,9 @@ const IDLE: Duration = Duration::from_secs(30);
 
 /// The port of MariaDB and MySQL.
 const PORT: u16 = 3306;
+
+/// The options that an address may have.
+const OPTIONS: &str = "there are no options";
 
 const EXPECTED: &str = "write mysql://USER@HOST/DATABASE";
 

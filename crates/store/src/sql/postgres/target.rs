@@ -7,6 +7,7 @@ use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::error::EngineWords;
 use crate::sql::Migrations;
+use crate::sql::address_options;
 use crate::sql::fence::Fence;
 use crate::sql::hosts::{HostFound, Hosts, Staggered};
 use crate::sql::remote::TOO_MUCH;
@@ -83,6 +84,8 @@ impl PostgresAddress {
     ///
     /// The fault in it, for the operator.
     pub fn parse(text: &str) -> Result<PostgresAddress, String> {
+        let options = options(text);
+        refuse(text, options)?;
         let mut config: Config = text.parse().map_err(|error: Error| match error.into_source() {
             Some(source) => source.to_string(),
             None => "it isn't the address of a database".to_owned(),
@@ -98,7 +101,10 @@ impl PostgresAddress {
         }
         let hosts = config.get_hosts().iter().enumerate();
         let hosts: Vec<_> = hosts.map(|(at, host)| shown_host(host, port(&config, at))).collect();
-        let shown = format!("postgres://{user}@{}/{}", hosts.join(","), config.get_dbname().unwrap_or_default());
+        let options: Vec<_> = options.split('&').filter(|option| is_shown(option)).collect();
+        let options = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
+        let database = config.get_dbname().unwrap_or_default();
+        let shown = format!("postgres://{user}@{}/{database}{options}", hosts.join(","));
         Ok(PostgresAddress { config, shown })
     }
 
@@ -112,6 +118,32 @@ impl PostgresAddress {
             }
         })
     }
+}
+
+/// Returns the options of an address.
+fn options(text: &str) -> &str {
+    // Passwords come before.
+    let place = text.split_once('@').map_or(text, |(_, place)| place);
+    place.split_once('?').map_or("", |(_, options)| options)
+}
+
+/// Refuses options that would be ignored.
+fn refuse(text: &str, options: &str) -> Result<(), String> {
+    let place = text.split_once("://").map_or(text, |(_, place)| place);
+    let place = place.split_once('@').map_or(place, |(_, place)| place);
+    // Another host would have no port of its own then, nor would another port have a host.
+    let names_hosts = !place.starts_with(['/', '?']);
+    let is_taken = |key: &str| TAKEN.contains(&key) || (!names_hosts && matches!(key, "host" | "port"));
+    match address_options::keys(options).find(|key| !is_taken(key)) {
+        Some(key) => Err(address_options::refused(key, OPTIONS)),
+        None => Ok(()),
+    }
+}
+
+/// Returns whether an option is shown with the address, which has no other place for it.
+fn is_shown(option: &str) -> bool {
+    let key = option.split('=').next().unwrap_or_default();
+    ["channel_binding", "hostaddr", "options"].contains(&key)
 }
 
 fn shown_host(host: &Host, port: u16) -> String {
@@ -386,6 +418,11 @@ fn is_nonsense(error: &Error) -> bool {
     }
 }
 
+/// The options of an address that the connection obeys.
+const TAKEN: [&str; 6] = ["channel_binding", "dbname", "hostaddr", "options", "password", "user"];
+
+const OPTIONS: &str = "channel_binding, hostaddr and options are known";
+
 const NO_POSTGRES: &str = "it doesn't speak PostgreSQL's protocol";
 
 /// The time that sent data may remain without any sign from the other end.
@@ -410,6 +447,19 @@ mod tests {
         for wrong in ["postgres://", "postgres://db1/chat", "postgres://r@/chat", "postgres://r@db1:port/chat", "chat"]
         {
             assert!(PostgresAddress::parse(wrong).is_err(), "{wrong}");
+        }
+        let with = "postgres://r:a?b@db1/chat?channel_binding=require&password=secret&options=-c%20geqo%3Doff";
+        assert_eq!(
+            shown(with).as_deref(),
+            Ok("postgres://r@db1/chat?channel_binding=require&options=-c%20geqo%3Doff"),
+            "without secrets"
+        );
+        let socket = "postgres:///chat?host=/run/postgresql&port=5433&user=r";
+        assert_eq!(shown(socket).as_deref(), Ok("postgres://r@/run/postgresql/chat"));
+        for ignored in ["sslmode=require", "application_name=x", "connect_timeout=1", "port=5433", "other=x"] {
+            let key = ignored.split('=').next().expect("a key");
+            let refused = PostgresAddress::parse(&format!("postgres://r@db1/chat?{ignored}")).expect_err(ignored);
+            assert!(refused.starts_with(&format!("the option {key:?} isn't taken")), "{refused}");
         }
         let is_local = |text: &str| PostgresAddress::parse(text).expect("an address").is_local();
         assert!(is_local("postgres://r@%2Frun%2Fpostgresql/chat") && is_local("postgres://r@127.0.0.1,[::1]/chat"));

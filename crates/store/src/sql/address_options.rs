@@ -1,0 +1,58 @@
+//! The options behind a database's address, `?KEY=VALUE&…`: those that drivers and tools of other
+//! programs know. What isn't honoured is refused, with what says the same here.
+
+/// Returns the keys of the options of an address, as they are written.
+pub(crate) fn keys(options: &str) -> impl Iterator<Item = &str> {
+    let pairs = options.split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| pair.split_once('=').map_or(pair, |(key, _)| key))
+}
+
+/// Says that an option isn't taken, and what would be right. `others` says which ones are.
+pub(crate) fn refused(key: &str, others: &str) -> String {
+    let lower = key.to_ascii_lowercase().replace('_', "-");
+    let is_any = |beginnings: &[&str]| beginnings.iter().any(|beginning| lower.starts_with(beginning));
+    let instead = if is_any(&["sslcert", "sslkey", "ssl-cert", "ssl-key", "sslcrl", "ssl-crl"]) {
+        "nobody logs in by a certificate here"
+    } else if is_any(&["sslroot", "ssl-ca", "tls-ca"]) {
+        "`tls_authorities` in [store] names the authorities"
+    } else if is_any(&["ssl", "tls", "use-ssl", "usessl", "require-ssl", "verify-", "built-in-roots"]) {
+        "`tls` in [store] says whether the connection is encrypted, which it is by default, unless all hosts are this machine"
+    } else if is_any(&["application-name", "fallback-application-name"]) {
+        "the server names its sessions itself, since it finds its own by that"
+    } else if is_any(&["connect-timeout", "tcp-", "keepalive", "wait-timeout", "pool-", "inactive-"]) {
+        "the server has its own limits of time"
+    } else if is_any(&["target-session-attrs", "load-balance-hosts"]) {
+        "the server looks for a host that can be written to"
+    } else if is_any(&["host", "port"]) {
+        "hosts and their ports stand before the slash"
+    } else {
+        others
+    };
+    format!("the option {key:?} isn't taken in the address: {instead}; leave it out")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_told_with_what_is_right() {
+        for (key, right) in [
+            ("sslmode", "`tls` in [store]"),
+            ("require_ssl", "`tls` in [store]"),
+            ("ssl-mode", "`tls` in [store]"),
+            ("sslrootcert", "`tls_authorities` in [store]"),
+            ("sslcert", "by a certificate"),
+            ("application_name", "names its sessions"),
+            ("keepalives_idle", "limits of time"),
+            ("target_session_attrs", "can be written to"),
+            ("port", "before the slash"),
+            ("other", "there are none"),
+        ] {
+            let told = refused(key, "there are none");
+            assert!(told.contains(right) && told.contains(key), "{told}");
+        }
+        assert_eq!(keys("a=1&b&&c=x=y").collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!(keys("").count(), 0);
+    }
+}
