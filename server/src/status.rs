@@ -52,10 +52,13 @@ fn text(found: &Value) -> String {
         ("started", cell("started")),
         ("folder", cell("folder")),
         ("domains", texts(&found["domains"]).join(", ")),
-        ("accounts", cell("accounts")),
+        ("accounts", if found["accounts"].is_null() { "unknown".to_owned() } else { cell("accounts") }),
         ("sessions", format!("{}, of which {} wait for their clients", cell("sessions"), cell("waiting_sessions"))),
         ("connections", cell("connections")),
     ];
+    if let Some(since) = found["database_away_since"].as_str() {
+        lines.push(("database", format!("can't be reached since {since}; `rookery doctor` says more")));
+    }
     for certificate in found["certificates"].as_array().into_iter().flatten() {
         let names = texts(&certificate["names"]).join(", ");
         lines.push(("certificate", format!("for {names}, until {}", columns::cell(certificate, "expires"))));

@@ -141,7 +141,7 @@ impl World {
             // A busy store has better things to do, as when all sessions end at once: it is a
             // courtesy, nothing was promised.
             if let Err(error) = kept
-                && !matches!(error, StoreError::NoAccount | StoreError::Busy)
+                && !matches!(error, StoreError::NoAccount | StoreError::Busy | StoreError::Away { .. })
             {
                 world.store_failed("keeping the last presence", &owner, &error);
             }

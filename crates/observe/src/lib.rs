@@ -6,7 +6,7 @@
 //!
 //! Here: the counters. [`histogram`]: distributions. [`stages`], [`multicast`]: where the time of
 //! a multicast goes. [`wait`]: durations. [`bound`]: limits, for operators. [`lines`]: the newest
-//! lines of the log. [`modules`]: the work of modules. [`cluster`]: other nodes.
+//! lines of the log. [`once`]: lines that would come too often. [`modules`]: the work of modules. [`cluster`]: other nodes.
 //! [`slow`](mod@slow): slow events. [`path`], [`clock`]: the stages on the path of every stanza.
 //! [`spans`]: ticks for collectors of traces. [`reloads`](mod@reloads): how the
 //! configuration was loaded. [`vital`](mod@vital): threads without which the
@@ -19,6 +19,7 @@ pub mod histogram;
 pub mod lines;
 pub mod modules;
 pub mod multicast;
+pub mod once;
 pub mod path;
 pub mod reloads;
 pub mod slow;
@@ -35,6 +36,7 @@ pub use clock::StanzaPath;
 pub use histogram::{Histogram, NamedHistograms};
 pub use modules::{CallsOfModule, ModuleCalls, SAMPLED_CALLS};
 pub use multicast::{MulticastStage, MulticastStages};
+pub use once::OnceAMinute;
 pub use path::StanzaStage;
 pub use reloads::{ReloadSeen, reloads};
 pub use slow::{Slow, SlowEvent, slow};

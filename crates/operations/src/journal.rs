@@ -7,11 +7,12 @@
 //! socket; while none does, they are stored where the next one finds them ([`keep_entry`]).
 
 use std::collections::VecDeque;
+use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rookery_base::lock::lock;
 use rookery_hub::{Hooks, World};
-use rookery_store::{Pending, Stores};
+use rookery_store::{Pending, StoreError};
 use tracing::info;
 
 /// The journal. Clones share it.
@@ -30,6 +31,8 @@ struct Inner {
     serial: u64,
     /// True once the stored entries are loaded. Until then none are overwritten.
     is_filled: bool,
+    /// The last failure of the store that was logged, and the time, in milliseconds since 1970.
+    told: Option<(Discriminant<StoreError>, u64)>,
 }
 
 /// An action.
@@ -113,6 +116,17 @@ impl Journal {
         inner.old.extend(old);
     }
 
+    /// Returns whether a failure of the store is to be logged: each cause once a minute, although
+    /// every few seconds it is tried again.
+    fn is_to_be_told(&self, error: &StoreError, now_ms: u64) -> bool {
+        let (mut inner, cause) = (self.lock(), discriminant(error));
+        let is_due = inner.told.is_none_or(|(told, when)| told != cause || when + MINUTE_MS <= now_ms);
+        if is_due {
+            inner.told = Some((cause, now_ms));
+        }
+        is_due
+    }
+
     /// Puts stored entries before the present ones.
     fn fill(&self, kept: Vec<(String, Vec<u8>)>) {
         let mut inner = self.lock();
@@ -191,7 +205,10 @@ fn read(world: &mut World) {
     let kept = world.stores.meta.entries(KEY);
     world.wait(kept, |world, kept| match kept {
         Ok(kept) => world.state::<Journal>().fill(kept),
-        Err(error) => tracing::error!(%error, "the journal of administrators can't be read; this is tried again"),
+        Err(error) if world.state::<Journal>().is_to_be_told(&error, world.time()) => {
+            tracing::error!(%error, "the journal of administrators can't be read; this is tried again");
+        }
+        Err(_) => {}
     });
 }
 
@@ -221,8 +238,11 @@ fn keep(world: &mut World) {
     });
     world.wait(kept, move |world, kept| {
         if let Err(error) = kept {
-            world.state::<Journal>().put_back(count, old);
-            tracing::error!(%error, "the journal of administrators can't be saved; this is tried again");
+            let journal = world.state::<Journal>();
+            journal.put_back(count, old);
+            if journal.is_to_be_told(&error, world.time()) {
+                tracing::error!(%error, "the journal of administrators can't be saved; this is tried again");
+            }
         }
     });
 }
@@ -235,6 +255,8 @@ const MOST: usize = 1000;
 const MAX_CHARS: usize = 300;
 /// The time between two writes of new entries, in milliseconds.
 const PERIOD_MS: u64 = 3_000;
+/// The shortest time between two log lines of the same cause, in milliseconds.
+const MINUTE_MS: u64 = 60_000;
 
 #[cfg(test)]
 mod tests {
@@ -243,6 +265,15 @@ mod tests {
     fn entry(act: &str, domain: &str) -> Entry {
         let (who, by) = ("admin@a.example".to_owned(), "page".to_owned());
         Entry { unix_ms: 5, who, by, act: act.into(), domain: domain.into() }
+    }
+
+    #[test]
+    fn a_failure_of_the_store_is_told_once_a_minute() {
+        let (journal, start) = (Journal::default(), 1_278_803_305_000);
+        assert!(journal.is_to_be_told(&StoreError::Busy, start), "the first");
+        assert!(!(1..MINUTE_MS).step_by(3000).any(|later| journal.is_to_be_told(&StoreError::Busy, start + later)));
+        assert!(journal.is_to_be_told(&StoreError::Closed, start + 3000), "another cause");
+        assert!(journal.is_to_be_told(&StoreError::Closed, start + 3000 + MINUTE_MS), "it still fails");
     }
 
     #[test]

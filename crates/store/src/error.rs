@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use rookery_base::date;
 use serde::{Deserialize, Serialize};
 
 /// The reason why an operation failed. The operation has changed nothing.
@@ -69,6 +70,13 @@ pub enum StoreError {
     Other(EngineWords),
     /// Others have taken over from this process: it must not write any more.
     Fenced(EngineWords),
+    /// The database couldn't be reached for longer than the operation could wait.
+    Away {
+        /// The reason why it can't be reached.
+        engine: EngineWords,
+        /// The time since which it can't, in milliseconds since 1970.
+        since_ms: u64,
+    },
 }
 
 /// A message of the storage engine.
@@ -87,7 +95,6 @@ impl StoreError {
     }
 
     /// Returns the engine's words, if it has said any.
-    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn words_mut(&mut self) -> Option<&mut EngineWords> {
         match self {
             StoreError::Full(engine)
@@ -99,7 +106,8 @@ impl StoreError {
             | StoreError::Io(engine)
             | StoreError::Unfit(engine)
             | StoreError::Other(engine)
-            | StoreError::Fenced(engine) => Some(engine),
+            | StoreError::Fenced(engine)
+            | StoreError::Away { engine, .. } => Some(engine),
             _ => None,
         }
     }
@@ -126,6 +134,7 @@ impl StoreError {
         matches!(
             self,
             StoreError::Busy
+                | StoreError::Away { .. }
                 | StoreError::Locked(_)
                 | StoreError::Conflict(_)
                 | StoreError::Lost(_)
@@ -172,11 +181,9 @@ impl fmt::Display for StoreError {
                 "other connections kept changing the same rows of the database {engine}; the operation was given up \
                  after several attempts; find out what else writes to this database"
             ),
-            StoreError::Lost(engine) => write!(
-                f,
-                "the database {engine} can't be reached; check that its server runs and accepts connections; \
-                 Rookery keeps trying, and meanwhile does what needs no database"
-            ),
+            StoreError::Lost(engine) => {
+                write!(f, "the database {engine} can't be reached; look whether its server runs and takes connections")
+            }
             StoreError::ReadOnly(engine) => write!(
                 f,
                 "the database can't be written: {engine}; give the server's user write permission on the file and on \
@@ -226,6 +233,11 @@ impl fmt::Display for StoreError {
                 f,
                 "the database {engine} refuses further writes of this process, which was silent for too long: other nodes \
                  have taken over; find out why it stood still or was cut off, and start it again"
+            ),
+            StoreError::Away { engine, since_ms } => write!(
+                f,
+                "the database {engine} can't be reached since {}; look whether its server runs and takes connections",
+                date::timestamp(*since_ms)
             ),
         }
     }

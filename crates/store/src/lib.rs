@@ -22,7 +22,7 @@
 //! 4. A failed operation has changed nothing. The one exception is [`StoreError::Lost`]: the
 //!    database was lost during the commit, and stayed unreachable.
 //! 5. Nothing waits without bound: a store with too much queued returns [`StoreError::Busy`] at
-//!    once, and one whose database is unreachable does so after some time.
+//!    once, and one whose database is unreachable returns [`StoreError::Away`] after some time.
 //!
 //! # Layout
 //!

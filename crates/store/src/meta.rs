@@ -85,6 +85,8 @@ pub struct Activity {
     /// The number of operations that were refused because the database was unavailable for too
     /// long.
     pub given_up: u64,
+    /// The time since which the database can't be reached, in milliseconds since 1970.
+    pub away_since_ms: Option<u64>,
 }
 
 /// The times that a statement of a store has taken.

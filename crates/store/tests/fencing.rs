@@ -79,10 +79,18 @@ fn what_a_process_has_begun_is_undone_when_it_is_fenced_off<S: EngineServer>() {
     proxy.stand(false);
     // A write that is cut off for too long is given up before the fence is noticed.
     let refused = wait(stuck);
-    assert!(matches!(refused, Err(StoreError::Fenced(_) | StoreError::Busy | StoreError::Lost(_))), "{refused:?}");
+    assert!(
+        matches!(
+            refused,
+            Err(StoreError::Fenced(_) | StoreError::Busy | StoreError::Away { .. } | StoreError::Lost(_))
+        ),
+        "{refused:?}"
+    );
     let later = loop {
         match wait(first.push("romeo", "later")) {
-            Err(StoreError::Busy | StoreError::Lost(_)) => thread::sleep(Duration::from_millis(50)),
+            Err(StoreError::Busy | StoreError::Away { .. } | StoreError::Lost(_)) => {
+                thread::sleep(Duration::from_millis(50))
+            }
             other => break other,
         }
     };
@@ -182,7 +190,8 @@ fn a_connection_to_mariadb_serves_under_its_lock_alone() {
         }
         for user in &users {
             let mut kept = (0..100).map(|_| wait(first.push(user, "again")));
-            let kept = kept.find(|kept| !matches!(kept, Err(StoreError::Lost(_) | StoreError::Busy)));
+            let kept = kept
+                .find(|kept| !matches!(kept, Err(StoreError::Lost(_) | StoreError::Busy | StoreError::Away { .. })));
             assert_eq!(kept, Some(Ok(Pushed::Kept)));
         }
         for name in &names {

@@ -120,6 +120,9 @@ pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(database
         let given_up = metric("rookery_store_given_up_total");
         assert_eq!(rig.run(&["user", "show", "juliet@localhost"]).code, 1);
         assert!(metric("rookery_store_given_up_total") > given_up, "time {times}");
+        if times == 1 {
+            diagnoses_need_no_database(&rig);
+        }
         let reconnects = metric("rookery_store_reconnects_total");
         way.refuse(false);
         while ready().0 == 503 {
@@ -138,7 +141,18 @@ pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(database
     assert_eq!(log.matches("the database can be reached again").count(), 2, "{log}");
 }
 
-/// Sends a request over HTTP. Returns the status and the body.
+/// Asks a server whose database is away how it is.
+fn diagnoses_need_no_database(rig: &CliRig) {
+    let status = rig.run(&["status"]).fine();
+    for words in ["accounts     unknown", "database     can't be reached since 20", "sessions     0"] {
+        assert!(status.contains(words), "{words}: {status}");
+    }
+    let doctor = rig.run(&["doctor"]);
+    assert!(doctor.out.contains("urgent   store          The database can't be reached since 20"), "{doctor:?}");
+    rig.run(&["room", "list"]).failed(1, "the database can't be reached since 20");
+}
+
+/// Asks a server over HTTP. Returns the status and the body.
 fn get(port: u16, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a server");
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

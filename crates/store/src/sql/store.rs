@@ -217,6 +217,7 @@ impl SqlStore {
             retries: counts.retries.load(Ordering::Relaxed),
             reconnects: counts.reconnects.load(Ordering::Relaxed),
             given_up: counts.given_up.load(Ordering::Relaxed),
+            away_since_ms: self.shared.trouble.away_since_ms(),
         }
     }
 
@@ -255,6 +256,7 @@ impl SqlStore {
         (operation, pending): (Box<dyn Operation>, Pending<T>),
     ) -> Pending<T> {
         if let Err((operation, error)) = self.shared.queues.push(route, bytes, operation) {
+            let error = if error == StoreError::Busy { self.shared.trouble.too_late() } else { error };
             operation.tell(Some(error));
         }
         pending
@@ -296,7 +298,7 @@ fn watch(shared: &LanesShared, ping: &LaneRoute) {
             shared.counts.given_up.fetch_add(overdue.len() as u64, Ordering::Relaxed);
         }
         for operation in overdue {
-            operation.tell(Some(StoreError::Busy));
+            operation.tell(Some(shared.trouble.too_late()));
         }
         if asked.elapsed() >= PING {
             asked = Instant::now();

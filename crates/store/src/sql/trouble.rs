@@ -5,7 +5,7 @@ use crate::StoreError;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::Discriminant;
 use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rookery_base::lock::lock;
 
@@ -21,6 +21,8 @@ struct TroubleState {
     /// The lanes without a connection, and the reason why the last one was lost.
     lost: BTreeSet<usize>,
     why: Option<StoreError>,
+    /// The time when the first of them was lost, in milliseconds since 1970.
+    since_ms: u64,
     told: HashMap<Discriminant<StoreError>, Instant>,
 }
 
@@ -32,7 +34,24 @@ impl Trouble {
         state.error.clone().or_else(|| state.why.clone())
     }
 
-    /// Returns true if the last write failed because of the database.
+    /// Returns the time since which the database can't be reached, in milliseconds since 1970.
+    pub(crate) fn away_since_ms(&self) -> Option<u64> {
+        let state = self.state();
+        (!state.lost.is_empty()).then_some(state.since_ms)
+    }
+
+    /// Returns the error for an operation that can't wait any longer: the database is away, or too
+    /// slow.
+    pub(crate) fn too_late(&self) -> StoreError {
+        let state = self.state();
+        let mut why = state.why.clone();
+        match why.as_mut().and_then(StoreError::words_mut) {
+            Some(engine) => StoreError::Away { engine: engine.clone(), since_ms: state.since_ms },
+            None => StoreError::Busy,
+        }
+    }
+
+    /// Returns true if the last write failed, and the database was the reason.
     pub(crate) fn is_unwritable(&self) -> bool {
         self.state().error.is_some()
     }
@@ -68,6 +87,9 @@ impl Trouble {
     /// Records that a lane has no connection.
     pub(crate) fn lost(&self, lane: usize, error: &StoreError) {
         let mut state = self.state();
+        if state.lost.is_empty() {
+            state.since_ms = now_ms();
+        }
         state.lost.insert(lane);
         state.why = Some(error.clone());
         if state.is_to_be_told(error) {
@@ -109,12 +131,34 @@ impl TroubleState {
     }
 }
 
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
 const PERIOD: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::EngineWords;
+
+    #[test]
+    fn what_waited_in_vain_learns_since_when_the_database_is_away() {
+        let trouble = Trouble::default();
+        assert_eq!((trouble.too_late(), trouble.away_since_ms()), (StoreError::Busy, None), "it is slow");
+        let engine = EngineWords { database: "of a test".into(), message: "gone".into() };
+        for lane in [1, 2] {
+            trouble.lost(lane, &StoreError::Lost(engine.clone()));
+        }
+        let since_ms = trouble.away_since_ms().expect("a time");
+        assert_eq!(trouble.too_late(), StoreError::Away { engine, since_ms });
+        assert!(trouble.too_late().is_outage() && trouble.too_late().to_string().contains("can't be reached since 20"));
+        trouble.found(1);
+        assert_eq!(trouble.away_since_ms(), Some(since_ms), "another lane lacks it");
+        trouble.found(2);
+        assert_eq!((trouble.too_late(), trouble.away_since_ms()), (StoreError::Busy, None));
+    }
 
     #[test]
     fn the_log_has_each_cause_once_a_minute() {

@@ -1,13 +1,14 @@
 //! Errors of the API: problem details (RFC 9457).
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::mem::{Discriminant, discriminant};
 
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use rookery_base::lock::lock;
+use rookery_base::date;
+use rookery_observe::OnceAMinute;
 use rookery_operations::Refusal;
 use rookery_operations::api_tokens::Scope;
+use rookery_store::StoreError;
 use serde_json::json;
 use tracing::error;
 
@@ -105,53 +106,52 @@ impl From<Refusal> for Problem {
             Refusal::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
             Refusal::Store(_) | Refusal::Work(_) => {
                 // The store's message may name files of this machine.
-                let reason = refusal.to_string();
-                if lock(&TOLD).may_tell(&reason, Instant::now()) {
-                    error!(cause = %reason, "a request to the API failed");
+                if TOLD.is_due(cause(&refusal)) {
+                    error!(cause = %refusal, "a request to the API failed");
                 }
-                let words = "the server can't do this at the moment; see its log";
-                let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", words);
-                return Self { reason: Some(reason), ..problem };
+                return Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", unavailable(&refusal));
             }
         };
         Self::new(status, kind, refusal.to_string())
     }
 }
 
-/// The causes of failures that were logged recently, so that programs that try again and again
-/// don't fill the log.
-#[derive(Debug)]
-struct ToldCauses(Vec<(String, Instant)>);
+/// The kind of a failure, and that of the store's error.
+type ProblemCause = (Discriminant<Refusal>, Option<Discriminant<StoreError>>);
 
-impl ToldCauses {
-    /// Returns whether a cause is to be logged: each once a minute, and a bounded number of them.
-    fn may_tell(&mut self, cause: &str, now: Instant) -> bool {
-        self.0.retain(|(_, told)| now.duration_since(*told) < PAUSE);
-        let may = self.0.len() < MOST_CAUSES && self.0.iter().all(|(told, _)| told != cause);
-        if may {
-            self.0.push((cause.to_owned(), now));
-        }
-        may
+fn cause(refusal: &Refusal) -> ProblemCause {
+    let of_store = match refusal {
+        Refusal::Store(error) => Some(discriminant(error)),
+        _ => None,
+    };
+    (discriminant(refusal), of_store)
+}
+
+/// Says that something can't be done for now, and since when, if the database is away.
+fn unavailable(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Store(StoreError::Away { since_ms, .. }) => format!(
+            "the database can't be reached since {}, and the server goes on trying; its log says more",
+            date::timestamp(*since_ms)
+        ),
+        _ => "the server can't do this at the moment; see its log".to_owned(),
     }
 }
 
-static TOLD: Mutex<ToldCauses> = Mutex::new(ToldCauses(Vec::new()));
-/// The time after which a cause is logged again.
-const PAUSE: Duration = Duration::from_secs(60);
-/// The most causes that are logged in that time.
-const MOST_CAUSES: usize = 32;
+/// The causes that the log has had in the last minute.
+static TOLD: OnceAMinute<ProblemCause> = OnceAMinute::new();
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_logged_once_a_minute() {
-        let (mut told, now) = (ToldCauses(Vec::new()), Instant::now());
-        assert!(told.may_tell("full", now) && told.may_tell("away", now));
-        assert!(!told.may_tell("full", now + PAUSE / 2));
-        assert!(told.may_tell("full", now + PAUSE));
-        let many = (0..100).filter(|number| told.may_tell(&number.to_string(), now + PAUSE)).count();
-        assert_eq!(many, MOST_CAUSES - 1);
+    fn a_database_that_is_away_is_told_with_the_time_and_without_its_place() {
+        let engine = rookery_store::EngineWords { database: "postgres://r@db1/r".into(), message: "no".into() };
+        let refusal = Refusal::Store(StoreError::Away { engine, since_ms: 1_278_803_305_000 });
+        let problem = Problem::from(refusal);
+        assert_eq!(problem.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(problem.detail.contains("can't be reached since 2010-07-10T23:08:25Z"), "{}", problem.detail);
+        assert!(!problem.detail.contains("db1"), "{}", problem.detail);
     }
 }

@@ -19,7 +19,8 @@ use crate::readiness;
 pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let (settings, instance) = (call.shared.settings(), &call.shared.instance);
-    let accounts = call.shared.wait(call.shared.stores.accounts.count(None)).await?;
+    let accounts = accounts(&call).await?;
+    let away_ms = call.shared.stores.meta.activity().away_since_ms;
     let ShardCensus { coverage, sessions, by_domain, connections, .. } = call.shared.census_of_all().await;
     let away = by_domain.iter().filter(|((_, carrier), _)| carrier.transport.is_none());
     let waiting_sessions: usize = away.map(|(_, count)| count).sum();
@@ -32,6 +33,7 @@ pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
         "domains": settings.domains,
         "shards": coverage.shards,
         "accounts": accounts,
+        "database_away_since": away_ms.map(date::timestamp),
         "sessions": sessions,
         "waiting_sessions": waiting_sessions,
         "connections": connections,
@@ -40,6 +42,20 @@ pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
         "restart": settings.restart.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "partial": !coverage.is_whole(),
     })))
+}
+
+/// Counts the accounts, unless the database is away.
+async fn accounts(call: &ApiCall) -> Result<Option<u64>, Problem> {
+    let stores = &call.shared.stores;
+    let is_away = || stores.meta.activity().away_since_ms.is_some();
+    if is_away() {
+        return Ok(None);
+    }
+    match call.shared.wait(stores.accounts.count(None)).await {
+        Ok(count) => Ok(Some(count)),
+        Err(_) if is_away() => Ok(None),
+        Err(refusal) => Err(refusal.into()),
+    }
 }
 
 pub(super) async fn readiness(call: ApiCall) -> Result<ApiReply, Problem> {

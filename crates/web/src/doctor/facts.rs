@@ -48,7 +48,8 @@ pub(crate) struct DoctorFacts {
     pub slow: Vec<SlowEvent>,
     /// The addresses of the logins that failed within the last hour.
     pub failed_logins: Vec<IpAddr>,
-    pub reports: usize,
+    /// The open reports of abuse, unless the database is away.
+    pub reports: Option<usize>,
     /// The failures of the bucket of uploads, and the time of the last, if there is one.
     pub bucket: Option<(u64, u64)>,
     /// The changes that need a restart.
@@ -112,10 +113,7 @@ pub(crate) async fn present(
     };
     let Gathered { items: sessions, .. } = shared.ask(fullest).await?;
     let Gathered { items: rooms, .. } = shared.ask(largest).await?;
-    let mut waiting = 0;
-    for domain in domains {
-        waiting += shared.wait(reports::list(&shared.stores, domain)).await?.len();
-    }
+    let waiting = open_reports(shared, &settings.domains).await?;
     let now = now_ms();
     let since = now.saturating_sub(MINUTES_MS);
     let an_hour_ago = now.saturating_sub(HOUR_MS);
@@ -148,6 +146,24 @@ pub(crate) async fn present(
         bucket: shared.files.failures(),
         restart: settings.restart.clone(),
     })
+}
+
+/// Counts the open reports of abuse. A database that is away has none to show, and is a finding of
+/// its own.
+async fn open_reports(shared: &Arc<WebShared>, domains: &[String]) -> Outcome<Option<usize>> {
+    let is_away = || shared.stores.meta.activity().away_since_ms.is_some();
+    let mut waiting = 0;
+    for domain in domains {
+        if is_away() {
+            return Ok(None);
+        }
+        match shared.wait(reports::list(&shared.stores, domain)).await {
+            Ok(reports) => waiting += reports.len(),
+            Err(_) if is_away() => return Ok(None),
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Ok(Some(waiting))
 }
 
 async fn read(shared: &Arc<WebShared>) -> CountReading {

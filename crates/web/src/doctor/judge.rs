@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rookery_base::date;
 use rookery_observe::{Slow, SlowEvent};
 
 use super::facts::DoctorFacts;
@@ -16,7 +17,7 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings.extend(facts.space.map(finding::disk));
     findings.extend(filling(facts));
     findings.push(finding::refusals(&facts.census));
-    findings.push(queue(facts));
+    findings.push(away(facts).unwrap_or_else(|| queue(facts)));
     findings.push(store_waits(facts));
     findings.extend(silent_shards(facts));
     findings.push(shards(facts));
@@ -30,7 +31,7 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings.push(slow(facts));
     findings.push(senders(facts));
     findings.push(finding::guesses(facts.failed_logins.iter().copied()));
-    findings.push(finding::abuse(facts.reports));
+    findings.extend(facts.reports.map(finding::abuse));
     findings.extend(finding::bucket(facts.bucket, facts.now_ms));
     findings.extend(facts.restart.iter().map(finding::restart));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
@@ -79,6 +80,23 @@ fn filling(facts: &DoctorFacts) -> Option<DoctorFinding> {
         }
         false => Some(DoctorFinding::fine(DISK, what)),
     }
+}
+
+/// Returns a finding if the database can't be reached.
+fn away(facts: &DoctorFacts) -> Option<DoctorFinding> {
+    let since_ms = facts.activity.away_since_ms?;
+    let what = format!(
+        "The database can't be reached since {} ({} s); {} operations wait for it, and {} were given up since the start.",
+        date::timestamp(since_ms),
+        facts.now_ms.saturating_sub(since_ms) / 1000,
+        facts.activity.operations,
+        facts.activity.given_up,
+    );
+    let why =
+        "Chat between those who are connected goes on; logins, archives and messages to users who are offline fail.";
+    let remedy = "Look whether its server runs and takes connections: the log says what happens, and `rookery check` tries each host. \
+                  This server goes on trying.";
+    Some(DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy))
 }
 
 fn queue(facts: &DoctorFacts) -> DoctorFinding {
@@ -389,6 +407,7 @@ mod tests {
             shards: vec![ShardLoad { cpu: 0.1, ..ShardLoad::default() }; 2],
             space: Some(Space { free: 50 * gib, total: 100 * gib }),
             process: Some(process),
+            reports: Some(0),
             ..DoctorFacts::default()
         }
     }
@@ -415,6 +434,13 @@ mod tests {
         type Change = fn(&mut DoctorFacts);
         let cases: &[(Change, &str)] = &[
             (|facts| facts.activity.waiting = Duration::from_secs(4), "has waited 4.0 s for the database"),
+            (
+                |facts| {
+                    facts.activity.waiting = Duration::from_secs(4);
+                    facts.activity.away_since_ms = Some(facts.now_ms - 75_000);
+                },
+                "can't be reached since 1970-01-05T03:58:45Z (75 s)",
+            ),
             (
                 |facts| facts.recent = vec![WebSample { store: Some(0.5), ..WebSample::default() }],
                 "took at most 500.0 ms",

@@ -113,7 +113,7 @@ impl<C: Transactions> Worker<C> {
         for queued in over {
             self.count(|counts| &counts.given_up);
             let why = unknown.cloned().or_else(|| self.attempts.give_up().filter(|_| queued.operation.writes()));
-            queued.operation.tell(Some(why.unwrap_or(StoreError::Busy)));
+            queued.operation.tell(Some(why.unwrap_or_else(|| self.shared.trouble.too_late())));
         }
         rest
     }

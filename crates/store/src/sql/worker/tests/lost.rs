@@ -69,7 +69,9 @@ fn an_operation_that_waits_for_too_long_is_refused() {
     rig.server().stays_away = true;
     let answers = [rig.add(1), rig.count()];
     rig.run();
-    assert_eq!(answers.map(wait), [Err(StoreError::Busy), Err(StoreError::Busy)]);
+    let since_ms = rig.shared.trouble.away_since_ms().expect("it is away");
+    let away = StoreError::Away { engine: engine(), since_ms };
+    assert_eq!(answers.map(wait), [Err(away.clone()), Err(away)]);
     assert_eq!(rig.shared.trouble.get(), Some(gone()), "probes hear of it");
     assert!(rig.server().committed.is_empty());
 }
