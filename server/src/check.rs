@@ -119,7 +119,7 @@ fn look(source: &ConfigSource) -> CheckReport {
             }
         }
     }
-    storage(&mut report, &source.folder, config.map(|config| config.store).unwrap_or_default());
+    storage(&mut report, &source.folder, config.ok().map(|config| config.store));
     report
 }
 
@@ -286,7 +286,22 @@ fn cluster(report: &mut CheckReport, config: &ServerConfig) {
     }
 }
 
-fn storage(report: &mut CheckReport, folder: &Folder, store: Store) {
+/// Reports on the device database.
+fn devices(report: &mut CheckReport, config: &ServerConfig) {
+    if !config.dpm.enabled {
+        return;
+    }
+    match dpm::database(&config.dpm) {
+        Ok(database) => {
+            let (devices, nodes) = (database.devices().len(), database.nodes().len());
+            report.note(DEVICES, format!("{devices} on {nodes} front-ends"));
+        }
+        Err(error) => report.fault(DEVICES, error.to_string()),
+    }
+}
+
+/// Looks at the data folder and the database. Which one that is isn't known without a configuration.
+fn storage(report: &mut CheckReport, folder: &Folder, store: Option<Store>) {
     let path = folder.path();
     if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
         let path = path.display();
@@ -304,6 +319,10 @@ fn storage(report: &mut CheckReport, folder: &Folder, store: Store) {
         report.fault(STORAGE, format!("nothing can be written into {there}: {error}; give it to the server's user"));
     }
     room(report, there);
+    let Some(store) = store else {
+        return report
+            .note(STORAGE, "the database wasn't checked: it is known once the configuration can be read".to_owned());
+    };
     let database = match database::address(folder, &store) {
         Ok(database) => database,
         Err(error) => return report.fault(STORAGE, error.to_string()),

@@ -70,6 +70,8 @@ pub enum StoreError {
     Other(EngineWords),
     /// Others have taken over from this process: it must not write any more.
     Fenced(EngineWords),
+    /// There is no database file of this name, where one is only read.
+    Missing(PathBuf),
     /// The database couldn't be reached for longer than the operation could wait.
     Away {
         /// The reason why it can't be reached.
@@ -234,6 +236,9 @@ impl fmt::Display for StoreError {
                 "the database {engine} refuses further writes of this process, which was silent for too long: other nodes \
                  have taken over; find out why it stood still or was cut off, and start it again"
             ),
+            StoreError::Missing(file) => {
+                write!(f, "there is no database {}: name one that exists", file.display())
+            }
             StoreError::Away { engine, since_ms } => write!(
                 f,
                 "the database {engine} can't be reached since {}; look whether its server runs and takes connections",

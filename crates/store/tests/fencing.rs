@@ -127,7 +127,13 @@ fn a_row_that_is_missing_counts_as_marked<S: EngineServer>() {
 fn a_process_is_fenced_off_once<S: EngineServer>() {
     let Some(rig) = FencingRig::<S>::start() else { return };
     let first = rig.process(FIRST);
-    // A command isn't one of the processes.
+    let told: Vec<String> = S::check(&rig.address).iter().map(ToString::to_string).collect();
+    assert!(!told.iter().any(|told| told.contains("nodes of the cluster")), "{told:?}");
+    let another = rig.process(SECOND);
+    let told: Vec<String> = S::check(&rig.address).iter().map(ToString::to_string).collect();
+    assert!(told.iter().any(|told| told.contains("the 2 nodes of the cluster 20")), "{told:?}");
+    drop(another);
+    // A command is none of the processes.
     let command = S::open(&rig.address, 1);
     assert_eq!(wait(command.fence(ProcessWriter { incarnation: 8, ..FIRST })), Ok(false), "it has never written");
     assert_eq!(wait(command.fence(FIRST)), Ok(true));

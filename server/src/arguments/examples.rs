@@ -166,8 +166,8 @@ Examples:
   rookery user import accounts.csv
   rookery user import everybody.xml
   rookery user import --from /var/lib/prosody/prosody.sqlite --schema prosody
-  rookery user import --from postgres://ejabberd@db/ejabberd \\
-    --schema ejabberd --domain example.org
+  rookery user import --from postgres://ejabberd@db/ejabberd --schema ejabberd --domain example.org
+  rookery user import --from mysql://ejabberd@db/ejabberd --schema ejabberd --domain example.org
 
 A file of accounts:
   jid,password

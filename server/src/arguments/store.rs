@@ -54,8 +54,8 @@ pub struct Ends {
 /// The database of another server.
 #[derive(Debug, clap::Args)]
 pub struct ForeignDatabase {
-    /// Import accounts from another server's database: sqlite:FILE, the name of a file, or
-    /// postgres://USER@HOST/DATABASE
+    /// Import the accounts of another server from its database: sqlite:FILE, the name of a file,
+    /// postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE
     #[arg(long, value_name = "URL|FILE", requires = "schema")]
     pub from: Option<String>,
     /// The server that the database belongs to

@@ -181,6 +181,9 @@ fn a_database_goes_elsewhere() {
     assert!(!other.path("rookery-data/rookery.db").exists());
     let original = rig.path("rookery-data/rookery.db").display().to_string();
     other.run(&["store", "verify", "--from", &original, "--to", "sqlite:else/where.db"]).fine();
+    other
+        .run(&["store", "verify", "--from", &original, "--to", "sqlite:none.db"])
+        .failed(1, "there is no database none.db");
     fs::remove_dir_all(other.path("rookery-data")).expect("removed");
     other.run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db"]).failed(1, "--replace removes what is there");
     other.run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db", "--replace"]).fine();

@@ -124,6 +124,10 @@ fn a_wrong_configuration_does_not_hide_the_storage() {
     rig.write("rookery.toml", "shard = 1");
     finds(&rig, REFUSES, "rookery.toml:1: shard: there is no such key; did you mean `shards`?");
     finds(&rig, REFUSES, "storage");
+    // The database may be another one.
+    rig.write("rookery.toml", "[store]\nurl = \"oracle://chat\"");
+    finds(&rig, REFUSES, "the database wasn't checked");
+    assert!(!rig.run(&["check"]).out.contains("the server will create it"));
 }
 
 #[test]

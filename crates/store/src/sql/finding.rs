@@ -100,10 +100,19 @@ mod remote {
         }
     }
 
-    /// Returns whether a database accepts the connections of a server, with this many for owners.
-    pub(crate) fn connections(most: usize, owners: usize) -> Finding {
-        let wanted = owners + BESIDES;
-        finding(most >= wanted + RESERVED, format!("max_connections {most}; each server makes {wanted}"))
+    /// Returns whether a database accepts the connections of so many servers, each with this many
+    /// for owners.
+    pub(crate) fn connections(most: usize, owners: usize, servers: usize) -> Finding {
+        let (each, servers) = (owners + BESIDES, servers.max(1));
+        let wanted = each * servers;
+        let of = if servers > 1 { format!(", the {servers} nodes of the cluster {wanted}") } else { String::new() };
+        let more = match most >= wanted + RESERVED {
+            true => String::new(),
+            false => {
+                format!("; set it to {} or more, since administrators and backups need some, too", wanted + RESERVED)
+            }
+        };
+        finding(more.is_empty(), format!("max_connections {most}; each server makes {each}{of}{more}"))
     }
 
     /// Returns the difference between a database's clock, in milliseconds of Unix time, and this
@@ -186,6 +195,19 @@ mod tests {
             told.contains("0.51 ms (half of 100), 0.91 ms (90 %), 1.00 ms (99 %), which leaves time for 1569 logins"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn connections_of_all_nodes_are_counted() {
+        for (most, servers, expected) in [
+            (20, 0, (Severity::Note, "max_connections 20; each server makes 10")),
+            (19, 1, (Severity::Warning, "set it to 20 or more")),
+            (40, 3, (Severity::Note, "the 3 nodes of the cluster 30")),
+            (39, 3, (Severity::Warning, "the 3 nodes of the cluster 30; set it to 40 or more")),
+        ] {
+            let found = connections(most, 8, servers);
+            assert!(found.severity == expected.0 && found.text.contains(expected.1), "{found:?}");
+        }
     }
 
     #[test]

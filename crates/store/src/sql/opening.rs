@@ -241,9 +241,11 @@ fn look<E: Openable>(
         note(Severity::Fault, ill_set);
     }
     let most = driver.setting("max_connections")?.parse().unwrap_or_default();
-    findings.push(connections(most, wanted.connections));
-    findings.extend(clock(driver.now_ms()?));
     let version = migrate::version(&mut driver)?;
+    // An older schema says nothing of nodes.
+    let nodes = if version < migrate::known(&driver) { 0 } else { driver.count_nodes()? };
+    findings.push(connections(most, wanted.connections, nodes));
+    findings.extend(clock(driver.now_ms()?));
     findings.push(finding::schema(version, migrate::known(&driver)));
     if version > 0 {
         let accounts = driver.column(COUNT_ACCOUNTS)?.concat();

@@ -163,6 +163,12 @@ pub(crate) trait RemoteConnection: Remote {
         self.column(&format!("DELETE FROM rookery_lanes WHERE {ended}")).map(drop)
     }
 
+    /// Counts the nodes of a cluster that write to the database.
+    fn count_nodes(&mut self) -> Result<usize, StoreError> {
+        let count = "SELECT COUNT(DISTINCT node) FROM rookery_lanes WHERE node IS NOT NULL AND fenced_ms IS NULL";
+        Ok(self.column(count)?.concat().parse().unwrap_or_default())
+    }
+
     /// Returns an error if there is no session.
     fn expect_session(&mut self) -> Result<(), StoreError> {
         if self.has_session() { Ok(()) } else { Err(self.lost("not connected")) }

@@ -88,6 +88,7 @@ pub fn migrate(path: &Path) -> Result<usize, StoreError> {
 
 /// Opens a file to copy from it.
 pub(super) fn source(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError> {
+    expect_file(path)?;
     let mut driver = SqliteDriver::open_to_read(path, OF_COMMANDS)?;
     driver.keep_statements();
     migrate::refuse_newer(&mut driver)?;
@@ -95,8 +96,18 @@ pub(super) fn source(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError>
     Ok(Box::new(driver))
 }
 
+/// Returns an error if there is no file, which SQLite would take for a fault of the disk.
+fn expect_file(path: &Path) -> Result<(), StoreError> {
+    match path.try_exists() {
+        Ok(false) => Err(StoreError::Missing(path.to_owned())),
+        // Anything else is told when it is opened.
+        _ => Ok(()),
+    }
+}
+
 /// Opens a file of another program to read from it.
 pub(super) fn foreign(path: &Path) -> Result<Box<dyn Transactions + Send>, StoreError> {
+    expect_file(path)?;
     let driver = SqliteDriver::open_to_read(path, OF_COMMANDS)?;
     driver.keep_statements();
     Ok(Box::new(driver))

@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_database_that_is_away_is_told_with_the_time_and_without_its_place() {
-        let engine = rookery_store::EngineWords { database: "postgres://r@db1/r".into(), message: "no".into() };
+        let engine = rookery_store::error::EngineWords { database: "postgres://r@db1/r".into(), message: "no".into() };
         let refusal = Refusal::Store(StoreError::Away { engine, since_ms: 1_278_803_305_000 });
         let problem = Problem::from(refusal);
         assert_eq!(problem.status, StatusCode::SERVICE_UNAVAILABLE);
