@@ -221,7 +221,7 @@ Examples:
   rookery store migrate --sql > steps.sql
   rookery store migrate
 
-Make a backup first: an older server refuses a database that a newer one has changed.";
+Make a backup first: of older servers, only the previous release can use a database that a newer one has changed.";
 
 pub(super) const S2S: &str = "\
 Examples:
