@@ -286,20 +286,6 @@ fn cluster(report: &mut CheckReport, config: &ServerConfig) {
     }
 }
 
-/// Reports on the device database.
-fn devices(report: &mut CheckReport, config: &ServerConfig) {
-    if !config.dpm.enabled {
-        return;
-    }
-    match dpm::database(&config.dpm) {
-        Ok(database) => {
-            let (devices, nodes) = (database.devices().len(), database.nodes().len());
-            report.note(DEVICES, format!("{devices} on {nodes} front-ends"));
-        }
-        Err(error) => report.fault(DEVICES, error.to_string()),
-    }
-}
-
 /// Looks at the data folder and the database. Which one that is isn't known without a configuration.
 fn storage(report: &mut CheckReport, folder: &Folder, store: Option<Store>) {
     let path = folder.path();

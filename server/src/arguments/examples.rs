@@ -166,7 +166,8 @@ Examples:
   rookery user import accounts.csv
   rookery user import everybody.xml
   rookery user import --from /var/lib/prosody/prosody.sqlite --schema prosody
-  rookery user import --from postgres://ejabberd@db/ejabberd --schema ejabberd --domain example.org
+  rookery user import --from postgres://ejabberd@db/ejabberd \\
+    --schema ejabberd --domain example.org
   rookery user import --from mysql://ejabberd@db/ejabberd --schema ejabberd --domain example.org
 
 A file of accounts:
@@ -203,6 +204,7 @@ Examples:
   rookery restore --replace /backup/rookery.tar.gz
   rookery --data-dir /srv/rookery restore /backup/rookery.tar.gz
   rookery restore --to postgres://rookery@db1/rookery /backup/rookery.tar.gz
+  ssh host cat rookery.tar.gz | rookery restore -
 
 Stop the server first. What was outside of the data folder, such as certificates, is put into DATA/restored.
 The database goes where the configuration says: yours, or if there is none, that of the backup.";

@@ -270,7 +270,7 @@ pub fn a_server_on_it_is_backed_up_and_restored<D: Databases>(databases: &D) {
 pub fn a_backup_goes_where_its_configuration_wants_it<D: Databases>(databases: &D) {
     let (address, other) = (databases.database(), databases.database());
     let first = rig(&address, D::KEYS);
-    first.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    first.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     first.write("rookery-data/rookery.toml", &configuration(&other, D::KEYS));
     first.run(&["backup", "b.tar.gz"]).fine();
     let second = || {

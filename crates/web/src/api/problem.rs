@@ -109,7 +109,8 @@ impl From<Refusal> for Problem {
                 if TOLD.is_due(cause(&refusal)) {
                     error!(cause = %refusal, "a request to the API failed");
                 }
-                return Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", unavailable(&refusal));
+                let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", unavailable(&refusal));
+                return Self { reason: reason(&refusal), ..problem };
             }
         };
         Self::new(status, kind, refusal.to_string())
@@ -136,6 +137,11 @@ fn unavailable(refusal: &Refusal) -> String {
         ),
         _ => "the server can't do this at the moment; see its log".to_owned(),
     }
+}
+
+/// Returns the reason for the owner of the server's files, if it isn't said to everybody.
+fn reason(refusal: &Refusal) -> Option<String> {
+    (!matches!(refusal, Refusal::Store(StoreError::Away { .. }))).then(|| refusal.to_string())
 }
 
 /// The causes that the log has had in the last minute.

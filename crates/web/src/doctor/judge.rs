@@ -44,7 +44,7 @@ pub(crate) fn of_domains(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let mut findings: Vec<_> = certificates(facts).collect();
     findings.extend(finding::sources(&facts.census.logins));
     findings.push(finding::guesses(facts.failed_logins.iter().copied()));
-    findings.push(finding::abuse(facts.reports));
+    findings.extend(facts.reports.map(finding::abuse));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
     findings
 }

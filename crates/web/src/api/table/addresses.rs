@@ -324,7 +324,7 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
         scope: Scope::UsersWrite,
         query: &[],
         body: None,
-        success: (204, "It is gone."),
+        success: (204, "The vCard has been removed."),
         answer: ResponseContent::Nothing,
         errors: &[409],
         run: |call| Box::pin(personal::remove_card(call)),
