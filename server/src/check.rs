@@ -286,7 +286,7 @@ fn cluster(report: &mut CheckReport, config: &ServerConfig) {
     }
 }
 
-/// Looks at the data folder and the database. Which one that is isn't known without a configuration.
+/// Looks at the data folder and the database, which isn't known without a configuration.
 fn storage(report: &mut CheckReport, folder: &Folder, store: Option<Store>) {
     let path = folder.path();
     if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {

@@ -6,7 +6,8 @@
 //!
 //! Here: the counters. [`histogram`]: distributions. [`stages`], [`multicast`]: where the time of
 //! a multicast goes. [`wait`]: durations. [`bound`]: limits, for operators. [`lines`]: the newest
-//! lines of the log. [`once`]: lines that would come too often. [`modules`]: the work of modules. [`cluster`]: other nodes.
+//! lines of the log. [`once`]: lines that would come too often. [`modules`]: the work of modules.
+//! [`cluster`]: other nodes.
 //! [`slow`](mod@slow): slow events. [`path`], [`clock`]: the stages on the path of every stanza.
 //! [`spans`]: ticks for collectors of traces. [`reloads`](mod@reloads): how the
 //! configuration was loaded. [`vital`](mod@vital): threads without which the

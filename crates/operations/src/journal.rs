@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rookery_base::lock::lock;
 use rookery_hub::{Hooks, World};
-use rookery_store::{Pending, StoreError};
+use rookery_store::{Pending, StoreError, Stores};
 use tracing::info;
 
 /// The journal. Clones share it.

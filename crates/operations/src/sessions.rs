@@ -10,7 +10,6 @@ use rookery_fanout::Link;
 use rookery_hub::{Hooks, Question, QuestionReply, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::StreamError;
-use rookery_xml::ns;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Gathered, Outcome, PATIENCE_MS, Refusal};

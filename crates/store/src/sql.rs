@@ -7,10 +7,10 @@
 //! ends; `ids` has the keys of accounts; shared SQL is in `statements`, the rest beside the code
 //! that runs it; `dialect` has the differences between engines, `remote` the common part of those
 //! in other processes, `hosts` chooses among their hosts, `address_options` refuses options of
-//! their addresses that would be ignored, `opening` opens them, `fence` keeps a process from writing, `finding` has
-//! the results of a check. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate`
-//! updates a schema, `listed` lists all statements for tests, [`copy`] copies a database to another
-//! one, [`foreign`] reads those of other programs.
+//! their addresses that would be ignored, `opening` opens them, `fence` keeps a process from
+//! writing, `finding` has the results of a check. An engine adds a driver and a schema:
+//! [`sqlite`], `postgres`; `migrate` updates a schema, `listed` lists all statements for tests,
+//! [`copy`] copies a database to another one, [`foreign`] reads those of other programs.
 //!
 //! # Invariants
 //!

@@ -226,7 +226,7 @@ fn unread(unread: UnreadForm) -> Problem {
 
 fn not_allowed(allowed: &str) -> Response<Body> {
     let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", format!("this takes {allowed}"));
-    let header = HeaderValue::from_str(allowed).ok().map(|allowed| (ALLOW, allowed));
+    let header = HeaderValue::from_str(allowed).ok().map(|allowed| Box::new((ALLOW, allowed)));
     Problem { header, ..problem }.response()
 }
 

@@ -1,5 +1,5 @@
-//! The database that a backup is put into: the one that a server will look for when it starts in the
-//! folder, unless another one is named.
+//! The database that a backup is put into: the one that a server will look for when it starts in
+//! the folder, unless another one is named.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::folder::Folder;
 use crate::loaded::ConfigSource;
 
 /// The place of a restored database.
-pub struct Destination {
+pub struct RestorePlace {
     /// The database.
     pub address: EndAddress,
     /// True if it is the file in the data folder.
@@ -26,7 +26,7 @@ pub struct Destination {
     pub expected: Option<(EndAddress, PathBuf)>,
 }
 
-impl Destination {
+impl RestorePlace {
     /// Finds the place for a backup that is unpacked.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Destination {
         unpacked: (&Path, &About),
         to: Option<&str>,
         replace: bool,
-    ) -> Result<Destination, CommandFailure> {
+    ) -> Result<RestorePlace, CommandFailure> {
         let folder = &source.folder;
         let coming = ComingConfig::find(source, unpacked, replace);
         let expected = match &coming {
@@ -60,7 +60,7 @@ impl Destination {
         };
         let is_own = is_same(&address, &EndAddress::Sqlite(folder.database()));
         let expected = expected.filter(|expected| !is_same(expected, &address)).map(|expected| (expected, file));
-        Ok(Destination { address, is_own, is_named, expected })
+        Ok(RestorePlace { address, is_own, is_named, expected })
     }
 
     /// Returns the failure of a copy to it.

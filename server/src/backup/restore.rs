@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rookery_store::sql::copy::{self, Compared, CopyEnd, CopyError, EndAddress};
 use rookery_store::sqlite;
 
-use super::destination::Destination;
+use super::destination::RestorePlace;
 use super::write::sound;
 use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, STANDARD, UPLOADS, archive};
 use crate::clock;
@@ -46,7 +46,7 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     let _ = fs::remove_dir_all(&parts);
     let unpacked = unpack(file, &parts).and_then(|about| look(&parts).map(|()| about));
     let found = unpacked.and_then(|about| {
-        let to = Destination::find(source, &here, (&parts, &about), to, replace)?;
+        let to = RestorePlace::find(source, &here, (&parts, &about), to, replace)?;
         if !to.is_own {
             // Before anything is changed here: the other database may not be empty.
             copy_database(&parts.join(DATABASE), &to, replace).map_err(|failure| to.refused(failure))?;
@@ -139,7 +139,7 @@ fn put(folder: &Folder, parts: &Path, has_database: bool, replace: bool) -> Resu
 }
 
 /// Puts the database of a backup into another one.
-fn copy_database(from: &Path, to: &Destination, replace: bool) -> Result<(), CommandFailure> {
+fn copy_database(from: &Path, to: &RestorePlace, replace: bool) -> Result<(), CommandFailure> {
     let is_named = to.is_named;
     sqlite::migrate(from)?;
     let mut from = CopyEnd::source(&EndAddress::Sqlite(from.to_owned()))?;

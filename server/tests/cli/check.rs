@@ -255,7 +255,7 @@ fn an_address_for_files_that_leads_nowhere_is_told() {
     let with = |listen: &str, url: &str| {
         rig.write(
             "rookery.toml",
-            &format!("[listen]\nc2s = []\nc2s_tls = []\nbytestreams = []\n{listen}[modules.upload]\nurl = \"{url}\"\n"),
+            &format!("[listen]\nc2s = [\"127.0.0.1:0\"]\nc2s_tls = []\nbytestreams = []\n{listen}[modules.upload]\nurl = \"{url}\"\n"),
         );
     };
     let told = "`url` in [modules.upload] sends the clients of localhost to port 9";

@@ -171,7 +171,7 @@ fn what_differs_from_the_defaults_is_shown_with_its_place() {
 #[test]
 fn the_example_ends_with_what_few_servers_do() {
     let example = CliRig::new().run(&["config", "example"]).fine();
-    let last = example.lines().filter(|line| line.starts_with('[')).next_back();
+    let last = example.lines().rfind(|line| line.starts_with('['));
     assert_eq!(last, Some("[dpm]"));
     assert!(example.find("\n[limits]") < example.find("\n[modules.ping]"));
 }

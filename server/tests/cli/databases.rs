@@ -266,7 +266,7 @@ pub fn a_server_on_it_is_backed_up_and_restored<D: Databases>(databases: &D) {
     second.run(&["store", "verify", "--to", "sqlite:file.db"]).fine();
 }
 
-/// Where no configuration is, that of the backup will hold.
+/// Without a configuration here, that of the backup will hold.
 pub fn a_backup_goes_where_its_configuration_wants_it<D: Databases>(databases: &D) {
     let (address, other) = (databases.database(), databases.database());
     let first = rig(&address, D::KEYS);
@@ -291,7 +291,7 @@ pub fn a_backup_goes_where_its_configuration_wants_it<D: Databases>(databases: &
     }
     assert_eq!(fs::read_dir(refused.path("rookery-data")).expect("a folder").count(), 1, "the lock alone");
     assert_eq!(restored.run(&["user", "list"]).fine(), "juliet@localhost\n");
-    // What a server would not find is told.
+    // A place where no server would look is told.
     let said = refused.run(&["restore", "b.tar.gz", "--to", "sqlite:file.db"]).fine();
     assert!(said.contains("its database in sqlite:file.db; a server that starts here uses "), "{said}");
 }

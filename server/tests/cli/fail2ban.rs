@@ -110,14 +110,15 @@ fn hostile() -> Vec<String> {
 fn a_failed_attempt_at_the_page_is_one_line_of_the_log_and_an_entry_of_the_journal() {
     let rig = plain();
     let base = std::fs::read_to_string(rig.path("rookery.toml")).expect("the configuration");
-    rig.write(
-        "rookery.toml",
-        &format!("{base}[web]\ntrusted_proxies = [\"127.0.0.1\"]\nadmin_networks = [\"0.0.0.0/0\"]\n"),
-    );
+    let web =
+        "[web]\ntrusted_proxies = [\"127.0.0.1\"]\nadmin_networks = [\"0.0.0.0/0\"]\napi_networks = [\"0.0.0.0/0\"]\n";
+    rig.write("rookery.toml", &format!("{base}{web}"));
     let (server, said) = rig.serve();
     let token = rig.run(&["token", "add", "test", "--scope", "log:read"]).fine().trim().to_owned();
     assert_eq!(guess_in_the_browser(port(&said, "HTTP)"), "203.0.113.9", "juliet@localhost"), 401);
-    let journal = http(&said, &format!("GET /api/v1/log HTTP/1.1\r\nAuthorization: Bearer {token}"), b"");
+    let way = "X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-Proto: https";
+    let head = format!("GET /api/v1/log HTTP/1.1\r\nAuthorization: Bearer {token}\r\n{way}");
+    let journal = http(&said, &head, b"");
     assert!(journal.contains("failed to sign in") && journal.contains("page from 203.0.113.9"), "{journal}");
     let log = server.log();
     let about: Vec<_> = log.lines().filter(|line| line.contains("203.0.113.9")).collect();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-/// A port of the loopback interface whose queue is full: the system drops all that comes for it, and
-/// those who connect wait. It needs no rights.
+/// A port of the loopback interface whose queue is full: the system drops all that comes for it,
+/// and those who connect wait. It needs no rights.
 pub struct SilentPort {
     address: SocketAddr,
     _listener: Socket,

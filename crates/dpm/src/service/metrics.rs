@@ -76,8 +76,11 @@ fn protocols(text: &mut String, spoken: &[&str]) {
     }
 }
 
+/// The name of a figure of each front-end, its meaning, and where it stands.
+type FrontEndFigure = (&'static str, &'static str, fn(&FrontEndLine) -> usize);
+
 fn by_front_end(text: &mut String, front_ends: &[FrontEndLine]) {
-    let figures: [(&str, &str, fn(&FrontEndLine) -> usize); 3] = [
+    let figures: [FrontEndFigure; 3] = [
         ("front_end_things", "Things that are read from a front-end.", |line| line.things),
         ("front_end_silent", "Things of a front-end of which no good reading has come.", |line| line.silent),
         ("front_end_late", "Things of a front-end that are late by more than a period.", |line| line.late),

@@ -1,6 +1,6 @@
 //! The hosts of a database, and the addresses of a host: one that is silent, as a machine without
-//! power is, holds up nobody. Attempts begin one after the other and go on side by side, as with the
-//! addresses of a name in RFC 8305 §5.
+//! power is, holds up nobody. Attempts begin one after the other and go on side by side, as with
+//! the addresses of a name in RFC 8305 §5.
 //!
 //! # Invariants
 //!
@@ -231,7 +231,7 @@ mod tests {
     fn one_that_can_be_read_is_better_than_none() {
         assert_eq!(connected(&hosts(), &[Silent, Refuses, Readable, Refuses]).0, Ok(2));
         assert_eq!(connected(&hosts(), &[Refuses, Readable, Readable, Refuses]).0, Ok(1));
-        // What is silent for long is waited for less, and found again.
+        // A host that stays silent is waited for less, and found again.
         let hosts = hosts();
         assert_eq!(connected(&hosts, &[Silent, Readable, Silent, Readable]).0, Ok(1));
         assert_eq!([REST, STAGGER], [[1, 2], [0, 2]].map(|waiting| hosts.rest(&BTreeSet::from(waiting))));

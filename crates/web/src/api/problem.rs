@@ -24,7 +24,7 @@ pub struct Problem {
     /// A description of this case, in words.
     pub detail: String,
     /// A header that belongs to it.
-    pub header: Option<(HeaderName, HeaderValue)>,
+    pub header: Option<Box<(HeaderName, HeaderValue)>>,
     /// The reason that only the owner of the server's files is told, if there is one.
     pub reason: Option<String>,
 }
@@ -54,7 +54,7 @@ impl Problem {
             false => ("a bearer token is needed; see `rookery token add`", "Bearer realm=\"rookery\""),
         };
         let header = (hyper::header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
-        Self { header: Some(header), ..Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail) }
+        Self { header: Some(Box::new(header)), ..Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail) }
     }
 
     /// Returns the problem of a token without the needed scope (RFC 6750 §3.1).
@@ -62,6 +62,7 @@ impl Problem {
         let name = needed.name();
         let challenge = format!("Bearer realm=\"rookery\", error=\"insufficient_scope\", scope=\"{name}\"");
         let header = HeaderValue::from_str(&challenge).ok().map(|value| (hyper::header::WWW_AUTHENTICATE, value));
+        let header = header.map(Box::new);
         let detail = format!("the token has no scope {name}");
         Self { header, ..Self::new(StatusCode::FORBIDDEN, "insufficient-scope", detail) }
     }
@@ -89,7 +90,7 @@ impl Problem {
             "detail": detail,
         });
         let mut response = reply(status, "application/problem+json", body.to_string());
-        response.headers_mut().extend(header);
+        response.headers_mut().extend(header.map(|header| *header));
         response
     }
 }
