@@ -17,8 +17,8 @@
 //!
 //! # Layout
 //!
-//! `archive` is the file, `write` fills it, `restore` unpacks it, `destination` is the database that
-//! it goes into.
+//! `archive` is the file, `write` fills it, `restore` unpacks it, `destination` is the database it
+//! goes into.
 
 mod archive;
 mod destination;

@@ -72,7 +72,7 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
                 false => Err(CommandFailure::Failed("nothing was removed".to_owned())),
             }
         }
-        UserCommand::Show { jid, shown } => running::show(&account(&jid, &config)?, source, &open()?, shown),
+        UserCommand::Show { jid, shown } => running::show(&account(&jid, &config)?, source, open, shown),
         UserCommand::Disable { jid } => set_disabled(&account(&jid, &config)?, true, source, &open()?),
         UserCommand::Enable { jid } => set_disabled(&account(&jid, &config)?, false, source, &open()?),
         UserCommand::List { domain, shown } => listing::list(domain.as_deref(), shown, &config, source, &open()?),

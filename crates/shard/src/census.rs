@@ -14,8 +14,8 @@ use crate::attempts::AttemptTally;
 pub struct ShardCensus {
     /// The shards that these are the sums of.
     pub coverage: Coverage,
-    /// True if each session is looked at.
-    pub is_detailed: bool,
+    /// The counts that take a look at each session and room; `None` if they aren't requested.
+    pub details: Option<CensusDetails>,
     /// Attempts to log in, and the sources that vouch for them.
     pub logins: LoginCensus,
     /// The shards' counters since the start.
@@ -24,8 +24,6 @@ pub struct ShardCensus {
     pub users: usize,
     /// Sessions that there are, connected or not.
     pub sessions: usize,
-    /// The same by domain and by how they are connected.
-    pub by_domain: BTreeMap<(String, Carrier), usize>,
     /// Connections in any state; without details also those that sessions wait for.
     pub connections: usize,
     /// Stanzas that sessions were given since the start.
@@ -36,8 +34,22 @@ pub struct ShardCensus {
     pub servers: rookery_federation::report::Tally,
     /// Continuations that wait, most of them for the store.
     pub tasks: usize,
-    /// The counts of modules, by the name of their metric; only with details.
+}
+
+/// The counts that take time in proportion to what is counted.
+#[derive(Debug, Clone, Default)]
+pub struct CensusDetails {
+    /// Sessions by domain and by how they are connected.
+    pub by_domain: BTreeMap<(String, Carrier), usize>,
+    /// The counts of modules, by the name of their metric.
     pub gauges: BTreeMap<&'static str, GaugeRead>,
+}
+
+impl ShardCensus {
+    /// Returns the sessions by domain and by how they are connected; none without details.
+    pub fn by_domain(&self) -> impl Iterator<Item = (&(String, Carrier), usize)> {
+        self.details.iter().flat_map(|details| &details.by_domain).map(|(key, count)| (key, *count))
+    }
 }
 
 /// A count of a module, see [`ModuleGauge`](rookery_hub::ModuleGauge).

@@ -14,7 +14,7 @@ use rookery_federation::report::StreamReport;
 use rookery_hub::{Custody, Errand, JournalFields, World};
 use rookery_observe::Since;
 
-use crate::census::{Coverage, LoginCensus, ShardCensus};
+use crate::census::{CensusDetails, Coverage, LoginCensus, ShardCensus};
 use crate::gate::Gate;
 use crate::mailboxes::{BoshRequest, Closing, Envelope, Handed, MailboxKind, Port, Post, Posted};
 use crate::socket::SystemSocket;
@@ -156,7 +156,7 @@ impl Door {
         self.count(true)
     }
 
-    /// Returns the counts without what takes a look at each session: [`ShardCensus::by_domain`].
+    /// Returns the counts without what takes a look at each session: [`ShardCensus::details`].
     pub fn counts(&self) -> ShardCensus {
         self.count(false)
     }
@@ -218,7 +218,8 @@ impl Door {
     fn count(&self, is_detailed: bool) -> ShardCensus {
         let coverage = Coverage { shards: self.post.shards(), ..Coverage::default() };
         let logins = LoginCensus { tally: self.gate.tally(), ..LoginCensus::default() };
-        let census = ShardCensus { coverage, is_detailed, logins, ..ShardCensus::default() };
+        let details = is_detailed.then(CensusDetails::default);
+        let census = ShardCensus { coverage, details, logins, ..ShardCensus::default() };
         let census = Arc::new(Mutex::new(census));
         self.ask_all(|done| Envelope::Count(census.clone(), done));
         lock(&census).clone()

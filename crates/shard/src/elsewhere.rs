@@ -3,7 +3,6 @@
 //! A shard is asked by mail and answers by mail, since nodes exchange nothing else. One that
 //! doesn't answer in time is missing, and the operator is told so.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use rookery_base::{Awaited, Transport};
@@ -13,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-use crate::census::{Carrier, ShardCensus};
+use crate::census::{Carrier, CensusDetails, ShardCensus};
 use crate::door::Door;
 use crate::driver::Driver;
 use crate::shard::Shard;
@@ -68,9 +67,9 @@ pub struct StreamElsewhere {
 
 impl CensusElsewhere {
     fn new(census: &ShardCensus) -> Self {
-        let by_domain = census.by_domain.iter().map(|((domain, carrier), count)| {
+        let by_domain = census.by_domain().map(|((domain, carrier), count)| {
             let transport = carrier.transport.map(|transport| transport.label().to_owned());
-            (domain.clone(), transport, carrier.tls, *count)
+            (domain.clone(), transport, carrier.tls, count)
         });
         Self {
             users: census.users,
@@ -104,9 +103,10 @@ impl CensusElsewhere {
         census.counters.iqs_in += self.since_start.iqs_in;
         census.counters.store_errors += self.since_start.store_errors;
         census.counters.overflows += self.since_start.overflows;
+        let Some(details) = &mut census.details else { return };
         for (domain, transport, tls, count) in self.by_domain {
             let transport = transport.map(|label| Transport::from_label(&label).unwrap_or_default());
-            *census.by_domain.entry((domain, Carrier { transport, tls })).or_default() += count;
+            *details.by_domain.entry((domain, Carrier { transport, tls })).or_default() += count;
         }
     }
 }
@@ -158,8 +158,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn asked_by_node(&mut self, question: DriverQuestion, reply: QuestionReply<ByteBuf>) {
         let answer = match question {
             DriverQuestion::Count => {
-                let mut census =
-                    ShardCensus { is_detailed: true, by_domain: BTreeMap::new(), ..ShardCensus::default() };
+                let mut census = ShardCensus { details: Some(CensusDetails::default()), ..ShardCensus::default() };
                 self.be_counted(&mut census);
                 postcard::to_allocvec(&CensusElsewhere::new(&census))
             }

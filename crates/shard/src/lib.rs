@@ -82,7 +82,7 @@ pub mod wires;
 pub mod writing;
 
 pub use attempts::{AttemptCause, AttemptTally, CountsAt, LoginAttempt, Refused, Whence};
-pub use census::{Carrier, Coverage, GaugeRead, LoginCensus, ShardCensus};
+pub use census::{Carrier, CensusDetails, Coverage, GaugeRead, LoginCensus, ShardCensus};
 pub use door::Door;
 pub use driver::{Driver, ReadySocket};
 pub use gate::{Gate, LoginTerms};

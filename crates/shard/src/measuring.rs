@@ -30,12 +30,12 @@ impl<D: Driver> Shard<D> {
             // All shards ask the same ones.
             census.logins.sources.insert((domain.to_owned(), seen.name), seen);
         }
-        if !census.is_detailed {
+        let Some(details) = &mut census.details else {
             census.connections += self.connections.len();
             return;
-        }
+        };
         for gauge in self.world.registry().modules().flat_map(Module::gauges) {
-            let read = census.gauges.entry(gauge.name).or_insert(GaugeRead { help: gauge.help, count: 0 });
+            let read = details.gauges.entry(gauge.name).or_insert(GaugeRead { help: gauge.help, count: 0 });
             read.count += (gauge.read)(&self.world);
         }
         census.connections += self.connections.iter().filter(|(_, connection)| connection.is_connected()).count();
@@ -43,7 +43,7 @@ impl<D: Driver> Shard<D> {
             let Some(address) = self.world.address(link) else { continue };
             let transport = connection.is_connected().then(|| connection.wire.transport());
             let carrier = Carrier { transport, tls: connection.is_encrypted() };
-            *census.by_domain.entry((address.domain().to_owned(), carrier)).or_default() += 1;
+            *details.by_domain.entry((address.domain().to_owned(), carrier)).or_default() += 1;
         }
     }
 

@@ -134,7 +134,7 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
     stages::traces(&mut page, &machine.traced);
     times(&mut page, census, counts);
     slow_events(&mut page);
-    for (name, read) in &census.gauges {
+    for (name, read) in census.details.iter().flat_map(|details| &details.gauges) {
         page.one(name, GAUGE, read.help, "", read.count);
     }
     pushes(&mut page, census);
@@ -288,7 +288,7 @@ fn store(page: &mut MetricPage, activity: &Activity) {
 
 fn sessions(page: &mut MetricPage, census: &ShardCensus) {
     page.head("rookery_sessions", GAUGE, "Sessions by domain and by transport.");
-    for ((domain, Carrier { transport, tls }), count) in &census.by_domain {
+    for ((domain, Carrier { transport, tls }), count) in census.by_domain() {
         let (domain, transport) = (label(domain), transport.map_or("waiting", Transport::label));
         page.line(
             "rookery_sessions",
@@ -443,7 +443,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use rookery_shard::{Coverage, GaugeRead, LoginCensus};
+    use rookery_shard::{CensusDetails, Coverage, GaugeRead, LoginCensus};
 
     #[test]
     fn every_sample_has_a_head_and_follows_the_conventions() {
@@ -454,7 +454,7 @@ mod tests {
         counters.store_waits.of("archive").record(1_000_000_000);
         let page = page(
             &ShardCensus {
-                by_domain,
+                details: Some(CensusDetails { by_domain, ..CensusDetails::default() }),
                 counters,
                 coverage: Coverage { shards: 2, ..Coverage::default() },
                 ..ShardCensus::default()
@@ -550,7 +550,8 @@ mod tests {
         let modules = rookery_modules::table(&rookery_modules::Shared::default());
         let gauges = modules.iter().flat_map(|module| module.gauges());
         let gauges = gauges.map(|gauge| (gauge.name, GaugeRead { help: gauge.help, count: 1 })).collect();
-        let census = ShardCensus { by_domain, counters, logins, gauges, ..ShardCensus::default() };
+        let details = Some(CensusDetails { by_domain, gauges });
+        let census = ShardCensus { details, counters, logins, ..ShardCensus::default() };
         let mut page = MetricPage(page(&census, &counts, &Activity::default(), &machine));
         cluster::write(&mut page, &cluster::of_two_nodes());
         page.0 + DPM

@@ -38,9 +38,15 @@ pub fn remove(server: RunningServer<'_>, jid: &Jid) -> Result<(), CommandFailure
 }
 
 /// Prints an account with its sessions.
-pub fn show(jid: &Jid, source: &ConfigSource, database: &OpenedDatabase, shown: ShownAs) -> Result<(), CommandFailure> {
+pub fn show(
+    jid: &Jid,
+    source: &ConfigSource,
+    open: impl FnOnce() -> Result<OpenedDatabase, CommandFailure>,
+    shown: ShownAs,
+) -> Result<(), CommandFailure> {
+    // If the database is away, the server's words about that are better than those of an attempt.
     let mut found = RunningServer::in_folder(&source.folder)?.get(&path(jid))?;
-    if let Some(facts) = super::listing::facts_of(jid, database)? {
+    if let Some(facts) = super::listing::facts_of(jid, &open()?)? {
         for member in ["created", "bytes"] {
             found[member] = facts[member].clone();
         }

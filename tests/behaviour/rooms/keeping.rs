@@ -33,7 +33,7 @@ fn a_persistent_room_survives_a_restart() {
     assert_eq!(item.attr("name"), Some("Cave"));
 }
 
-/// §10.1: until its owner has configured a room, it doesn't exist for others, however long it stays.
+/// §10.1: until its owner has configured a room, it doesn't exist for others.
 #[test]
 fn a_locked_room_stays_locked() {
     let mut s = RoomScene::with_options(vec![("default_public", Value::Switch(true))]);

@@ -2,8 +2,8 @@
 //!
 //! To verify a password takes a PBKDF2, thousands of hashes, and clients that use PLAIN send the
 //! same password again after every lost connection. So a right password leaves a mark in memory: a
-//! MAC, under a secret of this process, of the account's stored key and the password. Where there is
-//! a mark, the PBKDF2 would give the same result.
+//! MAC of the account's stored key and the password, under a secret of this process. If a mark is
+//! found, the PBKDF2 would give the same result.
 //!
 //! # Invariants
 //!
@@ -12,7 +12,7 @@
 //! - A password that was changed has no mark any more, since its stored key is another one.
 //! - Marks are in memory only, and bounded. They tell nothing without the secret.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
@@ -30,8 +30,8 @@ pub(super) struct ProvenPasswords {
 /// Marks in two generations: those that nobody has needed for a whole one are dropped.
 #[derive(Default)]
 struct ProvenMarks {
-    young: HashSet<Vec<u8>>,
-    old: HashSet<Vec<u8>>,
+    young: BTreeSet<Vec<u8>>,
+    old: BTreeSet<Vec<u8>>,
 }
 
 impl ProvenPasswords {

@@ -55,7 +55,7 @@ async fn people_online(visit: &Visit, census: &ShardCensus) -> Outcome<usize> {
 /// Returns the figures about users, of whom there are so many online and in all, and the machine.
 fn people(visit: &Visit, census: &ShardCensus, (online, accounts): (usize, u64), space: Option<Space>) -> Html {
     let (words, language) = (visit.words(), visit.language);
-    let theirs = census.by_domain.iter().filter(|((domain, _), _)| visit.domains.contains(domain));
+    let theirs = census.by_domain().filter(|((domain, _), _)| visit.domains.contains(domain));
     let (mut connected, mut waiting) = (0, 0);
     for ((_, carrier), count) in theirs {
         // Without a transport, a session waits for its client to reconnect.

@@ -21,9 +21,10 @@ pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
     let (settings, instance) = (call.shared.settings(), &call.shared.instance);
     let accounts = accounts(&call).await?;
     let away_ms = call.shared.stores.meta.activity().away_since_ms;
-    let ShardCensus { coverage, sessions, by_domain, connections, .. } = call.shared.census_of_all().await;
-    let away = by_domain.iter().filter(|((_, carrier), _)| carrier.transport.is_none());
+    let census = call.shared.census_of_all().await;
+    let away = census.by_domain().filter(|((_, carrier), _)| carrier.transport.is_none());
     let waiting_sessions: usize = away.map(|(_, count)| count).sum();
+    let ShardCensus { coverage, sessions, connections, .. } = census;
     let certificates: Vec<_> = settings.certificates.iter().map(certificate).collect();
     Ok(ApiReply::json(&json!({
         "version": env!("CARGO_PKG_VERSION"),
