@@ -2,6 +2,8 @@
 The front-ends are simulated.
 """
 
+import contextlib
+
 import slixmpp
 from slixmpp.exceptions import IqError
 
@@ -90,7 +92,9 @@ async def a_room_hears_of_alarms():
             alice.seen["groupchat_message"] = []
             alice.client.add_event_handler("groupchat_message", alice.seen["groupchat_message"].append)
             await alice.client["xep_0045"].join_muc_wait(ROOM, "Alice", timeout=20)
-            await alice.client["xep_0045"].set_room_config(ROOM, alice.client["xep_0004"].make_form(ftype="submit"), timeout=20)
+            # An alarm that came first has made the room, and owns it.
+            with contextlib.suppress(IqError):
+                await alice.client["xep_0045"].set_room_config(ROOM, alice.client["xep_0004"].make_form(ftype="submit"), timeout=20)
             for text in ("G:WATER (Temperature of the cooling water): TOO WARM", "G:WATER (Temperature of the cooling water) is good again"):
                 message = await alice.take("groupchat_message", lambda message: message["body"].startswith(text))
                 assert message["from"].bare == ROOM.bare and message["from"].resource.startswith("Alarms"), message

@@ -319,7 +319,7 @@ async def _speaks(language, overview):
         for path in paths:
             await page.open(base + path)
             await page.until(f"location.href === {json.dumps(base + path)} && document.readyState === 'complete' && document.querySelector('h1') !== null")
-            await _look(page, f"admin-{language}-" + (path.strip("/").split("?")[0] or "overview"))
+            await _look(page, f"admin-{language}-" + (path.strip("/").split("?")[0] or "overview"), dark=False)
 
 
 def _brightness(property):
