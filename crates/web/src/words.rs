@@ -155,6 +155,7 @@ texts! {
     bucket_fails,
     restart_needed,
     disk_fills,
+    store_away,
     store_stuck,
     store_slow,
     shards_silent,

@@ -71,6 +71,7 @@ fn said(language: Language, finding: &DoctorFinding) -> String {
         Some(DoctorFact::Bucket(count)) => language.count(words.bucket_fails, *count),
         Some(DoctorFact::Restart(changed)) => filled(words.restart_needed, &[&changed.0]),
         Some(DoctorFact::DiskFills(hourly, days)) => filled(plural(words.disk_fills, *days), &[&amount(*hourly), days]),
+        Some(DoctorFact::StoreAway(ms)) => filled(words.store_away, &[&lasting(language, *ms)]),
         Some(DoctorFact::StoreStuck(ms)) => filled(words.store_stuck, &[&lasting(language, *ms)]),
         Some(DoctorFact::StoreSlow(ms)) => filled(words.store_slow, &[&lasting(language, *ms)]),
         Some(DoctorFact::ShardsSilent(silent, all)) => filled(words.shards_silent, &[silent, all]),

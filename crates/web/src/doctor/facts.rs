@@ -213,8 +213,15 @@ mod tests {
     #[test]
     fn the_work_of_a_shard_is_that_of_its_thread() {
         let (go, wait) = std::sync::mpsc::channel::<()>();
+        let (begun, begins) = std::sync::mpsc::channel();
         let builder = std::thread::Builder::new().name(rookery_shard::thread_name(1));
-        let shard = builder.spawn(move || wait.recv()).expect("a thread");
+        let work = move || {
+            begun.send(()).expect("the test waits");
+            wait.recv()
+        };
+        let shard = builder.spawn(work).expect("a thread");
+        // It has its name before it does anything.
+        begins.recv().expect("a thread that runs");
         let one = || Some(ShardCensus::default());
         let reading = |threads| CountReading { shards: vec![one(), one()], threads };
         let before = reading(threads());

@@ -52,6 +52,8 @@ pub(crate) enum DoctorFact {
     Restart(ChangedKey),
     /// The disk loses these bytes an hour, and is full in this number of days.
     DiskFills(u64, u64),
+    /// The database can't be reached since this many milliseconds.
+    StoreAway(u64),
     /// An operation has waited this many milliseconds for the database.
     StoreStuck(u64),
     /// Waits for the database took up to this many milliseconds.

@@ -96,7 +96,8 @@ fn away(facts: &DoctorFacts) -> Option<DoctorFinding> {
         "Chat between those who are connected goes on; logins, archives and messages to users who are offline fail.";
     let remedy = "Look whether its server runs and takes connections: the log says what happens, and `rookery check` tries each host. \
                   This server goes on trying.";
-    Some(DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy))
+    let fact = DoctorFact::StoreAway(facts.now_ms.saturating_sub(since_ms));
+    Some(DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy).of(fact))
 }
 
 fn queue(facts: &DoctorFacts) -> DoctorFinding {

@@ -117,6 +117,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     logins_fail: "{} logins failed within the last hour, {} of them from {}. They are in the tab Log; guesses are slowed down automatically.",
     restart_needed: "`{}` has changed: restart the server for it to take effect.",
     disk_fills: "The disk is losing {} an hour and will be full within {} day. Bound archives or uploads, or get a larger disk.|The disk is losing {} an hour and will be full within {} days. Bound archives or uploads, or get a larger disk.",
+    store_away: "The database has been unreachable for {}. Check that its server is running; the log says more.",
     store_stuck: "The oldest operation has waited {} for the database. Check that the database is reachable and its disk healthy.",
     store_slow: "The database is slow: waits took up to {}. `rookery slow` lists them.",
     shards_silent: "{} of {} shards don't respond: their clients wait. `rookery doctor` says more.",

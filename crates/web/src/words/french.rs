@@ -124,6 +124,7 @@ pub const FRENCH: AdminWords = AdminWords {
              essais sont ralentis d’eux-mêmes.",
     restart_needed: "`{}` a changé : redémarrez le serveur pour que cela compte.",
     disk_fills: "Le disque perd {} par heure et sera plein dans {} jour. Limitez les archives ou les fichiers, ou prenez un disque plus grand.|Le disque perd {} par heure et sera plein dans {} jours. Limitez les archives ou les fichiers, ou prenez un disque plus grand.",
+    store_away: "La base de données est injoignable depuis {}. Vérifiez que son serveur fonctionne ; le journal en dit plus.",
     store_stuck: "La plus ancienne opération attend la base de données depuis {}. Vérifiez qu’elle est joignable et que son disque est sain.",
     store_slow: "La base de données est lente : on l’a attendue jusqu’à {}. `rookery slow` montre ces attentes.",
     shards_silent: "{} shards sur {} ne répondent pas : leurs clients attendent. `rookery doctor` en dit plus.",

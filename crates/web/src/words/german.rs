@@ -124,6 +124,7 @@ pub const GERMAN: AdminWords = AdminWords {
              wird von selbst gebremst.",
     restart_needed: "`{}` hat sich geändert: Starte den Server neu, damit es gilt.",
     disk_fills: "Die Platte verliert {} in der Stunde und ist in {} Tag voll. Begrenze Archive oder Dateien, oder nimm eine größere Platte.|Die Platte verliert {} in der Stunde und ist in {} Tagen voll. Begrenze Archive oder Dateien, oder nimm eine größere Platte.",
+    store_away: "Die Datenbank ist seit {} nicht erreichbar. Prüfe, ob ihr Server läuft; das Protokoll sagt mehr.",
     store_stuck: "Der älteste Vorgang wartet seit {} auf die Datenbank. Prüfe, ob sie erreichbar und ihre Platte gesund ist.",
     store_slow: "Die Datenbank ist langsam: Auf sie wurde bis zu {} gewartet. `rookery slow` zählt auf, worauf.",
     shards_silent: "{} von {} Shards antworten nicht: Ihre Clients warten. `rookery doctor` sagt mehr.",

@@ -124,6 +124,7 @@ pub const SPANISH: AdminWords = AdminWords {
              prueba se le frena automáticamente.",
     restart_needed: "`{}` ha cambiado: reinicia el servidor para que cuente.",
     disk_fills: "El disco pierde {} por hora y estará lleno en {} día. Limita los archivos o los ficheros, o usa un disco mayor.|El disco pierde {} por hora y estará lleno en {} días. Limita los archivos o los ficheros, o usa un disco mayor.",
+    store_away: "La base de datos no se puede alcanzar desde hace {}. Comprueba que su servidor funciona; el registro dice más.",
     store_stuck: "La operación más antigua espera a la base de datos desde hace {}. Comprueba que se puede alcanzar y que su disco está sano.",
     store_slow: "La base de datos es lenta: se la esperó hasta {}. `rookery slow` muestra esas esperas.",
     shards_silent: "{} de {} shards no responden: sus clientes esperan. `rookery doctor` dice más.",
