@@ -42,7 +42,9 @@ impl World {
         then: impl FnOnce(&mut World, Option<&Packet>) + 'static,
     ) {
         if self.waiting.asked.0.len() >= MAX_ASKED {
-            return then(self, None);
+            // Not at once: a caller that asks one after the other would fill the stack.
+            self.after(0, move |world| then(world, None));
+            return;
         }
         let id = format!("{PREFIX}{}-{}", self.station(), self.unique_text());
         self.waiting.asked.0.insert(id.clone(), (to.clone(), Box::new(then)));

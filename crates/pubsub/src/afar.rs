@@ -86,6 +86,11 @@ impl Afar {
         }
     }
 
+    /// Returns whether a resource has shown itself to an account.
+    pub(super) fn is_shown(&self, resource: &Jid, account: &Jid) -> bool {
+        self.resources.get(resource).is_some_and(|shown| shown.accounts.contains(account))
+    }
+
     fn forget(&mut self, resource: &Jid) {
         if self.resources.remove(resource).is_some()
             && let Some(domain) = self.domains.get_mut(resource.domain())

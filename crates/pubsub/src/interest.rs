@@ -9,6 +9,7 @@
 
 use std::rc::Rc;
 
+use rookery_base::Set;
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::ask::Answer;
 use rookery_hub::{Carry, SessionRef, World};
@@ -179,15 +180,35 @@ fn find_out(world: &mut World, who: CapsAsker, caps: PresenceCaps) {
     {
         return;
     }
-    if let Some(waiting) = interests.asked.get_mut(&caps) {
-        return waiting.push(who);
+    if interests.asked.contains_key(&caps) {
+        return wait_for_answer(world, who, &caps);
     }
-    interests.asked.insert(caps.clone(), Vec::new());
-    ask(world, who, caps);
+    interests.asked.insert(caps.clone(), vec![who]);
+    next(world, &caps);
 }
 
-/// Queries the owner of capabilities for their features (§6.2).
-fn ask(world: &mut World, who: CapsAsker, caps: PresenceCaps) {
+/// Waits for the answer to a query that is under way. Those that have gone meanwhile are removed
+/// when there are too many, since others with the same capabilities may come and go all the time.
+fn wait_for_answer(world: &mut World, who: CapsAsker, caps: &PresenceCaps) {
+    let Some(waiting) = interests(world).asked.get_mut(caps) else { return };
+    waiting.push(who);
+    if waiting.len() < CROWD || !waiting.len().is_power_of_two() {
+        return;
+    }
+    let waiting = std::mem::take(waiting);
+    let mut seen = Set::default();
+    let (here, gone): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|who| match who {
+        CapsAsker::Session(session) => world.session(*session).is_some(),
+        CapsAsker::Afar { resource, account } => {
+            world.state::<Afar>().is_shown(resource, account) && seen.insert((resource.clone(), account.clone()))
+        }
+    });
+    gone.iter().for_each(|who| close(world, who));
+    interests(world).asked.insert(caps.clone(), here);
+}
+
+/// Queries the owner of capabilities for their features (§6.2). Returns whether it could.
+fn ask(world: &mut World, who: CapsAsker, caps: &PresenceCaps) -> bool {
     let pair = match &who {
         CapsAsker::Session(session) => {
             let address = world.session(*session).and_then(|_| world.address(session.link).cloned());
@@ -201,13 +222,15 @@ fn ask(world: &mut World, who: CapsAsker, caps: PresenceCaps) {
     };
     let Some((domain, address)) = pair else {
         close(world, &who);
-        return next(world, caps);
+        return false;
     };
+    let caps = caps.clone();
     let query = Element::new("query", ns::DISCO_INFO).with_attr("node", format!("{}#{}", caps.node, caps.ver));
     world.ask(&domain, &address, false, &query, move |world, answer| {
         let answer = if let Answer::Result(answer) = answer { answer } else { None };
         answered(world, &who, caps, answer);
     });
+    true
 }
 
 fn close(world: &mut World, who: &CapsAsker) {
@@ -219,13 +242,13 @@ fn close(world: &mut World, who: &CapsAsker) {
 fn answered(world: &mut World, who: &CapsAsker, caps: PresenceCaps, answer: Option<Element>) {
     close(world, who);
     let answer = answer.filter(|answer| answer.is("query", ns::DISCO_INFO));
-    let Some(answer) = answer else { return next(world, caps) };
+    let Some(answer) = answer else { return next_later(world, caps) };
     let nodes = nodes_of(&answer);
     let is_true = caps.hash.as_ref().is_some_and(|hash| caps::is_hash_of(hash, &caps.ver, &answer));
     let shared = Rc::new(caps.clone());
     note(world, who, &shared, &nodes);
     if !is_true {
-        return next(world, caps);
+        return next_later(world, caps);
     }
     let interests = interests(world);
     interests.learn(shared.clone(), nodes.clone());
@@ -236,13 +259,20 @@ fn answered(world: &mut World, who: &CapsAsker, caps: PresenceCaps, answer: Opti
     }
 }
 
-/// Queries the next owner of these capabilities, whose features are still unknown.
-fn next(world: &mut World, caps: PresenceCaps) {
-    let interests = interests(world);
-    match interests.asked.get_mut(&caps).and_then(Vec::pop) {
-        Some(who) => ask(world, who, caps),
-        None => drop(interests.asked.remove(&caps)),
+/// Queries the next owner of these capabilities, whose features are still unknown. A loop, since
+/// thousands of owners may have gone while one of them didn't answer.
+fn next(world: &mut World, caps: &PresenceCaps) {
+    while let Some(who) = interests(world).asked.get_mut(caps).and_then(Vec::pop) {
+        if ask(world, who, caps) {
+            return;
+        }
     }
+    interests(world).asked.remove(caps);
+}
+
+/// Does the same when the current work is done: an answer may arrive while its query is being sent.
+fn next_later(world: &mut World, caps: PresenceCaps) {
+    world.after(0, move |world| next(world, &caps));
 }
 
 /// Notes the nodes that a session or a remote contact wants.
@@ -269,3 +299,6 @@ fn note_session(world: &mut World, session: SessionRef, caps: &Rc<PresenceCaps>,
     last::wanted(world, session.link, new.unwrap_or_default());
     last::wanted_of(world, session.link, accounts, texts(nodes));
 }
+
+/// The number of those who wait for one answer from which on it is worth looking who has gone.
+const CROWD: usize = 1024;

@@ -399,3 +399,28 @@ fn last_items_stay_behind_the_news_that_wait_for_a_contact() {
     let news: Vec<bool> = heard.iter().filter(|told| told.name() == "message").map(is_late).collect();
     assert_eq!(news, [false, true], "the news, and that it is the last: {heard:?}");
 }
+
+/// All of them have the same client, which doesn't answer the first of them. This was one call
+/// within the other for each that had gone, and the end of the process.
+#[test]
+fn a_thousand_may_go_before_one_of_them_has_answered() {
+    let stack = 1 << 20;
+    let scene = || {
+        let server = Server::new();
+        let (presence, ..) = caps(&[TUNE]);
+        let mut clients: Vec<_> = (0..GONE).map(|number| server.login(&format!("user{number}/r"))).collect();
+        for client in &mut clients {
+            client.send(&presence);
+        }
+        let mut last = clients.pop().expect("a client");
+        clients.into_iter().for_each(|mut client| client.vanish());
+        server.advance(61_000);
+        server.advance(61_000);
+        last.send("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>");
+        assert!(last.all().iter().any(|found| found.attr("id") == Some("p")), "the server goes on");
+    };
+    let scene = std::thread::Builder::new().stack_size(stack).spawn(scene).expect("a thread");
+    scene.join().expect("the end of the scene");
+}
+
+const GONE: usize = 2000;
