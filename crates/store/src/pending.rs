@@ -41,7 +41,8 @@ pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, StoreError>) -> Result<T
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(StoreError::Panicked(words(panic.as_ref()))))
 }
 
-fn words(panic: &(dyn Any + Send)) -> String {
+/// Returns the words of a panic.
+pub(crate) fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without words").to_owned()
 }

@@ -179,6 +179,18 @@ fn a_packet_that_is_too_large_is_refused() {
     assert!(taken < 100 << 20, "{taken} bytes were taken");
 }
 
+/// The driver reserves memory for as many columns as are announced, and panics.
+#[test]
+fn more_columns_than_there_can_be_are_an_error() {
+    let port = impostor(move |mut client| {
+        log_in(&mut client);
+        answer_alike(&mut client, &packet(1, &[0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]));
+    });
+    let error = open_mysql(port);
+    assert!(matches!(error, StoreError::Unfit(_) | StoreError::Lost(_)), "{error:?}");
+    assert!(error.to_string().contains("makes the driver panic"), "{error}");
+}
+
 /// A MariaDB may request files from its clients, under any names, in answer to anything.
 #[test]
 fn a_server_that_asks_for_a_file_gets_none() {

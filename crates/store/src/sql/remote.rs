@@ -10,8 +10,11 @@ use super::transactions::{Remote, Transactions};
 use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::error::EngineWords;
+use crate::pending::words;
+use std::fmt;
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -179,6 +182,11 @@ pub(crate) trait RemoteConnection: Remote {
         self.fail(StoreError::Lost(self.engine(why.to_owned())))
     }
 
+    /// Notes that the connection is lost because a request has no answer. Returns the error.
+    fn unanswered(&mut self, why: &Unanswered) -> StoreError {
+        self.lost(&why.to_string())
+    }
+
     /// Notes that others have taken over from this process. Returns the error.
     fn fenced(&mut self) -> StoreError {
         self.state().fence.close();
@@ -308,8 +316,39 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 }
 
 /// Waits for an answer up to a limit.
-pub(crate) fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<Output = T>) -> Option<T> {
-    runtime.block_on(async { timeout(limit, answer).await.ok() })
+///
+/// # Errors
+///
+/// There is none in time, or the driver has panicked: the connection is of no use any more.
+pub(crate) fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<Output = T>) -> Result<T, Unanswered> {
+    unharmed(|| runtime.block_on(async { timeout(limit, answer).await.map_err(|_| Unanswered::Late) }))?
+}
+
+/// Runs a driver. Drivers read what a server sends, which may be broken or hostile, and some of it
+/// makes them panic: that costs the connection, not the process.
+///
+/// # Errors
+///
+/// [`Unanswered::Panicked`].
+pub(crate) fn unharmed<T>(run: impl FnOnce() -> T) -> Result<T, Unanswered> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| Unanswered::Panicked(words(panic.as_ref())))
+}
+
+/// The reasons why a request has no answer.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    Late,
+    /// The driver has panicked, with these words.
+    Panicked(String),
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unanswered::Late => f.write_str("no answer in time"),
+            Unanswered::Panicked(words) => write!(f, "its answer makes the driver panic: {words}"),
+        }
+    }
 }
 
 /// Returns the time that a transaction may be open without a statement before the server ends it:

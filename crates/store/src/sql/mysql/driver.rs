@@ -22,7 +22,9 @@ use crate::sql::connection::{EachRow, SqlValue};
 use crate::sql::dialect::Dialect;
 use crate::sql::hosts::HostFound;
 use crate::sql::opening::Openable;
-use crate::sql::remote::{ConnectionState, RemoteConnection, Transaction, idle, is_too_much, runtime, within};
+use crate::sql::remote::{
+    ConnectionState, RemoteConnection, Transaction, idle, is_too_much, runtime, unharmed, within,
+};
 use crate::sql::transactions::Remote;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Params, Statement};
@@ -167,12 +169,12 @@ impl MysqlDriver {
             MysqlLink::Ready(conn) => Ok(conn),
             MysqlLink::Taken => Err(self.lost("not connected")),
             MysqlLink::Ending(ending) => match within(&self.runtime, self.limit, ending) {
-                Some((conn, Ok(()))) => Ok(conn),
-                Some((_, Err(error))) => {
+                Ok((conn, Ok(()))) => Ok(conn),
+                Ok((_, Err(error))) => {
                     self.session = None;
                     Err(self.lost(&error.to_string()))
                 }
-                None => Err(self.lost("no answer in time")),
+                Err(why) => Err(self.unanswered(&why)),
             },
         }
     }
@@ -188,11 +190,11 @@ impl MysqlDriver {
     fn with<T>(&mut self, ask: impl AsyncFnOnce(&mut Conn) -> Result<T, Error>) -> Result<T, StoreError> {
         let mut conn = self.take()?;
         match within(&self.runtime, self.limit, ask(&mut conn)) {
-            Some(outcome) => {
+            Ok(outcome) => {
                 self.put(conn);
                 outcome.map_err(|error| self.failed(&error))
             }
-            None => Err(self.lost("no answer in time")),
+            Err(why) => Err(self.unanswered(&why)),
         }
     }
 
@@ -359,11 +361,12 @@ impl RemoteConnection for MysqlDriver {
             (conn, outcome)
         });
         // The first poll sends it.
-        let polled = self.runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(ending.as_mut().poll(cx))));
+        let polled =
+            unharmed(|| self.runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(ending.as_mut().poll(cx)))));
         match (polled, &mut self.session) {
-            (Poll::Pending, Some(session)) => session.link = MysqlLink::Ending(ending),
-            (Poll::Ready((conn, Ok(()))), _) => self.put(conn),
-            (Poll::Ready((_, Err(_))), _) | (_, None) => self.session = None,
+            (Ok(Poll::Pending), Some(session)) => session.link = MysqlLink::Ending(ending),
+            (Ok(Poll::Ready((conn, Ok(())))), _) => self.put(conn),
+            (Ok(Poll::Ready((_, Err(_)))) | Err(_), _) | (_, None) => self.session = None,
         }
     }
 }
@@ -380,7 +383,7 @@ impl Openable for MysqlDriver {
     }
 
     fn hosts(&self) -> Vec<HostFound> {
-        self.runtime.block_on(self.target.each_host())
+        unharmed(|| self.runtime.block_on(self.target.each_host())).unwrap_or_default()
     }
 }
 
@@ -388,7 +391,8 @@ impl Remote for MysqlDriver {
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.session = None;
         self.state.start_again();
-        let connected = self.runtime.block_on(self.target.connect())?;
+        let connected = unharmed(|| self.runtime.block_on(self.target.connect()));
+        let connected = connected.map_err(|why| self.target.nonsense(&why))??;
         let is_mariadb = connected.is_mariadb();
         let MysqlConnected { conn, version, is_read_only, packet } = connected;
         let link = MysqlLink::Ready(conn);

@@ -9,6 +9,7 @@ use crate::sql::address_options;
 use crate::sql::fence::Fence;
 use crate::sql::hosts::{HostFound, Hosts, Staggered};
 use crate::sql::migrate::Migrations;
+use crate::sql::remote::Unanswered;
 use mysql_async::{Conn, Error, OptsBuilder, SslOpts};
 use rustls::pki_types::CertificateDer;
 use std::fmt;
@@ -261,6 +262,11 @@ impl MysqlTarget {
 
     pub(super) fn lost(&self, why: &str) -> StoreError {
         StoreError::Lost(self.engine(why.to_owned()))
+    }
+
+    /// Returns the error for a server that the driver can't understand while it connects.
+    pub(super) fn nonsense(&self, why: &Unanswered) -> StoreError {
+        StoreError::Unfit(self.engine(why.to_string()))
     }
 
     /// Returns the database's message, with its name.

@@ -22,7 +22,7 @@ use crate::sql::dialect::{Dialect, numbered};
 use crate::sql::hosts::HostFound;
 use crate::sql::opening::Openable;
 use crate::sql::remote::{
-    ConnectionState, RemoteConnection, TOO_MUCH, Transaction, idle, is_too_much, runtime, within,
+    ConnectionState, RemoteConnection, TOO_MUCH, Transaction, idle, is_too_much, runtime, unharmed, within,
 };
 use crate::sql::transactions::Remote;
 use futures_util::{TryStreamExt, future};
@@ -158,9 +158,9 @@ impl PostgresDriver {
     fn simple(&mut self, statements: &str) -> Result<Vec<SimpleQueryMessage>, StoreError> {
         let Some(session) = &self.session else { return Err(self.lost("not connected")) };
         match within(&self.runtime, self.limit, answers(&session.client, statements)) {
-            Some(Ok(messages)) => Ok(messages),
-            Some(Err(failed)) => Err(self.told(failed)),
-            None => Err(self.lost("no answer in time")),
+            Ok(Ok(messages)) => Ok(messages),
+            Ok(Err(failed)) => Err(self.told(failed)),
+            Err(why) => Err(self.unanswered(&why)),
         }
     }
 
@@ -172,9 +172,9 @@ impl PostgresDriver {
             return Ok(prepared.clone());
         }
         let prepared = match within(&self.runtime, self.limit, session.client.prepare(&numbered(sql))) {
-            Some(Ok(statement)) => statement,
-            Some(Err(error)) => return Err(self.failed(&error)),
-            None => return Err(self.lost("no answer in time")),
+            Ok(Ok(statement)) => statement,
+            Ok(Err(error)) => return Err(self.failed(&error)),
+            Err(why) => return Err(self.unanswered(&why)),
         };
         session.prepared.insert(key, prepared.clone());
         Ok(prepared)
@@ -297,7 +297,10 @@ impl RemoteConnection for PostgresDriver {
         };
         let ran = run(&session.client, &prepared, values, each, &self.target.name);
         let answered = within(&self.runtime, self.limit, future::join(began, ran));
-        let Some((began, ran)) = answered else { return Err(self.lost("no answer in time")) };
+        let (began, ran) = match answered {
+            Ok(both) => both,
+            Err(why) => return Err(self.unanswered(&why)),
+        };
         let began = began.map_err(|failed| self.told(failed))?;
         if begin.is_some()
             && let Err(StatementFailed::Database(error)) = &ran
@@ -362,7 +365,7 @@ impl Openable for PostgresDriver {
     }
 
     fn hosts(&self) -> Vec<HostFound> {
-        self.runtime.block_on(self.target.each_host(&self.state.name()))
+        unharmed(|| self.runtime.block_on(self.target.each_host(&self.state.name()))).unwrap_or_default()
     }
 }
 
@@ -371,7 +374,8 @@ impl Remote for PostgresDriver {
         self.session = None;
         self.state.start_again();
         let name = self.state.name();
-        let connected = self.runtime.block_on(self.target.connect(&name))?;
+        let connected = unharmed(|| self.runtime.block_on(self.target.connect(&name)));
+        let connected = connected.map_err(|why| self.target.nonsense(&why))??;
         let PostgresConnected { client, end, is_read_only } = connected;
         self.session = Some(PostgresSession { client, end, prepared: HashMap::new(), is_read_only });
         // The server may not have noticed that the previous session is lost.

@@ -10,7 +10,7 @@ use crate::sql::Migrations;
 use crate::sql::address_options;
 use crate::sql::fence::Fence;
 use crate::sql::hosts::{HostFound, Hosts, Staggered};
-use crate::sql::remote::TOO_MUCH;
+use crate::sql::remote::{TOO_MUCH, Unanswered};
 use socket2::{SockRef, TcpKeepalive};
 use std::fmt;
 use std::io;
@@ -258,6 +258,11 @@ impl PostgresTarget {
 
     pub(super) fn lost(&self, why: &str) -> StoreError {
         StoreError::Lost(self.engine(why.to_owned()))
+    }
+
+    /// Returns the error for a server that the driver can't understand while it connects.
+    pub(super) fn nonsense(&self, why: &Unanswered) -> StoreError {
+        StoreError::Unfit(self.engine(why.to_string()))
     }
 
     /// Returns the error for a host that couldn't be connected to. Another protocol, or answers
