@@ -71,6 +71,30 @@ fn the_message_of_the_day() {
     server.online("last/r").expect_nothing();
 }
 
+/// Each node remembers the message of the day for the logins of its own accounts.
+#[test]
+fn the_message_of_the_day_is_the_same_on_all_nodes() {
+    let admins = ("administration", "admins", Value::List(vec!["bard@example.org".into()]));
+    let server = Server::with(Config { options: vec![admins], shards: 4, nodes: 2, ..Config::default() });
+    let mut admin = server.login("bard/globe");
+    let told_of_one = |name: &str, what: &str| {
+        for shard in 0..4 {
+            let mut user = server.online(&format!("{}/r", server.name_at(name, shard)));
+            match what {
+                "" => user.expect_nothing(),
+                _ => drop(user.expect_message("example.org", what)),
+            }
+        }
+    };
+    told_of_one("before", "");
+    admin.send(&message("motd", "one"));
+    told_of_one("first", "one");
+    admin.send(&message("motd/update", "two"));
+    told_of_one("second", "two");
+    admin.send("<message to='example.org/announce/motd/delete'/>");
+    told_of_one("third", "");
+}
+
 #[test]
 fn only_administrators_announce() {
     let (server, _admin, mut users) = scene();

@@ -2,8 +2,9 @@
 //! publish-subscribe node.
 //!
 //! The list is a node of another server (or this one) whose items are named by the SHA-256 of an
-//! address, in hexadecimal: of a bare JID, or of a domain. One shard subscribes, fetches the items
-//! and is notified of changes; all shards look the hashes up. Stanzas from a listed address of
+//! address, in hexadecimal: of a bare JID, or of a domain. One shard of each node of a cluster
+//! subscribes and fetches the items. One shard in all is notified of changes, and tells the other
+//! nodes; all shards look the hashes up. Stanzas from a listed address of
 //! another server to a room, to enter or to speak, are refused as from an outcast. Accounts of this
 //! server are its own operator's business, unless the operator wants them treated alike. If the
 //! operator wants that, listed servers and addresses are excluded altogether: nothing is accepted
@@ -21,12 +22,13 @@ use std::sync::{Arc, RwLock};
 use rookery_base::hex;
 use rookery_base::lock::{read, write};
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Answer, Delivery, Hooks, Module, OptionSpec, Passage, Phase, Stanzas, Value, Verdict, World};
+use rookery_hub::{Answer, Delivery, Hooks, Memo, Module, OptionSpec, Passage, Phase, Stanzas, Value, Verdict, World};
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_modkit::option;
 use rookery_rooms::turn_away;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Kind, ns};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
@@ -49,7 +51,7 @@ struct RtblShared {
 type ListedHash = [u8; 32];
 
 /// The service and node that a list comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct ListSource {
     service: Jid,
     node: String,
@@ -82,6 +84,7 @@ impl Module for Rtbl {
     fn install(&self, hooks: &mut Hooks<'_>) {
         let stanzas = Stanzas::of(Kind::Presence, &[StanzaType::Available]).and(Stanzas::MESSAGES);
         hooks.state(self.lists.clone());
+        hooks.memo::<ListChanged>();
         hooks.before_service(Phase::Guard, stanzas, guard);
         hooks.border(lets_cross);
         hooks.to_domain(Phase::Act, event);
@@ -223,21 +226,60 @@ fn event(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     for items in event.children() {
         let list = wanted.iter().find(|list| list.service == sender && items.attr("node") == Some(&list.node));
         let Some(list) = list else { continue };
-        world.state::<Lists>().change(list, |hashes| match items.name() {
-            "items" => items.children().for_each(|item| change(hashes, item)),
-            "purge" | "delete" => hashes.clear(),
-            _ => {}
-        });
+        let changes = match items.name() {
+            "items" => items.children().filter_map(ListChange::of).collect(),
+            "purge" | "delete" => vec![ListChange::Empty],
+            _ => continue,
+        };
+        let memo = ListChanged { list: list.clone(), changes };
+        for shard in world.own_shards()..world.shards() {
+            world.send_memo(shard, memo.clone());
+        }
+        memo.open(world);
     }
     Verdict::Taken
 }
 
-fn change(hashes: &mut Set<ListedHash>, item: &Element) {
-    let Some(hash) = listed(item) else { return };
-    if item.name() == "retract" {
-        hashes.remove(&hash);
-    } else if hashes.len() < MAX_HASHES {
-        hashes.insert(hash);
+/// Tells the other nodes of changes in a list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ListChanged {
+    list: ListSource,
+    changes: Vec<ListChange>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum ListChange {
+    Add(ListedHash),
+    Remove(ListedHash),
+    Empty,
+}
+
+impl ListChange {
+    /// Returns the change that an item stands for; `None` if its name is no hash.
+    fn of(item: &Element) -> Option<Self> {
+        let hash = listed(item)?;
+        Some(if item.name() == "retract" { ListChange::Remove(hash) } else { ListChange::Add(hash) })
+    }
+
+    fn apply(self, hashes: &mut Set<ListedHash>) {
+        match self {
+            ListChange::Add(hash) if hashes.len() < MAX_HASHES => _ = hashes.insert(hash),
+            ListChange::Add(_) => {}
+            ListChange::Remove(hash) => _ = hashes.remove(&hash),
+            ListChange::Empty => hashes.clear(),
+        }
+    }
+}
+
+impl Memo for ListChanged {
+    const NAME: &'static str = "rtbl changes";
+
+    fn open(self, world: &mut World) {
+        let lists = world.state::<Lists>();
+        // A list that this node hasn't asked for yet is fetched whole.
+        if lists.has(&self.list) {
+            lists.change(&self.list, |hashes| self.changes.into_iter().for_each(|change| change.apply(hashes)));
+        }
     }
 }
 

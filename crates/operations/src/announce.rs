@@ -63,18 +63,24 @@ impl Module for Announce {
         hooks.state(self.motds.clone());
         hooks.memo::<ToOnline>();
         hooks.memo::<MotdForOnline>();
+        hooks.memo::<MotdChanged>();
         hooks.to_domain(Phase::Act, by_message);
         hooks.reachable(greet);
+        hooks.every(AGAIN_MS, |world| {
+            if world.shard() == 0 {
+                world.state::<Motds>().table().clear();
+            }
+        });
     }
 }
 
-/// The messages of the day of all domains, loaded on first use. Clones share the table; a login
-/// takes its lock once.
+/// The messages of the day of all domains, loaded on first use, and again every minute, in case a
+/// change on another node was missed. Clones share the table; a login takes its lock once.
 #[derive(Debug, Clone, Default)]
 pub struct Motds(Arc<Mutex<Map<String, Option<Motd>>>>);
 
 /// A message of the day.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Motd {
     /// Distinguishes it from others that an account may have got.
     id: String,
@@ -82,7 +88,7 @@ struct Motd {
 }
 
 /// The text of an announcement.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Text {
     /// The subject line.
     pub subject: Option<String>,
@@ -161,10 +167,29 @@ fn put_motd(
     let domain = domain.to_owned();
     world.wait(kept, move |world, kept| {
         if kept.is_ok() {
-            world.state::<Motds>().table().insert(domain, motd);
+            world.state::<Motds>().table().insert(domain.clone(), motd.clone());
+            let memo = MotdChanged { domain, motd };
+            for shard in world.own_shards()..world.shards() {
+                world.send_memo(shard, memo.clone());
+            }
         }
         then(world, kept);
     });
+}
+
+/// Says to the other nodes which message of the day a domain has from now on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct MotdChanged {
+    domain: String,
+    motd: Option<Motd>,
+}
+
+impl Memo for MotdChanged {
+    const NAME: &'static str = "announce another message of the day";
+
+    fn open(self, world: &mut World) {
+        world.state::<Motds>().table().insert(self.domain, self.motd);
+    }
 }
 
 /// Continues with the text of the message of the day.
@@ -393,5 +418,7 @@ pub const NAME: &str = "announce";
 const SEEN: &str = "announce/seen";
 /// The number of accounts in one step.
 const PAGE: usize = 500;
+/// Milliseconds after which messages of the day are read from the store again.
+const AGAIN_MS: u64 = 60_000;
 /// The time between two steps, in milliseconds.
 const STEP_MS: u64 = 50;

@@ -98,6 +98,36 @@ fn who_is_listed_later_falls_silent() {
     assert_eq!(juliet.bodies(), [""; 0]);
 }
 
+/// One of the nodes is notified of a change, and rooms are at home on both.
+#[test]
+fn a_change_of_a_list_is_known_on_all_nodes() {
+    // The SHA-256 of `mercutio@example.org`.
+    let own = "646dc00df1be01181945dc400d75046222c5575b9f1d61515319b4ff7f5aa117";
+    let lists = ("rtbl", "lists", Value::List(vec!["lists.example bans".into()]));
+    let options = vec![lists, ("rtbl", "local", Value::Switch(true))];
+    let server = Server::with(Config { federates: true, options, shards: 4, nodes: 2, ..Config::default() });
+    server.advance(5_000);
+    let asked = server.left();
+    let asked: Vec<_> = asked.iter().filter(|left| left.text.contains("<items ")).map(id).collect();
+    assert_eq!(asked.len(), 2, "each node fetches the list");
+    for id in asked {
+        server.incoming(&format!(
+            "<iq type='result' id='{id}' from='lists.example' to='example.org'>\
+             <pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='bans'/></pubsub></iq>"
+        ));
+    }
+    let mut client = server.online("mercutio/r");
+    for (change, is_listed) in [(format!("<item id='{own}'/>"), true), (format!("<retract id='{own}'/>"), false)] {
+        event(&server, "lists.example", &change);
+        for number in 0..8 {
+            let room = format!("room{number}@conference.example.org");
+            client.send(&format!("<presence to='{room}/M'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+            let is_refused = client.all().iter().any(|found| found.attr("type") == Some("error"));
+            assert_eq!(is_refused, is_listed, "{room}");
+        }
+    }
+}
+
 /// Accounts of this server are let in though they are listed, unless the operator wants them out.
 #[test]
 fn own_accounts_are_the_operators_choice() {
