@@ -2,6 +2,7 @@
 
 use hyper::{Response, StatusCode};
 use rookery_observe::MulticastStage;
+use rookery_observe::cluster::ClusterSeen;
 use rookery_operations::Outcome;
 use rookery_shard::ShardCensus;
 
@@ -32,6 +33,9 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     if !census.coverage.is_whole() {
         html.add("<p class=\"faint\">{}</p>", &[&words.is_partial_servers]);
     }
+    if let Some(seen) = rookery_observe::cluster::seen().filter(|_| sees_all(visit)) {
+        html.push(&nodes(visit, &seen));
+    }
     html.push(&ranges(words, range(visit)));
     html.add("<noscript><p class=\"faint\">{}</p></noscript><div id=\"graphs\">", &[&words.reload_for_newer]);
     html.push(&drawn(visit));
@@ -42,7 +46,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 /// Returns the number of accounts with a session: of the whole server, or of the visitor's domains
 /// if these aren't all.
 async fn people_online(visit: &Visit, census: &ShardCensus) -> Outcome<usize> {
-    if visit.domains.len() == visit.shared.settings().domains.len() {
+    if sees_all(visit) {
         return Ok(census.users);
     }
     let mut online = 0;
@@ -50,6 +54,32 @@ async fn people_online(visit: &Visit, census: &ShardCensus) -> Outcome<usize> {
         online += visit.shared.online(domain).await?.len();
     }
     Ok(online)
+}
+
+/// Returns whether the visitor administers all domains, and so the server.
+fn sees_all(visit: &Visit) -> bool {
+    visit.domains.len() == visit.shared.settings().domains.len()
+}
+
+/// Returns the table of the cluster's nodes, as this one sees them: itself first.
+fn nodes(visit: &Visit, seen: &ClusterSeen) -> Html {
+    let (w, language) = (visit.words(), visit.language);
+    let mut html = Html::of(
+        "<h2>{}</h2><div class=\"scroll\"><table id=\"nodes\" class=\"many\"><thead><tr><th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
+        &[&w.nodes, &w.name, &w.state, &w.share, &w.bytes_waiting],
+    );
+    let all = seen.nodes.iter().map(|node| node.slots).sum::<u64>().max(1);
+    for node in &seen.nodes {
+        let state = if node.is_up { w.node_runs } else { w.node_is_silent };
+        let share = language.amount(&format!("{:.1} %", 100.0 * node.slots as f64 / all as f64));
+        let waiting = language.amount(&bytes(node.traffic.waiting_bytes as f64));
+        html.add(
+            "<tr><td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">{}</tr>",
+            &[&w.name, &node.name, &w.state, &state, &w.share, &share, &w.bytes_waiting, &waiting],
+        );
+    }
+    html.add("</tbody></table></div>", &[]);
+    html
 }
 
 /// Returns the figures about users, of whom there are so many online and in all, and the machine.

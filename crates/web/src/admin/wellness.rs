@@ -85,6 +85,10 @@ fn said(language: Language, finding: &DoctorFinding) -> String {
         Some(DoctorFact::ServersAway(count, names)) => filled(plural(words.servers_away, *count), &[count, names]),
         Some(DoctorFact::Slow(count)) => language.count(words.much_slow, *count),
         Some(DoctorFact::Senders(count)) => language.count(words.senders_fast, *count),
+        Some(DoctorFact::RedisAway) => words.redis_away.to_owned(),
+        Some(DoctorFact::JournalAway) => words.journal_away.to_owned(),
+        Some(DoctorFact::NodeSilent(name)) => filled(words.node_silent, &[name]),
+        Some(DoctorFact::NodeSlow(name, bytes)) => filled(words.node_slow, &[&amount(*bytes), name]),
     }
 }
 

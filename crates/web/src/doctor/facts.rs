@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rookery_hub::World;
+use rookery_observe::cluster::ClusterSeen;
 use rookery_observe::{SlowEvent, slow};
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, Outcome, reports, rooms, sessions};
@@ -54,6 +55,8 @@ pub(crate) struct DoctorFacts {
     pub bucket: Option<(u64, u64)>,
     /// The changes that need a restart.
     pub restart: Vec<ChangedKey>,
+    /// The cluster, if this process is part of one.
+    pub cluster: Option<ClusterSeen>,
 }
 
 /// The work of a shard, per second.
@@ -145,6 +148,7 @@ pub(crate) async fn present(
         reports: waiting,
         bucket: shared.files.failures(),
         restart: settings.restart.clone(),
+        cluster: rookery_observe::cluster::seen(),
     })
 }
 

@@ -76,6 +76,14 @@ pub(crate) enum DoctorFact {
     Slow(u64),
     /// Sessions that sent too fast were slowed down this number of times.
     Senders(u64),
+    /// The Redis of the cluster can't be reached.
+    RedisAway,
+    /// Redis doesn't take the journal of this node.
+    JournalAway,
+    /// This node of the cluster is silent.
+    NodeSilent(String),
+    /// So many bytes wait for this node of the cluster.
+    NodeSlow(String, u64),
 }
 
 /// The grades of findings.

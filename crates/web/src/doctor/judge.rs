@@ -8,6 +8,7 @@ use rookery_observe::{Slow, SlowEvent};
 
 use super::facts::DoctorFacts;
 use super::finding::{self, DISK, DoctorFact, DoctorFinding, Grade, STORE};
+use super::nodes;
 use crate::health::ShownBytes;
 use crate::samples::WebSample;
 
@@ -33,6 +34,7 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings.push(finding::guesses(facts.failed_logins.iter().copied()));
     findings.extend(facts.reports.map(finding::abuse));
     findings.extend(finding::bucket(facts.bucket, facts.now_ms));
+    findings.extend(facts.cluster.iter().flat_map(nodes::nodes));
     findings.extend(facts.restart.iter().map(finding::restart));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
     findings

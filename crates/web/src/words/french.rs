@@ -136,6 +136,10 @@ pub const FRENCH: AdminWords = AdminWords {
     servers_away: "{} autre serveur est injoignable : {}. L’onglet Serveurs dit pourquoi.|{} autres serveurs sont injoignables : {}. L’onglet Serveurs dit pourquoi.",
     much_slow: "{} événement a été lent ces dix dernières minutes. `rookery slow` les montre.|{} événements ont été lents ces dix dernières minutes. `rookery slow` les montre.",
     senders_fast: "Des sessions qui envoyaient trop vite ont été freinées {} fois depuis le démarrage. Les limites sont dans `[limits]`.|Des sessions qui envoyaient trop vite ont été freinées {} fois depuis le démarrage. Les limites sont dans `[limits]`.",
+    redis_away: "Le Redis de la grappe est injoignable : les messages destinés aux comptes des autres nœuds attendent. Vérifiez qu’il fonctionne ; le journal en dit plus.",
+    journal_away: "Redis n’accepte pas le journal de ce nœud : s’il tombait maintenant, ses sessions prendraient fin. Vérifiez si Redis est plein ou en lecture seule.",
+    node_silent: "Le nœud {} est muet. Redémarrez-le, ou retirez-le avec `rookery node remove`.",
+    node_slow: "{} attendent le nœud {} : les messages pour ses utilisateurs ont du retard. Vérifiez sa charge, celle de Redis et le réseau.",
     more_findings: "et {} autre : `rookery doctor` les montre tous|et {} autres : `rookery doctor` les montre tous",
     // Users, and one of them.
     users_of: "Utilisateurs de {}",
@@ -318,6 +322,10 @@ pub const FRENCH: AdminWords = AdminWords {
     no_such_record: "pas de tel enregistrement",
     no_answer: "pas de réponse",
     from_a_shell: "Dans un terminal : `{}`",
+    nodes: "Nœuds",
+    node_runs: "en marche",
+    node_is_silent: "muet",
+    share: "Part",
     servers_note: "Flux avec d’autres serveurs et avec des composants. `rookery s2s DOMAIN` dit pas à pas ce qui se passe \
              pour en joindre un.",
     ours: "De chez nous",

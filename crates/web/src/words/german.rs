@@ -136,6 +136,10 @@ pub const GERMAN: AdminWords = AdminWords {
     servers_away: "{} anderer Server ist nicht erreichbar: {}. Unter Server steht, warum.|{} andere Server sind nicht erreichbar: {}. Unter Server steht, warum.",
     much_slow: "{} Vorgang war in den letzten zehn Minuten langsam. `rookery slow` zählt sie auf.|{} Vorgänge waren in den letzten zehn Minuten langsam. `rookery slow` zählt sie auf.",
     senders_fast: "Sitzungen, die zu schnell sendeten, wurden seit dem Start {} Mal gebremst. Die Grenzen stehen in `[limits]`.|Sitzungen, die zu schnell sendeten, wurden seit dem Start {} Mal gebremst. Die Grenzen stehen in `[limits]`.",
+    redis_away: "Das Redis des Clusters ist nicht erreichbar: Nachrichten an Konten anderer Knoten warten. Prüfe, ob es läuft; das Protokoll sagt mehr.",
+    journal_away: "Redis nimmt das Journal dieses Knotens nicht an: fiele er jetzt aus, endeten seine Sitzungen. Prüfe, ob Redis voll oder schreibgeschützt ist.",
+    node_silent: "Der Knoten {} schweigt. Starte ihn wieder, oder entferne ihn mit `rookery node remove`.",
+    node_slow: "{} warten auf den Knoten {}: Nachrichten an seine Leute kommen spät. Prüfe seine Last, die von Redis und das Netz.",
     more_findings: "und {} weiterer Punkt: `rookery doctor` zählt alle auf|und {} weitere Punkte: `rookery doctor` zählt alle auf",
     // Users, and one of them.
     users_of: "Benutzer von {}",
@@ -318,6 +322,10 @@ pub const GERMAN: AdminWords = AdminWords {
     no_such_record: "kein solcher Eintrag",
     no_answer: "keine Antwort",
     from_a_shell: "In einer Shell: `{}`",
+    nodes: "Knoten",
+    node_runs: "läuft",
+    node_is_silent: "schweigt",
+    share: "Anteil",
     servers_note: "Ströme mit anderen Servern und mit Komponenten. `rookery s2s DOMAIN` sagt Schritt für Schritt, was \
              geschieht, um einen zu erreichen.",
     ours: "Von uns",

@@ -136,6 +136,10 @@ pub const SPANISH: AdminWords = AdminWords {
     servers_away: "{} otro servidor no responde: {}. La pestaña Servidores dice por qué.|{} otros servidores no responden: {}. La pestaña Servidores dice por qué.",
     much_slow: "{} suceso fue lento en los últimos diez minutos. `rookery slow` los muestra.|{} sucesos fueron lentos en los últimos diez minutos. `rookery slow` los muestra.",
     senders_fast: "Sesiones que enviaban demasiado rápido se frenaron {} vez desde el inicio. Los límites están en `[limits]`.|Sesiones que enviaban demasiado rápido se frenaron {} veces desde el inicio. Los límites están en `[limits]`.",
+    redis_away: "El Redis del clúster no se puede alcanzar: los mensajes para cuentas de otros nodos esperan. Comprueba que funciona; el registro dice más.",
+    journal_away: "Redis no acepta el diario de este nodo: si cayera ahora, sus sesiones terminarían. Comprueba si Redis está lleno o es de solo lectura.",
+    node_silent: "El nodo {} está en silencio. Arráncalo de nuevo o quítalo con `rookery node remove`.",
+    node_slow: "{} esperan al nodo {}: los mensajes para sus usuarios llegan tarde. Comprueba su carga, la de Redis y la red.",
     more_findings: "y {} más: `rookery doctor` los muestra todos|y {} más: `rookery doctor` los muestra todos",
     // Users, and one of them.
     users_of: "Usuarios de {}",
@@ -318,6 +322,10 @@ pub const SPANISH: AdminWords = AdminWords {
     no_such_record: "no hay tal registro",
     no_answer: "sin respuesta",
     from_a_shell: "En una terminal: `{}`",
+    nodes: "Nodos",
+    node_runs: "en marcha",
+    node_is_silent: "en silencio",
+    share: "Parte",
     servers_note: "Flujos con otros servidores y con componentes. `rookery s2s DOMAIN` dice paso a paso lo que ocurre para \
              llegar a uno.",
     ours: "Nuestro",

@@ -1,0 +1,92 @@
+//! Assesses the cluster as this process sees it: the nodes, Redis, and the journal from which others
+//! restore the sessions and rooms of this node if it dies.
+
+use rookery_observe::cluster::ClusterSeen;
+
+use super::finding::{DoctorFact, DoctorFinding, Grade};
+use crate::health::ShownBytes;
+
+/// Returns the findings about the cluster.
+pub(crate) fn nodes(seen: &ClusterSeen) -> Vec<DoctorFinding> {
+    let mut findings: Vec<_> = match seen.has_redis {
+        false => vec![redis_away()],
+        true if !seen.journal.is_kept => vec![journal_away()],
+        true => Vec::new(),
+    };
+    // The first is this one.
+    let others = || seen.nodes.iter().skip(1);
+    findings.extend(others().filter(|node| !node.is_up).map(|node| node_silent(&node.name)));
+    let crowded = others().filter(|node| node.is_up && node.traffic.waiting_bytes > WAITING_BYTES);
+    findings.extend(crowded.map(|node| node_slow(&node.name, node.traffic.waiting_bytes)));
+    if findings.is_empty() {
+        let what =
+            format!("The cluster has {} nodes; all of them are up, and Redis takes the journal.", seen.nodes.len());
+        findings.push(DoctorFinding::fine(CLUSTER, what));
+    }
+    findings
+}
+
+fn redis_away() -> DoctorFinding {
+    let what = "The Redis of the cluster can't be reached: whatever is for accounts of other nodes waits.".into();
+    let why = "After half a minute senders get errors, and if a node dies meanwhile, its sessions end.";
+    let remedy = "Look whether it runs and takes connections; the log says what happens. This server goes on trying.";
+    DoctorFinding::wrong(Grade::Urgent, CLUSTER, what, why, remedy).of(DoctorFact::RedisAway)
+}
+
+fn journal_away() -> DoctorFinding {
+    let what = "Redis doesn't take the journal of this node.".into();
+    let why = "If this node dies now, its sessions end instead of being resumed at other nodes.";
+    let remedy = "It is written again as a whole within seconds. If this stays so, look whether Redis is full (maxmemory) or read-only.";
+    DoctorFinding::wrong(Grade::Warning, CLUSTER, what, why, remedy).of(DoctorFact::JournalAway)
+}
+
+fn node_silent(name: &str) -> DoctorFinding {
+    let what = format!("Node {name} is silent.");
+    let why = "If it stays so, the other nodes take over its accounts and rooms.";
+    let remedy = "Start it again, or remove it with `rookery node remove` if it won't come back.";
+    DoctorFinding::wrong(Grade::Urgent, CLUSTER, what, why, remedy).of(DoctorFact::NodeSilent(name.to_owned()))
+}
+
+fn node_slow(name: &str, bytes: u64) -> DoctorFinding {
+    let what = format!("{} wait for node {name}.", ShownBytes(bytes));
+    let why = "Messages for its users are late, and beyond 32 MiB senders get errors.";
+    let remedy = "Look at the load of that node and of Redis, and at the network between them.";
+    let fact = DoctorFact::NodeSlow(name.to_owned(), bytes);
+    DoctorFinding::wrong(Grade::Warning, CLUSTER, what, why, remedy).of(fact)
+}
+
+const CLUSTER: &str = "cluster";
+/// The waiting bytes that are more than a busy second's.
+const WAITING_BYTES: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use rookery_observe::cluster::{JournalSeen, NodeSeen};
+
+    use super::*;
+
+    fn seen() -> ClusterSeen {
+        let node = |name: &str| NodeSeen { name: name.into(), is_up: true, ..NodeSeen::default() };
+        let journal = JournalSeen { is_kept: true, ..JournalSeen::default() };
+        ClusterSeen { has_redis: true, gone: 0, journal, nodes: vec![node("n1"), node("n2"), node("n3")] }
+    }
+
+    #[test]
+    fn a_cluster_is_assessed() {
+        type Change = fn(&mut ClusterSeen);
+        let cases: [(Change, Grade, &str); 5] = [
+            (|_| {}, Grade::Fine, "The cluster has 3 nodes"),
+            (|seen| seen.has_redis = false, Grade::Urgent, "can't be reached"),
+            (|seen| seen.journal.is_kept = false, Grade::Warning, "doesn't take the journal"),
+            (|seen| seen.nodes[2].is_up = false, Grade::Urgent, "Node n3 is silent."),
+            (|seen| seen.nodes[1].traffic.waiting_bytes = 8 << 20, Grade::Warning, "wait for node n2."),
+        ];
+        for (change, grade, words) in cases {
+            let mut seen = seen();
+            change(&mut seen);
+            let found = nodes(&seen);
+            assert_eq!((found.len(), found[0].grade), (1, grade), "{found:?}");
+            assert!(found[0].what.contains(words), "{found:?}");
+        }
+    }
+}
