@@ -26,7 +26,6 @@ TOPICS = [
 ]  # fmt: skip
 # They are left out for the reasons in the operator's chapter on several nodes.
 BY_NODE = {
-    "login.a_device_that_guesses_keeps_nobody_else_out": "failed logins are counted by each node",
     "rooms.a_room_is_logged_for_people": "logs of rooms are files of the node that is the room's home",
     "bosh.the_end_of_the_server_is_told": "the balancer ends before its nodes",
     "web.health_and_metrics_are_there": "metrics are those of a node",
