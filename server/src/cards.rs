@@ -60,7 +60,8 @@ impl CardPlace {
         Ok(place)
     }
 
-    /// Writes the cards.
+    /// Writes the cards into the reserved file and gives it its name; without any cards, there is
+    /// no file.
     pub fn keep(mut self, cards: &[Vec<u8>]) {
         if cards.is_empty() {
             return;

@@ -27,7 +27,7 @@ pub struct ServerCertificate {
     pub identity: Identity,
     /// The domains it is shown for.
     pub domains: Vec<String>,
-    /// The file that it was read from.
+    /// The file that the chain was read from, for messages to the operator.
     pub file: PathBuf,
     /// Its contents, as far as they matter here.
     pub inspection: Inspection,
@@ -42,7 +42,7 @@ pub struct ServerCertificate {
 pub struct WantedCertificate {
     /// The chain.
     pub certificate: PathBuf,
-    /// The key.
+    /// The file of the private key, PEM.
     pub key: PathBuf,
     /// The domains, prepared.
     pub domains: Vec<String>,

@@ -126,7 +126,8 @@ pub struct DomainConfig {
     pub federation: OwnFederation,
     /// The way in which clients log in to its accounts.
     pub login: DomainLogin,
-    /// Its modules.
+    /// Its modules with their options: those for all domains, as the domain's own tables change
+    /// them.
     pub modules: Modules,
 }
 
@@ -193,7 +194,7 @@ pub struct Listen {
     pub s2s: Vec<SocketAddr>,
     /// Other servers under TLS from their first byte (XEP-0368), likewise.
     pub s2s_tls: Vec<SocketAddr>,
-    /// Components, if there are any.
+    /// Components (XEP-0114), if there are any.
     pub components: Vec<SocketAddr>,
 }
 
@@ -297,7 +298,7 @@ impl std::fmt::Debug for Cluster {
 pub enum DatabasePlace {
     /// A file in the data folder.
     Folder,
-    /// A database server.
+    /// A server of PostgreSQL, MariaDB or MySQL, by its address.
     Server(EndAddress),
 }
 

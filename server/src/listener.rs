@@ -15,7 +15,7 @@ use crate::sockets::Inherited;
 /// A bound, listening, non-blocking socket.
 #[derive(Debug)]
 pub struct BoundListener {
-    /// The socket.
+    /// The socket, from which connections are accepted without blocking.
     pub socket: TcpListener,
     /// Its address as bound: port 0 has become a port, `[::]` may have become `0.0.0.0`.
     pub address: SocketAddr,

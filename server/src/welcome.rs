@@ -21,7 +21,7 @@ pub enum FirstAdmin {
     Made {
         /// Its address.
         jid: Jid,
-        /// Its password.
+        /// The place at which its password can be seen.
         password: FirstSecret,
     },
     /// There already were accounts.

@@ -19,7 +19,7 @@ struct ArchiveScene {
     romeo: Client,
 }
 
-/// A page of an archive.
+/// A page of an archive, as a client has received it.
 struct ArchivedPage {
     /// The `id` of each result, with the body of its message.
     messages: Vec<(String, String)>,

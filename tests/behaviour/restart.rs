@@ -239,7 +239,7 @@ fn a_card_does_not_let_anybody_in() {
         .expect("<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>");
 }
 
-/// A server that dies hands on nothing.
+/// No cards were left for its sessions, so that resuming fails with `item-not-found`.
 #[test]
 fn a_server_that_dies_hands_on_nothing() {
     let server = Server::new();

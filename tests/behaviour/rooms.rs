@@ -136,7 +136,7 @@ fn join_with(client: &mut Client, nick: &str, content: &str) {
     client.pump();
 }
 
-/// Leaves.
+/// Leaves the room under a nick, without looking at the replies.
 fn leave(client: &mut Client, nick: &str) {
     client.send(&format!("<presence to='{COVEN}/{nick}' type='unavailable'/>"));
     client.pump();

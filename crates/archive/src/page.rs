@@ -29,7 +29,7 @@ pub(super) fn wait<P: Future + Unpin + 'static>(
     }
 }
 
-/// A page that has been found.
+/// A page of the archive, and the point at which a search that ran out of time stopped.
 pub(super) struct FoundPage {
     pub(super) page: ArchivePage,
     /// The id of the message that an incomplete search has reached.

@@ -45,7 +45,7 @@ pub(super) struct Query {
 /// Bounds of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageLimits {
-    /// Messages.
+    /// The most messages, unless the request asks for fewer (XEP-0059 `max`).
     pub(super) messages: usize,
     /// Bytes of stanzas.
     pub(super) bytes: usize,

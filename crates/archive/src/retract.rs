@@ -192,7 +192,7 @@ const MOST_UNDER_WAY: usize = 64;
 const MOST_UNDER_WAY_OF_ONE: usize = 16;
 /// The number of newest messages of a conversation among which a retracted one is looked for.
 const MOST_SEARCHED: usize = 500;
-/// Bytes of these.
+/// The most bytes that are read from the store for that search.
 const MOST_BYTES: usize = 1 << 20;
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl AddressHash {
         }
     }
 
-    /// Returns the hash of an address.
+    /// Returns the hash of an address, given in the prepared form in which addresses are compared.
     #[inline]
     pub fn of(&self, address: &str) -> u64 {
         match self {

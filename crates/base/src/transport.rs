@@ -24,7 +24,8 @@ impl Transport {
         }
     }
 
-    /// Returns the transport with a label.
+    /// Returns the transport whose [`label`](Self::label) this is; `None` for a label that this
+    /// version doesn't know, such as one from a newer node.
     pub fn from_label(label: &str) -> Option<Self> {
         [Self::Tcp, Self::WebSocket, Self::Bosh].into_iter().find(|transport| transport.label() == label)
     }

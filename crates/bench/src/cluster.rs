@@ -103,7 +103,7 @@ struct ClusterResult {
     room: Option<RoomResult>,
 }
 
-/// The result of a room.
+/// The part of the result that is about a room; there is none if people write to each other.
 #[derive(Debug, Serialize)]
 struct RoomResult {
     room: String,

@@ -63,12 +63,12 @@ pub enum MessageRoute {
     Untrusted,
 }
 
-/// The servers of the addresses.
+/// The distribution of the recipients over servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressServers {
-    /// All on this server.
+    /// Each recipient has a session on the server that is measured.
     Single,
-    /// Each on a server of its own.
+    /// Each recipient is at a remote domain of its own.
     Multiple,
     /// On this number of other servers, each of which sends multicasts on to its own (XEP-0033 §2).
     Services(usize),

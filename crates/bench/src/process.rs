@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// The CPU time of a process since its start, in all threads that still live.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
-    /// Nanoseconds on a CPU.
+    /// The time that threads spent on a CPU, in user mode and in the kernel, in nanoseconds.
     pub nanoseconds: u64,
     /// Ticks in user mode; with [`Cpu::system`] precise enough for a ratio.
     user: u64,
@@ -60,7 +60,7 @@ impl Cpu {
         }
     }
 
-    /// Returns the seconds on a CPU.
+    /// Returns the CPU time of user mode and kernel together, in seconds.
     pub fn seconds(&self) -> f64 {
         self.nanoseconds as f64 / 1e9
     }

@@ -22,7 +22,8 @@ pub const DONE: &str = "done";
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunResult {
-    /// [`FORMAT`].
+    /// The version of the format that the file was written in, which is [`FORMAT`] in files of this
+    /// version.
     pub format: u32,
     /// The scenario's name, such as `chat`.
     pub scenario: String,
@@ -78,7 +79,7 @@ pub struct RunResult {
     pub rounds: Vec<RunResult>,
     /// [`DONE`], or the failure.
     pub ended: String,
-    /// The file that it was read from.
+    /// The path of the file that the run was read from, which the file itself doesn't contain.
     #[serde(skip)]
     pub file: Option<String>,
 }

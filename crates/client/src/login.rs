@@ -25,7 +25,7 @@ pub struct SessionTerms {
     pub tls: Option<ClientSettings>,
     /// The mechanism to log in with; `None` for the strongest that both sides support.
     pub mechanism: Option<Mechanism>,
-    /// The password.
+    /// The password of each account, for SASL and for registration.
     pub password: String,
     /// The resource to bind; `None` lets the server choose.
     pub resource: Option<String>,

@@ -6,11 +6,12 @@ use rookery_xml::{Element, Fault, Limits, Scan, Scanner, Stanza, ns, slow};
 /// An item that a server sends on a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamItem {
-    /// The header of a stream.
+    /// The server's stream header, at the beginning and after each restart (RFC 6120 §4.3.3).
     Header(Header),
     /// A first-level element.
     Element(Element),
-    /// `</stream:stream>`
+    /// The closing tag `</stream:stream>`, after which the server sends nothing more (RFC 6120
+    /// §4.4).
     End,
 }
 

@@ -55,7 +55,7 @@ pub struct CourierLetter<S> {
 pub struct Append {
     /// The process whose inbox it is.
     pub to: NodeProcess,
-    /// The entry.
+    /// The encoded entry: a header with confirmations, then the letters.
     pub entry: Vec<u8>,
 }
 

@@ -40,7 +40,7 @@ pub struct Deaths {
 /// The result of checking a process's lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseVerdict {
-    /// It has one.
+    /// The process has a lease in Redis.
     Lives(NodeProcess),
     /// It has had none from now on.
     Silent(NodeProcess),

@@ -45,9 +45,9 @@ pub struct MemberRow {
 /// The versions of letters that a process understands, the oldest and the newest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LetterVersions {
-    /// The oldest one.
+    /// The lowest version that the process can still read.
     pub oldest: u16,
-    /// The newest one.
+    /// The highest version that the process can read.
     pub newest: u16,
 }
 
@@ -97,7 +97,7 @@ impl MemberRow {
 /// A process that has joined.
 #[derive(Debug, Clone)]
 pub struct JoinedMember {
-    /// Its row.
+    /// The row of the node in the database, as this process has written it.
     pub row: MemberRow,
     /// True if no earlier process of the node was a member, so that others have had its homes.
     pub is_newcomer: bool,

@@ -447,7 +447,7 @@ async fn away(connection: &mut RedisConnection, table: &NodeTable) -> Result<Vec
 /// A node, and whether it is up.
 #[derive(Debug)]
 pub struct ListedNode {
-    /// Its name.
+    /// The name that the node's configuration gives it, unique in the cluster.
     pub name: String,
     /// Its row in the database.
     pub row: MemberRow,
@@ -546,7 +546,7 @@ pub(crate) enum ServiceEvent {
     /// A silent process has no homes any more: this node has taken them over, or found that another
     /// one has.
     TakenOver(NodeProcess, Result<bool, NotJoined>),
-    /// The rows can't be read.
+    /// The rows of the members can't be read from the database.
     NoRows(NotJoined),
     /// Processes that are gone can't be fenced off.
     NotFenced(NotJoined),

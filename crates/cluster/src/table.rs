@@ -66,7 +66,7 @@ impl NodeTable {
         self.places.first().map_or(NodeProcess { node: 0, incarnation: 0 }, NodePlace::process)
     }
 
-    /// Returns the name of this node.
+    /// Returns the name of this node; empty if the table has no nodes.
     pub fn name(&self) -> &str {
         self.places.first().map_or("", |place| place.name.as_str())
     }
@@ -169,7 +169,8 @@ impl NodeTable {
         if is_same { Update::Same } else { Update::Changed(gone) }
     }
 
-    /// Returns whether this node is leaving.
+    /// Returns whether this node's row says that it leaves the cluster, so that its homes go to
+    /// others.
     pub fn leaves(&self) -> bool {
         self.places.first().is_some_and(|place| place.row.leaves)
     }

@@ -13,7 +13,7 @@ use crate::gateway::{self, MOST_ASKED, MOST_CHANNELS};
 use crate::pool::{LARGEST_ANSWER, LARGEST_PACKET, MOST_CIRCUITS};
 use crate::service::{FRAME, GONE, MOST_TASKS, ServiceOptions};
 
-/// All bounds.
+/// The bounds of DPM, in the order of the page of limits.
 pub const BOUNDS: &[Bound] = &[
     number("connections", Per::Server, OPTIONS.clients).or(CLOSED),
     number("connections", Per::Address, OPTIONS.clients_of_address).or(CLOSED),

@@ -368,7 +368,8 @@ impl Serve {
 }
 
 impl Serve {
-    /// Returns the archive, if there is one.
+    /// Opens the archive of readings: the file of `--history`, or one in memory for the
+    /// demonstration; without either there is none.
     fn archive(&self) -> Result<Option<HistoryArchive>, DpmFailure> {
         let age = self.history_days.saturating_mul(86_400);
         let bounds = HistoryBounds { age, size: self.history_mib.saturating_mul(1 << 20) };

@@ -133,7 +133,7 @@ impl Database {
         self.nodes.iter().position(|node| node.acnet().is_some_and(|node| node.address == address))
     }
 
-    /// Returns all devices.
+    /// Returns all devices, in the order in which they were added.
     pub fn devices(&self) -> &[Arc<DeviceRecord>] {
         &self.devices
     }

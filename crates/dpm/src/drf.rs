@@ -24,7 +24,7 @@ use std::fmt;
 pub struct Request {
     /// The device, in upper case and with `:` as its second character.
     pub device: Device,
-    /// The property.
+    /// The property: that of the request, or the one that the device's second character stands for.
     pub property: Property,
     /// The elements or bytes; the first element if no range was given.
     pub range: Option<Range>,

@@ -4,14 +4,14 @@
 //! incoming messages are of quality 0 or 1, outgoing ones of quality 1. Sections named here are
 //! those of the OASIS standard of 2014.
 
-/// A packet of a broker.
+/// A packet that a broker has sent to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrokerPacket<'a> {
     /// The answer to `CONNECT` (§3.2): 0, or the reason of a refusal.
     Connected(u8),
     /// A message of a topic (§3.3).
     Publish {
-        /// The topic.
+        /// The name of the topic that the message was published to.
         topic: &'a str,
         /// The number for its acknowledgement; `None` at quality 0.
         id: Option<u16>,

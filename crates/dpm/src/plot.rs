@@ -45,7 +45,7 @@ pub struct Plots {
     plots: BTreeMap<PlotKey, Plot>,
     by_key: HashMap<PlottedReadings, PlotKey, ahash::RandomState>,
     requests: RequestsById<PlotKey>,
-    /// One timer for each plot.
+    /// The time in milliseconds at which each plot is looked after next; one entry for each.
     timers: BTreeSet<(u64, PlotKey)>,
     next: PlotKey,
     out: Vec<(usize, Vec<u8>)>,
@@ -130,7 +130,7 @@ impl Plots {
         self.plots.len()
     }
 
-    /// Returns true if there are no plots.
+    /// Returns true if nobody plots anything.
     pub fn is_empty(&self) -> bool {
         self.plots.is_empty()
     }

@@ -32,7 +32,7 @@ impl ReadingStage {
     pub const ALL: [Self; 7] =
         [Self::Datagram, Self::LookUp, Self::Split, Self::Scale, Self::Encode, Self::Queue, Self::Send];
 
-    /// Returns its name.
+    /// Returns the name of the stage in the table that is shown.
     pub fn name(self) -> &'static str {
         match self {
             Self::Datagram => "datagram in",

@@ -19,7 +19,7 @@ macro_rules! statuses {
 }
 
 statuses! {
-    /// Success.
+    /// No facility has anything to report.
     SUCCESS = 0 0;
     /// ACNET: an answer will come.
     PEND = 1 1;
@@ -170,7 +170,7 @@ impl Status {
             .map(|row| row.2)
     }
 
-    /// Returns the status of that name.
+    /// Returns the status that a name such as `ACNET_PEND` stands for; `None` for an unknown name.
     pub fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|row| row.2 == name).map(|(facility, error, _)| Self::new(*facility, *error))
     }

@@ -51,7 +51,8 @@ impl<T> LinkPlaces<T> {
         self.0.iter()
     }
 
-    /// Returns all links that have a place.
+    /// Returns every link up to the highest one that was opened, whether its session still exists
+    /// or not.
     pub fn links(&self) -> impl Iterator<Item = Link> + use<T> {
         (0..self.0.len()).map(Link::at)
     }

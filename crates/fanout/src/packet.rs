@@ -265,7 +265,8 @@ impl Packet {
         JidRef::parse_prepared(text)
     }
 
-    /// Returns the `id`, if there is one.
+    /// Returns the `id` attribute, unescaped; `None` if the stanza has none, which only requests
+    /// and replies must have (RFC 6120 §8.1.3).
     #[inline]
     pub fn id(&self) -> Option<Cow<'_, str>> {
         self.0.header.header.outline.id(self.bytes()).map(unescape)

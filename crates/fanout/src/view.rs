@@ -160,7 +160,8 @@ impl View {
         self.present().any(|member| (member.node, member.incarnation) == (node, incarnation))
     }
 
-    /// Returns its name.
+    /// Returns the name of these homes, which is the same for all processes that go by them; 0 for
+    /// a view that was not [named](Self::named).
     pub fn name(&self) -> u64 {
         self.name
     }

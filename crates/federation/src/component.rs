@@ -41,13 +41,13 @@ pub struct ComponentStream {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ComponentPhase {
-    /// The header.
+    /// The component's stream header is still to come (XEP-0114 §3, step 1).
     Header,
-    /// The handshake.
+    /// Our header is written; the proof of the name is still to come (§3, step 3).
     Handshake,
     /// The handshake was right: the stream moves to the home of its name.
     Proven,
-    /// Stanzas.
+    /// The stream is at the home of its name, and stanzas are read.
     Open,
     /// The end has been written; further input is discarded.
     Ended,

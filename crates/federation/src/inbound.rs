@@ -139,7 +139,8 @@ pub struct KeyQuestion {
     pub to: Box<str>,
     /// The id of the stream that the key came on.
     pub id: Box<str>,
-    /// The key.
+    /// The key that the peer has sent, to be verified by the server that is authoritative for
+    /// `from`.
     pub key: Box<str>,
     /// True if the stream's certificate is for the domain, so that no server has to be asked
     /// (XEP-0344).

@@ -81,10 +81,10 @@ pub struct Outbound {
     notes: Vec<String>,
 }
 
-/// The purpose of a stream.
+/// The purpose of a stream, which decides whether we log in on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamPurpose {
-    /// Stanzas.
+    /// To send stanzas, after a login or with keys.
     Stanzas,
     /// Questions whether keys are right (XEP-0220 §2.1.2), which need no login.
     Questions,

@@ -21,7 +21,7 @@ pub enum StreamDirection {
 }
 
 impl StreamDirection {
-    /// Returns the direction with a name.
+    /// Returns the direction whose [name](Self::name) this is; `None` if there is none.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Outgoing, Self::Incoming, Self::Component].into_iter().find(|direction| direction.name() == name)
     }

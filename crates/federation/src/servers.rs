@@ -49,7 +49,7 @@ pub struct ConnectionKey(pub u32);
 pub trait Home: inbound::Ours {
     /// Returns the shard that is the home of a remote domain.
     fn home(&self, domain: &str) -> usize;
-    /// Returns which shard this is.
+    /// Returns the number of the shard that these streams are on.
     fn shard(&self) -> usize;
 }
 

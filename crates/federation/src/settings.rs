@@ -20,7 +20,7 @@ pub enum PeerPolicy {
 /// Domains: one by its name, or all below another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
-    /// This domain.
+    /// The domain itself, without those below it.
     Domain(String),
     /// All domains below this one, without itself: `*.example.org`.
     Below(String),
@@ -96,12 +96,12 @@ pub struct ComponentTerms {
     pub secret: ComponentSecret,
 }
 
-/// The secret of a component.
+/// A secret that a component and the operator share. It is never shown.
 #[derive(Clone)]
 pub struct ComponentSecret(Box<[u8]>);
 
 impl ComponentSecret {
-    /// Takes a secret.
+    /// Takes the secret as the configuration has it, byte by byte.
     pub fn new(secret: &[u8]) -> Self {
         Self(secret.into())
     }

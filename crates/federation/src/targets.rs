@@ -47,7 +47,7 @@ pub struct SrvTarget {
     pub weight: u16,
     /// The name of the machine, `.` or empty for none.
     pub host: String,
-    /// Its port.
+    /// The port of the machine.
     pub port: u16,
     /// True if it comes from `_xmpps-server`.
     pub direct_tls: bool,

@@ -15,7 +15,7 @@ pub(crate) enum StreamTimer {
     Handshake(ConnectionKey, u32),
     /// The other server must have taken the output, and acknowledge it.
     Watch(ConnectionKey, u32),
-    /// A stream may be idle.
+    /// A stream that carries nothing may have been idle for long enough to be ended.
     Idle(ConnectionKey, u32),
     /// An incoming stream has had time to agree on acknowledgements.
     Carry(ConnectionKey, u32),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rookery_fanout::view::SLOTS;
 use rookery_fanout::{Member, Station};
 
-/// A set of slots.
+/// A set of slots, with one bit for each slot of a cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct SlotSet(Box<[u64]>);
 

@@ -37,7 +37,7 @@ pub(crate) fn digest(id: &str) -> IdDigest {
 /// A part of a world that continues in another process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Card {
-    /// A session.
+    /// A session that a client may resume (XEP-0198 §5).
     Session(Box<SessionCard>),
     /// A memo of a module to itself: the text that its home is found by, the kind, the bytes.
     Memo(String, String, ByteBuf),

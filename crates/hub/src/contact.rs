@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::World;
 use crate::roster::RosterSet;
 
-/// A contact as it is wanted.
+/// A contact as an operator wants it to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedContact {
     /// The bare JID of the contact.
     pub contact: Jid,
     /// The owner's name for the contact.
     pub name: Option<String>,
-    /// The groups that the contact is in.
+    /// The names of the groups; an empty list takes the contact out of all of them.
     pub groups: Vec<String>,
     /// True if it is to be a contact no more.
     pub is_removal: bool,
@@ -25,7 +25,7 @@ pub struct WantedContact {
 /// The outcome of changing a contact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContactOutcome {
-    /// It is done.
+    /// The roster is as wanted.
     Done,
     /// There is no such contact.
     Missing,

@@ -37,7 +37,7 @@ pub struct TokenChange {
     pub account: Jid,
     /// The identifier of the client's installation.
     pub client: String,
-    /// The token that it has used.
+    /// The token that it has logged in with; `None` if it has used another mechanism.
     pub used: Option<FastSlot>,
     /// That token is to become invalid.
     pub invalidate: bool,

@@ -12,11 +12,11 @@ pub struct Iq {
     pub from: Jid,
     /// The addressee: a domain of this server or a bare JID.
     pub to: Jid,
-    /// The `id`.
+    /// The `id`, unescaped, which the reply repeats (RFC 6120 §8.2.3).
     pub id: String,
     /// True if its type is `set`.
     pub set: bool,
-    /// The payload.
+    /// The first child element of the request; any further ones are ignored.
     pub payload: Element,
     /// The session that asks, if it is on this shard: its lane can be held.
     pub origin: Option<SessionRef>,
@@ -62,6 +62,6 @@ pub enum Answer {
         /// The error's type is `wait`.
         wait: bool,
     },
-    /// There was no answer.
+    /// No reply came within the time that a request may take.
     Nothing,
 }

@@ -42,7 +42,7 @@ impl World {
         self.outboxes.note_changes();
     }
 
-    /// Returns whether there is a journal.
+    /// Returns whether this shard keeps a journal, as the shards of a cluster do.
     pub fn has_journal(&self) -> bool {
         self.people.journal.is_some()
     }

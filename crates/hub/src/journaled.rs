@@ -18,7 +18,7 @@ use crate::session::SessionRef;
 pub struct JournalBatch {
     /// The era of the journal that they belong to, see [`crate::World::rewrite_journal`].
     pub era: u64,
-    /// The writes.
+    /// The writes of the batch, each of one field.
     pub writes: Vec<JournalWrite>,
     /// True if the journal has all that there is to write once these are carried out.
     pub is_whole: bool,
@@ -26,7 +26,7 @@ pub struct JournalBatch {
     pub shares: Vec<Custody>,
 }
 
-/// A write to the journal.
+/// A change of one field of the journal.
 #[derive(Debug)]
 pub struct JournalWrite {
     /// The slot of its home.
@@ -105,7 +105,7 @@ pub(crate) struct JournalBatches {
     pub(crate) telling: Vec<(SessionRef, u32)>,
 }
 
-/// A session that the journal has.
+/// A session as the journal has it, so that only differences are written.
 #[derive(Debug)]
 pub(crate) struct JournaledSession {
     pub(crate) serial: u32,

@@ -23,7 +23,7 @@ use crate::card::{Card, CardStanza, CardTally, SessionCard};
 use crate::journaled::{COUNTS, JournalFields, JournalLookup, LETTERS, STANZA, STATE, before};
 use crate::session::SessionRef;
 
-/// The fields of a session.
+/// The fields that a journal has about one session, until a card can be made of them.
 #[derive(Default)]
 struct SessionFields {
     state: Option<Vec<u8>>,

@@ -12,7 +12,7 @@ use crate::names::NameId;
 /// A session that may or may not live any more: a link is reused, its serial number is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionRef {
-    /// The link of the session.
+    /// The link, which may belong to a later session by now.
     pub link: Link,
     /// The number of the session among those that the link has had.
     pub serial: u32,

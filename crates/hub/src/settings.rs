@@ -119,7 +119,7 @@ impl Privileges {
 }
 
 impl RequestTypes {
-    /// Both types.
+    /// Requests of type `get` and of type `set`.
     pub const BOTH: Self = Self { get: true, set: true };
 
     /// Returns whether a request that changes something, or not, is among them.
@@ -286,14 +286,14 @@ impl Options {
     }
 }
 
-/// The value of an option.
+/// The value of an option of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// `true` or `false`.
+    /// `true` or `false`, for options that switch something.
     Switch(bool),
     /// A whole number, zero or more.
     Number(u64),
-    /// A text.
+    /// A text, which may be empty.
     Text(String),
     /// A list of texts.
     List(Vec<String>),

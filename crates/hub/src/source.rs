@@ -117,7 +117,7 @@ pub type Entrance = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 /// Accounts that are each other's contacts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
+    /// The name that members see as the group's in their rosters.
     pub name: String,
     /// The bare JIDs of its members.
     pub members: BTreeSet<Jid>,

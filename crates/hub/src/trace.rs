@@ -183,7 +183,7 @@ impl Trace {
         }
     }
 
-    /// Returns its subject.
+    /// Returns the addresses that the trace is about.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }

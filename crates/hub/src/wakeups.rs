@@ -52,7 +52,8 @@ impl Wake for TaskWaker {
     }
 }
 
-/// Returns the waker of a task.
+/// Returns a waker that puts the task on the list of those to be polled; it may be used from any
+/// thread.
 pub(crate) fn waker(task: usize, wakeups: Arc<Wakeups>) -> Waker {
     Waker::from(Arc::new(TaskWaker { task, wakeups }))
 }

@@ -336,7 +336,7 @@ impl World {
         self.here.view.others().collect()
     }
 
-    /// Returns whether there are other nodes.
+    /// Returns whether the cluster has nodes besides this one at the moment.
     pub fn has_other_nodes(&self) -> bool {
         self.here.view.present().nth(1).is_some()
     }

@@ -20,7 +20,7 @@ use tracing::warn;
 use crate::desk::Away;
 use crate::web::{Web, is_here};
 
-/// A directory.
+/// A directory, and the way to find a user's entry in it. Each check opens a connection of its own.
 pub struct LdapDirectory {
     place: DirectoryAddress,
     entry: EntryLookup,
@@ -33,7 +33,7 @@ pub struct LdapDirectory {
 pub struct OwnEntry {
     /// Its name.
     pub dn: String,
-    /// Its password.
+    /// The password of that entry, for a simple bind (RFC 4513 §5.1.3).
     pub password: String,
 }
 
@@ -50,7 +50,7 @@ pub struct DirectoryAddress {
 pub enum EntryLookup {
     /// It has this name, such as `uid=%u,ou=people,dc=example,dc=org`.
     Named(String),
-    /// It is searched for.
+    /// It is found by a search, which must yield one entry.
     Searched {
         /// The entry below which to search.
         base: String,
@@ -94,7 +94,8 @@ impl fmt::Display for DirectoryAddress {
 }
 
 impl LdapDirectory {
-    /// Returns a directory.
+    /// Returns a directory that nobody has connected to yet, with the trust in authorities that
+    /// `web` has.
     pub fn new(place: DirectoryAddress, entry: EntryLookup, own: Option<OwnEntry>, web: &Web) -> Self {
         Self { place, entry, own, tls: web.tls() }
     }

@@ -61,7 +61,7 @@ pub struct Outside {
 pub enum Passwords {
     /// An HTTP service.
     Call(PasswordCall),
-    /// A directory.
+    /// A directory, by a bind with the user's name and password.
     Directory(Arc<LdapDirectory>),
 }
 

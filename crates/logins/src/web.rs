@@ -31,7 +31,7 @@ pub struct Web {
 /// The answer to a request.
 #[derive(Debug, Clone)]
 pub struct WebAnswer {
-    /// Its status.
+    /// The status of the response; redirections are not followed.
     pub status: StatusCode,
     /// Its content.
     pub body: Bytes,

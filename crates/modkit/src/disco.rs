@@ -29,7 +29,7 @@ pub struct DiscoIdentity<'a> {
 }
 
 impl Info<'_> {
-    /// Returns its identities.
+    /// Returns its identities: at least one, the main one first.
     pub fn identities(&self) -> impl Iterator<Item = DiscoIdentity<'_>> {
         [self.identity].into_iter().chain(self.more.iter().copied())
     }

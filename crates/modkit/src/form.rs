@@ -175,13 +175,13 @@ impl Field {
         Self::typed("boolean", var).value(if value { "1" } else { "0" })
     }
 
-    /// Makes a field that takes one JID.
+    /// Makes a field whose value is one JID (XEP-0004 §3.3, `jid-single`).
     #[must_use]
     pub fn jid_single(var: &str) -> Self {
         Self::typed("jid-single", var)
     }
 
-    /// Makes a field for JIDs.
+    /// Makes a field whose value is any number of JIDs (XEP-0004 §3.3, `jid-multi`).
     #[must_use]
     pub fn jid_multi(var: &str) -> Self {
         Self::typed("jid-multi", var)

@@ -123,7 +123,8 @@ impl RsmRequest {
 }
 
 impl RsmAnswer {
-    /// Writes the `<set/>` of the answer.
+    /// Writes the `<set/>` of the reply: the first and last item of the page, and the count if it
+    /// is known (XEP-0059).
     pub fn write(&self, reply: &mut Writer) {
         reply.start_ns("set", ns::RSM);
         if let Some((first, last)) = &self.ends {

@@ -16,7 +16,7 @@ pub enum LoginPlace {
     Usual,
     /// It is off unless the domain's own table switches it on.
     OnRequest,
-    /// It can't be on.
+    /// It stays off, even if the domain's own table has it.
     Never,
 }
 

@@ -40,7 +40,7 @@ pub enum Per {
     Session,
     /// One stanza, or one request.
     Stanza,
-    /// One room.
+    /// One room, with all of its occupants.
     Room,
     /// One node of a publish-subscribe service.
     Node,
@@ -72,15 +72,15 @@ pub enum Most {
 pub enum Unit {
     /// A count.
     Number,
-    /// Bytes.
+    /// A size, shown in bytes, KiB or MiB.
     Bytes,
     /// A count per second.
     PerSecond,
     /// A count per day.
     PerDay,
-    /// Bytes per second.
+    /// Bytes per second, shown as a size with `/s`.
     BytesPerSecond,
-    /// Bytes per minute.
+    /// Bytes per minute, shown as a size with `/min`.
     BytesPerMinute,
     /// A time in milliseconds.
     Milliseconds,

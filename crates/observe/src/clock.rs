@@ -47,7 +47,8 @@ impl StanzaPath {
         self.recorded = spans().wants_ticks().then(|| Box::new(RecordedTick::new(shard, now)));
     }
 
-    /// Ends the tick.
+    /// Ends the tick, and hands its spans to the exporter if they are recorded; does nothing if the
+    /// tick isn't measured.
     pub fn end_tick(&mut self) {
         if self.current.is_none() {
             return;

@@ -26,16 +26,16 @@ pub struct JournalSeen {
     pub is_kept: bool,
     /// The batches that were sent to Redis since the start.
     pub batches: u64,
-    /// The writes in these.
+    /// The writes in these batches: a field that was set or deleted counts once.
     pub writes: u64,
-    /// The bytes of these writes.
+    /// The sizes of these writes, added up.
     pub bytes: u64,
 }
 
 /// A node as another one sees it, or as it sees itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeSeen {
-    /// Its name.
+    /// The name that the node's configuration gives it.
     pub name: String,
     /// False while it is silent.
     pub is_up: bool,

@@ -95,7 +95,7 @@ impl AddAssign<&Histogram> for Histogram {
 pub struct NamedHistograms(Vec<(&'static str, Histogram)>);
 
 impl NamedHistograms {
-    /// Returns the histogram of a name.
+    /// Returns the histogram of a name, which is added, empty, if there is none yet.
     pub fn of(&mut self, name: &'static str) -> &mut Histogram {
         let place = match self.0.iter().position(|(known, _)| *known == name) {
             Some(place) => place,

@@ -112,7 +112,7 @@ pub struct PushCounts {
 pub struct CountedPairs(BTreeMap<(&'static str, &'static str), u64>);
 
 impl CountedPairs {
-    /// Counts one.
+    /// Adds one to the count of a pair of names.
     pub fn add(&mut self, first: &'static str, second: &'static str) {
         *self.0.entry((first, second)).or_default() += 1;
     }

@@ -25,7 +25,7 @@ impl ModuleCalls {
         calls.time += time;
     }
 
-    /// Returns the calls of a module.
+    /// Returns the calls of a module so far; none for a module that was never called.
     pub fn of(&self, module: &str) -> CallsOfModule {
         self.0.get(module).copied().unwrap_or_default()
     }

@@ -59,12 +59,12 @@ impl Slow {
     }
 }
 
-/// An event that was slow.
+/// An event that took longer than the limit for its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowEvent {
     /// The time of its end, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// The kind.
+    /// The kind of the event, which decides its limit.
     pub kind: Slow,
     /// The time that it took.
     pub lasted: Duration,

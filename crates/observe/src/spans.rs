@@ -26,7 +26,7 @@ pub enum SpanKind {
 /// A span within a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordedSpan {
-    /// The kind.
+    /// The stage or the stanza that took the time.
     pub kind: SpanKind,
     /// The time from the beginning of the tick to that of the span.
     pub began: Duration,
@@ -72,7 +72,7 @@ impl RecordedTick {
         }
     }
 
-    /// Begins a stanza.
+    /// Begins the span of a stanza, in place of one that was begun and has not ended.
     pub(crate) fn begin_stanza(&mut self, name: &'static str, bytes: usize, now: Instant) {
         let began = self.since_begin(now);
         self.stanza = Some(RecordedSpan { kind: SpanKind::Stanza(name, bytes), began, lasted: Duration::ZERO });
@@ -86,7 +86,7 @@ impl RecordedTick {
         }
     }
 
-    /// Ends the tick.
+    /// Ends the record: its time is that from its beginning to `now`.
     pub(crate) fn end(&mut self, now: Instant) {
         self.lasted = self.since_begin(now);
     }

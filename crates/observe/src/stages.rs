@@ -64,7 +64,7 @@ impl<S: Stage> Stages<S> {
         }
     }
 
-    /// Begins a stage.
+    /// Begins a stage; reads the clock only if measuring is on.
     #[inline]
     pub fn begin(&self) -> Begun {
         Begun(self.on.then(Instant::now))

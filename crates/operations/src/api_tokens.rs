@@ -62,7 +62,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All scopes.
+    /// All scopes; each is found by its [name](Self::named).
     pub const ALL: [Scope; 22] = [
         Self::UsersRead,
         Self::UsersWrite,
@@ -116,7 +116,7 @@ impl Scope {
         }
     }
 
-    /// Returns the scope of this name.
+    /// Returns the scope that a token's list or the command line names; `None` for an unknown name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }

@@ -13,14 +13,14 @@ pub struct KeptMessage {
     pub id: String,
     /// The time of its arrival, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// The stanza.
+    /// The stanza as XML, as the archive has it.
     pub stanza: String,
 }
 
 /// A part of an archive, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeptMessages {
-    /// The messages.
+    /// The messages, oldest first, no more than were requested.
     pub messages: Vec<KeptMessage>,
     /// True if there are more after them.
     pub has_more: bool,

@@ -17,7 +17,7 @@ use rookery_hub::World;
 #[derive(Debug, Clone, Default)]
 pub struct EventLog(Arc<Mutex<KeptEvents>>);
 
-/// An event.
+/// One event, as readers of the API and the web hook get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occurrence {
     /// Its number in this run of the server.
@@ -136,18 +136,18 @@ pub fn tells(world: &World, domain: &str, kind: EventKind) -> bool {
     options.is_some_and(|options| options.list(KINDS).iter().any(|group| group == kind.group()))
 }
 
-/// The kinds of events.
+/// The kinds of events that are recorded, if the domain has the module for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// An account was created.
+    /// An account was created, by its user or by an operator.
     AccountCreated,
     /// An account was removed with all its data.
     AccountRemoved,
     /// A user has logged in.
     Login,
-    /// A login has failed.
+    /// Somebody has failed to log in.
     LoginFailed,
-    /// A session has ended.
+    /// A session has ended, and can't be resumed any more.
     SessionEnded,
     /// A user has reported another one.
     Reported,
@@ -156,7 +156,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// All kinds.
+    /// All kinds, in the order of the variants.
     pub const ALL: [Self; 7] = [
         Self::AccountCreated,
         Self::AccountRemoved,

@@ -30,7 +30,7 @@ pub struct RecentLogin {
     pub unix_ms: u64,
     /// The full JID of the session; the account if it failed, as far as that is known.
     pub who: Option<Jid>,
-    /// The domain that it was for.
+    /// The domain that the client wanted to log in to.
     pub domain: Box<str>,
     /// The address that the client connects from.
     pub address: IpAddr,

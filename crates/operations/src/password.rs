@@ -65,7 +65,7 @@ fn configured(settings: &Settings, domain: &str) -> Option<u64> {
 
 /// The module that has the rule among its options.
 pub const MODULE: &str = "register";
-/// The option.
+/// The option of that module with the fewest characters of a new password.
 pub const OPTION: &str = "min_password";
 /// The fewest characters of a new password, unless the option says otherwise.
 pub const LEAST: u64 = 8;

@@ -130,7 +130,7 @@ fn take_away(world: &mut World, account: Jid) {
 enum RemovalDeed {
     /// To remove the account.
     Remove,
-    /// To end its sessions.
+    /// To end the account's sessions, because its password has changed.
     EndSessions,
 }
 

@@ -109,7 +109,7 @@ pub fn all_named(stores: &Stores, settings: &Settings) -> Pending<Set<Jid>> {
 /// The administrators of a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Administrators {
-    /// The domain.
+    /// The domain that they administer.
     pub domain: String,
     /// The administrators in the configuration.
     pub configured: Vec<Jid>,

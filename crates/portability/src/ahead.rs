@@ -51,7 +51,7 @@ impl WritesAhead {
     }
 }
 
-/// The most writes ahead.
+/// The most writes that are started before the oldest one is waited for.
 const MOST: usize = 256;
 
 /// The most bytes ahead: a part of the store's queue.

@@ -151,7 +151,7 @@ fn write(
     Ok(accounts)
 }
 
-/// An account being exported.
+/// One account while it is exported, with the places that its parts are read from and written to.
 struct ExportedAccount<'a> {
     out: &'a mut dyn Write,
     stores: &'a Stores,

@@ -43,9 +43,9 @@ pub enum Schema {
 pub struct OtherDatabase {
     /// The name that reports use for it.
     pub name: String,
-    /// The database.
+    /// The open connection to the database, which is only read.
     pub foreign: Foreign,
-    /// Its schema.
+    /// The server software, which decides the names and the meaning of tables.
     pub schema: Schema,
     /// The domain to import; all of them if it is `None`. If the database has no domains, its
     /// accounts are imported into this one.

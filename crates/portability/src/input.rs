@@ -37,7 +37,7 @@ impl InputWhose {
 #[derive(Debug)]
 pub struct Tag {
     element: Element,
-    /// Its line.
+    /// The line of the file that the element's start tag ends on, for messages.
     pub line: u64,
 }
 
@@ -220,7 +220,7 @@ impl Input {
         Ok(())
     }
 
-    /// Returns the line that is being read.
+    /// Returns the line of the file up to which it has been read, for messages.
     pub fn line(&self) -> u64 {
         self.line.get()
     }

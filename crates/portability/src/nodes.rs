@@ -50,7 +50,7 @@ pub fn read_config(configure: &Element) -> Vec<u8> {
     }
 }
 
-/// Reads an affiliation.
+/// Reads an `<affiliation/>` (XEP-0060 §8.9); `None` if the address or the affiliation is invalid.
 pub fn read_affiliation(element: &Element) -> Option<(Jid, NodeAffiliation)> {
     let jid = Jid::parse(element.attr("jid")?).ok()?.to_bare();
     Some((jid, NodeAffiliation::named(element.attr("affiliation")?)?))

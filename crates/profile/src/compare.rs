@@ -8,7 +8,7 @@ use crate::profile::FunctionSamples;
 /// A function in two profiles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Its name.
+    /// The name of the function, without its arguments.
     pub name: String,
     /// Its shares of the earlier samples: as the innermost function, and with its callees.
     pub before: SampleShares,

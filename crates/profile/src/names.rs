@@ -11,7 +11,8 @@ use crate::sampler::{Sampled, SampledModule, Stack};
 /// A profile with names, and how complete they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
-    /// The profile.
+    /// The profile, with names as far as they were found, and placeholders such as `[unknown]`
+    /// elsewhere.
     pub profile: Profile,
     /// Files of which this process has no copy, so that their functions have no names.
     pub unknown: Vec<String>,

@@ -46,7 +46,7 @@ pub struct Sampled {
 /// A file with sampled code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampledModule {
-    /// Its path.
+    /// The path of the file when it was mapped, or the system's name for memory without a file.
     pub path: String,
     /// Device and inode.
     pub file: String,

@@ -27,7 +27,7 @@ pub(super) struct Interests {
 /// The owner of capabilities that are to be looked up.
 #[derive(Debug, Clone)]
 pub(super) enum CapsAsker {
-    /// A session.
+    /// A session of this shard.
     Session(SessionRef),
     /// A remote contact that has shown them to an account.
     Afar { resource: Jid, account: Jid },
@@ -41,7 +41,7 @@ pub(super) struct Interest {
 }
 
 impl Interest {
-    /// Returns the nodes.
+    /// Returns the nodes that the session wants notifications of, in order.
     pub(super) fn nodes(&self) -> &NodeIds {
         &self.nodes
     }

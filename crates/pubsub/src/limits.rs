@@ -25,9 +25,9 @@ pub const PEP: &str = "pep";
 pub(super) struct NodeLimits {
     /// Nodes of the host.
     nodes: usize,
-    /// Nodes that one account may create.
+    /// Nodes of the host that one account may create; unlimited where the host is that account.
     account_nodes: usize,
-    /// Items of a node.
+    /// Items that a node keeps at most.
     pub items: usize,
     /// Bytes of an item's payload.
     payload: usize,

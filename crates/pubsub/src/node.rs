@@ -68,7 +68,7 @@ pub(super) fn hears(config: &NodeConfig, affiliation: Option<NodeAffiliation>, r
 }
 
 impl PubsubNode {
-    /// Returns a new node.
+    /// Returns a node that `owner` has just created: its only affiliate, without subscribers.
     pub(crate) fn new(config: NodeConfig, owner: Jid) -> Self {
         let affiliations = BTreeMap::from([(owner.clone(), NodeAffiliation::Owner)]);
         Self { config, creator: Some(owner), affiliations, subscriptions: BTreeMap::new() }

@@ -122,7 +122,7 @@ struct Busy {
 pub(super) enum NodeChange {
     /// It is unchanged.
     None,
-    /// It is new.
+    /// It was created or replaced, and the store has this.
     Put(Box<PubsubNode>),
     /// It has been changed in this way.
     Edit(Box<dyn FnOnce(&mut PubsubNode)>),

@@ -64,7 +64,7 @@ pub enum WaitingPair {
     OneOnly,
     /// Both, which continue to wait: the domain or the requester has reached its limit of streams.
     TooMany,
-    /// None.
+    /// No connection waits with that token, or it can't be a token.
     None,
 }
 

@@ -92,7 +92,7 @@ pub struct RoomListing {
     pub room: Jid,
     /// Its name for display.
     pub name: String,
-    /// True if it is public.
+    /// True if lists of the service's rooms show it (XEP-0045 §6.3).
     pub is_public: bool,
     /// True if it stays when all occupants have left.
     pub is_persistent: bool,
@@ -103,7 +103,7 @@ pub struct RoomListing {
 pub(crate) struct RoomEntry {
     pub name: String,
     pub is_public: bool,
-    /// True if the store has it.
+    /// True if the store has the room, so that it outlives its occupants and this process.
     pub is_stored: bool,
     /// The account against whose limit it counts.
     pub creator: Option<Jid>,

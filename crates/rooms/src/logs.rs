@@ -44,7 +44,7 @@ struct WaitingLog {
     lost: usize,
 }
 
-/// A line of a log.
+/// A line of a log, before it is written to the two files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LogLine {
     unix_ms: u64,

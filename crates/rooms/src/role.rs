@@ -6,7 +6,7 @@ use rookery_stream::error::Condition;
 /// An occupant's role during a visit (§5.1), from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RoomRole {
-    /// Not in the room.
+    /// The role of those who aren't in the room.
     None,
     /// Listens.
     Visitor,
@@ -30,7 +30,7 @@ impl RoomRole {
         }
     }
 
-    /// Returns the role of this name.
+    /// Returns the role that an attribute `role` names; `None` for an unknown word.
     pub(crate) fn named(name: &str) -> Option<Self> {
         [Self::None, Self::Visitor, Self::Participant, Self::Moderator].into_iter().find(|role| role.name() == name)
     }
@@ -68,7 +68,7 @@ pub(crate) fn affiliation_name(affiliation: Affiliation) -> &'static str {
     }
 }
 
-/// Returns the affiliation of this name.
+/// Returns the affiliation that an attribute `affiliation` names; `None` for an unknown word.
 pub(crate) fn affiliation_named(name: &str) -> Option<Affiliation> {
     use Affiliation::{Admin, Member, None, Outcast, Owner};
     [Outcast, None, Member, Admin, Owner].into_iter().find(|affiliation| affiliation_name(*affiliation) == name)

@@ -89,7 +89,7 @@ pub(crate) struct Room {
     last_number: u64,
     /// True if it was destroyed.
     pub is_over: bool,
-    /// True if the store has it.
+    /// True if the store has the room, so that changes have to be written there.
     is_stored: bool,
     /// True if something other than an affiliation is still to be written.
     pub is_changed: bool,

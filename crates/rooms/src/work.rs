@@ -53,7 +53,7 @@ impl RoomWork {
     }
 }
 
-/// The size of a room.
+/// The counts by which operators find the largest rooms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
     /// Its bare JID.
@@ -71,9 +71,9 @@ pub struct Size {
 pub struct Described {
     /// Its name for display.
     pub name: String,
-    /// Its description.
+    /// The description that its owner wrote; empty if there is none.
     pub description: String,
-    /// True if it is public.
+    /// True if lists of the service's rooms show it (XEP-0045 §6.3).
     pub is_public: bool,
     /// True if it stays when all occupants have left.
     pub is_persistent: bool,
@@ -90,9 +90,9 @@ pub struct Described {
 pub struct WantedSettings {
     /// Its name for display.
     pub name: Option<String>,
-    /// Its description.
+    /// The new description; an empty text removes it.
     pub description: Option<String>,
-    /// True if it is public.
+    /// True to show it in lists of the service's rooms.
     pub is_public: Option<bool>,
     /// True if it stays when all occupants have left.
     pub is_persistent: Option<bool>,
@@ -116,13 +116,13 @@ pub enum Arranged {
 /// An occupant as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OccupantView {
-    /// The nick.
+    /// The nick, which the sessions below share.
     pub nick: String,
     /// The full JIDs of its sessions.
     pub sessions: Vec<Jid>,
-    /// Its role.
+    /// The role: `visitor`, `participant` or `moderator`.
     pub role: String,
-    /// Its affiliation.
+    /// The affiliation: `owner`, `admin`, `member` or `none`.
     pub affiliation: String,
 }
 

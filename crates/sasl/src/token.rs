@@ -33,7 +33,7 @@ impl TokenMechanism {
     /// All of them, strongest first.
     pub const ALL: [TokenMechanism; 3] = [TokenMechanism::Exporter, TokenMechanism::EndPoint, TokenMechanism::Unbound];
 
-    /// Returns the mechanism's name.
+    /// Returns the name under which servers offer the mechanism.
     pub fn name(self) -> &'static str {
         match self {
             TokenMechanism::Exporter => "HT-SHA-256-EXPR",

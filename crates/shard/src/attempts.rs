@@ -96,7 +96,7 @@ enum Charged {
 /// Counts of attempts since the start, by their outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AttemptTally {
-    /// Attempts that succeeded.
+    /// Attempts whose password, or other proof, was accepted.
     pub succeeded: u64,
     /// Attempts that were looked at and failed.
     pub failed: u64,

@@ -55,7 +55,7 @@ pub(crate) enum ConnectionWire {
 }
 
 impl ConnectionWire {
-    /// Returns which transport it is.
+    /// Returns the transport that the framing belongs to.
     pub(crate) fn transport(&self) -> Transport {
         match self {
             Self::Stream => Transport::Tcp,
@@ -65,7 +65,7 @@ impl ConnectionWire {
     }
 }
 
-/// The stages of a connection.
+/// The stages of a connection from accept to close, with the data that each needs.
 pub(crate) enum ConnectionStage {
     /// Until a resource is bound.
     Negotiating(Box<Negotiation>),

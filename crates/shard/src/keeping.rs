@@ -52,7 +52,7 @@ pub(crate) struct Reattach {
     pub peer: SocketAddr,
     /// True for a WebSocket, false for TCP.
     pub is_websocket: bool,
-    /// Its session.
+    /// The session as the front knew it.
     pub session: LineSession,
     /// The stanzas that it was sent.
     pub sent: u32,
@@ -80,7 +80,7 @@ pub(crate) struct WaitingReattach {
     pub reattach: Reattach,
 }
 
-/// The memory of the front.
+/// The data that the front keeps, so that its client can continue at another home.
 #[derive(Debug, Default)]
 pub(crate) struct FrontMemory {
     session: Option<Box<LineSession>>,
@@ -111,7 +111,8 @@ impl FrontMemory {
         Self { sent: Some(sent), handled: Some(handled), ..memory }
     }
 
-    /// Takes note of the session.
+    /// Notes the session that the home has told of. One that declares too many prefixes is
+    /// forgotten: its client can't follow.
     pub(crate) fn note_session(&mut self, session: LineSession) {
         let size: usize = session.prefixes.iter().map(|(prefix, name)| prefix.len() + name.len()).sum();
         self.session = Some(Box::new(session)).filter(|_| size <= MOST_PREFIXES);
@@ -174,7 +175,7 @@ impl FrontMemory {
     }
 }
 
-/// The memory of the home.
+/// The data that the home keeps about one line, so that the front knows which bytes are safe.
 #[derive(Debug)]
 pub(crate) struct HomeMemory {
     /// The number of the connection.

@@ -189,7 +189,7 @@ pub struct Handed<S> {
 
 /// A request of BOSH (XEP-0124).
 pub struct BoshRequest {
-    /// The request.
+    /// The request's `<body/>`, and the session that it names.
     pub request: BoshBody,
     /// The request that waits for the answer.
     pub waiter: Box<dyn Waiter>,
@@ -265,7 +265,7 @@ pub struct NodeLetter {
 #[derive(Debug, Default)]
 pub(crate) struct OutgoingLetters {
     pub(crate) letters: Vec<NodeLetter>,
-    /// The bytes of these.
+    /// The sum of the letters' sizes in bytes, by which a batch is bounded.
     pub(crate) bytes: usize,
     /// The time before which nothing leaves, in milliseconds.
     pub(crate) next_ms: u64,

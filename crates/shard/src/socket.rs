@@ -55,7 +55,7 @@ impl LeftOutput {
         }
     }
 
-    /// Takes all there are.
+    /// Takes all sockets that wait, and leaves the queue empty; takes no lock if nothing waits.
     pub(crate) fn take(&self) -> Vec<(TcpStream, Vec<u8>)> {
         match self.any.swap(false, Ordering::AcqRel) {
             true => mem::take(&mut *lock(&self.queue)),

@@ -77,7 +77,7 @@ impl std::fmt::Debug for Start {
 /// A listening socket.
 #[derive(Debug)]
 pub struct ShardListener {
-    /// The socket.
+    /// The socket, bound and listening.
     pub socket: TcpListener,
     /// The protocol of its connections.
     pub port: Port,

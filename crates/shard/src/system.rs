@@ -77,7 +77,7 @@ impl SystemInterface {
         }
     }
 
-    /// Returns the name of the interface.
+    /// Returns the name of the interface in the configuration and in log lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",

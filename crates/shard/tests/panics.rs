@@ -17,7 +17,7 @@ use rookery_stream::bosh::Terms;
 use rookery_stream::c2s::Policy;
 use rookery_xml::Limits;
 
-/// Set for the child.
+/// The variable that tells the child its part.
 const CHILD: &str = "ROOKERY_TEST_OF_PANICS_CHILD";
 
 #[test]

@@ -125,9 +125,9 @@ pub struct Book {
 /// A session, from its binding to its end.
 #[derive(Debug, Clone)]
 pub struct BookedSession {
-    /// The device.
+    /// The device that has the session, by its place among all devices.
     pub device: usize,
-    /// The account.
+    /// The account that it belongs to, by its number.
     pub account: usize,
     /// True if the session uses stream management.
     pub is_managed: bool,
@@ -168,7 +168,7 @@ pub enum How {
     Carbon,
 }
 
-/// A message.
+/// A message of a client, and what became of it.
 #[derive(Debug, Clone)]
 pub struct BookMessage {
     /// The session that sent it.
@@ -195,10 +195,10 @@ pub struct BookMessage {
     pub is_first: bool,
 }
 
-/// The recipient of a message.
+/// The address that a message was sent to, in numbers of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BookedRecipient {
-    /// An account.
+    /// The bare JID of an account, by its number.
     Account(usize),
     /// A resource.
     Device(usize, usize),
@@ -219,7 +219,7 @@ struct BookedRemoval {
 /// An item of a node of an account (XEP-0163).
 #[derive(Debug, Clone)]
 pub struct BookedItem {
-    /// The account.
+    /// The account that has published it, by its number.
     pub account: usize,
     /// The node, an index of [`NODES`].
     pub node: usize,
@@ -232,9 +232,9 @@ pub struct BookedItem {
 /// The time of one session in a room.
 #[derive(Debug, Clone)]
 pub struct Stay {
-    /// The room.
+    /// The room, by its number.
     pub room: usize,
-    /// The session.
+    /// The session that was in it, by its place in the book.
     pub session: usize,
     /// The messages that it got, except for the room's history.
     pub heard: Vec<usize>,

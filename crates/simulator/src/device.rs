@@ -38,7 +38,7 @@ pub use acting::People;
 pub use publishing::NODES;
 pub use roster::RosterEntry;
 
-/// A device.
+/// A device of one account, with all that its user would see.
 pub struct UserDevice {
     /// Its place among all devices.
     pub index: usize,

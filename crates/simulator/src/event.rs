@@ -6,7 +6,7 @@
 
 use crate::draw::SeededDraw;
 
-/// An event.
+/// An event, as the plan draws it and the log shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimulatedEvent {
     /// The kind.
@@ -19,7 +19,7 @@ pub struct SimulatedEvent {
     pub b: usize,
 }
 
-/// The kinds of events.
+/// The kinds of events, each with a weight by which it is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SimulatedEventKind {
     /// One shard ticks once.
@@ -58,7 +58,7 @@ pub enum SimulatedEventKind {
     Subscribe,
     /// It changes an item of its roster.
     RosterSet,
-    /// It removes one.
+    /// It removes an item of its roster.
     RosterRemove,
     /// It asks for its roster.
     RosterGet,
@@ -72,9 +72,9 @@ pub enum SimulatedEventKind {
     Archive,
     /// It enters a room.
     Join,
-    /// It leaves one.
+    /// It leaves a room.
     Leave,
-    /// It writes to one.
+    /// It writes to a room.
     Groupchat,
     /// It changes its nick, or its presence there.
     Nick,

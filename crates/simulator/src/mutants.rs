@@ -10,7 +10,7 @@
 /// A guard that can be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mutant {
-    /// Its name.
+    /// The fault that appears without the guard, as the list of mutants shows it.
     pub name: &'static str,
     /// The file, relative to the folder of the workspace.
     pub file: &'static str,

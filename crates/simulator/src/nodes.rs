@@ -71,7 +71,7 @@ enum Life {
     Alone,
     Joins(Pin<Box<dyn Future<Output = Option<EnteredProcess>>>>),
     Up(Box<Agent>),
-    /// It is paused.
+    /// It is stopped in the middle of its work, and may go on later.
     Paused(Box<Agent>),
     Down,
 }
@@ -161,7 +161,7 @@ impl SimulatedNodes {
         &self.list[0].server
     }
 
-    /// Returns the state of a node.
+    /// Returns the state of a node, as events and clients see it.
     pub fn state(&self, node: usize) -> NodeState {
         match &self.list[node].life {
             Life::Alone => NodeState::Up,

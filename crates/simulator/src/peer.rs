@@ -43,7 +43,7 @@ pub struct SimulatedPeer {
     streams: usize,
 }
 
-/// A user of the peer.
+/// A user of the peer, with the subscriptions as the peer knows them.
 #[derive(Debug, Default)]
 pub(crate) struct PeerUser {
     /// The number of its presence, if it is available.
@@ -89,12 +89,12 @@ impl SimulatedPeer {
         Self { plan, calls, called, own: None, waiting, is_here: false, users, streams: 0 }
     }
 
-    /// Returns its domain.
+    /// Returns the domain of its users, which depends on whether it is a component.
     pub(crate) fn domain(&self) -> &'static str {
         if self.plan.is_component { BRIDGE } else { ELSEWHERE }
     }
 
-    /// Returns its users.
+    /// Returns its users, by their numbers.
     pub(crate) fn users(&self) -> &[PeerUser] {
         &self.users
     }

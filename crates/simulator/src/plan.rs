@@ -5,7 +5,7 @@ use rookery_sasl::Mechanism;
 use crate::draw::SeededDraw;
 use crate::event::{ABROAD, ALL, AMONG_NODES, SimulatedEvent, SimulatedEventKind};
 
-/// The plan of a run.
+/// Everything that a seed determines about a run, so that the run can be repeated.
 #[derive(Debug, Clone)]
 pub struct RunPlan {
     /// The seed, which also determines all randomness in the server.
@@ -18,7 +18,7 @@ pub struct RunPlan {
     pub accounts: usize,
     /// The number of rooms.
     pub rooms: usize,
-    /// The devices.
+    /// The devices, those of one account behind each other.
     pub devices: Vec<DevicePlan>,
     /// The server or component that takes part, if there is one.
     pub peer: Option<PeerPlan>,
@@ -39,7 +39,7 @@ pub struct RunPlan {
 /// The constant properties of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DevicePlan {
-    /// Its account.
+    /// The number of the account that it belongs to.
     pub account: usize,
     /// True if it uses stream management (XEP-0198) and resumes its session.
     pub is_managed: bool,
@@ -62,7 +62,8 @@ pub struct DevicePlan {
     pub window: usize,
     /// The bytes that the server reads from it at a time.
     pub most: usize,
-    /// Its priority.
+    /// The priority of its presence (RFC 6121 §4.7.2.3); with a negative one it gets no messages
+    /// for the bare JID.
     pub priority: i8,
 }
 
@@ -82,7 +83,7 @@ pub struct PeerPlan {
 /// A way to connect to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginWay {
-    /// TCP.
+    /// A stream over TCP (RFC 6120 §4).
     Tcp,
     /// A WebSocket (RFC 7395).
     WebSocket,
@@ -93,7 +94,7 @@ pub enum LoginWay {
 }
 
 impl LoginWay {
-    /// Returns whether it is a WebSocket.
+    /// Returns whether stanzas come as messages of a WebSocket, behind a proxy or not.
     pub fn is_websocket(self) -> bool {
         matches!(self, Self::WebSocket | Self::Proxied)
     }

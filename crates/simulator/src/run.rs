@@ -22,7 +22,7 @@ use crate::rest;
 use crate::statistics::RunStatistics;
 use crate::unsteady::DatabaseTrouble;
 
-/// The outcome of a run.
+/// The outcome of a run: two runs of one plan have the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOutcome {
     /// A number that differs if anything in its log does.

@@ -15,7 +15,7 @@ use crate::statistics::RunStatistics;
 /// A seed that broke a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeedFailure {
-    /// The seed.
+    /// The seed, from which the run can be repeated.
     pub seed: u64,
     /// The rule.
     pub broken: String,

@@ -41,7 +41,7 @@ struct UnsteadyState {
     orphans: Vec<(u64, (ProcessWriter, SimulatedFences), RunOperation)>,
 }
 
-/// The state of the database.
+/// The trouble that the database is in, one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseTrouble {
     /// All is well.

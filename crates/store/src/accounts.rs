@@ -79,7 +79,7 @@ pub struct Choice {
     pub contains: String,
     /// The kind of accounts.
     pub only: Only,
-    /// The order.
+    /// The order in which they are returned, and by which pages are cut.
     pub order: Order,
     /// The number of accounts to skip.
     pub skip: usize,
@@ -90,7 +90,7 @@ pub struct Choice {
 /// A kind of accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Only {
-    /// All.
+    /// All accounts, whether they can log in or not.
     #[default]
     All,
     /// Accounts that can't log in.

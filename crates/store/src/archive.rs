@@ -71,7 +71,7 @@ pub enum ArchiveOf {
     Room,
 }
 
-/// A message for an archive.
+/// A message to be appended to an archive, with the bounds of that archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchivedMessage {
     /// The bare JID of the account or room.
@@ -84,7 +84,7 @@ pub struct ArchivedMessage {
     pub with: Jid,
     /// True to leave it out unless the other party is in the account's roster.
     pub contacts_only: bool,
-    /// The stanza.
+    /// The stanza as XML, with the addresses that it had.
     pub stanza: Vec<u8>,
     /// The bytes that the archive may take, with each message counted as its stanza and
     /// [`BYTES_PER_MESSAGE`]; 0 for no bound.
@@ -133,7 +133,7 @@ pub struct ArchiveQuery {
     pub count_to: usize,
 }
 
-/// A page of an archive.
+/// The part of a query's result that fits its limits.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ArchivePage {
     /// Ids and stanzas, oldest first.

@@ -71,7 +71,7 @@ pub type WorkOutcome<T> = Pin<Box<dyn Future<Output = Result<T, WorkError>> + Se
 pub enum WorkError {
     /// It was refused: too much work waits in total, or for this account or room.
     Crowded,
-    /// It panicked.
+    /// The work panicked; the thread goes on with other work.
     Panicked,
     /// The threads ended before its turn.
     Closed,

@@ -38,7 +38,7 @@ pub trait Documents: Send + Sync {
 /// The limits for the documents whose names share a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DocumentRoom {
-    /// The number of documents.
+    /// The most documents with that prefix.
     pub number: usize,
     /// Their bytes, names included.
     pub bytes: u64,
@@ -49,7 +49,7 @@ pub struct DocumentRoom {
 pub enum DocumentsPut {
     /// They are stored.
     Done,
-    /// There would be too many.
+    /// The documents would be more than [`DocumentRoom::number`], and none was stored.
     TooMany,
     /// There would be too many bytes.
     TooLarge,
@@ -58,7 +58,7 @@ pub enum DocumentsPut {
 /// A document with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredDocument {
-    /// Its name.
+    /// The name, which is unique for the account.
     pub name: String,
     /// The content.
     pub bytes: Vec<u8>,

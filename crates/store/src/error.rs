@@ -34,7 +34,7 @@ pub enum StoreError {
     Io(EngineWords),
     /// The database was written by a newer version of this server.
     TooNew {
-        /// The database.
+        /// The file of the database.
         database: PathBuf,
         /// The version of its schema.
         found: i64,
@@ -45,7 +45,7 @@ pub enum StoreError {
     },
     /// The schema is older than this server's, and this server may not change it.
     OldSchema {
-        /// The database.
+        /// The file of the database, or the address of its server.
         database: String,
         /// The version of its schema, 0 for none.
         found: i64,
@@ -86,7 +86,7 @@ pub enum StoreError {
 pub struct EngineWords {
     /// The database: a file, or the address of a server.
     pub database: String,
-    /// The engine's own message.
+    /// The engine's report of the fault, in its own language.
     pub message: String,
 }
 

@@ -75,7 +75,7 @@ pub struct Activity {
     pub operations: usize,
     /// The number of bytes that these operations carry, such as stanzas to write.
     pub bytes: usize,
-    /// Connections.
+    /// The number of open connections to the database.
     pub connections: usize,
     /// The number of batches and operations that were run again because others interfered or the
     /// connection was lost.

@@ -111,7 +111,7 @@ pub struct NodeRecord {
     pub subscriptions: Vec<(Jid, NodeSubscription)>,
 }
 
-/// A node in a list.
+/// A node in a list, without its items and subscribers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeListed {
     /// Its id.
@@ -129,7 +129,7 @@ pub enum NodeAffiliation {
     Owner,
     /// Publish, subscribe and retrieve.
     Publisher,
-    /// Publish.
+    /// Publish, and neither subscribe nor retrieve.
     PublishOnly,
     /// Subscribe and retrieve.
     Member,
@@ -220,7 +220,7 @@ pub struct NodeRoom {
     pub host_nodes: usize,
     /// The number of the host's nodes with the same creator.
     pub creator_nodes: usize,
-    /// The bytes of a node.
+    /// The most bytes that a node may take, with its items and affiliations.
     pub node_bytes: u64,
     /// The bytes of all nodes of the host with the same creator.
     pub creator_bytes: u64,
@@ -235,7 +235,7 @@ impl NodeRoom {
 /// The outcome of setting an affiliation or a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOutcome {
-    /// It is set.
+    /// It is set as requested.
     Done,
     /// There is no such node.
     NoNode,
@@ -274,7 +274,7 @@ pub enum WantedItems {
 /// Some items of a node, from older to newer unless ids were requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Items {
-    /// The items.
+    /// The requested items that exist.
     pub items: Vec<Item>,
     /// The number of items that are older than the first of them.
     pub index: usize,
@@ -289,7 +289,7 @@ pub struct Items {
 pub struct News {
     /// The account.
     pub host: Jid,
-    /// The node.
+    /// The id of the node.
     pub node: String,
     /// Its configuration, as it was given.
     pub config: Vec<u8>,

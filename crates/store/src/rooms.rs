@@ -63,7 +63,7 @@ pub struct ListedRoom {
     pub room: Jid,
     /// Its name for display.
     pub name: String,
-    /// True if it is public.
+    /// True if lists of the service's rooms show it (XEP-0045 §6.3).
     pub is_public: bool,
     /// The bare JID of the creator, unless that account was removed.
     pub creator: Option<Jid>,
@@ -75,7 +75,7 @@ pub struct ListedRoom {
 pub struct RoomDocument {
     /// Its name for display.
     pub name: String,
-    /// True if it is public.
+    /// True if lists of the service's rooms show it (XEP-0045 §6.3).
     pub is_public: bool,
     /// The bare JID of the creator, for whom it counts; removed together with that account.
     pub creator: Option<Jid>,
@@ -93,7 +93,7 @@ pub struct RoomDocument {
     pub of_users: Vec<(Jid, Vec<u8>)>,
 }
 
-/// A stored room.
+/// A room as the store has it, from which its home makes a live one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRoom {
     /// Everything but the affiliations.

@@ -58,7 +58,7 @@ pub type EditRoster = Box<dyn FnMut(Option<&RosterItem>, SizeOf<'_>) -> Edit + S
 /// A function that determines the size of a roster.
 pub type SizeOf<'a> = &'a mut dyn FnMut() -> RosterSize;
 
-/// The size of a roster.
+/// The counts by which the limits of a roster are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RosterSize {
     /// Items that clients see.
@@ -94,7 +94,7 @@ pub struct Changed {
 /// A whole roster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roster {
-    /// Its version.
+    /// The version after the newest change that clients can see (RFC 6121 §2.6).
     pub version: u64,
     /// Its items; clients may see the [visible](RosterItem::visible) ones.
     pub items: Vec<RosterItem>,
@@ -204,7 +204,7 @@ pub enum Subscription {
     To,
     /// The contact sees the owner's.
     From,
-    /// Both.
+    /// Owner and contact see each other's.
     Both,
 }
 

@@ -103,14 +103,14 @@ impl SlotQuota {
     }
 }
 
-/// The stages of a slot.
+/// The stages of a slot, through which it goes in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotStage {
     /// There is no file.
     Reserved,
     /// It is being uploaded.
     Filling,
-    /// The slot is filled.
+    /// The file is complete, and may be read until the slot expires.
     Filled,
 }
 

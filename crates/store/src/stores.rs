@@ -8,17 +8,17 @@ use std::sync::Arc;
 /// One of each store. A clone is a handle on the same stores.
 #[derive(Clone)]
 pub struct Stores {
-    /// The accounts.
+    /// Accounts with their keys.
     pub accounts: Arc<dyn Accounts>,
-    /// The rosters.
+    /// Contacts of accounts, with their subscriptions.
     pub rosters: Arc<dyn Rosters>,
     /// Messages that wait for offline users.
     pub offline: Arc<dyn Offline>,
     /// Small named documents of accounts.
     pub documents: Arc<dyn Documents>,
-    /// The archives.
+    /// Messages that accounts and rooms keep.
     pub archive: Arc<dyn Archive>,
-    /// The invitations.
+    /// Tokens that admit a user without a password.
     pub invitations: Arc<dyn Invitations>,
     /// The last presence of offline users.
     pub last_presence: Arc<dyn LastPresence>,

@@ -332,7 +332,7 @@ fn months_are_left_alone_where_nothing_may_be_migrated() {
     assert_eq!((server.parts(&database), all(&stores, owner).len()), (parts, 100));
 }
 
-/// Creates accounts.
+/// Creates this many accounts of `a.example`, and returns their bare JIDs.
 fn accounts(stores: &Stores, count: usize) -> Vec<Jid> {
     let owners: Vec<_> = (0..count).map(|n| Jid::parse(&format!("user{n}@a.example")).expect("an address")).collect();
     let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");

@@ -7,11 +7,11 @@ use crate::error::STREAM_END;
 
 /// An item of a stream.
 pub(crate) enum SaidItem<'a> {
-    /// Its header.
+    /// The header that opens the stream.
     Header(Box<Header>),
     /// A first-level element, as it stands on the stream.
     Element(&'a [u8]),
-    /// Its end.
+    /// The closing tag.
     End,
 }
 

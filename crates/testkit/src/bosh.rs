@@ -130,7 +130,7 @@ impl BoshPending {
         (Self { server: server.clone(), slot: slot.clone() }, Box::new(BoshWaiting(slot)))
     }
 
-    /// Returns the answer, if there is one.
+    /// Makes the server work, and returns the answer; `None` while the request waits.
     pub fn answer(&self) -> Option<BoshAnswer> {
         self.server.settle();
         lock(&self.slot).answer.clone()

@@ -83,7 +83,7 @@ pub struct Config {
     /// The tokens of connections that wait at the proxy for bytestreams, one for each; `None`
     /// without a proxy.
     pub relay: Option<Vec<String>>,
-    /// The store.
+    /// The store that all shards share, by default that of the chosen engine.
     pub stores: Stores,
     /// The threads for work that takes milliseconds; by default none, and such work is done at
     /// once.
@@ -272,7 +272,7 @@ pub const NODES: &str = "ROOKERY_NODES";
 const SEED: u64 = 13;
 /// The PBKDF2 rounds of all accounts; no test depends on their slowness.
 pub const ITERATIONS: u32 = 4;
-/// The secret of all components.
+/// The secret that all components of tests share.
 pub const COMPONENT_SECRET: &str = "a secret of components";
 /// The port of the proxy for bytestreams.
 const RELAY_PORT: u16 = 7777;

@@ -18,7 +18,7 @@ use crate::wire::Item;
 /// The protection of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Security {
-    /// Not at all.
+    /// The stream is not encrypted.
     Plain,
     /// By STARTTLS (RFC 6120 §5).
     StartTls,

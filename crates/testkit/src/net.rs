@@ -48,7 +48,7 @@ enum NetEnd {
 #[derive(Debug)]
 pub struct Peer(NetShared, NetEnd);
 
-/// Returns a new connection.
+/// Returns a new connection between a client and the server: the server's end, and the client's.
 pub fn connection() -> (Socket, Peer) {
     let pipe = pipe();
     (Socket(pipe.clone(), NetEnd::Called), Peer(pipe, NetEnd::Calling))

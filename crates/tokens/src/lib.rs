@@ -28,7 +28,7 @@ pub struct ShownToken<'t> {
     header: Header,
 }
 
-/// A set of keys.
+/// The keys with which an issuer signs; without any, no token is believed.
 #[derive(Default)]
 pub struct TokenKeys(Vec<Key>);
 

@@ -12,7 +12,7 @@ use rookery_store::{Browse, Browsed, Choice, Only, Order};
 use crate::WebShared;
 use crate::ask::OperationAnswer;
 
-/// A kind of accounts.
+/// A kind of accounts that a list can be narrowed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccountKind {
     /// A kind that the store knows.

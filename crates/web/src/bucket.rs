@@ -43,7 +43,7 @@ use signature::SignedParts;
 pub struct BucketSettings {
     /// The address below which the files are: that of the bucket, perhaps with a path.
     pub url: String,
-    /// The key for it.
+    /// The key that requests are signed with.
     pub key: BucketKey,
     /// PEM file of certificates to trust besides those that the machine trusts.
     pub trusted: Option<PathBuf>,

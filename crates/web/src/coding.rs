@@ -35,7 +35,7 @@ impl Coding {
         [Self::Gzip, Self::Deflate].into_iter().find(|coding| is_accepted(coding.name()))
     }
 
-    /// Returns its name.
+    /// Returns the name of the coding in headers (RFC 9110 §8.4.1).
     pub fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",

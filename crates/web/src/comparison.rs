@@ -24,7 +24,7 @@ pub struct ChangedValue {
     pub key: String,
     /// The value that the server uses, as TOML; `None` if there is none.
     pub running: Option<String>,
-    /// The value in the file.
+    /// The value in the file, as TOML; `None` if the file has none.
     pub file: Option<String>,
     /// True if it takes effect only after a restart.
     pub needs_restart: bool,
@@ -35,7 +35,7 @@ pub struct ChangedValue {
 pub struct ComparedValues {
     /// The file; `None` if there is none and the defaults are compared.
     pub file: Option<PathBuf>,
-    /// The values.
+    /// The values that differ; empty if the server runs with what the file says.
     pub changes: Vec<ChangedValue>,
 }
 

@@ -54,7 +54,7 @@ struct ConduitTls {
 /// The parts of a connection.
 #[derive(Debug)]
 pub struct ConduitParts {
-    /// The socket.
+    /// The socket, by which the shard reads and writes from now on.
     pub socket: std::net::TcpStream,
     /// TLS, established.
     pub tls: Option<ServerTls>,

@@ -70,7 +70,8 @@ impl Language {
         }
     }
 
-    /// All languages.
+    /// All languages that pages are written in; the first is the one for browsers that want none of
+    /// them.
     pub const ALL: [Self; 4] = [Self::English, Self::German, Self::French, Self::Spanish];
 }
 

@@ -125,7 +125,7 @@ pub struct WebSettings {
     pub proxy_protocol: bool,
     /// True if other servers that name themselves by ALPN are passed to the shards.
     pub takes_servers: bool,
-    /// Networks that may read the metrics.
+    /// Networks from which `/metrics` may be read.
     pub metrics_networks: Vec<Network>,
     /// Networks that may use the API.
     pub api_networks: Vec<Network>,
@@ -157,7 +157,7 @@ pub struct WebSettings {
     pub connections_per_address: u32,
     /// The names under which it is known, and the sites whose pages may use it.
     pub names: site::KnownNames,
-    /// The settings of BOSH, if it is on.
+    /// The settings of BOSH (XEP-0124); `None` if it is switched off.
     pub bosh: Option<bosh::BoshSettings>,
     /// The certificates, that of the default domain first, as operators see them.
     pub certificates: Vec<ServedCertificate>,
@@ -205,7 +205,7 @@ pub struct Instance {
 /// A listening socket.
 #[derive(Debug)]
 pub struct WebListener {
-    /// The socket.
+    /// The socket, bound and listening.
     pub socket: TcpListener,
     /// True if clients begin with TLS.
     pub tls: bool,
@@ -271,7 +271,7 @@ pub struct Reach {
     /// The answers to challenges by which authorities check a domain before they issue
     /// certificates.
     pub challenges: acme::Challenges,
-    /// All stores.
+    /// The data of all accounts and rooms, which the shards use as well.
     pub stores: Stores,
     /// The log of administrators' actions.
     pub journal: Journal,

@@ -24,7 +24,7 @@ pub struct MachineReadings {
     pub accounts: Vec<(String, u64)>,
     /// Waiting reports of abuse, by domain.
     pub reports: Vec<(String, u64)>,
-    /// The certificates.
+    /// The certificates that are shown, with the times at which they expire.
     pub certificates: Vec<ServedCertificate>,
     /// The failures of the bucket of uploads since the start.
     pub bucket_failures: u64,

@@ -24,7 +24,7 @@ use rookery_hub::household;
 use tokio::sync::Notify;
 use tracing::warn;
 
-/// All places.
+/// The places of all connections; each is held until its connection ends.
 #[derive(Debug)]
 pub struct AddressPlaces {
     most: usize,

@@ -26,7 +26,7 @@ use crate::proxy::Origin;
 pub(crate) struct WrittenProof<'a> {
     /// An address, or the local part of one in the first domain.
     pub name: &'a str,
-    /// The password.
+    /// The password as the user has typed it.
     pub password: &'a str,
     /// The origin of the request.
     pub origin: Origin,
@@ -40,7 +40,7 @@ pub(crate) struct ProofTried {
     pub named: String,
     /// The domain of this server that it belongs to; empty if there is none.
     pub domain: String,
-    /// The outcome.
+    /// The outcome, which says nothing about whether the account exists if the password is wrong.
     pub outcome: ProofOutcome,
 }
 

@@ -40,7 +40,7 @@ pub trait Feed: Debug + Send {
 /// An item of a feed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
-    /// A reading.
+    /// A reading of a device, as JSON.
     Reading(Value),
     /// Nothing has come for a while, but the other side is alive.
     Alive,

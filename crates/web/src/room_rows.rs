@@ -18,7 +18,7 @@ use crate::ask::OperationAnswer;
 /// A room of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RoomRow {
-    /// The room.
+    /// The room as its directory lists it.
     pub listing: RoomListing,
     /// Its occupants, counted by nick; `None` if a part of the server hasn't answered.
     pub occupants: Option<usize>,
@@ -29,7 +29,7 @@ pub(crate) struct RoomRow {
 /// A part of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RoomRows {
-    /// Its rooms.
+    /// The rooms, in the order of the list.
     pub rows: Vec<RoomRow>,
     /// True if there are more behind them.
     pub has_more: bool,

@@ -39,7 +39,7 @@ struct SampledDay {
 pub struct WebSample {
     /// The time of the sample, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// Sessions.
+    /// The number of sessions on all shards of this process.
     pub sessions: u64,
     /// Incoming stanzas per second.
     pub stanzas: f64,

@@ -32,19 +32,19 @@ pub enum RequestHost<'a> {
     Garbled,
 }
 
-/// The site of the page that sends a request.
+/// The relation of the page that sends a request to this server, by the header `Origin`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageSite {
     /// No page, or one from this server, under a known name.
     Own,
-    /// A page of an allowed site.
+    /// A page of a site that the operator allows, or of this server under another name or port.
     Allowed,
     /// A page of another site.
     Foreign,
 }
 
 impl<'a> RequestHost<'a> {
-    /// Reads the host from a request.
+    /// Reads the host from the target of a request, or else from its header `Host` (RFC 9110 §7.2).
     pub fn of<B>(request: &'a Request<B>) -> Self {
         Self::read(request.uri(), request.headers())
     }

@@ -55,7 +55,7 @@ impl UploadFiles {
         Self { storage: Arc::new(StorageFolder::new(folder)), slots, bucket: None }
     }
 
-    /// Returns files in a bucket.
+    /// Returns files in a bucket, which all nodes of a cluster can share.
     pub fn in_bucket(bucket: UploadBucket, slots: Arc<dyn Slots>) -> Self {
         Self { storage: Arc::new(bucket.clone()), slots, bucket: Some(bucket) }
     }

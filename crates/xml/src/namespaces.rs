@@ -14,7 +14,8 @@ impl Namespaces {
     /// The set without any namespace.
     pub const NONE: Self = Self(0);
 
-    /// Returns the set of these.
+    /// Returns a set that has these namespaces, and perhaps others that share a bit with one of
+    /// them.
     pub const fn of(names: &[&str]) -> Self {
         let (mut set, mut at) = (0, 0);
         while at < names.len() {

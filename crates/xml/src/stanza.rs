@@ -44,7 +44,7 @@ pub struct Head {
     pub name_end: usize,
     /// Place of the `>` or `/>` that ends the start tag.
     pub head_end: usize,
-    /// True if that is `/>`.
+    /// True if the start tag ends with `/>`, so that the root has no content.
     pub is_empty: bool,
     /// The attribute `to` with the white space before it.
     pub to: Option<Range<usize>>,
@@ -296,7 +296,7 @@ pub struct Child<'a> {
 pub struct ChildAttribute<'a> {
     /// Its name as written, prefix included.
     pub name: &'a str,
-    /// Its value.
+    /// The value with its references resolved.
     pub value: Cow<'a, str>,
     /// Its place within the child's bytes, with the white space before it.
     pub range: Range<usize>,

@@ -42,11 +42,11 @@ impl Span {
 /// The kind of an element: one of the three stanzas (RFC 6120 §8), or none of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// `<message/>`
+    /// `<message/>` (RFC 6120 §8.2.1)
     Message,
-    /// `<presence/>`
+    /// `<presence/>` (RFC 6120 §8.2.2)
     Presence,
-    /// `<iq/>`
+    /// `<iq/>` (RFC 6120 §8.2.3)
     Iq,
     /// Anything else, or the same name in a foreign namespace
     #[default]

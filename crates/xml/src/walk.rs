@@ -34,7 +34,7 @@ pub(crate) struct WalkTag<'a> {
     /// Its first attributes: those of most elements, so that they are read once.
     few: [(WalkName, Span); FEW],
     count: usize,
-    /// Behind those.
+    /// The place behind the last of those, where further attributes are read from the bytes.
     behind_few: usize,
 }
 

@@ -17,7 +17,7 @@ pub struct CheckReport {
     pub findings: Vec<CheckFinding>,
 }
 
-/// A finding.
+/// A finding of `rookery check`, for a line of its report.
 #[derive(Debug)]
 pub struct CheckFinding {
     /// The grade.

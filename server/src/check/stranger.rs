@@ -21,7 +21,7 @@ pub enum KindOfPort {
     Servers,
     /// Other servers that begin with TLS.
     ServersOverTls,
-    /// Browsers.
+    /// Browsers, which begin with TLS and want HTTP.
     Browsers,
 }
 

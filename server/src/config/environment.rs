@@ -28,14 +28,14 @@ pub struct Environment {
 /// The variables of an environment as TOML.
 #[derive(Debug, Default)]
 pub struct WrittenVariables {
-    /// The text.
+    /// The variables as one text, each as a line with a dotted key.
     pub text: String,
     /// The variables with the places in the text where they begin, in their order.
     places: Vec<(usize, String)>,
 }
 
 impl Environment {
-    /// Returns the environment of this process.
+    /// Returns those variables of this process that set keys.
     pub fn of_process() -> Environment {
         let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
         Environment::new(std::env::vars_os().map(|(name, value)| (text(name), text(value))))

@@ -9,7 +9,7 @@ use rookery_resolver::Route;
 /// Other servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FederationConfig {
-    /// True if there are any.
+    /// True if streams with other servers are opened and accepted.
     pub enabled: bool,
     /// The proof of their name that they have to provide.
     pub policy: PeerPolicy,
@@ -74,7 +74,7 @@ pub struct Exception {
     pub written: String,
     /// The domains that it means.
     pub pattern: Pattern,
-    /// Their policy.
+    /// The policy for these domains instead of the general one.
     pub policy: PeerPolicy,
 }
 

@@ -31,12 +31,12 @@ impl<'a> GivenValue<'a> {
         WrongValue::new(self.at(), what)
     }
 
-    /// Reads a text.
+    /// Reads a text; the error is a fault for any other type.
     pub fn text(&self) -> Result<&'a str, WrongValue> {
         self.value.get_ref().as_str().ok_or_else(|| self.unlike("a text in quotes"))
     }
 
-    /// Reads `true` or `false`.
+    /// Reads a boolean; the same word in quotation marks is a fault.
     pub fn switch(&self) -> Result<bool, WrongValue> {
         self.value.get_ref().as_bool().ok_or_else(|| self.unlike("true or false"))
     }

@@ -35,7 +35,7 @@ pub use login::LOGIN_KEYS;
 pub struct ConfigKey {
     /// Its table; empty for the keys before the first table.
     pub table: &'static str,
-    /// Its name.
+    /// The name of the key within its table.
     pub name: &'static str,
     /// Its meaning, in a line or two.
     pub doc: &'static str,
@@ -47,7 +47,7 @@ pub struct ConfigKey {
 
 /// The value of a key as TOML.
 pub enum ShownValue {
-    /// It has this value.
+    /// It has this value, written as TOML.
     Value(String),
     /// It has no value; this one is an example.
     Unset(&'static str),
@@ -347,7 +347,7 @@ const KEYS: &[ConfigKey] = &[
 
 /// A key of a `[domain."NAME"]` table.
 pub struct DomainKey {
-    /// Its name.
+    /// The name of the key within the table.
     pub name: &'static str,
     /// Its meaning.
     pub doc: &'static str,
@@ -355,7 +355,7 @@ pub struct DomainKey {
     pub set: fn(&mut DomainConfig, &GivenValue<'_>) -> Result<(), WrongValue>,
     /// Returns its value as TOML, if it has one.
     pub show: fn(&DomainConfig) -> Option<String>,
-    /// An example.
+    /// A value for the example configuration, written as TOML.
     pub example: &'static str,
 }
 

@@ -25,7 +25,7 @@ pub struct ClientLimits {
     pub rate_stanzas: u64,
     /// Addresses to which one session may have sent directed presence.
     pub directed_presence: usize,
-    /// The limits of a roster.
+    /// The most items of a roster, and the most bytes of them and of their parts.
     pub roster: RosterLimits,
     /// Seconds that a connection may take until it has bound a resource.
     pub login_seconds: u32,

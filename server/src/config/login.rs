@@ -28,7 +28,8 @@ pub struct DomainLogin {
     pub filter: String,
     /// The name of the server's own entry.
     pub bind_dn: Option<String>,
-    /// The file with its password.
+    /// The file with the password of that entry; a relative path begins at the configuration's
+    /// folder.
     pub bind_password_file: Option<PathBuf>,
     /// Its groups that become groups of contacts.
     pub groups: DirectoryGroups,
@@ -46,7 +47,8 @@ pub struct DomainLogin {
     pub session_seconds: u64,
     /// The admin page's client id at the issuer.
     pub client_id: Option<String>,
-    /// The file with the secret of that client.
+    /// The file with the secret of that client; a relative path begins at the configuration's
+    /// folder.
     pub client_secret_file: Option<PathBuf>,
     /// A PEM file of authorities to trust for all of these, besides those of the machine.
     pub trusted: Option<PathBuf>,

@@ -96,7 +96,8 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// Reads a key of [`keys::all`].
+    /// Reads the value of a key in a table, and notes a mistake if there is no such key or it can't
+    /// have that value.
     fn key(&mut self, table: &str, name: &str, at: &Range<usize>, value: &Spanned<DeValue<'_>>) {
         let Some(key) = keys::all().find(|key| key.table == table && key.name == name) else {
             return self.unknown(table, name, at);

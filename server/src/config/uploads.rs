@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct UploadsConfig {
     /// The address of a bucket; without one the files are in the data folder.
     pub bucket: Option<String>,
-    /// Its region.
+    /// The region that requests to the bucket are signed for.
     pub region: String,
     /// The name of its access key.
     pub access_key: Option<String>,

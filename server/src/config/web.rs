@@ -27,7 +27,7 @@ pub struct WebConfig {
     pub trusted_proxies: Vec<WrittenNetwork>,
     /// True if connections from these begin with a header of the PROXY protocol.
     pub proxy_protocol: bool,
-    /// The networks from which the metrics may be read.
+    /// The networks from which `/metrics` may be read.
     pub metrics_networks: Vec<WrittenNetwork>,
     /// The networks from which the HTTP API may be used.
     pub api_networks: Vec<WrittenNetwork>,

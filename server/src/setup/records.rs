@@ -231,5 +231,5 @@ const AT_ONCE: usize = 16;
 const NAME_COLUMNS: usize = 40;
 /// The first pause between two looks.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause.
+/// The longest pause, which the doubled pauses don't exceed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

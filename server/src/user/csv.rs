@@ -10,11 +10,11 @@ pub enum CsvLine {
     Blank,
     /// The names of the columns.
     Head,
-    /// An account.
+    /// An account with its password.
     Account {
         /// Its address as written.
         jid: String,
-        /// Its password.
+        /// The password, with quotation marks resolved.
         password: String,
     },
 }

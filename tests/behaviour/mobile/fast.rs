@@ -217,7 +217,7 @@ fn not_every_request_gets_a_token() {
     }
 }
 
-/// Malformed messages.
+/// Initial responses that are empty, lack a part or aren't base64.
 #[test]
 fn malformed_messages_are_refused() {
     let server = tls();

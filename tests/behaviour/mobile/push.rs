@@ -98,7 +98,7 @@ fn examples_of_the_standard() {
     assert!(options.is_some_and(|options| options.children().any(|field| field.attr("var") == Some("secret"))));
 }
 
-/// The operator decides what is said.
+/// The option `content`: nothing, the sender only, or the body as well.
 #[test]
 fn the_operator_decides_what_is_said() {
     for (content, sender, body) in [("none", false, false), ("sender", true, false), ("body", true, true)] {

@@ -71,7 +71,7 @@ impl ModuleStage {
         Self { world, stores, events: Vec::new(), bell, links: 0 }
     }
 
-    /// Creates an account.
+    /// Creates an account of the stage's domain, and returns its bare JID.
     pub fn account(&self, name: &str) -> Jid {
         let jid = Jid::parse(&format!("{name}@{DOMAIN}")).unwrap();
         let credentials = Credentials::derive_with("a long password", 1, [[0; 16]; 3]).unwrap();

@@ -30,7 +30,7 @@ fn unavailable_presence_follows() {
     assert!(told.to == "a@elsewhere.net" && told.text.contains("type='unavailable'"), "{told:?}");
 }
 
-/// Those who were told are not told again.
+/// An `unavailable` that the sender has sent by itself isn't repeated when its session ends.
 #[test]
 fn who_was_told_by_the_sender_is_not_told_again() {
     let mut scene = MulticastScene::new();

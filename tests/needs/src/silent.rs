@@ -31,7 +31,7 @@ impl SilentPort {
         SilentPort { address, _listener: listener, _waiting: waiting }
     }
 
-    /// Returns its address.
+    /// Returns the address that a connection to this port has to name.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

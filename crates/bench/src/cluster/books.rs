@@ -132,7 +132,8 @@ impl MessageBooks {
         self.messages.iter().any(|message| message.to == to && message.is_missing())
     }
 
-    /// Returns whether any is missing.
+    /// Returns whether a message that the server has acknowledged is still on its way: the wait at
+    /// the end lasts until none is, or its time is over.
     pub fn miss_any(&self) -> bool {
         self.room.miss_any() || self.messages.iter().any(BookedMessage::is_missing)
     }

@@ -24,11 +24,11 @@ use crate::{BenchOutcome, chat};
 /// The terms that all people of a run share.
 #[derive(Debug)]
 pub struct ClusterTerms {
-    /// The hosts of the cluster.
+    /// The addresses of the cluster's nodes, which are tried in turn.
     pub hosts: Vec<SocketAddr>,
-    /// The terms of all sessions.
+    /// The settings of the login that all people share; only the account's name differs.
     pub session: Arc<SessionTerms>,
-    /// True for direct TLS.
+    /// True if connections begin with TLS; otherwise TLS, if any, begins with STARTTLS.
     pub direct_tls: bool,
     /// The number of the first one's account.
     pub first: usize,
@@ -43,7 +43,7 @@ pub struct ClusterTerms {
 pub struct SessionCuts {
     /// Sessions that lost their connection.
     pub cut: usize,
-    /// Sessions that were resumed.
+    /// Sessions that continued where they had been cut (XEP-0198 §5).
     pub resumed: usize,
     /// Sessions that were begun in place of lost ones.
     pub begun_again: usize,
@@ -59,7 +59,7 @@ pub struct ClusterPerson {
     number: usize,
     name: String,
     domain: String,
-    /// The room, and whether the person is in it.
+    /// The room that the person is to be in, and whether it has been entered.
     room: Option<String>,
     is_inside: bool,
     /// The time of the next attempt to enter.
@@ -142,7 +142,7 @@ impl ClusterPerson {
         self.is_live() && (self.room.is_none() || self.is_inside)
     }
 
-    /// Returns the socket, if there is one.
+    /// Returns the socket, to be watched for input; `None` while the person is not connected.
     pub fn socket(&self) -> Option<&TcpStream> {
         self.line.as_ref().map(|line| &line.socket)
     }

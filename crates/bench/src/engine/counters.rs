@@ -25,7 +25,7 @@ pub enum LoadCount {
     Stanzas,
     /// Logins that succeeded.
     LoggedIn,
-    /// Logins that failed.
+    /// Connections that ended before a resource was bound, for whatever reason.
     LoginsFailed,
     /// Sessions that the server ended.
     Broken,
@@ -102,7 +102,7 @@ impl Totals {
         totals
     }
 
-    /// Returns one total.
+    /// Returns the sum of one count over all threads.
     pub fn get(&self, count: LoadCount) -> u64 {
         self.counts.get(count as usize).copied().unwrap_or_default()
     }

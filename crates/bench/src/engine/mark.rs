@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-/// A mark.
+/// The mark of one stanza, from which its receiver learns its latency, and whether stanzas are
+/// missing, repeated or out of order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// The run, since stanzas that a server has stored from another one don't count.

@@ -28,7 +28,7 @@ pub(super) struct ProgramLoad {
     arguments: Vec<String>,
 }
 
-/// Returns the names that a load may have.
+/// Returns the names by which the command line selects loads, in the order of the report.
 pub(super) fn names() -> Vec<&'static str> {
     loads(false).into_iter().map(|load| load.name).collect()
 }

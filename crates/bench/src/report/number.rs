@@ -11,18 +11,18 @@ pub enum NumberUnit {
     Microseconds,
     /// Bytes; shown as KiB, MiB or GiB.
     Bytes,
-    /// Seconds.
+    /// Seconds; shown as s, whatever their size.
     Seconds,
-    /// A number per second.
+    /// A rate per second; shown with `/s`.
     PerSecond,
-    /// A number.
+    /// A count; shown without a unit.
     Count,
     /// Cores kept busy; shown as per cent of one core.
     Cores,
 }
 
 impl NumberUnit {
-    /// Returns the number with its unit.
+    /// Returns the number with its unit; a dash if it isn't finite.
     pub fn show(self, value: f64) -> String {
         if !value.is_finite() {
             return NONE.to_owned();

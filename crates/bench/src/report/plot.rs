@@ -23,7 +23,7 @@ pub(super) struct ReportPlot {
     pub x: Marks,
     /// The same for the vertical axis.
     pub y: Marks,
-    /// The curves.
+    /// The curves to draw; if none has a point that the axes can show, there is no plot.
     pub curves: Vec<Curve>,
 }
 

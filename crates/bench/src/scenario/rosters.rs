@@ -19,7 +19,7 @@ use crate::{BenchOutcome, chat};
 pub struct Ring {
     /// Users, from number 0.
     pub users: usize,
-    /// Contacts of each.
+    /// The wanted number of contacts of each user; see [`Ring::degree`] for the actual one.
     pub contacts: usize,
 }
 

@@ -20,7 +20,7 @@ use crate::status::Status;
 /// The task that plots.
 pub const TASK: Rad50 = Rad50::literal(b"FTPMAN");
 
-/// A request to plot.
+/// A request to the plotting task of a front-end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlotRequest {
     /// Return the classes of plots of these devices.

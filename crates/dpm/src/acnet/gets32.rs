@@ -4,7 +4,7 @@ use super::DeviceItem;
 use crate::rad50::Rad50;
 use crate::status::Status;
 
-/// The task that reads.
+/// The ACNET task of a front-end that answers these requests.
 pub const TASK: Rad50 = Rad50::literal(b"GETS32");
 
 /// A request for readings.
@@ -18,7 +18,7 @@ pub struct Gets32Request {
     pub ftd: u16,
     /// The event, such as `P,500,TRUE`.
     pub event: String,
-    /// The items to read.
+    /// The readings to return, in the order in which the reply has them.
     pub items: Vec<DeviceItem>,
 }
 

@@ -7,7 +7,7 @@
 use crate::rad50::Rad50;
 use crate::status::Status;
 
-/// The kind of a packet.
+/// The role of a packet in an exchange, which the flags in its header express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketKind {
     /// A message without a reply.

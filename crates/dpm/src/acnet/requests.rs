@@ -70,13 +70,14 @@ impl<T> RequestsById<T> {
         Ok(self.id(place))
     }
 
-    /// Returns the request of an id.
+    /// Returns the request of an id, to be changed; `None` if the id belongs to a request that was
+    /// closed.
     pub fn get_mut(&mut self, id: u16) -> Option<&mut T> {
         let place = self.place(id)?;
         self.places[place].request.as_mut()
     }
 
-    /// Returns the request of an id.
+    /// Returns the request of an id; `None` if the id belongs to a request that was closed.
     pub fn get(&self, id: u16) -> Option<&T> {
         self.places[self.place(id)?].request.as_ref()
     }
@@ -96,7 +97,7 @@ impl<T> RequestsById<T> {
         self.count
     }
 
-    /// Returns true if there are no requests.
+    /// Returns true if no request is outstanding.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -3,9 +3,9 @@
 use super::{DeviceItem, ItemSettings};
 use crate::rad50::Rad50;
 
-/// The task that reads.
+/// The ACNET task of a front-end that returns readings.
 pub const TASK: Rad50 = Rad50::literal(b"RETDAT");
-/// The task that sets.
+/// The ACNET task of a front-end that takes settings.
 pub const SETTING_TASK: Rad50 = Rad50::literal(b"SETDAT");
 
 /// A request for readings.
@@ -14,7 +14,7 @@ pub struct RetdatRequest {
     /// The event: 0 for a single reading, otherwise a period in sixtieths of a second, or a clock
     /// event with the highest bit set.
     pub ftd: u16,
-    /// The items to read.
+    /// The readings to return, in the order in which the reply has them.
     pub items: Vec<DeviceItem>,
 }
 

@@ -5,7 +5,7 @@ use super::gets32::{ITEM, REPLY_HEAD, item, put_item};
 use super::{DeviceItem, ItemSettings};
 use crate::rad50::Rad50;
 
-/// The task that sets.
+/// The ACNET task of a front-end that takes settings of 32-bit lengths.
 pub const TASK: Rad50 = Rad50::literal(b"SETS32");
 
 /// Returns the body of a request that sets devices of a node to bytes.

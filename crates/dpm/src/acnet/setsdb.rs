@@ -22,7 +22,7 @@ pub struct SettingsReport {
     pub unix_millis: i64,
     /// The number of the console user; 0 if it is unknown.
     pub user: i32,
-    /// The node that set.
+    /// The name of the node that set, which is this service's own.
     pub node: String,
     /// The host of the client.
     pub host: String,

@@ -49,7 +49,7 @@ pub struct Retrieval {
 /// A request to take a snapshot again, or to return its points from the first on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotControl {
-    /// Its name.
+    /// The name that the snapshot's setup gave it.
     pub name: Rad50,
     /// True if it is taken again; otherwise its points are returned from the first on.
     pub restarts: bool,
@@ -68,7 +68,7 @@ pub struct SnapshotProgress<'a> {
     pub armed: i64,
 }
 
-/// A point of a snapshot.
+/// One point that a front-end has collected for a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotPoint {
     /// The time, in hundreds of microseconds since it was armed.

@@ -42,7 +42,7 @@ pub trait ProofConversation: Debug + Send {
 /// The proof of identity of a client that sets by gRPC.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SetterProof {
-    /// No proof at all.
+    /// The call carries no token.
     #[default]
     Nothing,
     /// A valid token, with the identity.

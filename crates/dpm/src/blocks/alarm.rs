@@ -14,7 +14,7 @@ pub const SIZE: usize = 20;
 /// The limits of a device and the flags of its alarm, as stored in a front-end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AlarmBlock {
-    /// The flags.
+    /// The flag word: bit 0 is set if the device is monitored, bit 3 if its abort is inhibited.
     pub flags: u16,
     low: [u8; 4],
     high: [u8; 4],

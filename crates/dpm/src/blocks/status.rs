@@ -33,7 +33,7 @@ pub struct StatusBits {
 /// The words for an attribute, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributeWords {
-    /// Its name.
+    /// The name of the attribute, such as `Ready`.
     pub name: &'static str,
     /// The state if it is true.
     pub yes: &'static str,
@@ -46,7 +46,7 @@ pub struct AttributeWords {
 pub struct Bit {
     /// Its number; 0 is the lowest.
     pub number: u8,
-    /// The name.
+    /// The name of the bit, as the device file gives it.
     pub name: String,
     /// The meaning when it is 0.
     pub zero: String,

@@ -5,7 +5,7 @@ use super::data::{DataForm, Native, write_time};
 /// A value to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SentReading {
-    /// The elements.
+    /// The elements, of which a client may request fewer, or more than there are.
     pub elements: Elements,
     /// The number of the alarm, and its severity.
     pub alarm: (u16, u16),
@@ -16,9 +16,9 @@ pub struct SentReading {
 /// The elements of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Elements {
-    /// Numbers.
+    /// Numbers, which are converted to the type that the client requests.
     Numbers(Vec<f64>),
-    /// Texts.
+    /// Texts, which are converted to the type that the client requests.
     Texts(Vec<String>),
 }
 
@@ -40,7 +40,7 @@ impl Elements {
         }
     }
 
-    /// Returns true if there are no elements.
+    /// Returns true if the value has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -7,7 +7,7 @@ use super::{MINOR, command};
 /// The head of a message. The meaning of its numbers depends on the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChannelHeader {
-    /// The command.
+    /// The code of the command, which determines the meaning of the other fields.
     pub command: u16,
     /// The type of data, or another number of 16 bits.
     pub data_type: u16,
@@ -19,7 +19,7 @@ pub struct ChannelHeader {
     pub second: u32,
 }
 
-/// A message.
+/// A message as it stands in the input, of which it borrows the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChannelMessage<'a> {
     /// Its head.

@@ -41,7 +41,7 @@ pub struct OwnNames {
 /// A node that devices are on: a front-end, or a network of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceNode {
-    /// Its name.
+    /// The name of the node, by which devices and clients refer to it.
     pub name: Rad50,
     /// Other names by which clients find it.
     pub aliases: Vec<Rad50>,
@@ -84,13 +84,13 @@ pub struct ChannelSearch {
 /// A broker of MQTT, and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
-    /// The address of the broker.
+    /// The address and port of the broker.
     pub address: SocketAddr,
     /// Our user name there, if any.
     pub user: Option<String>,
-    /// The file with the password.
+    /// The file that has our password there, relative to the folder of the device file.
     pub password_file: Option<PathBuf>,
-    /// The password.
+    /// Our password there, once [`Self::password_file`] is read.
     pub password: Option<BrokerPassword>,
     /// The name in the broker's certificate and the file with its authorities, if it is reached by
     /// TLS.
@@ -147,7 +147,7 @@ impl DeviceNode {
         }
     }
 
-    /// Returns the broker, if the node is one.
+    /// Returns the broker; `None` if the node is reached by another protocol.
     pub fn broker(&self) -> Option<&Broker> {
         match &self.reached {
             Reached::Mqtt(broker) => Some(broker),
@@ -231,7 +231,7 @@ pub struct PropertyPlace {
 /// The place of a property in a topic of MQTT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicPlace {
-    /// The topic.
+    /// The name of the topic, without wildcards.
     pub name: Arc<str>,
     /// The place in a message of JSON (RFC 6901); `None` if the message is the value.
     pub pointer: Option<Arc<str>>,
@@ -256,7 +256,7 @@ pub struct DeviceValue {
     pub limits: PropertyLimits,
 }
 
-/// A status property.
+/// The basic status of a device: a word of bits in its front-end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusProperty {
     /// The place in the front-end.
@@ -267,7 +267,7 @@ pub struct StatusProperty {
     pub names: Vec<Bit>,
 }
 
-/// A control property.
+/// The control property of a device: commands that change its status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlProperty {
     /// The place in the front-end.
@@ -287,7 +287,7 @@ pub struct AlarmProperty {
     pub text: String,
     /// The number of the text, if the file has one.
     pub text_id: Option<u32>,
-    /// The priority.
+    /// The priority of the alarm, for alarm displays; this service only passes it on.
     pub priority: u32,
     /// The address of a page about it; may be empty.
     pub url: String,

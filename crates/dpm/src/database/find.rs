@@ -10,7 +10,7 @@ use crate::status::Status;
 /// A request in terms of the database.
 #[derive(Debug, Clone)]
 pub struct FoundTarget {
-    /// The device.
+    /// The record of the requested device.
     pub device: Arc<DeviceRecord>,
     /// The source of its value.
     pub stored: Stored,
@@ -23,7 +23,7 @@ pub struct FoundTarget {
 /// The source of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stored {
-    /// From a front-end.
+    /// A front-end, which has to be asked.
     FrontEnd(FrontRequest),
     /// From the database, as a text.
     Text(String),
@@ -54,7 +54,7 @@ pub struct FrontRequest {
 /// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ValueForm {
-    /// The property.
+    /// The property, on which the meaning of the bytes depends.
     pub property: Property,
     /// The requested form.
     pub field: PropertyField,

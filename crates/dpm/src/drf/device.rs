@@ -5,7 +5,7 @@ use std::fmt;
 use super::error::Error;
 use super::property::Property;
 
-/// A device.
+/// A device, as a request names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Device {
     /// By name, such as `M:OUTTMP`.

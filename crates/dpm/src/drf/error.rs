@@ -9,7 +9,7 @@ pub enum Error {
     Device,
     /// The property or its field.
     Field,
-    /// The range.
+    /// The range in brackets, or its bounds.
     Range,
     /// The text after `@` is wrong.
     Event,

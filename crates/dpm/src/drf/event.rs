@@ -29,7 +29,7 @@ pub enum DrfEvent {
     },
     /// `E`: on an event of the accelerator's clock.
     Clock {
-        /// The number of the event.
+        /// The number of the clock event, written in hexadecimal.
         number: u16,
         /// The source: hardware, software or either.
         clock: EventClock,
@@ -38,7 +38,7 @@ pub enum DrfEvent {
     },
     /// `S`: when a device reaches a state.
     State {
-        /// The device.
+        /// The name or the index of the device whose state counts.
         device: String,
         /// The state.
         value: u16,
@@ -179,7 +179,7 @@ impl EventClock {
         }
     }
 
-    /// Returns its letter.
+    /// Returns the letter by which requests name the source.
     pub fn letter(self) -> char {
         match self {
             Self::Hardware => 'H',
@@ -190,7 +190,7 @@ impl EventClock {
 }
 
 impl Comparison {
-    /// Returns the comparison with this sign.
+    /// Returns the comparison that a sign such as `>=` stands for; `None` for an unknown sign.
     pub fn of_sign(sign: &str) -> Option<Self> {
         Self::parse(sign).ok()
     }
@@ -212,7 +212,7 @@ impl Comparison {
         COMPARISONS.iter().find(|row| row.1 == text).map(|row| row.0).ok_or(Error::Event)
     }
 
-    /// Returns its sign.
+    /// Returns the sign of the comparison as requests write it.
     pub fn sign(self) -> &'static str {
         COMPARISONS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }

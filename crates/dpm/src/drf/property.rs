@@ -31,7 +31,7 @@ pub enum Property {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "they are the grammar's own words, which `name` shows")]
 pub enum PropertyField {
-    /// The property has no fields.
+    /// The only form of a property that has no fields.
     None,
     Raw,
     Primary,

@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::time::Moment;
 
-/// Reads the machine's clocks.
+/// The source of the times that the service is given: a steady clock and the time since 1970.
 #[derive(Debug)]
 pub(super) struct MachineClock {
     pub(super) start: Instant,

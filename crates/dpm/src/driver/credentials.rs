@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::authority::{AccessFiles, IssuerKeys};
 
-/// A certificate and keys.
+/// The secrets of the gRPC port as they were read; each may be absent.
 #[derive(Debug, Default)]
 pub struct CertificateKeys {
     /// The port's certificate; without one it speaks HTTP/2 in the clear.
@@ -21,7 +21,7 @@ pub struct CertificateKeys {
     pub tokens: Option<IssuerKeys>,
 }
 
-/// The files that certificate and keys are read from.
+/// The files from which [`CertificateKeys`] are read, again on each reload.
 #[derive(Debug, Clone, Default)]
 pub struct CredentialFiles {
     /// The files about settings, among them the keys of tokens.

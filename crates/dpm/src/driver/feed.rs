@@ -217,7 +217,7 @@ impl DeviceFeed {
     }
 }
 
-/// The members of an object.
+/// The members of a JSON object, in order.
 type ObjectMembers = Vec<(&'static str, Value)>;
 
 /// Returns the number of a reading's request, its time, and its members by name. Numbers that JSON

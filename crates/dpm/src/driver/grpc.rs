@@ -108,7 +108,7 @@ struct GrpcFront {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum BoundedThing {
     Connection,
-    /// A call that reads.
+    /// An open call that reads.
     Call,
     /// A byte of an incomplete message.
     Byte,

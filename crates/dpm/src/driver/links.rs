@@ -88,7 +88,8 @@ impl LinkSockets {
         }
     }
 
-    /// Returns the socket for searches.
+    /// Returns the UDP socket that searches are broadcast from; it is opened when it is first
+    /// needed.
     fn search(&mut self, set: &SocketSet) -> io::Result<&UdpSocket> {
         if self.search.is_none() {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;

@@ -47,7 +47,7 @@ pub(super) struct MethodCaller {
     pub(super) unproved: Arc<AtomicUsize>,
 }
 
-/// All methods.
+/// The dispatcher of all gRPC methods apart from `Read`, which has its own way.
 #[derive(Debug, Clone)]
 pub(super) struct Methods {
     pub(super) reception: Reception,

@@ -41,7 +41,7 @@ pub struct ServeSettings {
 /// An address that can't be bound.
 #[derive(Debug)]
 pub struct NotOpened {
-    /// The address.
+    /// The address and port that can't be bound.
     pub address: SocketAddr,
     /// The system's reason.
     pub error: io::Error,

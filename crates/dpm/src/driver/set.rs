@@ -5,13 +5,14 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{Timespec, epoll};
 
-/// A set of sockets.
+/// An epoll set, in which each socket has a key of its own.
 #[derive(Debug)]
 pub(super) struct SocketSet {
     set: OwnedFd,
 }
 
-/// A socket that is ready.
+/// A socket that can be read or written, by its key. One that has failed counts as readable, so
+/// that reading finds the error.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ready {
     pub(super) key: u64,

@@ -38,7 +38,7 @@ pub enum HistoryWork {
 /// The mark of the asker, which the archive returns unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryTicket {
-    /// The list.
+    /// The key of the client's list that waits for the answer.
     pub list: usize,
     /// The number of the question.
     pub number: u64,

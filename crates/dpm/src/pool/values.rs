@@ -13,7 +13,7 @@ use crate::when::{ReaderWish, When};
 /// An entry in the form of a request to a source `S`.
 #[derive(Debug)]
 pub(super) struct ValueEntry<S> {
-    /// The source of its values.
+    /// The key of the channel or the topic that its values come from.
     pub(super) source: S,
     /// Distinguishes it from earlier entries with its number.
     pub(super) serial: u64,

@@ -5,7 +5,7 @@ use crate::status::Status;
 /// A common transform with its constants.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CommonTransform {
-    /// Its index.
+    /// The index that selects the formula, in the control system's numbering.
     pub index: u16,
     /// C1, C2, …
     pub constants: Vec<f64>,

@@ -8,7 +8,7 @@ use super::outbox::Outbox;
 use super::remotes::RemoteTask;
 use super::share::{ClientAddress, Holdings};
 
-/// A client.
+/// A client with its lists, its unread input and the replies that wait for it.
 #[derive(Debug, Default)]
 pub(super) struct DpmClient {
     pub(super) speaks: Speaks,
@@ -46,7 +46,7 @@ pub(super) struct DpmClient {
 /// with the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BroughtBy {
-    /// gRPC.
+    /// gRPC, whose calls arrive on a port of their own.
     Grpc,
     /// Channel Access, the protocol of EPICS.
     ChannelAccess,
@@ -55,7 +55,7 @@ pub enum BroughtBy {
 }
 
 impl BroughtBy {
-    /// Returns its name.
+    /// Returns the name of the protocol for logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Grpc => "gRPC",

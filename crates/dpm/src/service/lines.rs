@@ -1,9 +1,9 @@
 //! The lines of the overview that others show as well.
 
-/// A front-end.
+/// A front-end in the overview, with the state of what is read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrontEndLine {
-    /// Its name.
+    /// The name of the front-end's node.
     pub name: String,
     /// The protocol by which it is asked.
     pub protocol: &'static str,

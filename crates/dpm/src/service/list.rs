@@ -11,7 +11,7 @@ use crate::plot::PlotKey;
 use crate::pool::EntryKey;
 use crate::status::Status;
 
-/// A client's list.
+/// A list that a client has opened, with its requests.
 #[derive(Debug)]
 pub(super) struct ClientList {
     /// The client's number of it.
@@ -62,7 +62,7 @@ pub(super) enum ListRoute {
 pub(super) enum JoinedSource {
     /// An entry of the pool, and the event on which it is read if that counts towards a bound.
     Entry(EntryKey, Option<usize>),
-    /// A plot.
+    /// A fast plot of a front-end.
     Plot(PlotKey),
 }
 

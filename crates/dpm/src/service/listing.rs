@@ -25,7 +25,7 @@ use crate::when::{ReaderWish, When};
 pub(super) enum RequestPlan {
     /// Not at all: it only exists to be set.
     Nothing,
-    /// By reading.
+    /// By an entry of the pool, at its event.
     Read(ReaderWish),
     /// By a plot, with this many tens of microseconds between points.
     Plot(FrontRequest, u16),

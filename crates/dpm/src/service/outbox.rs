@@ -17,12 +17,12 @@ pub(super) struct Outbox {
     bytes: usize,
 }
 
-/// A message.
+/// A message that waits for its client to read.
 #[derive(Debug)]
 pub(super) enum OutboxMessage {
     /// A reply about a request of a list.
     Shared {
-        /// The list.
+        /// The key of the list that it belongs to.
         list: u32,
         /// The list's epoch when it was queued.
         epoch: u32,
@@ -33,11 +33,11 @@ pub(super) enum OutboxMessage {
     },
     /// An encoded message of a list as a whole.
     OfList {
-        /// The list.
+        /// The key of the list that it belongs to.
         list: u32,
         /// The list's epoch when it was opened.
         opened: u32,
-        /// The message.
+        /// The message in the form in which it is sent.
         message: Box<[u8]>,
     },
     /// Bytes that are sent as they are.

@@ -21,7 +21,7 @@ use crate::status::Status;
 use crate::time::Moment;
 use crate::when::When;
 
-/// An overview.
+/// The service at one moment, with the most significant devices and clients only.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
     /// All front-ends from which something is read, those with most faults first.
@@ -32,7 +32,7 @@ pub struct Overview {
     pub clients: Vec<ClientLine>,
 }
 
-/// A device as it is read.
+/// The readings of one device in one form, with their readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceLine {
     /// A request that reads the same.
@@ -51,7 +51,7 @@ pub struct DeviceLine {
     pub status: Status,
 }
 
-/// A client.
+/// A client with open lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLine {
     /// Its address.
@@ -67,7 +67,7 @@ pub struct ClientLine {
 }
 
 impl Dpm {
-    /// Returns an overview.
+    /// Returns the overview of this moment, made again at each call.
     pub fn overview(&self, now: Moment) -> Overview {
         let glances: Vec<EntryGlance> = self.pool.glances(now).collect();
         let clients = self.outlets.clients.iter().map(|(_, client)| ClientLine::of(client));

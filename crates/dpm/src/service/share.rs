@@ -22,7 +22,7 @@ pub(super) type ClientAddress = Option<IpAddr>;
 /// A resource that is counted for clients and addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Good {
-    /// Lists.
+    /// Open lists.
     Lists,
     /// Requests on them.
     Requests,
@@ -47,7 +47,7 @@ pub(super) struct Holdings([usize; 7]);
 pub(super) enum CommonThing {
     /// A front-end and an event, by the pool's number.
     Event(usize),
-    /// A plot.
+    /// A plot, by its key.
     Plot(PlotKey),
 }
 

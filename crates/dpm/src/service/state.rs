@@ -96,7 +96,7 @@ pub struct Statistics {
     pub entries: usize,
     /// Outstanding requests to front-ends.
     pub groups: usize,
-    /// Plots.
+    /// Fast plots that front-ends collect.
     pub plots: usize,
     /// Process variables that are read or set.
     pub variables: usize,
@@ -114,7 +114,7 @@ pub struct Statistics {
     pub clients: usize,
     /// Tasks of other nodes, which are included above.
     pub remotes: usize,
-    /// Lists.
+    /// Open lists of all clients.
     pub lists: usize,
     /// Deadlines: of lists' heartbeats, and of clients that must complete a frame.
     pub timers: usize,

@@ -18,10 +18,10 @@ pub enum WantedValue {
     Text(Vec<String>),
 }
 
-/// The change of a property.
+/// A change of a property, ready for its front-end or for the block that has to be read first.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PropertyChange {
-    /// Its bytes are set.
+    /// The bytes to write, whose number is that of the request.
     Bytes(Vec<u8>),
     /// A part of an alarm block is set.
     Part(AlarmPart),

@@ -14,7 +14,7 @@ impl SettingExchange {
         matches!(self.phase, SettingPhase::Reading(_))
     }
 
-    /// Returns the blocks that it reads or sets.
+    /// Returns the blocks that it reads or sets, any of which may be the reason if no answer comes.
     fn blocks(&self) -> Vec<Block> {
         match &self.phase {
             SettingPhase::Reading(edits) => edits.iter().map(|edit| block(self.node, &edit.item)).collect(),

@@ -33,12 +33,12 @@ pub struct Setter {
     pub(super) done: Vec<SettingOutcome>,
 }
 
-/// The outcome of a setting.
+/// The end of a setting, whether the front-end has taken it or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingOutcome {
     /// The mark by which it is answered.
     pub ticket: SettingTicket,
-    /// The status.
+    /// The status that the front-end returned, or the reason why it wasn't asked or didn't answer.
     pub status: Status,
     /// The value that was sent to the front-end, if one was: for a part of an alarm block, the
     /// whole block.

@@ -33,7 +33,7 @@ pub(super) struct AwaitedState {
     pub(super) device: u32,
     /// The value that it is compared with.
     pub(super) value: u16,
-    /// The comparison.
+    /// The comparison that has to hold between the state and `value`.
     pub(super) comparison: Comparison,
 }
 

@@ -14,7 +14,7 @@ use crate::packet::{OWN_END, Packet, TO};
 /// by a multicast service or one by one is decided at the home of the domain, where it is known.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Distant {
-    /// The domain.
+    /// The remote domain, prepared as in addresses.
     pub domain: String,
     /// The form that everybody sees, without anything hidden.
     pub(super) shown: Packet,

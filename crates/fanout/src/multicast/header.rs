@@ -15,9 +15,9 @@ pub enum AddressType {
     Cc,
     /// A recipient whom the others don't see.
     Bcc,
-    /// An address to reply to.
+    /// An address that replies should go to instead of the sender's (`replyto`).
     ReplyTo,
-    /// The room to reply in.
+    /// A room in which replies should be written instead (`replyroom`).
     ReplyRoom,
     /// That no reply is wanted.
     NoReply,

@@ -26,11 +26,11 @@ pub enum Hop {
 pub struct Plan<'a> {
     /// The form that everybody sees.
     pub shown: Packet,
-    /// Those here who get it.
+    /// The recipients of this server who get `shown`.
     pub to_shown: Vec<&'a HeaderTarget<'a>>,
     /// The form for blind copies.
     pub hidden: Option<Packet>,
-    /// Those here who get it.
+    /// The recipients of this server who get `hidden`: plain blind copies.
     pub to_hidden: Vec<&'a HeaderTarget<'a>>,
     /// Those here who get a form of their own: blind copies whose address says more than a JID.
     pub rich: Vec<(&'a HeaderTarget<'a>, Packet)>,

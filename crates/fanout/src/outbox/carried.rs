@@ -18,10 +18,10 @@ pub struct Carried {
     pub waiting: Vec<CarriedStanza>,
 }
 
-/// A stanza of these.
+/// One stanza for the session, with everything that its rendering needs.
 #[derive(Debug, Clone)]
 pub struct CarriedStanza {
-    /// The stanza.
+    /// The stanza in the form that all its recipients share.
     pub packet: Packet,
     /// The `to` that its copy carries.
     pub to: To,

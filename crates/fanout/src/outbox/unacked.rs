@@ -33,7 +33,7 @@ pub(super) struct ManagedQueue {
 /// Bounds what a managed session may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnackedBounds {
-    /// Stanzas.
+    /// The most stanzas that may wait for an acknowledgement.
     pub stanzas: u32,
     /// Rendered bytes.
     pub bytes: u32,

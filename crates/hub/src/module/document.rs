@@ -15,7 +15,7 @@ pub struct DocumentSpec {
 /// The name of a kind of document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentName {
-    /// There is one, of this name.
+    /// There is at most one document for each account, stored under this name.
     One(&'static str),
     /// There is one, kept in memory under this name ([`Hooks::document`](crate::Hooks::document)).
     AtHand(&'static str),

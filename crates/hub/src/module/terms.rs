@@ -35,7 +35,7 @@ pub enum Verdict {
 /// The part of a session that a module takes along to another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Carry {
-    /// There is nothing to carry.
+    /// The module has no state for the session, which can continue elsewhere.
     Nothing,
     /// The state that [`Hooks::session_carried`](crate::Hooks::session_carried) gives back there.
     State(Vec<u8>),
@@ -49,7 +49,7 @@ pub struct LoginSeen<'a> {
     /// The full JID of the session, or the account that somebody failed to log in to; `None` if
     /// that is not known.
     pub who: Option<JidRef<'a>>,
-    /// The domain that it was for.
+    /// The domain that the client wanted to log in to.
     pub domain: &'a str,
     /// The address of the client.
     pub address: std::net::IpAddr,

@@ -22,7 +22,7 @@ pub(super) struct Sessions {
 pub(super) struct CommandSession {
     /// The full JID that it belongs to.
     pub owner: Jid,
-    /// The node of its command.
+    /// The node of the command (XEP-0050), which a further stage has to name as well.
     pub node: &'static str,
     /// The filled-in forms; the waiting stage is the one behind them.
     pub answers: Vec<Form>,
@@ -37,7 +37,7 @@ pub(super) struct CommandSession {
 pub(super) enum Gone {
     /// It isn't known, or it belongs to another user.
     Unknown,
-    /// It has ended.
+    /// It was completed, cancelled or given up, because it is too old or there are too many others.
     Ended,
 }
 

@@ -123,7 +123,7 @@ impl StanzaSet {
         Self(self.0 | passing as u8)
     }
 
-    /// Returns whether the set is empty.
+    /// Returns whether no kind was put into the set: a rule that names none applies to all.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -50,7 +50,7 @@ struct OnlineByNode {
 /// News from one node for another: its online accounts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OnlineNews {
-    /// The domain.
+    /// The domain whose directory has changed.
     pub(crate) domain: String,
     /// The process where they are online.
     pub(crate) of: OtherProcess,
@@ -65,7 +65,7 @@ pub(crate) struct OnlineNews {
 /// An account was added or removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DirectoryChange {
-    /// The account.
+    /// The bare JID of the account.
     pub(crate) account: Jid,
     /// True if the change concerns online accounts, not the existing ones.
     pub(crate) online: bool,
@@ -97,7 +97,7 @@ impl AccountDirectory {
         self.all.clone()
     }
 
-    /// Returns the online accounts.
+    /// Returns the accounts with an available session on any node, as far as this one knows.
     pub(crate) fn online(&self) -> Arc<BTreeSet<Jid>> {
         self.online.clone()
     }

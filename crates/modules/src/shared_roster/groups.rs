@@ -97,7 +97,7 @@ impl RosterGroups {
         }
     }
 
-    /// Returns whether there are no groups.
+    /// Returns whether there are no groups at all, so that rosters are as the store has them.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }

@@ -29,7 +29,8 @@ pub fn archived(id: &str, unix_ms: u64, message: Element) -> Element {
     Element::new("result", ns::MAM).with_attr("id", id).with_child(forwarded)
 }
 
-/// Makes an item of a roster.
+/// Makes an item of a roster (RFC 6121 §2.1.2); an empty name is left out. `asks` is true if a
+/// subscription request is pending.
 pub fn roster_item(jid: &str, name: &str, subscription: &str, asks: bool, groups: Vec<String>) -> Element {
     let item = Element::new("item", ns::ROSTER).with_attr("jid", jid).with_attr("subscription", subscription);
     let item = item.with_opt_attr("name", (!name.is_empty()).then_some(name));

@@ -14,7 +14,7 @@ use crate::{ARCHIVE, PIE};
 pub(crate) struct Pages {
     accounts: Box<dyn ForeignAccounts>,
     domains: VecDeque<String>,
-    /// The domain that is being read.
+    /// The domain whose accounts are being read; `None` before the first one and behind the last.
     domain: Option<String>,
     /// Names of its accounts that are still to be read, and the last one of the previous page.
     names: VecDeque<String>,

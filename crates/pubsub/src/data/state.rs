@@ -43,7 +43,7 @@ pub(super) struct SubscriberPace {
     pub sent_at: Option<u64>,
     /// True if a timer will send the next one.
     pub waits: bool,
-    /// The subscribers.
+    /// The JIDs that are notified at this interval; a pace without any is removed.
     pub to: Vec<Jid>,
 }
 

@@ -45,9 +45,9 @@ pub(crate) enum RateName {
     Known,
     /// Of an account at a place where it has not.
     Pair,
-    /// Of an account.
+    /// Of an account, from wherever the attempts come.
     Account,
-    /// Of an address.
+    /// Of an address, for whatever account the attempts are.
     Address,
     /// Of an address, for those who prove nothing.
     Anonymous,

@@ -377,7 +377,7 @@ pub(super) const OF_SENDS: u64 = 1 << 62;
 pub(super) const OF_NOBODY: u64 = u64::MAX;
 /// The shared buffers; a power of two.
 const BUFFERS: u16 = 512;
-/// The bytes of each.
+/// The size of each buffer in bytes: no single receive yields more.
 pub(super) const BUFFER_BYTES: usize = 4096;
 const GROUP: u16 = 0;
 const SUBMISSIONS: u32 = 256;

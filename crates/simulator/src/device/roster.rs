@@ -14,7 +14,7 @@ pub struct RosterEntry {
     pub subscription: String,
     /// True if a subscription is requested.
     pub asks: bool,
-    /// The name.
+    /// The owner's name for the contact; empty if there is none.
     pub name: String,
 }
 

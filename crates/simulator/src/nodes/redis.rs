@@ -73,7 +73,7 @@ impl SimRedis {
         self.inboxes.insert(own, Inbox::default());
     }
 
-    /// Removes it.
+    /// Removes the inbox of a process, with all letters in it.
     pub fn remove_inbox(&mut self, own: NodeProcess) {
         self.inboxes.remove(&own);
     }

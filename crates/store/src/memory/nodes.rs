@@ -11,7 +11,7 @@ pub(super) struct NodesByHost {
     pub(super) last_number: u64,
 }
 
-/// A node.
+/// A node with its items, as the store in memory has it.
 pub(super) struct MemoryNode {
     pub(super) number: u64,
     pub(super) config: Vec<u8>,

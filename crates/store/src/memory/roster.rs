@@ -59,7 +59,7 @@ impl Versioned {
         RosterSize { items, requests: self.items.len() - items, bytes }
     }
 
-    /// Returns one item.
+    /// Returns the item of a contact, whether clients see it or not.
     pub(super) fn item(&self, contact: JidRef<'_>) -> Option<&RosterItem> {
         self.items.get(contact.as_str()).map(|(_, item)| item)
     }

@@ -37,10 +37,10 @@ pub(crate) struct KnownArchives {
     has_changed: bool,
 }
 
-/// The place of a message.
+/// The place at which a message is written, with what the cache knows about that place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessagePlace {
-    /// The archive.
+    /// The id of the archive in the database.
     pub(crate) archive: i64,
     /// True if the message is newer than all others in it.
     pub(crate) is_newest: bool,

@@ -74,13 +74,13 @@ pub(crate) trait Row {
 /// A value of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SqlValue<'a> {
-    /// NULL
+    /// No value, as in columns that may have none.
     Null,
     /// A 64-bit integer.
     Integer(i64),
-    /// A text.
+    /// A text in UTF-8.
     Text(&'a str),
-    /// Bytes.
+    /// A string of bytes.
     Bytes(&'a [u8]),
 }
 

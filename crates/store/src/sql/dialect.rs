@@ -9,7 +9,7 @@
 /// An engine, by its SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// SQLite.
+    /// SQLite, which runs in this process.
     Sqlite,
     /// PostgreSQL.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "left out of this build"))]

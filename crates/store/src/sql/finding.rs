@@ -8,13 +8,13 @@ use crate::StoreError;
 /// A finding of a check of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Its severity.
+    /// The consequence for the server, by which findings are sorted and counted.
     pub severity: Severity,
     /// The finding as a text and, unless it is good, the remedy.
     pub text: String,
 }
 
-/// The severity of a [`Finding`].
+/// The consequence of a [`Finding`] for the server, from the least to the most severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// As it should be, or good to know.

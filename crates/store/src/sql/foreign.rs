@@ -29,9 +29,9 @@ pub struct Foreign {
 /// A selection of a table's rows.
 #[derive(Clone, Copy, Debug)]
 pub struct WantedRows<'a> {
-    /// The table.
+    /// The name of the table in that database.
     pub table: &'a str,
-    /// The columns that are read.
+    /// The names of the columns, in the order in which the rows have them.
     pub columns: &'a [&'a str],
     /// The columns with the values that they must have.
     pub equal: &'a [(&'a str, ForeignKey<'a>)],

@@ -64,7 +64,8 @@ impl LaneSet {
 pub(crate) struct Lanes {
     /// The number of lanes that owners share; they come first.
     owners: usize,
-    /// The lane for writes to archives.
+    /// The number of the lane for writes to archives: the first of the owners' if it has none of
+    /// its own.
     archive: usize,
     /// The lane for reads that may take long.
     reads: usize,

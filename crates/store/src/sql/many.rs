@@ -127,7 +127,7 @@ impl Rows {
         Rows { into, row, texts: [const { OnceLock::new() }; ROWS.len()] }
     }
 
-    /// Inserts all of these rows.
+    /// Inserts all rows, with as few statements as the prepared sizes allow.
     pub(crate) fn insert<const N: usize>(
         &'static self,
         c: &mut dyn SqlConnection,

@@ -146,7 +146,7 @@ pub(crate) struct Queued {
 
 /// The next step of a lane.
 pub(crate) enum Next {
-    /// An operation.
+    /// An operation to carry out.
     Operation(Queued),
     /// Nothing for now.
     Nothing,

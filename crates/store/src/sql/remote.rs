@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-/// The state of a connection.
+/// The state that connections to all engines in other processes have in common.
 pub(crate) struct ConnectionState {
     /// The key of the connection's row in `rookery_lanes`.
     pub(crate) lane: i64,

@@ -46,11 +46,11 @@ pub struct SqlStore {
     fences: Option<Arc<dyn FenceRows>>,
 }
 
-/// The connections of a store.
+/// The open connections with which a store begins, one for each of its lanes.
 pub(crate) struct StoreConnections<C> {
     /// The connections for the data of one owner each; at least one.
     pub(crate) owners: Vec<C>,
-    /// The connection for writes to archives.
+    /// The connection for writes to archives; without it, the first of those above writes them.
     pub(crate) archive: Option<C>,
     /// The connection for long reads.
     pub(crate) reads: Option<C>,

@@ -72,7 +72,7 @@ fn write(stores: &Stores, writer: usize, is_over: &AtomicBool) -> ToldWriter {
     told
 }
 
-/// The fate of the messages.
+/// The fate of the messages that the writers have sent, as the database tells it afterwards.
 #[derive(Debug, Default)]
 pub struct MessageFates {
     /// The number of messages that were acknowledged.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoshAnswer {
-    /// Its status.
+    /// The HTTP status, which tells only legacy clients more than 200 (§17.1).
     pub status: AnswerStatus,
     /// Its content.
     pub body: Arc<[u8]>,
@@ -41,7 +41,7 @@ pub enum AnswerStatus {
 /// The reason why a session is over (§17.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerCondition {
-    /// A request can't be read.
+    /// A request isn't what XEP-0124 allows.
     BadRequest,
     /// The domain is not served here.
     HostUnknown,
@@ -122,7 +122,7 @@ impl BoshAnswer {
     }
 }
 
-/// Writes an answer.
+/// Writes the `<body/>` of an answer: attributes first, then the content.
 pub(super) struct AnswerWriter(Vec<u8>);
 
 impl AnswerWriter {

@@ -54,7 +54,7 @@ pub enum C2sEvent {
     /// [`verified_disabled`](super::C2s::verified_disabled) or
     /// [`store_failed`](super::C2s::store_failed).
     Bearer {
-        /// The token.
+        /// The token, as the client has sent it.
         token: String,
         /// The bare JID of the account that the client asks for, if it says.
         wanted: Option<Jid>,

@@ -101,7 +101,8 @@ impl Facts {
         self.secure || self.plaintext_login_allowed
     }
 
-    /// Returns whether `<starttls/>` is offered.
+    /// Returns whether `<starttls/>` is offered: the server has a certificate, and the connection
+    /// isn't encrypted yet.
     pub(super) fn starttls_offered(&self) -> bool {
         self.tls_available && !self.secure
     }

@@ -21,7 +21,7 @@ use super::settings::ascii_domain;
 
 /// Certificate and private key in PEM.
 pub struct SelfSigned {
-    /// The certificate.
+    /// The certificate, which names all the domains.
     pub certificate: String,
     /// The key, PKCS#8. It must be stored where nobody else can read it.
     pub key: String,
@@ -62,7 +62,7 @@ pub struct Authority {
 
 /// A certificate that an authority has issued, in PEM.
 pub struct IssuedCertificate {
-    /// The certificate.
+    /// The certificate, without that of the authority.
     pub chain: String,
     /// Its key, PKCS#8.
     pub key: String,

@@ -123,7 +123,7 @@ impl fmt::Debug for Trust {
 pub enum Untrusted {
     /// The peer has shown none.
     Missing,
-    /// It has expired.
+    /// Its time is over, by our clock.
     Expired,
     /// It isn't valid yet.
     NotYetValid,

@@ -14,7 +14,7 @@ use crate::items::{SaidItem, declare, items};
 pub enum Framed {
     /// `<open/>`, as the header of a stream.
     Open(Vec<u8>),
-    /// `<close/>`.
+    /// `<close/>`, with which the client ends the stream (RFC 7395 §3.6).
     Close,
     /// Any other element, as it came.
     Element,

@@ -15,7 +15,7 @@ const CHANGES: usize = 8;
 
 /// A server with work to do.
 pub struct Scene {
-    /// The server.
+    /// The server, whose work is measured.
     pub server: Server,
     /// The clients that get the results.
     recipients: Vec<Client>,

@@ -14,7 +14,7 @@ use super::{PREFIX, Visit};
 use crate::form::value;
 use crate::html::Html;
 
-/// A form.
+/// A form that is being written, which knows the input if it was refused a moment ago.
 #[derive(Clone, Copy)]
 pub(crate) struct AdminForm<'a> {
     visit: &'a Visit,
@@ -22,12 +22,12 @@ pub(crate) struct AdminForm<'a> {
     id: &'a str,
 }
 
-/// A field of a form.
+/// A field of a form, before it is written as HTML.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AdminField<'a> {
-    /// Its name.
+    /// The name under which the browser sends it.
     pub name: &'static str,
-    /// Its label.
+    /// The label above it, in the visitor's language.
     pub label: &'a str,
     /// Its content, unless other input is shown again.
     pub value: &'a str,

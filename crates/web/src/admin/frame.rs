@@ -19,7 +19,7 @@ pub struct MenuPage {
     id: &'static str,
 }
 
-/// The menu.
+/// The pages of the menu, in its order.
 pub const PAGES: [MenuPage; 10] = [
     MenuPage { path: "", name: |words| words.overview, id: "to-overview" },
     MenuPage { path: "/users", name: |words| words.users, id: "to-users" },
@@ -42,7 +42,7 @@ pub(crate) struct AdminFrame<'a> {
     pub language: Language,
     /// The path of the page, behind the prefix.
     pub path: &'a str,
-    /// Its title.
+    /// The title, as text that is not escaped yet.
     pub title: &'a str,
     /// The visitor, if they are signed in.
     pub seen: Option<&'a Seen>,

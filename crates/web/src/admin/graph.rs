@@ -73,9 +73,9 @@ impl GraphRange {
 pub enum GraphUnit {
     /// Counts, or counts per second.
     Count,
-    /// Bytes.
+    /// Bytes, shown in binary units.
     Bytes,
-    /// Seconds.
+    /// Seconds, shown in a unit that suits the value.
     Seconds,
 }
 

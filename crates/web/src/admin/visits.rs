@@ -17,7 +17,7 @@ use subtle::ConstantTimeEq;
 
 use crate::form::value;
 
-/// All visits.
+/// The visits, by the hashes of their cookies; bounded in all and for each account.
 #[derive(Debug, Default)]
 pub struct AdminVisits(Mutex<HashMap<[u8; 32], StoredVisit>>);
 
@@ -125,7 +125,7 @@ impl AdminVisits {
         Some(Seen { account: account.clone(), token: token.clone(), password: password.clone(), id })
     }
 
-    /// Ends a visit.
+    /// Ends a visit at once: its cookie is worth nothing from now on.
     pub fn end(&self, seen: &Seen) {
         self.lock().remove(&seen.id);
     }

@@ -8,7 +8,7 @@ use super::problem::Problem;
 /// A parameter of a query, or a member of a body.
 #[derive(Debug, Clone, Copy)]
 pub struct ApiField {
-    /// Its name.
+    /// The name in the query or in the JSON.
     pub name: &'static str,
     /// The values that it may have.
     pub kind: ApiFieldKind,
@@ -28,7 +28,7 @@ pub enum ApiFieldKind {
         /// At most.
         max: usize,
     },
-    /// `true` or `false`.
+    /// The word `true` or `false` in a query, a boolean in a body.
     Switch,
     /// A whole number.
     Number {

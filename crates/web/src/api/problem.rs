@@ -17,7 +17,7 @@ use crate::reply::{Body, reply};
 /// An error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The status.
+    /// The status of the response, which the body repeats (RFC 9457 §3.1.2).
     pub status: StatusCode,
     /// The kind of problem: the end of its type, a URN.
     pub kind: &'static str,
@@ -30,7 +30,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Returns a problem.
+    /// Returns a problem without a header of its own.
     pub fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
         Self { status, kind, detail: detail.into(), header: None, reason: None }
     }

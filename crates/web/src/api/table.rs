@@ -36,14 +36,14 @@ pub(crate) struct ApiOperation {
     pub answer: ResponseContent,
     /// Errors beyond those that all operations have.
     pub errors: &'static [u16],
-    /// Runs the operation.
+    /// The function that carries the operation out, once the token and the input were checked.
     pub run: fn(ApiCall) -> Answering,
 }
 
-/// The content of an operation's response.
+/// The content of a successful response, for the description of the API.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ResponseContent {
-    /// Nothing.
+    /// The response has no content.
     Nothing,
     /// JSON of the schema of this name.
     Json(&'static str),

@@ -32,7 +32,7 @@ impl ObjectBody {
         (sender, Self { come, left: bytes })
     }
 
-    /// Returns an empty body.
+    /// Returns a body for requests that have none.
     pub fn empty() -> Self {
         Self::of(0).1
     }

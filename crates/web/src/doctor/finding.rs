@@ -10,10 +10,10 @@ use crate::comparison::ChangedKey;
 use crate::health::{DiskFill, Space};
 use crate::machine::ProcessReadings;
 
-/// A finding.
+/// A finding of the doctor, in English.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DoctorFinding {
-    /// The grade.
+    /// The grade, by which findings are sorted.
     pub grade: Grade,
     /// The part of the server that it is about.
     pub about: &'static str,
@@ -32,7 +32,7 @@ pub(crate) struct DoctorFinding {
 pub(crate) enum DoctorFact {
     /// The disk has only this space left.
     DiskLow(Space),
-    /// The disk is full.
+    /// The disk has so little space left that it counts as full.
     DiskFull(Space),
     /// The certificate of a domain has expired.
     CertificateEnded(String),
@@ -98,7 +98,7 @@ pub(crate) enum Grade {
 }
 
 impl Grade {
-    /// Returns its name.
+    /// Returns the name of the grade in the API and on the terminal.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fine => "ok",

@@ -46,7 +46,7 @@ impl FilesOfLate {
     }
 }
 
-/// Returns the page.
+/// Returns the page with its form still empty.
 pub fn page(guest: &WebGuest) -> Response<Body> {
     show(guest, StatusCode::OK, "", "")
 }

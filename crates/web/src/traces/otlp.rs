@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// A request to the collector.
 pub(super) struct TraceBatch {
-    /// Its body.
+    /// The body of the request, as JSON.
     pub body: Bytes,
     /// The number of spans in it.
     pub spans: u64,

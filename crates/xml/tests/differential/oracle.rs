@@ -5,7 +5,7 @@ use rxml::{Event, Options, Parse, Parser, WithOptions};
 
 /// The verdict of the other parser.
 pub enum OracleVerdict {
-    /// It read this element.
+    /// It accepted the bytes as this element.
     Element(Element),
     /// It gave up for this reason.
     Refused(String),

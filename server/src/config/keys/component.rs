@@ -14,7 +14,7 @@ pub const ABOUT: &str = "One component (XEP-0114), such as a bridge to another n
 
 /// A key of a `[component."NAME"]` table.
 pub struct ComponentKey {
-    /// Its name.
+    /// The name of the key within the table.
     pub name: &'static str,
     /// Its meaning.
     pub doc: &'static str,
@@ -22,7 +22,7 @@ pub struct ComponentKey {
     pub set: fn(&mut ComponentConfig, &GivenValue<'_>) -> Result<(), WrongValue>,
     /// Returns its value as TOML, if it has one.
     pub show: fn(&ComponentConfig) -> Option<String>,
-    /// An example.
+    /// A value for the example configuration, written as TOML.
     pub example: &'static str,
 }
 

@@ -12,7 +12,7 @@ use super::table::{KeyShape, Shape};
 /// A table in the form of a database file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// The text.
+    /// The text of the database file, in TOML.
     pub text: String,
     /// The line of the table from which each line of the text comes.
     pub lines: Vec<usize>,

@@ -48,7 +48,7 @@ pub(super) struct DeviceRow {
     pub(super) digital: Option<At<AlarmRow>>,
 }
 
-/// A row that has a place.
+/// A row of a property, whose bytes are at a place in a front-end.
 pub(super) trait Placed: Default {
     fn place(&mut self) -> &mut PlaceRow;
 }

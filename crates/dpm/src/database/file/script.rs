@@ -7,7 +7,7 @@ use super::table::U16;
 /// The readings that a simulated front-end plays for a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
-    /// The device.
+    /// The name of the device that the script plays.
     pub device: String,
     /// `constant`, `ramp`, `sine`, `noise`, `counter`, `setting` (its current setting) or `silent`.
     pub shape: String,
@@ -19,7 +19,7 @@ pub struct Script {
     pub is_scaled: bool,
     /// The period of a ramp or sine, in seconds.
     pub seconds: f64,
-    /// The text that it reads, if it is a text.
+    /// The text that the device reads, for devices that read texts instead of numbers.
     pub text: Option<String>,
     /// The basic status by the last command; without it, commands change the attributes that they
     /// name.
@@ -52,7 +52,7 @@ impl Default for Script {
 /// An event of the simulated clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SimulatedEvent {
-    /// Its number.
+    /// The number of the clock event, below `0x8000`.
     pub number: u16,
     /// The time between two of them, in milliseconds; not 0.
     pub every_millis: u64,

@@ -15,7 +15,7 @@ pub(super) struct FileTable<T: 'static> {
     pub(super) keys: &'static [&'static [TableKey<T>]],
 }
 
-/// A key of a table.
+/// A key that a table of the device file may have, with its documentation and its parser.
 pub(super) struct TableKey<T: 'static> {
     pub(super) name: &'static str,
     /// Its meaning, and the valid values.

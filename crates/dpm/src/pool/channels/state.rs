@@ -91,7 +91,7 @@ pub(super) struct PoolChannel {
     pub(super) is_unsettled: bool,
 }
 
-/// The state of a channel.
+/// The progress of opening a channel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ChannelState {
     /// Its server isn't known.
@@ -103,7 +103,7 @@ pub(super) enum ChannelState {
         /// The time at which the server is given up, in milliseconds.
         until: u64,
     },
-    /// It is open.
+    /// The server has opened it: values can be requested.
     Open(OpenChannel),
 }
 
@@ -222,17 +222,18 @@ impl PoolChannel {
         }
     }
 
-    /// Returns its node.
+    /// Returns the number of the node that the variable belongs to.
     pub(super) fn node(&self) -> usize {
         self.variable.0
     }
 
-    /// Returns whether it is read as a text.
+    /// Returns whether readers want the variable as a text instead of numbers.
     pub(super) fn is_text(&self) -> bool {
         self.variable.2
     }
 
-    /// Returns whether it is unused.
+    /// Returns whether nobody reads or sets the variable and no answer is outstanding, so that the
+    /// channel may be closed.
     pub(super) fn is_unused(&self) -> bool {
         self.entries.is_empty() && self.reads.is_empty() && self.puts.is_empty() && self.outstanding == 0
     }

@@ -49,7 +49,7 @@ pub(crate) struct Topics {
 /// An entry in the form of a request to a topic, and the number of its view of the topic.
 pub(super) type TopicEntry = ValueEntry<(TopicKey, usize)>;
 
-/// A topic that is read.
+/// A topic of a broker, shared by all entries that read it.
 #[derive(Debug)]
 pub(super) struct PoolTopic {
     pub(super) node: usize,
@@ -165,7 +165,7 @@ impl PoolTopic {
         }
     }
 
-    /// Returns whether it is unused.
+    /// Returns whether no entry reads the topic any more.
     pub(super) fn is_unused(&self) -> bool {
         self.views.values().all(|view| view.entries.is_empty())
     }

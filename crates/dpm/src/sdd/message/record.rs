@@ -23,7 +23,7 @@ pub trait SddMessage: Sized {
 /// A row of the table: a field of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageField {
-    /// Its name.
+    /// The name of the field in the table.
     pub name: &'static str,
     /// Its id on the wire.
     pub id: u16,
@@ -42,17 +42,17 @@ pub enum FieldKind {
     Double,
     /// Bytes.
     Binary,
-    /// A string.
+    /// A text, whose bytes are read as the characters of Latin-1.
     String,
     /// A truth value.
     Boolean,
     /// Any number of values of one kind.
     Array(&'static FieldKind),
-    /// A struct of fields.
+    /// A group of fields with ids of their own.
     Struct(&'static [MessageField]),
 }
 
-/// A type that a field can have.
+/// A Rust type that the macros accept for a field, with its form on the wire.
 pub(super) trait WireType: Sized {
     const KIND: FieldKind;
     const OPTIONAL: bool = false;

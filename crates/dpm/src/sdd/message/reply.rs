@@ -15,14 +15,14 @@ direction! {
         /// The place of the service.
         service_location: String = 0x11af,
     }
-    /// The list is open.
+    /// A list was opened.
     OpenList = 0x349e {
-        /// Its number.
+        /// The number that the service has given the list, for all further requests about it.
         list_id: i32 = 0xe820,
     }
     /// The request was accepted, or not.
     AddToList = 0x8bac {
-        /// The list.
+        /// The number of the list, as `OpenList` gave it.
         list_id: i32 = 0xe820,
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
@@ -31,25 +31,25 @@ direction! {
     }
     /// The request was removed.
     RemoveFromList = 0xf41a {
-        /// The list.
+        /// The number of the list, as `OpenList` gave it.
         list_id: i32 = 0xe820,
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
         /// The status: success or not.
         status: i16 = 0x4454,
     }
-    /// The list is started.
+    /// The list is started, or could not be.
     StartList = 0x9600 {
-        /// The list.
+        /// The number of the list, as `OpenList` gave it.
         list_id: i32 = 0xe820,
         /// The status: success or not.
         status: i16 = 0x4454,
     }
     /// The status of the list; also sent after silence, to show that the DPM is alive.
     ListStatus = 0x7370 {
-        /// The list.
+        /// The number of the list, as `OpenList` gave it.
         list_id: i32 = 0xe820,
-        /// The status.
+        /// The status of the list: success, or the reason of a failure.
         status: i16 = 0x4454,
     }
     /// A request failed for now, or an answer consists of a status only.
@@ -58,7 +58,7 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time.
         timestamp: i64 = 0xd55b,
-        /// The cycle.
+        /// The cycle time that belongs to the status; 0 if there is none.
         cycle: i64 = 0x0740,
         /// The status that it reports.
         status: i16 = 0x4454,
@@ -69,7 +69,7 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The device's index.
         di: i32 = 0x82dd,
-        /// Its name.
+        /// The name of the device in the database.
         name: String = 0x931c,
         /// The description in words.
         description: String = 0xf92c,
@@ -84,7 +84,7 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when it was read.
         timestamp: i64 = 0xd55b,
-        /// The cycle.
+        /// The cycle time of the reading.
         cycle: i64 = 0x0740,
         /// The status of the reading.
         status: i16 = 0x4454,
@@ -97,7 +97,7 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when they were read.
         timestamp: i64 = 0xd55b,
-        /// The cycle.
+        /// The cycle time of the readings.
         cycle: i64 = 0x0740,
         /// The status of the reading.
         status: i16 = 0x4454,
@@ -110,33 +110,33 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when they were read.
         timestamp: i64 = 0xd55b,
-        /// The cycle.
+        /// The cycle time of the reading.
         cycle: i64 = 0x0740,
         /// The status of the reading.
         status: i16 = 0x4454,
         /// The bytes, little endian.
         data: Bytes = 0x7f38,
     }
-    /// A text.
+    /// One text, such as a description or a state in words.
     Text = 0x8f32 {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
         /// The time when it was read.
         timestamp: i64 = 0xd55b,
-        /// The cycle.
+        /// The cycle time of the reading.
         cycle: i64 = 0x0740,
         /// The status of the reading.
         status: i16 = 0x4454,
         /// The text.
         data: String = 0x7f38,
     }
-    /// Texts.
+    /// Any number of texts.
     TextArray = 0x327b {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
         /// The time when they were read.
         timestamp: i64 = 0xd55b,
-        /// The cycle.
+        /// The cycle time of the readings.
         cycle: i64 = 0x0740,
         /// The status of the reading.
         status: i16 = 0x4454,
@@ -149,7 +149,7 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time of the readings.
         timestamp: i64 = 0xd55b,
-        /// The cycle.
+        /// The cycle time of the readings.
         cycle: i64 = 0x0740,
         /// The status of the readings.
         status: i16 = 0x4454,
@@ -164,7 +164,7 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when it was read.
         timestamp: i64 = 0xd55b,
-        /// The cycle.
+        /// The cycle time of the reading.
         cycle: i64 = 0x0740,
         /// The limit below which readings are bad.
         minimum: f64 = 0x234c,
@@ -189,7 +189,7 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when it was read.
         timestamp: i64 = 0xd55b,
-        /// The cycle.
+        /// The cycle time of the reading.
         cycle: i64 = 0x0740,
         /// The bits as they should be.
         nominal: i32 = 0x4f1d,
@@ -214,17 +214,17 @@ direction! {
         ref_id: i64 = 0x1eab,
         /// The time when it was read.
         timestamp: i64 = 0xd55b,
-        /// The cycle.
+        /// The cycle time of the reading.
         cycle: i64 = 0x0740,
-        /// True if it is on.
+        /// True if the device is on, false if it is off.
         on: Option<bool> = 0x5c01,
-        /// True if it is ready.
+        /// True if the device is ready, false if it has tripped.
         ready: Option<bool> = 0xab23,
         /// True if it is under remote control.
         remote: Option<bool> = 0xe486,
         /// True if its polarity is positive.
         positive: Option<bool> = 0x2716,
-        /// True if it is ramping.
+        /// True if the device follows a ramp, false if its output is constant.
         ramp: Option<bool> = 0x9238,
     }
     /// The outcome of each setting.

@@ -9,14 +9,14 @@ direction! {
 
     /// Searches for a DPM.
     ServiceDiscovery = 0xdfda {}
-    /// Opens a list.
+    /// Opens a list, whose number the reply has.
     OpenList = 0x081c {
         /// Sent by no known client.
         location: Option<String> = 0x9de0,
     }
     /// Puts a request on a list, in place of one with the same number.
     AddToList = 0x0061 {
-        /// The list.
+        /// The number of the list, as the reply to `OpenList` gave it.
         list_id: i32 = 0xe820,
         /// The client's number for this request.
         ref_id: i64 = 0x1eab,
@@ -25,38 +25,38 @@ direction! {
     }
     /// Removes a request from a list.
     RemoveFromList = 0xf121 {
-        /// The list.
+        /// The number of the list, as the reply to `OpenList` gave it.
         list_id: i32 = 0xe820,
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
     }
     /// Starts sending data, for the requests as they are now.
     StartList = 0xddb5 {
-        /// The list.
+        /// The number of the list, as the reply to `OpenList` gave it.
         list_id: i32 = 0xe820,
         /// The data model of requests that name none.
         model: Option<String> = 0x5e63,
     }
     /// Stops data and keeps the requests.
     StopList = 0x53a9 {
-        /// The list.
+        /// The number of the list, as the reply to `OpenList` gave it.
         list_id: i32 = 0xe820,
     }
     /// Stops data and deletes the requests.
     ClearList = 0xc309 {
-        /// The list.
+        /// The number of the list, as the reply to `OpenList` gave it.
         list_id: i32 = 0xe820,
     }
     /// A step of GSS-API authentication; the first token is empty.
     Authenticate = 0xc453 {
-        /// The list.
+        /// The number of the list, as the reply to `OpenList` gave it.
         list_id: i32 = 0xe820,
-        /// The token.
+        /// The token of GSS-API (RFC 2743), for the acceptor.
         token: Bytes = 0x8da1,
     }
     /// Proves that the context is established, and enables settings.
     EnableSettings = 0x5362 {
-        /// The list.
+        /// The number of the list, as the reply to `OpenList` gave it.
         list_id: i32 = 0xe820,
         /// The integrity code of `message`.
         mic: Bytes = 0x1fcd,
@@ -67,7 +67,7 @@ direction! {
     ApplySettings = 0xc678 {
         /// The name of the user; may be empty.
         user_name: String = 0x5648,
-        /// The list.
+        /// The number of the list, as the reply to `OpenList` gave it.
         list_id: i32 = 0xe820,
         /// Settings in bytes.
         raw_array: Option<Vec<RawSetting>> = 0x0301,

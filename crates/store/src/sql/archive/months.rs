@@ -50,7 +50,7 @@ pub(crate) trait Months: Transactions {
     /// Returns the highest id of all messages; 0 if there are none.
     fn newest(&mut self) -> Result<u64, StoreError>;
 
-    /// Returns whether there are any messages.
+    /// Returns whether the archives have any message at all.
     fn has_messages(&mut self) -> Result<bool, StoreError>;
 
     /// Makes all existing messages the first part, which ends with this id, and adds another one
@@ -91,7 +91,7 @@ pub(crate) trait Months: Transactions {
 /// Opens a separate connection to manage the months.
 pub(crate) type OpenMonths = dyn Fn() -> Result<Box<dyn Months>, StoreError> + Send + Sync;
 
-/// A part of the archives.
+/// A part of the partitioned table: mostly the messages of one month.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArchivePart {
     /// The engine's name for it.

@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 
 use super::cells::{Cell, ColumnKind};
 
-/// A table.
+/// A table that copies have to include.
 pub(crate) struct Table {
-    /// Its name.
+    /// The name of the table, which is the same on all engines.
     pub(crate) name: &'static str,
     /// Its columns; those of the key, in whose order rows are read, come first.
     pub(super) columns: &'static [(&'static str, ColumnKind)],
@@ -58,7 +58,7 @@ impl Table {
         self.is_numbered && row.get(self.unique.clone()) == into.get(self.unique.clone())
     }
 
-    /// Returns the columns of the key.
+    /// Returns the columns of the key, in the order in which rows are sorted by them.
     pub(super) fn key_columns(&self) -> &'static [(&'static str, ColumnKind)] {
         self.columns.get(..self.key).unwrap_or_default()
     }

@@ -9,7 +9,7 @@ use crate::StoreError;
 pub struct Progress {
     /// The part of the work.
     pub phase: CopyPhase,
-    /// The table.
+    /// The name of the table that is being worked on.
     pub table: &'static str,
     /// The number of finished rows of all tables.
     pub rows: u64,
@@ -54,7 +54,7 @@ impl std::error::Error for CopyError {}
 /// The result of comparing a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// The table.
+    /// The name of the compared table.
     pub table: &'static str,
     /// The source's rows, and the SHA-256 over all of them in hexadecimal.
     pub from: (u64, String),

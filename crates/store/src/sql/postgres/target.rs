@@ -120,7 +120,7 @@ impl PostgresAddress {
     }
 }
 
-/// Returns the options of an address.
+/// Returns the options of an address, which follow its `?`; empty if there are none.
 fn options(text: &str) -> &str {
     // Passwords come before.
     let place = text.split_once('@').map_or(text, |(_, place)| place);
@@ -350,7 +350,7 @@ where
     Ok((client, end))
 }
 
-/// A stream to a host.
+/// A stream to a host, by TCP or by a socket of this machine.
 type HostStream = Box<dyn Duplex>;
 
 trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}

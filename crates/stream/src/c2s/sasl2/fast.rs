@@ -20,7 +20,7 @@ pub struct StoredToken {
     pub slot: FastSlot,
     /// The only mechanism that it may be used with.
     pub mechanism: TokenMechanism,
-    /// The stored key.
+    /// The key with which proofs are verified, and from which the token can't be derived.
     pub key: TokenKey,
     /// The time when it was made, in seconds since 1970.
     pub issued: u64,
