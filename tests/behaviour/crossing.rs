@@ -1,4 +1,4 @@
-//! Features between the users of two servers: rooms, archives, cards, blocking, copies,
+//! Features between the users of two servers: rooms, archives, vCards, blocking, copies,
 //! invitations, push, multicast.
 
 use rookery_federation::Address;

@@ -226,7 +226,7 @@ fn check((kind, resource, payload): &(&str, &str, &str), [here, away, nobody]: [
     assert!(*resource == "/r" || here == nobody, "{kind} {resource} {payload}: here {here}\nnobody {nobody}");
 }
 
-/// Keeps a card, which is for everybody who knows the address (XEP-0054 §3.3), and an open node,
+/// Keeps a vCard, which is for everybody who knows the address (XEP-0054 §3.3), and an open node,
 /// which is too; all else is closed.
 fn keep_something(client: &mut Client) {
     for payload in [

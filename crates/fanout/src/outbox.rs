@@ -107,7 +107,7 @@ pub enum PushOutcome {
 pub struct Outboxes {
     slots: LinkPlaces<OutboxSlot>,
     dirty: Vec<Link>,
-    // Boxed as the slots hold them, so that a queue moves between both without a copy.
+    // Boxed as the outboxes of links hold them, so that a queue moves between both without a copy.
     #[expect(clippy::vec_box)]
     pool: Vec<Box<OutboxQueue>>,
     limits: OutboxLimits,

@@ -1,8 +1,8 @@
-//! XEP-0055: a directory of the users of a domain, who find each other by their names and cards.
+//! XEP-0055: a directory of the users of a domain, who find each other by their names and vCards.
 //!
 //! It is off by default: a server for strangers has no reason to reveal its users. A search looks
-//! at one account after the other, with the card (XEP-0054) that the account shows to anyone, since
-//! there is no index of cards: it is meant for a company or a school, and bounded.
+//! at one account after the other, with the vCard (XEP-0054) that the account shows to anyone,
+//! since there is no index of vCards: it is meant for a company or a school, and bounded.
 //!
 //! # Invariants
 //!
@@ -115,7 +115,7 @@ struct UserSearch {
     found: Vec<FoundUser>,
 }
 
-/// A user who was found, with data from the card.
+/// A user who was found, with data from the vCard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FoundUser {
     jid: Jid,
@@ -311,7 +311,7 @@ const NAME: &str = "directory";
 const MOST_ACCOUNTS: &str = "search_accounts";
 const MOST_RESULTS: &str = "results";
 const SEARCH: &str = "jabber:iq:search";
-/// The name of the document with an account's card.
+/// The name of the document with an account's vCard.
 const CARD: &str = "vcard";
 const INSTRUCTIONS: &str = "Write parts of the name, or of the address.";
 /// The field of the form.
@@ -320,7 +320,7 @@ const WORDS: &str = "search";
 const FIELDS: [&str; 4] = ["first", "last", "nick", "email"];
 const LABELS: [(&str, &str); 5] =
     [("first", "First name"), ("last", "Last name"), ("nick", "Nickname"), ("email", "E-mail"), ("fn", "Name")];
-/// The accounts that are looked at together: their cards may have photos.
+/// The accounts that are looked at together: their vCards may have photos.
 const PORTION: usize = 50;
 const MOST_WORDS: usize = 8;
 /// The length up to which a word counts as short, in characters.

@@ -1,7 +1,7 @@
 //! XEP-0363: HTTP File Upload. A service `upload.DOMAIN` that gives users space for files.
 //!
-//! This module hands out slots and does the accounting; the bytes go through the web front, which
-//! uses the same store.
+//! This module hands out upload slots, called slots here, and does the accounting; the bytes go
+//! through the web front, which uses the same store.
 //!
 //! # Invariants
 //!
@@ -28,7 +28,7 @@ use rookery_store::{Reserved, Slot, SlotQuota, SlotStage, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
-/// The module that hands out slots for files.
+/// The module that hands out upload slots.
 #[derive(Debug)]
 pub struct Upload;
 
@@ -175,7 +175,7 @@ fn info(world: &mut World, iq: &Iq, options: &Options) {
     world.reply(iq, reply);
 }
 
-/// Handles a request for a slot (§4) from a user of the domain.
+/// Handles a request for an upload slot (§4) from a user of the domain.
 fn request(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     if iq.from.domain() != domain.name || iq.from.local().is_none() {
         return world.reply_error(&iq, Condition::Forbidden);
@@ -274,7 +274,7 @@ pub fn encoded(name: &str) -> String {
 
 /// The features, sorted.
 const FEATURES: [&str; 3] = [ns::DISCO_INFO, ns::DISCO_ITEMS, ns::HTTP_UPLOAD];
-/// The most slots of one account whose upload hasn't begun: enough for a large album.
+/// The most upload slots of one account whose upload hasn't begun: enough for a large album.
 const MOST_WAITING: u64 = 200;
 /// Milliseconds for which a slot waits for its upload to begin (§7 recommends 300 seconds).
 const BEGIN_MS: u64 = 300_000;

@@ -85,7 +85,8 @@ fn cost(line: &Line) -> usize {
 
 /// Bytes that all lines may take.
 pub const MOST_BYTES: usize = 2 * 1024 * 1024;
-/// Bytes of a line besides its texts: its slot, its counts, and the overhead of allocations.
+/// Bytes of a line besides its texts: its place in the list, its counts, and the overhead of
+/// allocations.
 const PLACE: usize = 96;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tracing::warn;
 /// The key below `[modules]`.
 pub(super) const NAME: &str = "vcard";
 
-/// The option for the size of a card.
+/// The option for the size of a vCard.
 pub(super) const BYTES: OptionSpec = OptionSpec {
     key: "bytes",
     default: || Value::Number(192 * 1024),
@@ -21,7 +21,7 @@ pub(super) const BYTES: OptionSpec = OptionSpec {
     check: option::at_least_one,
 };
 
-/// A photo in a card.
+/// A photo in a vCard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Photo {
     /// Its media type.
@@ -43,7 +43,7 @@ impl Photo {
         Some(Self { type_: type_.to_owned(), base64, bytes: bytes.len(), hash })
     }
 
-    /// Returns the photo of a card.
+    /// Returns the photo of a vCard.
     pub(super) fn of(card: &Element) -> Option<Self> {
         let photo = card.child("PHOTO", ns::VCARD)?;
         let type_ = photo.child_text("TYPE", ns::VCARD).unwrap_or_else(|| "image/png".to_owned());
@@ -57,7 +57,7 @@ impl Photo {
     }
 }
 
-/// Returns the most bytes that a card may have.
+/// Returns the most bytes that a vCard may have.
 pub(super) fn most_bytes(world: &World, account: JidRef<'_>) -> u64 {
     let options = world.options(account.domain(), NAME);
     options.map_or(0, |options| options.number(BYTES.key))
@@ -69,7 +69,7 @@ pub(super) fn set_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     world.wait(found, move |world, found| {
         let card = match found {
             Ok(found) => found.and_then(|bytes| Element::parse(&bytes).ok()),
-            // The existing card is unknown, and a new one would replace it.
+            // The existing vCard is unknown, and a new one would replace it.
             Err(error) => return world.store_failed("putting an avatar into a card", &account, &error),
         };
         let mut card = card.unwrap_or_else(|| Element::new("vCard", ns::VCARD));
@@ -111,10 +111,10 @@ impl Document for PhotoHash {
     }
 }
 
-/// Returns whether a domain stores cards.
+/// Returns whether a domain stores vCards.
 pub(super) fn is_on(world: &World, host: JidRef<'_>) -> bool {
     world.options(host.domain(), NAME).is_some()
 }
 
-/// The name of the document with an account's card.
+/// The name of the document with an account's vCard.
 pub(super) const DOCUMENT: &str = "vcard";

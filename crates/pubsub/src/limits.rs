@@ -31,7 +31,7 @@ pub(super) struct NodeLimits {
     pub items: usize,
     /// Bytes of an item's payload.
     payload: usize,
-    /// Bytes of an item's payload if it is an image or a card.
+    /// Bytes of an item's payload if it is an image or a vCard.
     image: usize,
     /// The most bytes that a node may take, with its items and affiliations.
     node_bytes: u64,

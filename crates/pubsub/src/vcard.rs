@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::avatar;
 use super::card::{BYTES, DOCUMENT, NAME, Photo, PhotoHash, announce, most_bytes};
 
-/// The module that stores a card for each account.
+/// The module that stores a vCard for each account.
 #[derive(Debug)]
 pub struct Vcard;
 
@@ -83,7 +83,7 @@ fn asked(world: &mut World, iq: Iq) {
     }
 }
 
-/// Replies with the card of an account (§3.1, §3.3).
+/// Replies with the vCard of an account (§3.1, §3.3).
 fn give(world: &mut World, iq: Iq) {
     let found = world.stores.documents.get(iq.to.as_ref(), DOCUMENT);
     world.wait(found, move |world, found| {
@@ -108,7 +108,7 @@ fn give(world: &mut World, iq: Iq) {
     });
 }
 
-/// Stores the card that an account sends (§3.2).
+/// Stores the vCard that an account sends (§3.2).
 fn keep(world: &mut World, iq: Iq) {
     let bytes = Writer::write(&iq.payload).into_bytes();
     if bytes.len() as u64 > most_bytes(world, iq.to.as_ref()) {
@@ -126,7 +126,7 @@ fn keep(world: &mut World, iq: Iq) {
     });
 }
 
-/// Carries the photo of a new card over to presence and to the account's avatar.
+/// Carries the photo of a new vCard over to presence and to the account's avatar.
 fn carry_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     let hash = photo.as_ref().map(|photo| photo.hash.clone()).unwrap_or_default();
     let before = world.document::<PhotoHash>(account.as_ref()).map(|hash| hash.0.clone());
@@ -136,7 +136,7 @@ fn carry_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     }
 }
 
-/// The outcome of an operator's wish to store a card.
+/// The outcome of an operator's wish to store a vCard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CardStored {
     /// It is stored, or removed.
@@ -149,7 +149,7 @@ pub enum CardStored {
     TooLarge,
 }
 
-/// Stores a card for an account in place of the one before, as if the account had sent it; `None`
+/// Stores a vCard for an account in place of the one before, as if the account had sent it; `None`
 /// removes it. Continues with `None` if the home of the account hasn't answered in time.
 pub fn store_card(
     world: &mut World,
@@ -160,7 +160,7 @@ pub fn store_card(
     world.put_to_home(account.as_ref(), StoreCard { account: account.to_bare(), card }, then);
 }
 
-/// Asks the home of an account to store a card.
+/// Asks the home of an account to store a vCard.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct StoreCard {
     account: Jid,

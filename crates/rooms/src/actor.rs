@@ -60,7 +60,7 @@ enum ActorSlot {
 
 /// The outcome of taking a room out of the table.
 enum TakenRoom {
-    /// The room, whose slot is busy from now on.
+    /// The room, whose place is busy from now on.
     Room(Box<Room>),
     Busy,
     Absent,
@@ -137,7 +137,7 @@ impl Actors {
         }
     }
 
-    /// Makes a slot for a room that another process hands on.
+    /// Makes a place for a room that another process hands on.
     pub(super) fn expect(&mut self, jid: Jid) {
         self.occupy(jid, None);
     }
@@ -188,7 +188,7 @@ impl Actors {
         }
     }
 
-    /// Makes a busy slot for a room that isn't loaded, with the first turn to wait in it.
+    /// Makes a busy place for a room that isn't loaded, with the first turn to wait in it.
     fn occupy(&mut self, jid: Jid, first: Option<ActorTurn>) {
         self.slots.insert(jid, ActorSlot::Busy(first.into_iter().collect()));
     }
@@ -274,7 +274,7 @@ pub(super) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
 fn give(world: &mut World, packet: &Packet, to: JidRef<'_>, absent: fn(&mut World, &Packet, JidRef<'_>)) {
     match world.state_mut::<Actors>().take(to.bare_str()) {
         TakenRoom::Room(mut room) if !room.lost.is_empty() && packet.type_() != StanzaType::Error => {
-            // Without lost occupants, the slot may hold no room any more.
+            // Without lost occupants, the place may hold no room any more.
             room.drop_lost(world);
             go_on(world, room);
             give(world, packet, to, absent);

@@ -86,7 +86,7 @@ pub enum SimulatedEventKind {
     Publish,
     /// It removes its account.
     Remove,
-    /// It requests a slot for a file.
+    /// It requests an upload slot for a file.
     Upload,
     /// An administrator's device begins a command.
     Command,

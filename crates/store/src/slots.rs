@@ -1,10 +1,10 @@
-//! Slots for files that users share by HTTP (XEP-0363). The files themselves are elsewhere: slots
-//! define the right to write and read them.
+//! Upload slots, for files that users share by HTTP (XEP-0363). The files themselves are elsewhere:
+//! slots define the right to write and read them.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
-/// The slots of all accounts.
+/// The upload slots of all accounts.
 pub trait Slots: Send + Sync {
     /// Reserves a slot, unless its owner would then exceed the quota. Returns
     /// [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
@@ -29,7 +29,7 @@ pub trait Slots: Send + Sync {
     fn forget(&self, token: &str) -> Pending<()>;
 }
 
-/// A place for one file.
+/// An upload slot: the place for one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// The unguessable part of its address.
@@ -51,7 +51,7 @@ pub struct Slot {
     pub stage: SlotStage,
 }
 
-/// The bounds of the slots that one account has at a time.
+/// The bounds of the upload slots that one account has at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotQuota {
     /// The bytes of all of them together.
@@ -62,7 +62,7 @@ pub struct SlotQuota {
     pub waiting: u64,
 }
 
-/// The outcome of reserving a slot.
+/// The outcome of reserving an upload slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
     /// The slot is created.
@@ -75,7 +75,7 @@ pub enum Reserved {
     },
 }
 
-/// The part of a slot that matters for quotas.
+/// The part of an upload slot that matters for quotas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub size: u64,
@@ -103,7 +103,7 @@ impl SlotQuota {
     }
 }
 
-/// The stages of a slot, through which it goes in this order.
+/// The stages of an upload slot, through which it goes in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotStage {
     /// There is no file.

@@ -26,7 +26,7 @@ pub struct Stores {
     pub pubsub: Arc<dyn Pubsub>,
     /// The rooms that outlive their occupants.
     pub rooms: Arc<dyn RoomStore>,
-    /// The slots for files.
+    /// The upload slots for files (XEP-0363).
     pub slots: Arc<dyn Slots>,
     /// The server's own few settings.
     pub meta: Arc<dyn Meta>,

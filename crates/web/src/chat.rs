@@ -167,7 +167,7 @@ fn html(settings: &WebSettings, language: Language) -> String {
 
 /// Returns the policy that tells browsers what the page may load and reach (Content Security
 /// Policy, level 3). Converse.js sets styles in attributes and computes with WebAssembly; files are
-/// uploaded and downloaded at the addresses of slots (XEP-0363), perhaps at another port.
+/// uploaded and downloaded at the addresses of upload slots (XEP-0363), perhaps at another port.
 fn policy(settings: &Hub) -> String {
     let uploads: String = uploads(settings).iter().map(|upload| format!(" {upload}")).collect();
     format!(

@@ -1,8 +1,8 @@
 //! Storage for the bytes of uploaded files: a folder, or anything else that implements [`Storage`].
 //!
-//! Files are named by the tokens of their slots. A storage must guarantee: a finished file is
-//! complete, also after a crash; an unfinished one is never served, and is removed by the request
-//! that began it. Nothing here blocks the calling thread.
+//! Files are named by the tokens of their upload slots. A storage must guarantee: a finished file
+//! is complete, also after a crash; an unfinished one is never served, and is removed by the
+//! request that began it. Nothing here blocks the calling thread.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

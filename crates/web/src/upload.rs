@@ -1,5 +1,5 @@
-//! Files that users share (XEP-0363): receiving and serving them. The module `upload` hands out
-//! the slots.
+//! Files that users share (XEP-0363): receiving and serving them. The module `upload` hands out the
+//! upload slots, called slots here.
 //!
 //! # Invariants
 //!
@@ -34,7 +34,7 @@ use crate::reply::{Body, text};
 pub use crate::storage::place;
 use crate::storage::{Growing, ShownFile, Storage, StorageFolder};
 
-/// The storage of files, and the slots with their owners.
+/// The storage of files, and the upload slots with their owners.
 #[derive(Clone)]
 pub struct UploadFiles {
     storage: Arc<dyn Storage>,

@@ -1,4 +1,4 @@
-//! Contacts, affiliations, archives, cards, files and links by the API, while clients are there.
+//! Contacts, affiliations, archives, vCards, files and links by the API, while clients are there.
 
 use std::io::Write;
 

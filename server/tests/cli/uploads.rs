@@ -33,7 +33,7 @@ pub fn http(said: &str, head: &str, body: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Asks for a slot, and returns the path to put and get its file.
+/// Asks for an upload slot, and returns the path to put and get its file.
 pub fn slot(said: &str) -> String {
     let mut client = log_in(said, "alice", "secret-secret", "a");
     let ask = "<iq type='get' id='s' to='upload.localhost'><request xmlns='urn:xmpp:http:upload:0' filename='a.txt' size='9' content-type='text/plain'/></iq>";
@@ -80,7 +80,7 @@ fn a_bucket_that_fails_is_told_and_its_slot_waits() {
     assert!(rig.run(&["check"]).out.contains("507 StorageFull"));
     assert!(rig.run(&["doctor"]).out.contains("The bucket of uploads has failed"));
     bucket.refuse(false);
-    // The slot is free again once the part of the file that was stored has been removed.
+    // The upload slot is free again once the part of the file that was stored has been removed.
     let again = (0..100).map(|_| put()).find(|answer| !answer.starts_with("HTTP/1.1 409"));
     assert!(again.is_some_and(|answer| answer.starts_with("HTTP/1.1 201")));
     assert_eq!(bucket.files().len(), 1);

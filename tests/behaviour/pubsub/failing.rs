@@ -64,7 +64,7 @@ fn bookmarks_are_all_written_if_the_answer_says_so() {
     whatever_fails(&three, BOOKMARKS, &three);
 }
 
-/// A card that can't be read is not replaced by an empty one.
+/// A vCard that can't be read is not replaced by an empty one.
 #[test]
 fn a_card_outlives_a_store_that_fails() {
     for at in 0.. {

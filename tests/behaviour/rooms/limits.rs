@@ -419,7 +419,7 @@ fn what_many_hear_of_is_slower() {
     assert_eq!(passed, [5, 2]);
 }
 
-/// Clients that enter many rooms, ask all occupants for their cards and change their show now and
+/// Clients that enter many rooms, ask all occupants for their vCards and change their show now and
 /// then notice nothing.
 #[test]
 fn ordinary_clients_are_never_too_fast() {

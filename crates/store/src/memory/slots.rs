@@ -1,4 +1,4 @@
-//! Slots in memory.
+//! Upload slots in memory.
 
 use std::cmp::Reverse;
 

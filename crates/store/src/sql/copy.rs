@@ -94,7 +94,7 @@ pub fn counts(database: &mut CopyEnd) -> Result<Vec<(&'static str, u64)>, StoreE
     counted
 }
 
-/// Passes the token of every slot with a file to `each`.
+/// Passes the token of every upload slot with a file to `each`.
 ///
 /// # Errors
 ///

@@ -2,11 +2,11 @@
 //! the host name.
 //!
 //! The unbuffered connection can't export keying material and doesn't show the host name. But
-//! rustls passes the exporter secret to its key log, and the host name to the certificate
-//! resolver, both *while* it processes the client's records and on the same thread. So the call is
-//! wrapped: a slot of this thread catches what the hooks see, and it is emptied before the call
-//! returns. The secret itself goes nowhere; the one value that channel binding needs is derived
-//! inside the hook.
+//! rustls passes the exporter secret to its key log, and the host name to the certificate resolver,
+//! both *while* it processes the client's records and on the same thread. So the call is wrapped: a
+//! variable of this thread catches what the hooks see, and it is emptied before the call returns.
+//! The secret itself goes nowhere; the one value that channel binding needs is derived inside the
+//! hook.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -80,6 +80,6 @@ async fn existing(call: &ApiCall) -> Result<Jid, Problem> {
     }
 }
 
-/// The module that keeps cards, and the name of its document.
+/// The module that keeps vCards, and the name of its document.
 const MODULE: &str = "vcard";
 const DOCUMENT: &str = "vcard";

@@ -16,7 +16,7 @@ pub(super) struct RequestGroup {
     /// True if it only checks whether the node answers, and has no readers.
     pub(super) is_probe: bool,
     pub(super) slots: Vec<RequestSlot>,
-    /// The number of slots that have an entry.
+    /// The number of its parts that have an entry.
     pub(super) live: usize,
     pub(super) state: RequestState,
     pub(super) rank: Rank,

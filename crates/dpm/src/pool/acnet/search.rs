@@ -386,7 +386,7 @@ impl Acnet {
         self.finish(key, false, readers);
     }
 
-    /// Returns true if a slot's entry still exists, and belongs to that group.
+    /// Returns true if the entry of a request's part still exists, and belongs to that group.
     fn is_of(&self, slot: &RequestSlot, key: GroupKey) -> bool {
         slot.entry
             .and_then(|entry| self.asked.get(entry))

@@ -8,7 +8,7 @@ use crate::status::Status;
 use crate::when::When;
 
 impl Acnet {
-    /// Sends a request for some slots to a node.
+    /// Sends a request with these parts to a node.
     pub(super) fn send(&mut self, node: usize, id: u16, when: &When, slots: &[RequestSlot]) {
         let Some(to) = self.node(node) else { return };
         let items: Vec<DeviceItem> = slots.iter().map(|slot| item(&slot.wanted)).collect();

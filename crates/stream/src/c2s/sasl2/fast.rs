@@ -16,7 +16,7 @@ use super::request::Sasl2Request;
 /// A token as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredToken {
-    /// The one of the two slots that it is in.
+    /// The one of the client's two tokens that it is.
     pub slot: FastSlot,
     /// The only mechanism that it may be used with.
     pub mechanism: TokenMechanism,

@@ -22,7 +22,7 @@ pub(crate) struct Sasl2Request {
     pub token: Option<TokenMechanism>,
     /// To make the token invalid that the client logs in with (XEP-0484 §3.6).
     pub invalidate: bool,
-    /// The slot of the token that it has logged in with.
+    /// The one of its two tokens that the client has logged in with.
     pub used: Option<FastSlot>,
 }
 
