@@ -148,7 +148,7 @@ impl<'a> RunningServer<'a> {
         self.folder.running()
     }
 
-    /// Records in the server's journal what a command has done to the database itself. A command
+    /// Records in the server's action log what a command has done to the database itself. A command
     /// that has succeeded doesn't fail if that does.
     pub fn note(self, domain: &str, act: &str) {
         if let Err(failure) =
@@ -185,7 +185,7 @@ impl<'a> RunningServer<'a> {
     }
 }
 
-/// Notes the act of a command in the journal: that of the server that runs in the folder, or the
+/// Notes the act of a command in the action log: that of the server that runs in the folder, or the
 /// stored one if none does. A command that has succeeded doesn't fail for that.
 pub fn note(source: &ConfigSource, stores: &Stores, domain: &str, act: &str) {
     match RunningServer::find(&source.folder) {
@@ -249,5 +249,5 @@ fn nobody(folder: &Folder) -> CommandFailure {
 
 /// Entries per page of a list.
 const PART: usize = 500;
-/// The path to the journal.
+/// The path of the control socket that records an action.
 const NOTE: &str = rookery_web::control::NOTE;

@@ -1,5 +1,5 @@
-//! The log: to standard error, in the form for the terminal or the journal, and the newest lines
-//! in memory.
+//! The log: to standard error, in the form for the terminal or for systemd's journal, and the
+//! newest lines in memory.
 //!
 //! # Layout
 //!
@@ -49,7 +49,7 @@ pub fn start(log: &LogConfig) {
     match (log.format, is_journal()) {
         (LogFormat::Json, _) => install!(lines.json()),
         (LogFormat::Text, false) => install!(lines),
-        // The journal has its own time stamps.
+        // systemd's journal has its own time stamps.
         (LogFormat::Text, true) => {
             let lines = lines.without_time().with_ansi(false);
             install!(lines.map_event_format(ForJournal));
@@ -65,7 +65,7 @@ fn is_journal() -> bool {
     rustix::fs::fstat(stderr()).is_ok_and(|found| named == format!("{}:{}", found.st_dev, found.st_ino))
 }
 
-/// Lines for the journal, which expects a number for the priority at their beginning
+/// Lines for systemd's journal, which expects a number for the priority at their beginning
 /// (sd-daemon(3)).
 struct ForJournal<F>(F);
 

@@ -32,8 +32,8 @@ pub enum FirstAdmin {
 pub enum FirstSecret {
     /// On the terminal.
     Shown(String),
-    /// In this file. Output that isn't a terminal may be a journal, which is kept and which others
-    /// read.
+    /// In this file. Output that isn't a terminal may go to systemd's journal, which is kept and
+    /// which others read.
     Kept(PathBuf),
 }
 

@@ -176,7 +176,7 @@ fn next(
     deed(world, account, Box::new(then));
 }
 
-/// Records in the journal what a command has done.
+/// Records in the action log what a command has done.
 pub(crate) fn note(world: &World, order: &CommandOrder, what: &str, whom: &str) {
     world.state::<Journal>().note(Entry {
         unix_ms: world.time(),

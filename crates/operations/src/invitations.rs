@@ -66,7 +66,7 @@ pub fn make(stores: &Stores, wanted: LinkPurpose, days: u64, now_ms: u64) -> Pen
 }
 
 /// Revokes a link of some domains, so that it can't be used any more. Returns it, and the act for
-/// the journal; `None` if it was used or revoked before, has expired, or is of another domain.
+/// the action log; `None` if it was used or revoked before, has expired, or is of another domain.
 pub fn revoke(stores: &Stores, domains: &[String], token: &str, now_ms: u64) -> Pending<Option<(Invitation, String)>> {
     let (stores, domains, token) = (stores.clone(), domains.to_vec(), token.to_owned());
     Box::pin(async move {

@@ -1,10 +1,10 @@
 //! The actions of administrators: their logins to the admin page and their changes, by any
 //! interface, newest last.
 //!
-//! One journal for all shards and the web front. The last thousand entries are saved in the store,
-//! a few seconds later, so that they outlive a restart; the log of the process has all of them at
-//! once. While a server runs, actions of the command line are recorded here, through its control
-//! socket; while none does, they are stored where the next one finds them ([`keep_entry`]).
+//! One action log for all shards and the web front. The last thousand entries are saved in the
+//! store, a few seconds later, so that they outlive a restart; the log of the process has all of
+//! them at once. While a server runs, actions of the command line are recorded here, through its
+//! control socket; while none does, they are stored where the next one finds them ([`keep_entry`]).
 
 use std::collections::VecDeque;
 use std::mem::{Discriminant, discriminant};
@@ -15,7 +15,7 @@ use rookery_hub::{Hooks, World};
 use rookery_store::{Pending, StoreError, Stores};
 use tracing::info;
 
-/// The journal. Clones share it.
+/// The action log. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Journal(Arc<Mutex<Inner>>);
 
@@ -175,7 +175,7 @@ impl Entry {
     }
 }
 
-/// Loads and stores the journal, on the first shard.
+/// Loads and stores the action log, on the first shard.
 pub fn install(hooks: &mut Hooks<'_>) {
     hooks.starting(read);
     hooks.every(PERIOD_MS, keep);

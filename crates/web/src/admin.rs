@@ -13,7 +13,7 @@
 //!   ones.
 //! * Only this server's one script file runs in the pages, and no other site's page can show them
 //!   in a frame.
-//! * Logins and changes are recorded in the journal.
+//! * Logins and changes are recorded in the action log.
 //!
 //! # Layout
 //!
@@ -198,7 +198,7 @@ impl Visit {
         self.shared.settings().hub.domains.iter().find(|domain| domain.name == name).cloned()
     }
 
-    /// Records an action in the journal.
+    /// Records an action in the action log.
     pub fn note(&self, domain: &str, act: String) {
         self.shared.journal.note(entry(self.seen.account.as_str(), self.origin, domain, act));
     }

@@ -9,7 +9,7 @@
 //! * Without a valid token, only the description can be read.
 //! * A token that isn't valid for a domain is refused before anything of that domain is looked at.
 //! * Lists come in parts of a bounded size; bodies and parameters are bounded by the table.
-//! * Every change is recorded in the journal with the name of the token.
+//! * Every change is recorded in the action log with the name of the token.
 //!
 //! # Layout
 //!
@@ -152,7 +152,7 @@ async fn run(
     (operation.run)(call).await.map(ApiReply::response)
 }
 
-/// The source of a command line's actions in the journal.
+/// The source of a command line's actions in the action log.
 pub(crate) const BY_COMMAND: &str = "command line";
 
 enum FoundOperation {

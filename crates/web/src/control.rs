@@ -3,7 +3,7 @@
 //!
 //! No token is needed there: the system identifies the user at the other end, and the socket admits
 //! the user that the server runs as, and root, who could change every file of the server anyway.
-//! Their actions are recorded in the journal with their names, like those of tokens and
+//! Their actions are recorded in the action log with their names, like those of tokens and
 //! administrators.
 //!
 //! # Invariants
@@ -162,7 +162,7 @@ async fn note(request: Request<Incoming>, who: &str, shared: &WebShared) -> Resp
     reply(StatusCode::NO_CONTENT, "text/plain", "")
 }
 
-/// Returns the name of the user of this process, as the journal has it for commands.
+/// Returns the name of the user of this process, as the action log has it for commands.
 pub fn own_name() -> String {
     user_name(rustix::process::geteuid().as_raw())
 }
@@ -181,7 +181,7 @@ fn name_in(users: &str, id: u32) -> Option<&str> {
     })
 }
 
-/// The way of a command's actions in the journal.
+/// The way of a command's actions in the action log.
 pub const BY: &str = api::BY_COMMAND;
 /// The path behind [`api::PREFIX`] where commands report their changes to the store.
 pub const NOTE: &str = "/note";

@@ -82,7 +82,7 @@ struct WritingAccounts {
 }
 
 impl AccountImport<'_> {
-    /// Says how far it got, even if it ended early, and notes it in the journal.
+    /// Says how far it got, even if it ended early, and notes it in the action log.
     fn tell(&mut self, file: &Path, source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> {
         self.database.look_over();
         self.bar.finish_and_clear();

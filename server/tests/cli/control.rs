@@ -1,5 +1,5 @@
 //! Commands beside a running server: they use its control socket, take effect at once, and are in
-//! its journal.
+//! its action log.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -276,7 +276,7 @@ fn commands_on_the_database_are_noted_by_the_running_server() {
     }
 }
 
-/// The next server finds them in its journal.
+/// The next server finds them in its action log.
 #[test]
 fn commands_without_a_server_are_noted_in_the_database() {
     let rig = CliRig::new();

@@ -1,4 +1,5 @@
-//! `rookery log` shows the log of the running server without a journal, and raises its levels.
+//! `rookery log` shows the log of the running server without systemd's journal, and raises its
+//! levels.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -115,7 +116,7 @@ fn a_level_is_raised_for_a_while_and_that_is_noted() {
     assert_eq!(raised, "rookery_shard::reading is logged at debug for 3600 seconds\n");
     speak_no_tls();
     assert_eq!(count("DEBUG rookery_shard::reading: TLS failed"), 1);
-    // The change is reported in a line, and in the journal.
+    // The change is reported in a line, and in the action log.
     let act = "set the level of the log of rookery_shard::reading to debug for 3600 seconds";
     assert_eq!(count(act), 1);
     rig.run(&["reload"]).fine();

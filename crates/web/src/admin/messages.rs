@@ -25,7 +25,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Returns the latest announcements, as far as the journal has them.
+/// Returns the latest announcements, as far as the action log has them.
 fn past(visit: &Visit) -> Html {
     let words = visit.words();
     let entries = visit.shared.journal.recent(&visit.domains, false, usize::MAX);
@@ -51,7 +51,7 @@ fn past(visit: &Visit) -> Html {
     html
 }
 
-/// An announcement in the journal.
+/// An announcement in the action log.
 #[derive(Debug, PartialEq, Eq)]
 struct PastAnnouncement<'e> {
     whom: &'e str,
@@ -60,7 +60,7 @@ struct PastAnnouncement<'e> {
 }
 
 impl<'e> PastAnnouncement<'e> {
-    /// Reads an act of the journal; `None` if it is another one.
+    /// Reads an act of the action log; `None` if it is another one.
     fn read(act: &'e str) -> Option<Self> {
         let (whom, text) = act.strip_prefix("announced to ")?.split_once(": ")?;
         Some(Self { whom, text })

@@ -33,7 +33,7 @@ pub(crate) struct ApiCall {
     pub body: Values,
 }
 
-/// The author of a request, for the journal.
+/// The author of a request, for the action log.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiCaller {
     /// The token or user of this machine.
@@ -167,7 +167,7 @@ impl ApiCall {
         if self.token.domain.is_none() { Ok(()) } else { Err(Problem::domain()) }
     }
 
-    /// Records an action in the journal.
+    /// Records an action in the action log.
     pub fn note(&self, domain: &str, act: String) {
         self.shared.journal.note(Entry {
             unix_ms: now_ms(),

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! - A trace ends with its connection, its time or its number of stanzas, on every shard.
-//! - Every trace is recorded in the journal before it begins: its author, its subject, its
+//! - Every trace is recorded in the action log before it begins: its author, its subject, its
 //!   duration, and whether it shows users' texts.
 
 use std::fmt::Debug;
