@@ -21,7 +21,7 @@ use crate::columns;
 use crate::config::{ServerConfig, keys, size};
 use crate::failure::CommandFailure;
 
-/// A line of the table.
+/// A row of the table.
 struct BoundRow {
     of: &'static str,
     bound: Bound,

@@ -355,8 +355,8 @@ proptest! {
     }
 }
 
-/// A line that waits for the store is bounded in bytes, and each sender has a share of it: one that
-/// sends more is refused, and others are not.
+/// A queue that waits for the store is bounded in bytes, and each sender has a share of it: one
+/// that sends more is refused, and others are not.
 #[test]
 fn a_flood_while_the_store_is_slow_hits_its_sender_alone() {
     let (server, held) = slow(1);

@@ -50,7 +50,7 @@
 //!   answer; [`errand`]: work from other threads. [`mail`]: all that shards tell each other;
 //!   `post`: how it goes out and comes in.
 //! * [`rate`]: how fast a session may send, `throttle`: what happens to one that is faster. `pace`:
-//!   how fast it gets what the server sends of its own accord. [`share`]: how much of a line one
+//!   how fast it gets what the server sends of its own accord. [`share`]: how much of a queue one
 //!   sender may fill.
 //! * [`task`]: waiting for the store, `wakeups`: who ends that; `label`: under which name it is
 //!   counted; [`timer`]: waiting for a time; `waiting`: all that waits; [`session`], [`names`]: the

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use rookery_fanout::Packet;
 
-/// The most that may wait in a line.
+/// The most that may wait in a queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Stanzas.
@@ -44,7 +44,7 @@ impl Share {
         Self { bounds, all: TakenShares::default(), senders: Map::default() }
     }
 
-    /// Counts a stanza that is about to wait. Returns `false` if it may not: the line is full, or
+    /// Counts a stanza that is about to wait. Returns `false` if it may not: the queue is full, or
     /// its sender has a quarter of it.
     #[must_use]
     pub fn take(&mut self, packet: &Packet) -> bool {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     proptest! {
-        /// The bounds hold through any changes, and a line that was emptied counts nothing.
+        /// The bounds hold through any changes, and a queue that was emptied counts nothing.
         #[test]
         fn bounds_hold_and_nothing_is_left(steps in prop::collection::vec((0..6_u8, 0..900_usize, any::<bool>()), 0..300)) {
             let mut share = Share::new(BOUNDS);

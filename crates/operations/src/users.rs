@@ -61,7 +61,7 @@ impl std::fmt::Debug for NewPassword {
     }
 }
 
-/// A line of a list of accounts.
+/// A row of a list of accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     /// Its bare JID.

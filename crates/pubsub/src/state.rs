@@ -3,8 +3,8 @@
 //!
 //! An operation runs when its node is loaded: at once, or when the store has answered. An operation
 //! that changes a node holds it ([`hold`]) until the store has taken the change; later ones wait in
-//! line. Operations that leave the node as it is, above all publications, hold nothing: the store
-//! carries out the calls for one host in their order, so they never wait for each other.
+//! a queue. Operations that leave the node as it is, above all publications, hold nothing: the
+//! store carries out the calls for one host in their order, so they never wait for each other.
 //!
 //! # Invariants
 //!
@@ -31,13 +31,13 @@ pub(super) type FoundNode = Result<Option<Rc<PubsubNode>>, Withheld>;
 /// An operation that needs a node.
 type NodeOperation = Box<dyn FnOnce(&mut World, FoundNode)>;
 
-/// An operation that waits in line, with the custody of its stanza.
+/// An operation that waits in the queue of its node, with the custody of its stanza.
 type WaitingOperation = (NodeOperation, Option<Custody>);
 
 /// The stanza or request behind an operation, which takes memory while it waits.
 pub(super) trait Asks: 'static {
-    /// Returns the bare JID whose share of the waiting line it takes, and the bytes; `None` for a
-    /// later part of an operation that has had its turn, which is never refused.
+    /// Returns the bare JID whose share of the queue it takes, and the bytes; `None` for a later
+    /// part of an operation that has had its turn, which is never refused.
     fn takes(&self) -> Option<(&str, usize)>;
 }
 
@@ -69,7 +69,7 @@ impl Asks for SentOther {
 pub(super) struct HomeNodes {
     at_hand: AtHand,
     busy: Map<NodeKey, Busy>,
-    /// Divides the waiting line for nodes among the senders.
+    /// Divides the queues of nodes among the senders.
     waiting: Share,
     /// The accounts about whose requests for subscriptions owners were notified recently, by node,
     /// and the time since when they are remembered, in milliseconds.

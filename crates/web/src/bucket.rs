@@ -4,9 +4,10 @@
 //! # Invariants
 //!
 //! - Uploads pass through this server, which holds each one to its upload slot: a bucket has no
-//! uncounted file, no file larger than announced, and no incomplete one. - Each request is signed
-//! for at most a minute, except for an address that a client is redirected to. - No request waits
-//! for ever for the storage, and none is repeated here: that is up to clients.
+//!   uncounted file, no file larger than announced, and no incomplete one.
+//! - Each request is signed for at most a minute, except for an address that a client is
+//!   redirected to.
+//! - No request waits for ever for the storage, and none is repeated here: that is up to clients.
 //!
 //! # Layout
 //!

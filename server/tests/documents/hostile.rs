@@ -1,4 +1,4 @@
-//! Tests the tables of what other servers, and clients of devices, must never achieve: each line
+//! Tests the tables of what other servers, and clients of devices, must never achieve: each row
 //! names tests, and they exist.
 
 use super::tree::Tree;

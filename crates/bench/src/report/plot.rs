@@ -27,11 +27,11 @@ pub(super) struct ReportPlot {
     pub curves: Vec<Curve>,
 }
 
-/// A line.
+/// One curve of a plot.
 pub(super) struct Curve {
     /// The number of its colour; they repeat.
     pub colour: usize,
-    /// Its points from left to right. The line is interrupted at a point that isn't finite, is
+    /// Its points from left to right. The curve is interrupted at a point that isn't finite, is
     /// absurdly large, or isn't positive on a logarithmic axis.
     pub points: Vec<(f64, f64)>,
     /// True if each point is marked, because there are few.

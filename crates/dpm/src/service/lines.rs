@@ -1,4 +1,4 @@
-//! The lines of the overview that others show as well.
+//! The rows of the overview that others show as well.
 
 /// A front-end in the overview, with the state of what is read from it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -126,7 +126,7 @@ impl Dpm {
 /// The head of the answer to `GET /overview`.
 pub(super) const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
 
-/// Returns the first lines in the order of a figure, the largest first.
+/// Returns the first rows in the order of a figure, the largest first.
 fn first<T, K: Ord>(mut lines: Vec<T>, figure: impl Fn(&T) -> K) -> Vec<T> {
     lines.sort_by_key(|line| std::cmp::Reverse(figure(line)));
     lines.truncate(MOST_LINES);
@@ -324,5 +324,5 @@ const FRESH: u64 = 1000;
 const MOST_LINES: usize = 100;
 /// The most front-ends in JSON.
 const MOST_FRONT_ENDS: usize = 100;
-/// The number of lines of each kind on a terminal.
+/// The number of rows of each kind on a terminal.
 const SHOWN: usize = 10;

@@ -1,4 +1,4 @@
-//! Graphs: lines over an hour, a day or a month, as SVG. The values are included as text, so that
+//! Graphs: curves over an hour, a day or a month, as SVG. The values are included as text, so that
 //! the script can read them out at the pointer, or with the arrow keys.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(crate) struct Graph<'a> {
     pub id: &'a str,
     /// The time of each value, in milliseconds since 1970, oldest first.
     pub times: &'a [u64],
-    /// The lines, four at most; each has as many values as there are times.
+    /// The curves, four at most; each has as many values as there are times.
     pub lines: Vec<GraphLine<'a>>,
     /// The unit of its values.
     pub unit: GraphUnit,
@@ -79,17 +79,17 @@ pub enum GraphUnit {
     Seconds,
 }
 
-/// The values of one line, with its name for display.
+/// The values of one curve, with its name for display.
 #[derive(Debug)]
 pub struct GraphLine<'a> {
     /// Its name in the legend.
     pub name: &'a str,
-    /// Its values; `None` makes a gap in the line.
+    /// Its values; `None` makes a gap in the curve.
     pub values: Vec<Option<f64>>,
 }
 
 impl Graph<'_> {
-    /// Returns the figure: its title, the newest values, the lines with their axes, and an element
+    /// Returns the figure: its title, the newest values, the curves with their axes, and an element
     /// for the values at the pointer.
     pub fn html(&self) -> Html {
         let newest = |line: &GraphLine<'_>| self.write(line.values.last().copied().flatten());
@@ -174,7 +174,7 @@ impl Graph<'_> {
     }
 
     /// Returns attributes with the data for reading values: positions from left to right, the time
-    /// at each, and the values as text, in one list per line. Of several samples at one position,
+    /// at each, and the values as text, in one list per curve. Of several samples at one position,
     /// the last counts.
     fn readings(&self, (end, span): (u64, u64)) -> Html {
         let mut places = BTreeMap::new();
@@ -203,7 +203,7 @@ impl Graph<'_> {
         pairs.map(|(_, then)| *then)
     }
 
-    /// Returns the points of a line, without its gaps. Several samples at one position count as
+    /// Returns the points of a curve, without its gaps. Several samples at one position count as
     /// their largest.
     fn pieces(&self, line: &GraphLine<'_>, (end, span): (u64, u64), top: f64) -> Vec<String> {
         let mut pieces = Vec::new();
@@ -318,7 +318,7 @@ fn place_y(value: f64, top: f64) -> f64 {
     ((1.0 - share) * f64::from(HEIGHT - TOP - BOTTOM) + f64::from(TOP)).round()
 }
 
-/// The CSS classes of the lines.
+/// The CSS classes of the curves.
 const CLASSES: [&str; 4] = ["one", "two", "three", "four"];
 /// The width and height of the graph, and its margins.
 const WIDTH: i32 = 360;

@@ -273,7 +273,7 @@ fn graphs_of(words: &AdminWords, samples: &[WebSample]) -> Vec<Drawn<'static>> {
     ]
 }
 
-/// Returns the four stages that took the most time, as lines.
+/// Returns the four stages that took the most time, as curves.
 fn stages(samples: &[WebSample]) -> Vec<GraphLine<'static>> {
     let total = |at: usize| samples.iter().filter_map(|sample| sample.stages.get(at)).sum::<f64>();
     let mut places: Vec<_> = (0..MulticastStage::ALL.len()).collect();

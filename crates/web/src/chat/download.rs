@@ -36,7 +36,7 @@ pub fn download(url: &str, most_bytes: usize) -> Result<Vec<u8>, String> {
     runtime.map_err(|error| error.to_string())?.block_on(got).map_err(told)
 }
 
-/// The time for the whole download, on a slow line.
+/// The time for the whole download, over a slow connection.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
