@@ -1,4 +1,4 @@
-//! A bot in Rust: an account that answers messages, and speaks in rooms when it is spoken to.
+//! A bot in Rust: an account that replies to messages, and speaks in rooms when it is spoken to.
 //!
 //! ```text
 //! rookery user add clock@localhost
@@ -50,7 +50,7 @@ pub fn run(mut socket: TcpStream, mut bot: Bot, first: Vec<u8>) -> Result<(), Bo
     }
 }
 
-/// An account that answers.
+/// An account that replies to messages.
 pub struct Bot {
     session: ClientSession,
     rooms: Vec<String>,
@@ -108,7 +108,7 @@ fn answer(stanza: &Element, time: &str) -> Option<String> {
         }
         // The room is new: the bot owns it, and opens it with its defaults (XEP-0045 §10.1.2).
         ("presence", "") => is_new_room(stanza).then(|| open(from.split('/').next().unwrap_or_default())),
-        // Every request gets an answer (RFC 6120 §8.2.3).
+        // Every request gets a reply (RFC 6120 §8.2.3).
         ("iq", "get" | "set") => Some(reply(stanza)),
         _ => None,
     }

@@ -12,8 +12,8 @@
 //! secret = "…"
 //! ```
 //!
-//! Each address below the name is a die: a message to 6@dice.localhost is answered with a number
-//! from 1 to 6. HOST and PORT name the server, by default 127.0.0.1 and 5347.
+//! Each address below the name is a die: a message to 6@dice.localhost gets a number in reply from
+//! 1 to 6. HOST and PORT name the server, by default 127.0.0.1 and 5347.
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -59,7 +59,7 @@ fn answer(stanza: &Element) -> Vec<u8> {
     let kind = stanza.attr("type").unwrap_or_default();
     let is_request = stanza.name() == "iq" && matches!(kind, "get" | "set");
     let is_message = stanza.name() == "message" && kind != "error" && stanza.child("body", ns::CLIENT).is_some();
-    // Errors are never answered, or two programs would answer each other for ever.
+    // Errors never get a reply, or two programs would reply to each other for ever.
     if !is_request && !is_message {
         return Vec::new();
     }

@@ -32,7 +32,7 @@ fn items(answer: &Element) -> Vec<String> {
     query.children().filter_map(|item| item.attr("jid").map(str::to_owned)).collect()
 }
 
-/// 3000 rooms, and who lists them: what doesn't fit one answer comes page by page (XEP-0059), each
+/// 3000 rooms, and who lists them: what doesn't fit one reply comes page by page (XEP-0059), each
 /// room once.
 #[test]
 fn three_thousand_rooms_are_listed() {

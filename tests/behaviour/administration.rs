@@ -36,7 +36,7 @@ impl AdministrationScene {
         format!("{}@example.org", self.names[at])
     }
 
-    /// Runs a command and fills its form in, if it has one; the answer.
+    /// Runs a command and fills its form in, if it has one; the reply.
     fn run(&mut self, command: &str, fields: &[(&str, &[&str])]) -> Element {
         run(&mut self.admin, command, fields)
     }

@@ -1,4 +1,4 @@
-//! Input that no client should send: each is answered with the right error, costs bounded memory,
+//! Input that no client should send: each gets the right error, costs bounded memory,
 //! and harms nobody else.
 
 use std::sync::Arc;

@@ -137,7 +137,7 @@ fn stanzas_that_cannot_be_sent_come_back() {
     bridge.expect(&error("message", "bridge.example.org", "a@bridge.example.org", "jid-malformed", "modify"));
     bridge.send("<iq id='1' type='get' from='a@bridge.example.org' to='example.org'/>");
     bridge.expect(&error("iq", "example.org", "a@bridge.example.org", "bad-request", "modify"));
-    // An error isn't answered.
+    // An error gets no reply.
     bridge.send("<message type='error' from='a@bridge.example.org'/>");
     bridge.expect_nothing();
 }

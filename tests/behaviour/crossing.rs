@@ -239,7 +239,7 @@ fn an_error_about_something_else_removes_nobody() {
     join(&mut scene.romeo, "romeo");
     scene.romeo.all();
     scene.juliet.all();
-    // An answer to a question of another occupant says nothing of the room.
+    // A reply to a question of another occupant says nothing of the room.
     scene
         .juliet
         .send("<iq type='get' id='v' to='verona@conference.b.example/romeo'><query xmlns='jabber:iq:version'/></iq>");
@@ -347,7 +347,7 @@ fn push_services_are_on_other_servers() {
     let request = push.expect_element();
     let told = client::xml(&request);
     assert!(told.contains("node='n'") && !told.contains("wake up"), "{told}");
-    // An answer of the service is taken.
+    // A reply of the service is taken.
     let (id, from) = (request.attr("id").expect("an id"), request.attr("from").expect("a sender"));
     push.send(&format!("<iq type='result' id='{id}' from='push.a.example' to='{from}'/>"));
     push.expect_nothing();

@@ -108,7 +108,7 @@ fn contacts_of_two_servers_see_each_other() {
     assert!(seen(&mut phone).contains("<show>away</show>"));
     juliet.send("<presence type='unavailable'/>");
     assert!(seen(&mut romeo).contains("type='unavailable'"));
-    // A stranger's probe is answered with nothing.
+    // A stranger's probe gets no reply.
     let mut paris = a.online("paris@a.example/x");
     paris.send("<presence type='probe' to='juliet@b.example'/>");
     paris.expect_nothing();

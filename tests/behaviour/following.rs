@@ -31,7 +31,7 @@ fn say(to: &str, text: &str) -> String {
     format!("<message type='chat' to='{to}'><body>{text}</body></message>")
 }
 
-/// Asks how many stanzas of a client are handled, and returns the last answer.
+/// Asks how many stanzas of a client are handled, and returns the last reply.
 fn told(server: &Server, client: &mut Client) -> Option<String> {
     client.send("<r xmlns='urn:xmpp:sm:3'/>");
     client.pump();

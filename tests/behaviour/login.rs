@@ -206,7 +206,7 @@ fn a_connection_moves_to_its_home_with_what_was_pipelined_behind_the_login() {
     }
 }
 
-/// RFC 6120 §13.11 and RFC 5802 §9: an answer must not tell whether an account exists.
+/// RFC 6120 §13.11 and RFC 5802 §9: a reply must not tell whether an account exists.
 #[test]
 fn an_unknown_account_and_a_wrong_password_are_answered_with_the_same_bytes() {
     for mechanism in [Mechanism::Plain, Mechanism::ScramSha1, Mechanism::ScramSha256, Mechanism::ScramSha512] {
@@ -246,7 +246,7 @@ fn decoded(base64: &str) -> String {
     String::from_utf8(bytes).expect("UTF-8")
 }
 
-/// Returns the answers with the two parts of a SCRAM challenge blanked that differ with every login
+/// Returns the replies with the two parts of a SCRAM challenge blanked that differ with every login
 /// or account.
 fn without_nonce_and_salt(answer: &str) -> String {
     let Some((before, rest)) = answer.split_once("<challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>") else {

@@ -105,7 +105,7 @@ fn a_session_without_a_connection_moves_and_comes_back_with_the_homes() {
     assert_eq!(juliet.bodies(), ["one", "two", "three"]);
 }
 
-/// Answers to a session that leaves would wait at its new home, and the session for them: it would
+/// Replies to a session that leaves would wait at its new home, and the session for them: it would
 /// leave without what it has sent, which its client would send again.
 #[test]
 fn a_session_that_leaves_is_answered_before_others_go_by_its_new_home() {

@@ -340,7 +340,7 @@ fn who_is_back_is_not_gone_when_the_session_before_ends() {
     assert!(held.release_all() > 0, "the session before is still there");
     server.settle();
     romeo.expect_nothing();
-    // It may get the answer, which was for its address.
+    // It may get the reply, which was for its address.
     assert!(later.all().iter().all(|found| found.name() != "presence"));
     assert_eq!(server.sessions(), 2);
     later.send("<presence type='unavailable'/>");

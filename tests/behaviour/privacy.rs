@@ -49,7 +49,7 @@ impl PrivacyScene {
     }
 }
 
-/// Blocks addresses; the next element is the answer.
+/// Blocks addresses; the next element is the reply.
 fn block(client: &mut Client, jids: &[&str]) {
     let items: String = jids.iter().map(|jid| format!("<item jid='{jid}'/>")).collect();
     client.pump();

@@ -171,7 +171,7 @@ fn a_component_hears_of_changes_of_rosters() {
                 (Some("set"), Some(&*owner), Some(BRIDGE))
             );
             assert!(client::xml(push).contains("name='Juliet'"), "{push:?}");
-            // Its answer is for nobody.
+            // Its reply is for nobody.
             let id = push.attr("id").expect("an id");
             scene.bridge.send(&format!("<iq type='result' id='{id}' from='{BRIDGE}' to='{owner}'/>"));
         }
@@ -382,7 +382,7 @@ fn a_component_sees_contacts_elsewhere() {
     assert!(!told.contains("juliet"), "{told}");
 }
 
-/// The answers of contacts elsewhere to a session are for the component, too: after a restart
+/// The replies of contacts elsewhere to a session are for the component, too: after a restart
 /// nobody knows more.
 #[test]
 fn a_component_sees_contacts_that_answer_a_session() {
@@ -488,7 +488,7 @@ fn a_component_answers_in_the_place_of_the_server() {
     assert!(seen(&mut scene.bridge).contains("service-unavailable"));
 }
 
-/// An answer for somebody else, or to something else, counts for nothing (XEP-0355 §4.3).
+/// A reply for somebody else, or to something else, counts for nothing (XEP-0355 §4.3).
 #[test]
 fn answers_that_do_not_fit_the_request_are_not_passed_on() {
     let mut scene = PrivilegeScene::with(all());

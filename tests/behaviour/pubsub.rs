@@ -52,7 +52,7 @@ fn set(client: &mut Client, to: &str, action: &str) -> Element {
     is_result(ask(client, to, "set", PUBSUB, action))
 }
 
-/// Sends a get that succeeds, and returns its answer's first element.
+/// Sends a get that succeeds, and returns its reply's first element.
 fn get(client: &mut Client, to: &str, action: &str) -> Element {
     is_result(ask(client, to, "get", PUBSUB, action))
 }
@@ -117,7 +117,7 @@ fn notification(from: &str, node: &str, id: &str) -> String {
     )
 }
 
-/// Returns the ids of the items in an answer or a notification, in their order.
+/// Returns the ids of the items in a reply or a notification, in their order.
 fn ids(answer: &Element) -> Vec<String> {
     let lists = answer.children().flat_map(Element::children).filter(|child| child.name() == "items");
     lists.flat_map(Element::children).filter_map(|item| item.attr("id").map(str::to_owned)).collect()

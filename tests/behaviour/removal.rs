@@ -113,7 +113,7 @@ fn set(client: &mut Client, payload: &str) {
     is_result(&answer(client, "set", payload));
 }
 
-/// Returns the answer to an iq, behind whatever else comes.
+/// Returns the reply to an iq, behind whatever else comes.
 fn answer(client: &mut Client, kind: &str, payload: &str) -> Element {
     client.send(&format!("<iq type='{kind}' id='q'>{payload}</iq>"));
     loop {
@@ -301,7 +301,7 @@ fn a_session_that_was_ended_asks_nobody() {
     }
 }
 
-/// Returns the answer to the request to remove the account, letting a store go on step by step.
+/// Returns the reply to the request to remove the account, letting a store go on step by step.
 fn told(client: &mut Client, held: &HeldStores) -> Element {
     loop {
         match client.take() {
@@ -312,8 +312,8 @@ fn told(client: &mut Client, held: &HeldStores) -> Element {
     }
 }
 
-/// XEP-0077 §3.2: the answer says that the account is gone, so it comes behind the deed, and the
-/// end of the stream behind the answer.
+/// XEP-0077 §3.2: the reply says that the account is gone, so it comes behind the deed, and the
+/// end of the stream behind the reply.
 #[test]
 fn a_removal_is_confirmed_when_the_account_is_gone() {
     for shard in [0, 1] {

@@ -142,7 +142,7 @@ fn leave(client: &mut Client, nick: &str) {
     client.pump();
 }
 
-/// Submits a configuration; the next thing is the answer.
+/// Submits a configuration; the next thing is the reply.
 fn configure(client: &mut Client, fields: &str) -> Element {
     client.send(&configuration(fields));
     answer(client)
@@ -170,7 +170,7 @@ fn configuration(fields: &str) -> String {
     )
 }
 
-/// Sends items in `muc#admin`; the answer.
+/// Sends items in `muc#admin`; the reply.
 fn administer(client: &mut Client, type_: &str, items: &str) -> Element {
     client.send(&format!(
         "<iq to='{COVEN}' type='{type_}' id='admin'><query xmlns='http://jabber.org/protocol/muc#admin'>{items}</query></iq>"
@@ -178,13 +178,13 @@ fn administer(client: &mut Client, type_: &str, items: &str) -> Element {
     answer(client)
 }
 
-/// Sends a request of type get or set with this payload, and returns the answer.
+/// Sends a request of type get or set with this payload, and returns the reply.
 fn ask(client: &mut Client, to: &str, type_: &str, payload: &str) -> Element {
     client.send(&format!("<iq to='{to}' type='{type_}' id='ask'>{payload}</iq>"));
     answer(client)
 }
 
-/// Returns the next answer to an iq. What comes before it is passed over.
+/// Returns the next reply to an iq. What comes before it is passed over.
 fn answer(client: &mut Client) -> Element {
     loop {
         let found = client.expect_element();
@@ -250,7 +250,7 @@ fn user(x: &Element, text: &mut String) {
     }
 }
 
-/// Returns the condition of an answer, or `result`.
+/// Returns the condition of a reply, or `result`.
 fn outcome(answer: &Element) -> String {
     answer.child("error", ns::CLIENT).map_or("result".into(), condition)
 }

@@ -322,7 +322,7 @@ fn a_session_gets_no_push_that_an_earlier_one_of_its_resource_has_not_read() {
 }
 
 /// §2.6: a client that keeps versions takes the last one for what it knows. So none may come ahead
-/// of changes before it, though the answer to its request waits until it reads.
+/// of changes before it, though the reply to its request waits until it reads.
 #[test]
 fn no_change_is_pushed_ahead_of_the_roster_that_was_asked_for() {
     let mut config = Config::default();

@@ -1,5 +1,5 @@
-//! Answers queries of an archive (XEP-0313 §4, §5): pages, the fields of a query, and the archive's
-//! extent.
+//! Replies to queries of an archive (XEP-0313 §4, §5): pages, the fields of a query, and the
+//! archive's extent.
 //!
 //! The messages of a page go to the asker in order and before the result of the IQ: all of them
 //! are routed like any other stanza. A page is bounded in messages and in bytes, so that it fits
@@ -17,7 +17,7 @@ use super::query::{ArchiveView, PageLimits, Query, form};
 use super::recorder::write;
 use super::search::Search;
 
-/// Answers a request to the archive of `iq.to`, an account or room whose home this shard is. The
+/// Replies to a request to the archive of `iq.to`, an account or room whose home this shard is. The
 /// caller checks whether the asker may see it: an account's owner may, a room decides by its
 /// configuration.
 pub fn answer(world: &mut World, iq: Iq, view: ArchiveView) {

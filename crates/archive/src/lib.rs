@@ -203,7 +203,7 @@ const BOUNDS: [Bound; 11] = [
         .or("one more gets <resource-constraint/>"),
 ];
 
-/// Answers a request to an account.
+/// Replies to a request to an account.
 fn asked(world: &mut World, iq: Iq) {
     if !iq.is_own() {
         return world.reply_error(&iq, Condition::Forbidden);

@@ -16,7 +16,7 @@ use super::options::NAME;
 use super::query::{ArchiveView, Query};
 
 /// Waits for the store, in the lane of the session that asked: if it asks for the next page
-/// meanwhile, that is answered next.
+/// meanwhile, that one gets its reply next.
 pub(super) fn wait<P: Future + Unpin + 'static>(
     world: &mut World,
     iq: Iq,

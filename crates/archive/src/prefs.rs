@@ -88,7 +88,7 @@ impl Preferences {
     }
 }
 
-/// Answers a user's request to read or set the preferences.
+/// Replies to a user's request to read or set the preferences.
 pub(super) fn answer(world: &mut World, iq: Iq) {
     if !iq.set {
         let preferences = preferences(world, iq.to.as_ref());

@@ -224,9 +224,9 @@ const MAX_IDS: usize = 1000;
 pub(super) const MAX_WORDS: usize = 16;
 /// The most bytes of each of them.
 const MAX_WORD_BYTES: usize = 256;
-/// The most bytes of the id of a query, which is repeated in each message of the answer.
+/// The most bytes of the id of a query, which is repeated in each message of the reply.
 const MAX_QUERY_ID: usize = 1024;
-/// Messages are counted up to this many: beyond, the answer has no count.
+/// Messages are counted up to this many: beyond, the reply has no count.
 const COUNT_TO: usize = 10_000;
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Transport {
     }
 
     /// Returns whether stream management (XEP-0198) acknowledges and resumes its stanzas. BOSH
-    /// does both by itself: its sessions outlive connections, and requests acknowledge answers.
+    /// does both by itself: its sessions outlive connections, and requests acknowledge responses.
     pub const fn is_managed(self) -> bool {
         !matches!(self, Self::Bosh)
     }

@@ -98,19 +98,19 @@ enum OutboundPhase {
     Header(bool),
     /// Features; `true` after SASL.
     Features(bool),
-    /// The answer to `<starttls/>`.
+    /// The reply to `<starttls/>`.
     Proceed,
     /// The handshake.
     Tls,
-    /// The answer to SASL.
+    /// The reply to SASL.
     Sasl,
     /// The answer of dialback.
     Dialback,
     /// The count for `<resume/>`.
     Counting,
-    /// The answer to `<resume/>`.
+    /// The reply to `<resume/>`.
     Resuming,
-    /// The answer to `<enable/>`.
+    /// The reply to `<enable/>`.
     Enabling,
     /// In use.
     Ready,

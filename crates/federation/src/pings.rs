@@ -1,16 +1,16 @@
 //! Servers without acknowledgements (XEP-0198): a ping after the stanzas (XEP-0199 §4.3) shows
 //! whether they have arrived.
 //!
-//! A server reads a stream in order, so one that answers a ping has read everything before it. If
-//! its connection breaks, unconfirmed stanzas are bounced to their senders, who would otherwise not
-//! be told. The cost is one request every two seconds while messages leave.
+//! A server reads a stream in order, so one that replies to a ping has read everything before it.
+//! If its connection breaks, unconfirmed stanzas are bounced to their senders, who would otherwise
+//! not be told. The cost is one request every two seconds while messages leave.
 //!
 //! # Invariants
 //!
-//! - An answer counts if it has the id of our last ping, which can't be guessed, and comes from the
+//! - A reply counts if it has the id of our last ping, which can't be guessed, and comes from the
 //!   pinged domain to the pinging one. It isn't passed on.
-//! - Nothing waits for an answer: neither the next stanzas nor the end of an idle stream. A server
-//!   that doesn't answer isn't pinged for a day.
+//! - Nothing waits for a reply: neither the next stanzas nor the end of an idle stream. A server
+//!   that doesn't reply isn't pinged for a day.
 //! - Its memory is at most half of the room for waiting stanzas ([`MOST_WAITING`]).
 
 use rookery_base::Map;
@@ -44,7 +44,7 @@ impl ForADay {
 
 impl ServerStreams {
     /// Takes a stanza that has arrived at another node from a domain whose home is here. Returns
-    /// `true` if it is the answer to a ping of these streams, and so for no one else.
+    /// `true` if it is the reply to a ping of these streams, and so for no one else.
     pub fn hears(&mut self, packet: &Packet, to: &Jid) -> bool {
         if let Some(sender) = packet.sender() {
             self.is_alive(sender.domain());
@@ -52,7 +52,7 @@ impl ServerStreams {
         self.takes_answer(packet, to)
     }
 
-    /// Handles the answer to a ping of ours. Returns `false` if the stanza isn't one.
+    /// Handles the reply to a ping of ours. Returns `false` if the stanza isn't one.
     pub(crate) fn takes_answer(&mut self, packet: &Packet, to: &Jid) -> bool {
         if !matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || !to.is_domain() {
             return false;
@@ -78,7 +78,7 @@ impl ServerStreams {
         true
     }
 
-    /// Handles a ping that was not answered.
+    /// Handles a ping that got no reply.
     pub(crate) fn gives_no_answer(&mut self, at: usize) {
         let Some(route) = self.routes.get_mut(at) else { return };
         if let RouteState::Ready { sent, .. } = &mut route.state {
@@ -98,7 +98,7 @@ impl ServerStreams {
     }
 }
 
-/// The time to wait for the answer to a ping: longer than the system takes to detect a dead peer.
+/// The time to wait for the reply to a ping: longer than the system takes to detect a dead peer.
 pub const PATIENCE_MS: u64 = 90_000;
 const DAY_MS: u64 = 86_400_000;
 /// The most domains that are remembered.

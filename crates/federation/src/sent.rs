@@ -2,7 +2,7 @@
 //!
 //! With acknowledgements, a stanza stays until the other server has handled it, so that it can be
 //! sent again on the next connection, or bounced to its sender. For a server without them, the
-//! answer to a ping after it means the same, and without such an answer it is bounced (`pings`).
+//! reply to a ping after it means the same, and without such a reply it is bounced (`pings`).
 //! Without either it is dropped once the connection has accepted it: more can't be known.
 
 use std::collections::VecDeque;
@@ -50,7 +50,7 @@ struct Acks {
     ping: Option<Ping>,
     /// The number of times that the stream was resumed without any progress.
     resumptions: u8,
-    /// The time of an acknowledgement request that is unanswered.
+    /// The time of an acknowledgement request that has no reply yet.
     asked_ms: Option<u64>,
     /// The stanzas that have left since the last request.
     since_asked: Bulk,
@@ -59,7 +59,7 @@ struct Acks {
 /// The pings that show which stanzas have arrived at a server without acknowledgements.
 #[derive(Debug, Default)]
 struct Ping {
-    /// The id of the unanswered ping, and the count of the stanzas before it.
+    /// The id of the ping without a reply, and the count of the stanzas before it.
     asked: Option<(Box<str>, u32)>,
     /// The count of the last stanza whose sender would be told about its loss.
     owed: u32,
@@ -104,8 +104,8 @@ impl Sent {
         self.acks = Some(Box::new(Acks { ping: Some(Ping::default()), ..Acks::default() }));
     }
 
-    /// Notes that the other server answers no pings: stanzas that the connection has taken count as
-    /// arrived.
+    /// Notes that the other server replies to no pings: stanzas that the connection has taken count
+    /// as arrived.
     pub(crate) fn watch_no_more(&mut self) {
         let taken = self.stanzas.len() - self.untaken;
         self.stanzas.drain(..taken);
@@ -120,12 +120,12 @@ impl Sent {
         }
     }
 
-    /// Handles the answer to the ping with this id. Returns the bytes of the newly confirmed
+    /// Handles the reply to the ping with this id. Returns the bytes of the newly confirmed
     /// stanzas; `None` if the ping isn't of this stream.
     pub(crate) fn answered(&mut self, id: &str) -> Option<usize> {
         let acks = self.acks.as_mut()?;
         let (_, count) = acks.ping.as_mut()?.asked.take_if(|(asked, _)| **asked == *id)?;
-        // Some may have been given up while the answer was on its way.
+        // Some may have been given up while the reply was on its way.
         let is_known = count.wrapping_sub(acks.acked).cast_signed() <= 0;
         acks.asked_ms = None;
         if is_known { Some(0) } else { self.acknowledge(count).ok() }
@@ -168,8 +168,8 @@ impl Sent {
         self.give_up_the_first();
     }
 
-    /// Counts the first stanzas as arrived if more wait for the answer to a ping than are kept: the
-    /// answer may never come, and nothing waits for it.
+    /// Counts the first stanzas as arrived if more wait for the reply to a ping than are kept: the
+    /// reply may never come, and nothing waits for it.
     fn give_up_the_first(&mut self) {
         let Some(acks) = self.acks.as_mut().filter(|acks| acks.ping.is_some()) else { return };
         while (acks.bytes > MOST_WATCHED || self.stanzas.len() > MOST_UNACKNOWLEDGED)
@@ -350,7 +350,7 @@ const ASKED_STANZAS: usize = 100;
 const ASKED_BYTES: usize = 64 * 1024;
 /// The most stanzas that may be unacknowledged on one stream.
 pub const MOST_UNACKNOWLEDGED: usize = 10_000;
-/// The most bytes of stanzas that may wait for the answer to a ping on one stream.
+/// The most bytes of stanzas that may wait for the reply to a ping on one stream.
 pub const MOST_WATCHED: usize = 256 * 1024;
 /// The types of stanzas whose senders are told about a loss.
 const TOLD: [StanzaType; 7] = [

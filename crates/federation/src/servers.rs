@@ -216,7 +216,7 @@ pub struct ServerStreams {
     /// The rates at which domains send.
     pub(crate) intake: DomainIntake,
     pub(crate) resumable: Resumable,
-    /// Domains whose servers don't answer pings.
+    /// Domains whose servers don't reply to pings.
     pub(crate) silent: ForADay,
     /// Connections to other servers that are being made.
     pub(crate) calls: OutboundCalls,

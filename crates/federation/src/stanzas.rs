@@ -82,13 +82,13 @@ impl Spoken<'_> {
     }
 }
 
-/// Refuses a stanza, silently if it is an error or an answer itself (RFC 6120 §8.3.1).
+/// Refuses a stanza, silently if it is an error or a reply itself (RFC 6120 §8.3.1).
 fn refused(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Judged {
     refusal(stanza, condition, from, to).map_or(Judged::Dropped, |(error, to)| Judged::Refused(error, to))
 }
 
 /// Returns the error for a stanza that can't be delivered, with the address of its sender; `None`
-/// if it is an error or an answer itself (RFC 6120 §8.3.1).
+/// if it is an error or a reply itself (RFC 6120 §8.3.1).
 pub(crate) fn refusal(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Option<(Built, Jid)> {
     if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {
         return None;

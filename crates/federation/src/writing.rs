@@ -175,6 +175,6 @@ pub(crate) const WRITE: usize = 64 * 1024;
 pub const MOST_WAITING: usize = 64 * 1024 * 1024;
 /// The time that another server may take to read the bytes of one write.
 pub const TAKEN_MS: u64 = 60_000;
-/// Types by which a user addresses a remote user. Errors, answers and rooms' messages don't count.
+/// Types by which a user addresses a remote user. Errors, replies and rooms' messages don't count.
 const SPEAKING: [StanzaType; 5] =
     [StanzaType::Normal, StanzaType::Chat, StanzaType::Subscribe, StanzaType::Subscribed, StanzaType::Probe];

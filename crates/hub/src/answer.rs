@@ -1,4 +1,5 @@
-//! Answers requests to this server: for a domain or on behalf of an account (RFC 6121 §8.5.2.1.3).
+//! Replies to requests that come to this server: for a domain or on behalf of an account (RFC 6121
+//! §8.5.2.1.3).
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;
@@ -17,18 +18,18 @@ impl World {
         self.route_built(&reply.finish(), &iq.from);
     }
 
-    /// Answers a request with success and nothing else.
+    /// Replies to a request with success and nothing else.
     pub fn reply_done(&mut self, iq: &Iq) {
         self.reply(iq, iq.result());
     }
 
-    /// Answers a request with an error.
+    /// Replies to a request with an error.
     pub fn reply_error(&mut self, iq: &Iq, error: impl Into<StanzaError>) {
         let reply = self.refusal(iq, error);
         self.reply(iq, reply);
     }
 
-    /// Returns an error as the answer to a request, and counts it.
+    /// Returns an error as the reply to a request, and counts it.
     pub(crate) fn refusal(&mut self, iq: &Iq, error: impl Into<StanzaError>) -> Writer {
         let error = error.into();
         self.sight_iq(iq, Step::Refused, || {
@@ -49,7 +50,7 @@ impl World {
         }
     }
 
-    /// Answers a request to this server or to an account.
+    /// Replies to a request that comes to this server or to an account.
     pub(crate) fn answer(&mut self, iq: Iq) {
         let target = if iq.to.is_domain() { Target::Server } else { Target::Account };
         let is_own = iq.is_own();
@@ -66,7 +67,7 @@ impl World {
             ns::ROSTER if target == Target::Account && self.privileges(&iq.from).is_some() => {
                 return self.roster_for_component(iq);
             }
-            // RFC 6121 §2.1.5, whether the account exists or not: the answer doesn't reveal it.
+            // RFC 6121 §2.1.5, whether the account exists or not: the reply doesn't reveal it.
             ns::ROSTER if target == Target::Account && iq.set => return self.reply_error(&iq, Condition::Forbidden),
             // RFC 3921 §3: older clients ask for a session; RFC 6120 made it nothing.
             ns::SESSION if iq.set => return self.reply_done(&iq),

@@ -1,11 +1,11 @@
 //! Requests that this server makes itself, on behalf of one of its domains or sessions, and the
-//! answers to them.
+//! replies to them.
 //!
 //! # Invariants
 //!
-//! * An answer counts if it comes from the address that the request went to, with an id that
-//!   nobody else can know. There is exactly one: if none arrives, a timeout answers.
-//! * The shard that asks gets the answer, wherever it arrives: the id names the shard.
+//! * A reply counts if it comes from the address that the request went to, with an id that nobody
+//!   else can know. There is exactly one: if none arrives, a timeout takes its place.
+//! * The shard that asks gets the reply, wherever it arrives: the id names the shard.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;
@@ -32,7 +32,7 @@ impl World {
         self.ask_whole(from, to, is_set, payload, |world, answer| then(world, answer.map_or(Answer::Nothing, read)));
     }
 
-    /// Does the same; `then` gets the whole answer.
+    /// Does the same; `then` gets the whole reply.
     pub(crate) fn ask_whole(
         &mut self,
         from: &str,
@@ -59,8 +59,8 @@ impl World {
         self.route_built(&request.finish(), to);
     }
 
-    /// Takes a result or an error for an account or a session, if it answers a request made on its
-    /// behalf, even if it is too late: no client has such an id.
+    /// Takes a result or an error for an account or a session, if it is the reply to a request made
+    /// on its behalf, even if it is too late: no client has such an id.
     pub(crate) fn answered_here(&mut self, packet: &Packet) -> bool {
         let is_own = packet.id().is_some_and(|id| {
             let rest = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
@@ -72,7 +72,8 @@ impl World {
         is_own
     }
 
-    /// Takes a result or an error that came for a domain. One that answers nothing is dropped.
+    /// Takes a result or an error that came for a domain. One that is no reply to a request is
+    /// dropped.
     pub(crate) fn answered(&mut self, packet: &Packet) {
         let Some(id) = packet.id() else { return };
         let station = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')?.0.parse().ok());
@@ -92,7 +93,7 @@ impl World {
     }
 }
 
-/// An answer that came in on another shard than the one that has asked.
+/// A reply that came in on another shard than the one that has asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Answered(Packet);
 
@@ -120,7 +121,7 @@ fn read(packet: &Packet) -> Answer {
 const PREFIX: &str = "ask-";
 /// The length of the text that makes an id unique.
 const UNIQUE: usize = 16;
-/// The time within which an answer has to come.
+/// The time within which a reply has to come.
 const PATIENCE_MS: u64 = 60_000;
-/// Requests of one shard that may be without an answer.
+/// Requests of one shard that may be without a reply.
 const MAX_ASKED: usize = 10_000;

@@ -361,9 +361,8 @@ impl World {
     }
 
     /// Deals with a stanza in the outbox of a session that has ended: messages go where they would
-    /// have gone without that session, requests are answered (RFC 6121 §8.5.3.2), the rest
-    /// concerned nobody else. If it arrived some time ago, it is stamped so (XEP-0198 §4,
-    /// XEP-0203).
+    /// have gone without that session, requests get a reply (RFC 6121 §8.5.3.2), the rest concerned
+    /// nobody else. If it arrived some time ago, it is stamped so (XEP-0198 §4, XEP-0203).
     pub(crate) fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>, when: Option<u64>) {
         let hash = self.hash(to.bare_str());
         let is_message = packet.kind() == Kind::Message;
@@ -404,7 +403,7 @@ impl World {
 }
 
 /// Returns whether a packet is a push of the server (RFC 6121 §2.1.6, XEP-0191 §3.3): a request
-/// from nobody, for which a missing answer needn't be reported.
+/// from nobody, for which a missing reply needn't be reported.
 fn is_push(packet: &Packet) -> bool {
     packet.type_() == StanzaType::Set && packet.sender().is_none()
 }

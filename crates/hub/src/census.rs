@@ -9,7 +9,7 @@ pub struct Census {
     pub users: usize,
     /// Bare JIDs that a user, or a roster of one, refers to.
     pub names: usize,
-    /// Requests that wait for an answer.
+    /// Requests that wait for a reply.
     pub requests: usize,
     /// Questions to shards that wait for an answer.
     pub questions: usize,

@@ -3,7 +3,7 @@
 //!
 //! One module decides, by a document of the account that is in memory
 //! ([`Document::conceals`](crate::Document::conceals)). Broadcasts, the end of directed presence,
-//! answers to probes and the consequences of subscriptions ask here; an account without the
+//! replies to probes and the consequences of subscriptions ask here; an account without the
 //! document costs a look at one field.
 
 use std::collections::BTreeSet;
@@ -149,7 +149,7 @@ impl World {
         self.catalogue.registry.concealing().map(crate::module::stored_name).unwrap_or_default()
     }
 
-    /// Answers probes with the last presence of accounts that are offline, except those that
+    /// Replies to probes with the last presence of accounts that are offline, except those that
     /// conceal it from the asker by the document that comes with it.
     pub(crate) fn show_last(&mut self, asker: Jid, seen: Vec<(LastSeen, Option<Vec<u8>>)>) {
         let concealing = self.catalogue.registry.concealing();

@@ -10,8 +10,8 @@
 //! * The memory that others can cause on a shard is bounded, in number and in bytes. Presence
 //!   beyond that is shown as it arrives.
 //! * A server that dies says no goodbye for its users: a contact that has been silent for a day is
-//!   probed, and forgotten if there is no answer. That isn't reported as unavailable, since only
-//!   the contact's own server knows (RFC 6121 §4.3).
+//!   probed, and forgotten if there is no reply. That isn't reported as unavailable, since only the
+//!   contact's own server knows (RFC 6121 §4.3).
 
 use std::collections::BTreeMap;
 use std::ops::Bound as End;
@@ -114,7 +114,7 @@ impl ElsewhereContacts {
         let quiet = self.seen.iter_mut().filter(|(_, seen)| !seen.is_asked && is_older(seen, QUIET_MS));
         let asked = quiet.take(ASKED_AT_ONCE).filter_map(|(full, seen)| {
             seen.is_asked = true;
-            // One that waited longer for its turn gets as much time to answer.
+            // One that waited longer for its turn gets as much time to reply.
             seen.heard_ms = now_ms.saturating_sub(QUIET_MS);
             Some((Jid::parse(full).ok()?.to_bare(), seen.account.clone()))
         });
@@ -132,7 +132,7 @@ const MOST_BYTES: usize = 4096;
 const MOST_BYTES_OF_ALL: usize = 16 << 20;
 /// Milliseconds after which somebody who has said nothing is asked for.
 const QUIET_MS: u64 = 24 * 3_600_000;
-/// Milliseconds in which there has to be an answer.
+/// Milliseconds in which there has to be a reply.
 const ANSWER_MS: u64 = 3_600_000;
 /// Those who are asked for at a time, and milliseconds until the next.
 const ASKED_AT_ONCE: usize = 50;
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(elsewhere.silent(QUIET_MS), []);
         assert_eq!(elsewhere.silent(QUIET_MS + 1000), [(a.clone(), romeo.clone()), (z, romeo.clone())]);
         assert_eq!(elsewhere.silent(QUIET_MS + 1000 + LOOK_MS), [], "once");
-        // One answers, and counts as heard from then on.
+        // One replies, and counts as heard from then on.
         assert!(!is_new_at(&mut elsewhere, "a@b.example/c", &here, QUIET_MS + 2000));
         assert_eq!(elsewhere.silent(QUIET_MS + 1000 + ANSWER_MS), []);
         let left: Vec<_> = elsewhere.seen.keys().map(|full| &**full).collect();
@@ -263,7 +263,7 @@ mod tests {
         }
         let asked: Vec<_> = (0..4).map(|turn| elsewhere.silent(QUIET_MS + turn * LOOK_MS).len()).collect();
         assert_eq!(asked, [ASKED_AT_ONCE, ASKED_AT_ONCE, ASKED_AT_ONCE / 2, 0]);
-        // The last have as long to answer as the first.
+        // The last have as long to reply as the first.
         elsewhere.silent(QUIET_MS + ANSWER_MS);
         assert_eq!(elsewhere.seen.len(), ASKED_AT_ONCE * 3 / 2);
         elsewhere.silent(QUIET_MS + ANSWER_MS + 2 * LOOK_MS);

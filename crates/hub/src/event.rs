@@ -90,7 +90,7 @@ impl BindError {
         }
     }
 
-    /// Returns the stanza error to answer with.
+    /// Returns the stanza error to reply with.
     pub fn to_stanza_error(&self) -> StanzaError {
         match self {
             Self::Malformed => Condition::BadRequest.into(),

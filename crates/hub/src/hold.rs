@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Delivers a stanza that a filter has taken until it had an answer, before those for its
+    /// Delivers a stanza that a filter has taken until it had the reply, before those for its
     /// account that have waited for that.
     pub fn deliver_first(&mut self, hold: Option<Hold>, packet: &Packet, to: JidRef<'_>, notes: Notes) {
         let hash = self.hash(to.bare_str());

@@ -232,8 +232,8 @@ impl World {
         self.at_hand(account).is_some()
     }
 
-    /// Answers a stanza that goes nowhere with an error, unless it is an error or a result itself
-    /// (RFC 6120 §8.3.1).
+    /// Replies to a stanza that goes nowhere with an error, unless it is an error or a result
+    /// itself (RFC 6120 §8.3.1).
     pub(crate) fn refuse(&mut self, link: Link, stanza: Stanza<'_>, error: StanzaError) {
         if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {
             return;

@@ -24,7 +24,7 @@
 //!   says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2. [`shared`]: contacts by the operator's
 //!   groups. [`removal`]: the end of an account.
-//! * [`iq`]: requests; `answer`: those that this server answers itself; [`ask`]: those that it
+//! * [`iq`]: requests; `answer`: those that this server replies to itself; [`ask`]: those that it
 //!   makes.
 //! * [`module`]: modules and hooks; [`passage`]: filters of what passes, `filter`: their passage.
 //!   [`settings`], [`network`]: what the operator decides; `served`: what follows from it for each

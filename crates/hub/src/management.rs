@@ -11,7 +11,7 @@
 //!   lane: a session that has lost its connection finishes its lane.
 //! * An acknowledgement is true: a stanza is counted in `<a/>` only when the store has everything
 //!   that it led to, on whatever shard ([`crate::custody`]). If nothing waits for the store, the
-//!   answer comes at once; requests that arrive meanwhile are answered together. A client whose
+//!   reply comes at once; requests that arrive meanwhile get theirs together. A client whose
 //!   request must wait long is told the count so far, so that it doesn't consider its connection
 //!   dead because the store hangs.
 //! * The same holds for `<resumed/>`: the new connection waits until everything that was handled
@@ -93,7 +93,7 @@ impl World {
                 let answer = self.enable(link, enable, false).unwrap_or_else(|condition| failed(&condition, None));
                 self.outboxes.push_element(link, &Packet::element(&answer));
             }
-            // §3: a second attempt is answered and ends the stream.
+            // §3: a second attempt gets a reply and ends the stream.
             (ns::SM, "enable") => {
                 self.outboxes.push_element(link, &Packet::element(&failed(&Condition::UnexpectedRequest, None)));
                 self.close(link, StreamError::PolicyViolation, "stream management is enabled already");
@@ -204,7 +204,8 @@ impl World {
         }
     }
 
-    /// Answers a request that has waited for some time with the number of stanzas handled by now.
+    /// Replies to a request that has waited for some time with the number of stanzas handled by
+    /// now.
     fn show_patience(&mut self, session: SessionRef) {
         if self.session(session).is_none() {
             return;
@@ -301,7 +302,7 @@ impl World {
         }
     }
 
-    /// Waits for the answer of a client: without one its connection is lost, whatever the system
+    /// Waits for the reply of a client: without one its connection is lost, whatever the system
     /// believes.
     fn expect_answer(&mut self, session: SessionRef, question: u16) {
         self.after(ANSWER_MS, move |world| {
@@ -464,8 +465,8 @@ fn attribute(element: Stanza<'_>, name: &str) -> Option<String> {
 /// The silence on a stream after which an acknowledgement of the last stanzas is requested: longer
 /// than a burst, shorter than a phone's radio stays awake.
 const QUIET_MS: u64 = 2_000;
-/// The time that a request of a client goes without any answer when the store is slow: clients wait
+/// The time that a request of a client goes without any reply when the store is slow: clients wait
 /// longer before they give a connection up.
 const PATIENCE_MS: u64 = 2_000;
-/// The time that a client may take to answer.
+/// The time that a client may take to reply.
 const ANSWER_MS: u64 = 120_000;

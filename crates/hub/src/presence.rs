@@ -192,7 +192,7 @@ impl World {
     }
 
     /// Asks for the presence of the contacts elsewhere whom an account sees, in the name of the
-    /// account (RFC 6121 §4.3), if one of its sessions is available. The answers are for all of
+    /// account (RFC 6121 §4.3), if one of its sessions is available. The replies are for all of
     /// these. Returns the number of contacts.
     pub(crate) fn probe_elsewhere(&mut self, account: &Jid) -> usize {
         let links = self.links_of(account.as_ref());
@@ -263,7 +263,7 @@ impl World {
         });
     }
 
-    /// Answers the probe of a resource for many accounts at once (§4.3.2): those online at once,
+    /// Replies to the probe of a resource for many accounts at once (§4.3.2): those online at once,
     /// those offline from the store.
     pub(crate) fn answer_probes(&mut self, from: &Jid, to: &Addresses) {
         if self.people.moves.is_some() {
@@ -289,14 +289,14 @@ impl World {
         }
     }
 
-    /// Answers for an account that has available resources; `false` if it has none.
+    /// Replies for an account that has available resources; `false` if it has none.
     pub(crate) fn answer_probe(&mut self, from: &Jid, hash: u64, bare: &str) -> bool {
         let Some(user) = self.user_named(hash, bare).and_then(|at| self.people.users.get(at as usize)) else {
             return false;
         };
         let Some(present) = self.presence_for(user, from) else { return false };
         if present.is_empty() {
-            // A blocked contact gets no answer at all (XEP-0191 §3.3).
+            // A blocked contact gets no reply at all (XEP-0191 §3.3).
             self.sight_probe(from, bare, Step::Stopped, "the account conceals its presence from the asker");
             return true;
         }
@@ -331,8 +331,8 @@ impl World {
         self.route_built(&refusal.finish(), &from.to_bare());
     }
 
-    /// Answers anybody's probe for one account, which may be offline or not exist: an asker who
-    /// may not see it gets the same answer in all cases (§4.3.2).
+    /// Replies to anybody's probe for one account, which may be offline or not exist: an asker who
+    /// may not see it gets the same reply in all cases (§4.3.2).
     fn answer_one_probe(&mut self, from: Jid, to: JidRef<'_>) {
         let is_answered = self.answer_probe(&from, self.hash(to.bare_str()), to.bare_str());
         if is_answered || from.bare_str() == to.bare_str() || self.conceals(to.bare(), None, from.bare()) {
@@ -452,7 +452,7 @@ impl World {
                 if let Some(link) = self.find_resource(user, resource) {
                     self.push(link, packet, To::Full);
                 }
-                // Answers to probes are for the resource that has asked.
+                // Replies to probes are for the resource that has asked.
                 if packet.type_() != StanzaType::Error {
                     self.show_contact_to_components(user, packet, to);
                 }

@@ -6,8 +6,8 @@
 //! * A component has the privileges that the configuration gives it, and acts only on behalf of an
 //!   account of the domain that it addresses, without a resource.
 //! * Stanzas that it sends for an account pass the same filters as the account's own.
-//! * Forbidden actions are answered with `forbidden`; the answer to a delegated request counts
-//!   only if it is for the one who has asked, and about the same matter.
+//! * Forbidden actions get the error `forbidden`; the reply to a delegated request counts only if
+//!   it is for the one who has asked, and about the same matter.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::{Jid, JidRef};
@@ -243,7 +243,7 @@ impl World {
         });
     }
 
-    /// Returns the component that answers a request in place of this server, unless it is the
+    /// Returns the component that replies to a request in place of this server, unless it is the
     /// asker itself (XEP-0355 §4.3).
     pub(crate) fn delegate_of(&self, iq: &Iq) -> Option<Jid> {
         let components = self.catalogue.settings.components.iter();
@@ -253,7 +253,7 @@ impl World {
         Jid::parse(&delegate.name).ok()
     }
 
-    /// Passes a request to the component that answers it.
+    /// Passes a request to the component that replies to it.
     pub(crate) fn delegate(&mut self, component: &Jid, iq: Iq) {
         let inner = Element::new("iq", ns::CLIENT)
             .with_attr("type", if iq.set { "set" } else { "get" })
@@ -286,7 +286,7 @@ impl World {
     }
 }
 
-/// Returns whether an element is the answer to a request (XEP-0355 §4.3).
+/// Returns whether an element is the reply to a request (XEP-0355 §4.3).
 fn answers(inner: &Element, iq: &Iq) -> bool {
     let is = |name: &str, jid: &Jid| inner.attr(name).and_then(|found| Jid::parse(found).ok()).as_ref() == Some(jid);
     inner.name() == "iq"

@@ -5,8 +5,8 @@
 //!
 //! * From the moment when an account is being removed, nothing that its sessions send is carried
 //!   out: contacts would answer the next owner of the name.
-//! * A request for it is answered when the account is gone, or can't be removed. The session that
-//!   asked is retired meanwhile: everything but its stream has ended.
+//! * A request for it gets its reply when the account is gone, or can't be removed. The session
+//!   that asked is retired meanwhile: everything but its stream has ended.
 //! * Undelivered messages of its sessions go to nobody once the account is gone.
 
 use rookery_fanout::{Link, Packet, To};
@@ -97,8 +97,8 @@ impl World {
     /// retired](World::retire).
     pub fn end_sessions_of_removed(&mut self, account: &Jid) {
         for link in self.links_of(account.as_ref()) {
-            // Stanzas waiting in a session's lane would send requests to contacts whose answers
-            // the next owner of the name gets.
+            // Stanzas waiting in a session's lane would send requests to contacts whose replies the
+            // next owner of the name gets.
             self.end_stream(link, StreamError::NotAuthorized, "the account was removed");
         }
     }
@@ -107,7 +107,7 @@ impl World {
     /// yet: their proof isn't valid any more.
     pub fn end_logins(&mut self, account: &Jid) {
         let question = EndLogins { account: account.to_bare() };
-        // A connection that was on its way to the account's home is there before the answers are.
+        // A connection that was on its way to the account's home is there before the replies are.
         self.put_to_all(question.clone(), move |world, _| {
             let home = question.account.clone();
             world.put_to_home(home.as_ref(), question, |_, _| {});
@@ -129,7 +129,7 @@ impl World {
         self.become_unavailable(session.link, None);
     }
 
-    /// Answers the request of a session that was [retired](World::retire), and ends its stream
+    /// Replies to the request of a session that was [retired](World::retire), and ends its stream
     /// behind the answer.
     pub fn dismiss(
         &mut self,

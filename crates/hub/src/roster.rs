@@ -108,7 +108,7 @@ impl World {
         self.roster_failed(iq, error);
     }
 
-    /// Sends a session the answer to its request, after earlier stanzas.
+    /// Sends a session the reply to its request, after earlier stanzas.
     fn roster_reply(&mut self, session: SessionRef, reply: Writer) {
         match Packet::built(&reply.finish()) {
             Ok(packet) if self.session(session).is_some() => _ = self.push_paced(session.link, &packet, To::Full),
@@ -128,7 +128,7 @@ impl World {
         self.follow(session, version, &iq.to);
     }
 
-    /// Writes a whole roster as the answer to a request.
+    /// Writes a whole roster as the reply to a request.
     fn write_roster(&self, iq: &Iq, roster: Roster) -> Writer {
         let mut reply = iq.result();
         let has_shared = self.has_shared(&iq.to);
@@ -165,7 +165,7 @@ impl World {
         });
     }
 
-    /// Answers for an account of one session, which has no roster (XEP-0175 §3).
+    /// Replies for an account of one session, which has no roster (XEP-0175 §3).
     fn no_roster(&mut self, session: SessionRef, iq: &Iq) {
         if iq.set {
             return self.reply_error(iq, Condition::NotAllowed);

@@ -202,7 +202,7 @@ impl World {
         }
         let Some(resource) = to.resource() else { return self.answer_packet(packet, to.to_jid()) };
         if is_roster_set(packet) && packet.sender().is_some_and(|sender| sender.bare() != to.bare()) {
-            // As for a resource that doesn't exist (§8.5.3.2.3): the answer reveals nothing.
+            // As for a resource that doesn't exist (§8.5.3.2.3): the reply reveals nothing.
             return self.bounce(packet, to, Condition::ServiceUnavailable.into());
         }
         if !self.find_resource(user, resource).is_some_and(|link| self.push(link, packet, To::Full)) {
@@ -245,8 +245,8 @@ impl World {
     }
 
     /// Tells the sender of a stanza about an error, on behalf of the address that it went to.
-    /// Errors, results and presence that announces a state are never answered (RFC 6120 §8.3.1,
-    /// RFC 6121 §8.5.1).
+    /// Errors, results and presence that announces a state never get a reply (RFC 6120 §8.3.1, RFC
+    /// 6121 §8.5.1).
     pub fn bounce(&mut self, packet: &Packet, to: JidRef<'_>, error: StanzaError) {
         let kind = match (packet.kind(), packet.type_()) {
             (_, StanzaType::Error | StanzaType::Result | StanzaType::Headline) => None,

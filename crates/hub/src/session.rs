@@ -54,7 +54,7 @@ pub struct Session {
 pub(crate) enum RosterInterest {
     /// Its client has not asked for the roster.
     Unasked,
-    /// Its client has asked and has no answer yet. A push ahead of that would have it take the
+    /// Its client has asked and has no reply yet. A push ahead of that would have it take the
     /// version of one change for that of all before (RFC 6121 §2.6).
     Asked,
     /// The same, and changes were made since.

@@ -87,7 +87,7 @@ pub struct Privileges {
     pub roster_presence: bool,
     /// The requests that it may make in the name of accounts, by their namespaces.
     pub requests: Vec<(String, RequestTypes)>,
-    /// The namespaces of requests to domains and accounts that it answers.
+    /// The namespaces of requests to domains and accounts that it replies to.
     pub delegated: Vec<String>,
 }
 

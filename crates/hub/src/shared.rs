@@ -2,10 +2,10 @@
 //! asking (shared roster groups).
 //!
 //! One module says who they are ([`Hooks::shared_contacts`](crate::Hooks::shared_contacts)). They
-//! appear in the roster with the account's own contacts, and see its presence. None of it is in
-//! the store, so a group of ten thousand costs no look-up there: presence goes to a
-//! [`Roll`](crate::Roll) that all members share, and probes are only answered by members who are
-//! online.
+//! appear in the roster with the account's own contacts, and see its presence. None of it is in the
+//! store, so a group of ten thousand costs no look-up there: presence goes to a
+//! [`Roll`](crate::Roll) that all members share, and a probe gets its reply from members who are
+//! online, and from no others.
 //!
 //! # Invariants
 //!
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Answers for the members who are online. Those who are offline have no presence: the store
+    /// Replies for the members who are online. Those who are offline have no presence: the store
     /// isn't asked.
     pub(crate) fn answer_shared_probes(&mut self, from: &Jid, to: &Addresses) {
         let asker = self.hash(from.bare_str());

@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// Tells traces that a request for presence is not answered with presence.
+    /// Tells traces that a request for presence gets no presence in reply.
     #[inline]
     pub(crate) fn sight_probe(&self, from: &Jid, to: &str, step: Step, why: &str) {
         if self.is_tracing()

@@ -83,7 +83,7 @@ pub enum Step {
     Refused,
     /// It goes no further, and its sender doesn't hear of that.
     Stopped,
-    /// It was a request, and this server answers it.
+    /// It was a request, and this server replies to it.
     Answered,
     /// Something has happened to a session, and not to a stanza.
     Session,

@@ -104,10 +104,10 @@ pub(crate) struct Timers {
     pub(crate) last: u64,
 }
 
-/// An unanswered request: its recipient, and the continuation for its answer.
+/// A request without a reply so far: its recipient, and the continuation for its reply.
 pub(crate) type Inquiry = (Jid, Box<dyn FnOnce(&mut World, Option<&Packet>)>);
 
-/// Requests without an answer yet.
+/// Requests without a reply yet.
 #[derive(Default)]
 pub(crate) struct OpenRequests(pub(crate) Map<String, Inquiry>);
 

@@ -28,7 +28,7 @@ pub struct Web {
     tls: Arc<ClientConfig>,
 }
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Debug, Clone)]
 pub struct WebAnswer {
     /// The status of the response; redirections are not followed.
@@ -82,7 +82,7 @@ impl Web {
     /// Gets a document.
     ///
     /// # Errors
-    /// The reason why there is no answer, as a text.
+    /// The reason why there is no response, as a text.
     pub async fn get(&self, address: &WebAddress) -> Result<WebAnswer, String> {
         let request = Request::builder().method(Method::GET).header(ACCEPT, JSON);
         self.send(address, request.body(Full::default())).await
@@ -91,7 +91,7 @@ impl Web {
     /// Posts JSON.
     ///
     /// # Errors
-    /// The reason why there is no answer, as a text.
+    /// The reason why there is no response, as a text.
     pub async fn post(&self, address: &WebAddress, json: String) -> Result<WebAnswer, String> {
         let request = Request::builder().method(Method::POST).header(CONTENT_TYPE, JSON).header(ACCEPT, JSON);
         self.send(address, request.body(Full::from(json))).await
@@ -100,7 +100,7 @@ impl Web {
     /// Posts a form, with a client's name and secret if there is one (RFC 6749 §2.3.1).
     ///
     /// # Errors
-    /// The reason why there is no answer, as a text.
+    /// The reason why there is no response, as a text.
     pub async fn post_form(
         &self,
         address: &WebAddress,
@@ -160,7 +160,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // The task ends when `sender` is dropped; an earlier failure shows in the answer.
+    // The task ends when `sender` is dropped; an earlier failure shows in the response.
     tokio::spawn(async move { drop(connection.await) });
     let (parts, body) = sender.send_request(request).await?.into_parts();
     let body = Limited::new(body, MOST_BYTES).collect().await?.to_bytes();
@@ -197,7 +197,7 @@ fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// The most bytes of an answer: the keys of an issuer have a few thousand.
+/// The most bytes of a response: the keys of an issuer have a few thousand.
 const MOST_BYTES: usize = 1024 * 1024;
 const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";

@@ -1,7 +1,7 @@
 //! The right to know that an account exists (XEP-0030 §8, RFC 6121 §8.5.1).
 //!
 //! For every asker but the account itself, the store is asked whether the account exists, even if
-//! it is online: so the time that an answer takes reveals as little as the answer.
+//! it is online: so the time that a reply takes reveals as little as the reply.
 
 use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};

@@ -17,8 +17,8 @@ pub fn ver(info: &Info) -> String {
     STANDARD.encode(Sha1::digest(described(identities.collect(), info.features.clone(), &info.forms)))
 }
 
-/// Returns whether `ver` is the hash of a service discovery answer (§5.4), by one of the algorithms
-/// that clients use. An answer that says something twice has none.
+/// Returns whether `ver` is the hash of a service discovery reply (§5.4), by one of the algorithms
+/// that clients use. A reply that says something twice has none.
 pub fn is_hash_of(algorithm: &str, ver: &str, answer: &Element) -> bool {
     let of = |name: &'static str| answer.children().filter(move |child| child.is(name, ns::DISCO_INFO));
     let part = |element: &Element, name: &str| element.attr(name).unwrap_or_default().to_owned();

@@ -34,7 +34,7 @@ impl Info<'_> {
         [self.identity].into_iter().chain(self.more.iter().copied())
     }
 
-    /// Writes the `<query/>` of an answer, for the node that was asked for (§3.1).
+    /// Writes the `<query/>` of a reply, for the node that was asked for (§3.1).
     pub fn write(&self, reply: &mut Writer, node: Option<&str>) {
         reply.start_ns("query", ns::DISCO_INFO).opt_attr("node", node);
         for DiscoIdentity { category, type_, name } in self.identities() {

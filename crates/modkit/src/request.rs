@@ -17,7 +17,7 @@ pub fn to_service<'d>(
     module: &str,
 ) -> Option<(Iq, &'d Options)> {
     if !matches!((packet.kind(), packet.type_()), (Kind::Iq, StanzaType::Get | StanzaType::Set)) {
-        // Answers to nothing, and what no service of this kind takes.
+        // Replies to nothing, and what no service of this kind takes.
         let is_answer =
             matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || packet.kind() == Kind::Presence;
         if !is_answer {

@@ -1,5 +1,5 @@
-//! XEP-0059: Result Set Management: the request, and the answer's metadata; for lists in memory
-//! also the requested part.
+//! XEP-0059: Result Set Management: the request, and the reply's metadata; for lists in memory also
+//! the requested part.
 //!
 //! A number that is too large for the machine means the largest possible one; text that isn't a
 //! number is `bad-request`. The ids are text that others wrote: they are compared and never

@@ -264,7 +264,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// Answers service discovery (§4.1).
+/// Replies to service discovery (§4.1).
 fn info(world: &mut World, iq: &Iq, options: &Options) {
     let identity = DiscoIdentity { category: "proxy", type_: "bytestreams", name: Some(options.text("name")) };
     let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: Vec::new() };

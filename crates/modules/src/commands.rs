@@ -15,8 +15,8 @@
 //!   session that has ended is distinguished from one that never existed (`session-expired`,
 //!   `bad-sessionid`).
 //!
-//! Left out: `bad-locale`. Texts are in English; a client that prefers another language is answered
-//! in English, marked as such, rather than refused.
+//! Left out: `bad-locale`. Texts are in English; a client that prefers another language gets
+//! English, marked as such, rather than refused.
 
 pub(crate) mod discovery;
 pub(crate) mod order;

@@ -80,7 +80,7 @@ fn of_account(world: &mut World, iq: Iq) {
 }
 
 /// Lets a request through to a resource only from entities that may see its presence (§4). Others
-/// mustn't learn whether it is online, so the answer is the same in both cases.
+/// mustn't learn whether it is online, so the reply is the same in both cases.
 fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     if to.resource().is_none() || !mentions(packet.bytes(), ns::LAST_ACTIVITY.as_bytes()) {
         return Delivery::Pass;

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! * A module answers for an account that exists exactly as for one that doesn't, unless the asker
+//! * A module replies for an account that exists exactly as for one that doesn't, unless the asker
 //!   may see the account's presence (`rookery_modkit::asker`): strangers can't find out who has an
 //!   account (XEP-0030 §8).
 //! * A module opens no socket, spawns nothing and reads no clock. Work that takes milliseconds

@@ -104,7 +104,7 @@ enum OfflineFate {
 /// Decides whether a message is stored, by XEP-0160 §3 and the hints of XEP-0334 §4.
 ///
 /// `<no-permanent-store/>` is about archives: waiting for the recipient is "a normal part of
-/// delivery" (XEP-0334 §3.3). A message that must not be stored at all is answered with an error if
+/// delivery" (XEP-0334 §3.3). A message that must not be stored at all is returned with an error if
 /// it has a body, since RFC 6121 §8.5.2.2.1 allows only storing or an error; but only senders who
 /// get the user's presence are told, since others would learn from it whether the user is online.
 fn fate(packet: &Packet) -> OfflineFate {

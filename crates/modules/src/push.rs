@@ -9,9 +9,9 @@
 //! # Invariants
 //!
 //! * A service is notified at most once in `INTERVAL_MS` for one registration, and never again
-//!   before it has answered: messages in between are reported together.
-//! * A registration ends when its service refuses it. An error that may be temporary, or no
-//!   answer, does not end it.
+//!   before it has replied: messages in between are reported together.
+//! * A registration ends when its service refuses it. An error that may be temporary, or no reply,
+//!   does not end it.
 //! * Registrations are bounded in number and size per account; they are kept in its documents.
 //!
 //! Left out: retries of a service that has refused (§7.1), and remote disabling by a message (§8),
@@ -122,7 +122,7 @@ struct ToldService {
     count: u64,
     /// The last of them.
     last: Option<Packet>,
-    /// True if a notification waits for its answer or for its time.
+    /// True if a notification waits for its reply or for its time.
     is_busy: bool,
 }
 
@@ -216,7 +216,7 @@ fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>) {
     }
 }
 
-/// Publishes pending news (§7), then waits for the answer and the interval.
+/// Publishes pending news (§7), then waits for the reply and the interval.
 fn publish(world: &mut World, account: Jid, registration: PushRegistration) {
     let key = (account.clone(), registration.service.clone(), registration.node.clone());
     let Some(told) = world.state_mut::<PushNews>().0.get_mut(&key) else { return };

@@ -4,9 +4,9 @@
 //! Stanzas that a local account sends to strangers are counted at its home, and those to strangers
 //! on other servers once more and over a longer time: a stolen account must not write to the whole
 //! world. Stanzas from strangers on other servers to an account are counted at the home of that
-//! account, for the account and for the sender's domain, where addresses cost nothing. Contacts
-//! are known for accounts that are online. For others the store is asked, but only if it decides
-//! about a refusal, and the answer to a sender is the same as for an account that doesn't exist.
+//! account, for the account and for the sender's domain, where addresses cost nothing. Contacts are
+//! known for accounts that are online. For others the store is asked, but only if it decides about
+//! a refusal, and the reply to a sender is the same as for an account that doesn't exist.
 //!
 //! # Layout
 //!

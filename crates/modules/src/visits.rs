@@ -11,7 +11,7 @@
 //! # Invariants
 //!
 //! * A session is told to be out only if the room's server says so, or can't be reached several
-//!   times in a row. Other answers may be about a nick that was changed since (XEP-0410 §3).
+//!   times in a row. Other replies may be about a nick that was changed since (XEP-0410 §3).
 //! * Pings are paced, and there is one round of them for a domain at a time.
 //! * A stream that ends because it was idle causes no pings.
 
@@ -220,14 +220,14 @@ fn ask(world: &mut World, session: Jid, room: Jid, attempt: u32) {
     });
 }
 
-/// A visitor's state in a room, by an answer.
+/// A visitor's state in a room, by a reply.
 enum Standing {
     In,
     Out,
     Unknown,
 }
 
-/// Interprets an answer by the rules of XEP-0410 §3.
+/// Interprets a reply by the rules of XEP-0410 §3.
 fn standing(answer: &Answer) -> Standing {
     match answer {
         Answer::Error { condition, .. } if condition == "not-acceptable" => Standing::Out,
@@ -255,7 +255,7 @@ const NOT_REACHED: [&str; 4] =
     ["remote-server-timeout", "remote-server-not-found", "resource-constraint", "internal-server-error"];
 /// Milliseconds from the loss of a server to the first pings.
 const FIRST_MS: u64 = 15_000;
-/// Milliseconds from the first inconclusive answer to the next ping; the time doubles then.
+/// Milliseconds from the first inconclusive reply to the next ping; the time doubles then.
 const AGAIN_MS: u64 = 60_000;
 /// The most pings for one visit.
 const ATTEMPTS: u32 = 3;

@@ -1,4 +1,4 @@
-//! Capabilities: their announcement in presence, and the nodes that an answer lists (XEP-0115,
+//! Capabilities: their announcement in presence, and the nodes that a reply lists (XEP-0115,
 //! XEP-0060 §9.2).
 
 use std::rc::Rc;
@@ -26,7 +26,7 @@ pub(super) fn read(presence: &Packet) -> Option<PresenceCaps> {
     Some(PresenceCaps { hash: text("hash"), node: text("node")?, ver: text("ver")? })
 }
 
-/// Returns the nodes that an answer names with `+notify`.
+/// Returns the nodes that a reply names with `+notify`.
 pub(super) fn nodes_of(answer: &Element) -> NodeIds {
     let features = answer.children().filter(|child| child.is("feature", ns::DISCO_INFO));
     let nodes = features.filter_map(|feature| feature.attr("var")?.strip_suffix("+notify"));

@@ -2,10 +2,10 @@
 //!
 //! A client announces its capabilities in its presence by a hash; the features behind the hash are
 //! requested once per server shard, by a service discovery request of its domain. Only the nodes
-//! with `+notify` are kept, and a reference to them for each available session. A hash is valid
-//! for all sessions only if it matches the answer: a client that lies about its hash only affects
-//! itself (XEP-0115 §9.1). `directed` has capabilities announced to single accounts, `afar` those
-//! of contacts on other servers.
+//! with `+notify` are kept, and a reference to them for each available session. A hash is valid for
+//! all sessions only if it matches the reply: a client that lies about its hash only affects itself
+//! (XEP-0115 §9.1). `directed` has capabilities announced to single accounts, `afar` those of
+//! contacts on other servers.
 
 use std::rc::Rc;
 

@@ -18,7 +18,7 @@ pub(super) struct Interests {
     pub directed: Directed,
     young: Map<Rc<PresenceCaps>, NodeIds>,
     old: Map<Rc<PresenceCaps>, NodeIds>,
-    /// Capabilities that are being queried, with those who wait for the answer.
+    /// Capabilities that are being queried, with those who wait for the reply.
     pub asked: Map<PresenceCaps, Vec<CapsAsker>>,
     /// The number of these queries for each session.
     open: Map<SessionRef, u32>,
@@ -110,6 +110,6 @@ impl Interests {
 
 /// The most capabilities that a shard knows: there are a few hundred clients and versions.
 const MAX_KNOWN: usize = 2000;
-/// The most unanswered queries about one session's capabilities: a client that changes them faster
-/// announces them again.
+/// The most queries without a reply about one session's capabilities: a client that changes them
+/// faster announces them again.
 const MAX_OPEN: u32 = 8;

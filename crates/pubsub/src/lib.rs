@@ -7,11 +7,11 @@
 //! where everything that concerns it is done: an account's node has that of the account, a node of
 //! the service one of its own, so that no shard carries the whole service. A request that arrives
 //! elsewhere is handed over unchanged. Requests that concern no node, such as for the list of one's
-//! subscriptions, are answered from the store wherever they arrive.
+//! subscriptions, get their reply from the store wherever they arrive.
 //!
 //! At its home, a node is in memory while it is used (`state`): configuration, affiliations,
 //! subscriptions. Items are in the store only. A publication is checked against the node in memory
-//! and written; when the store has it, the publisher is answered and one packet goes to all
+//! and written; when the store has it, the publisher gets its reply and one packet goes to all
 //! recipients (`notify`).
 //!
 //! # Layout
@@ -24,7 +24,7 @@
 //! which news a client wants, by its capabilities (`caps`); `interests` and, for those announced to
 //! one account only, `directed` remember it, and `afar` for contacts on other servers. `news` are
 //! sent to those who want them, `last` items to those who have just begun to; `holders` are the
-//! accounts that have nodes. `discovery` answers service discovery; `error` makes the errors.
+//! accounts that have nodes. `discovery` replies to service discovery; `error` makes the errors.
 //! `bookmarks`, also in their `legacy` form, [`private`] and [`vcard`] store an account's data
 //! beside its nodes or in them; `avatar` and `photo` keep node and `card` in sync. [`data`] is
 //! another service, with items from outside. `limits` has the operator's limits.

@@ -15,7 +15,7 @@ use super::role::RoomRole;
 use super::room::Room;
 
 impl Room {
-    /// Answers with service discovery information.
+    /// Replies with service discovery information.
     pub(crate) fn info(&self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         // §17.2: a locked room doesn't exist for others.
         if self.is_locked && self.affiliation_of(world, iq.from.as_ref()) < Affiliation::Owner {

@@ -41,9 +41,9 @@
 //!   spaces are the same.
 //! * A list that doesn't fit into one stanza comes in parts (XEP-0059), also to clients that don't
 //!   ask for parts: they get the first one.
-//! * A change is visible at once; its request is answered when it is in the store. If the store
-//!   refuses it, the requester gets an error to wait (`unsaved`), the change remains in effect,
-//!   and the room is written again until the store has it.
+//! * A change is visible at once; its request gets its reply when it is in the store. If the store
+//!   refuses it, the requester gets an error to wait (`unsaved`), the change remains in effect, and
+//!   the room is written again until the store has it.
 //!
 //! Left out: groupchat 1.0 (§7.2.17 has it removed), the `ldapgroup` field, codes 102 and 103 (no
 //! configuration shows unavailable members), unique room names, the hash of the list of hats

@@ -1,8 +1,8 @@
 //! IQs between occupants (XEP-0045 §17.4): each knows the other only by nickname.
 //!
-//! The room remembers nothing of the requests that it passes on. A request goes out with an id
-//! that names both seats, before the asker's own id; the answer comes back with it. An answer
-//! counts only if it comes from the session, or the account, that was asked.
+//! The room remembers nothing of the requests that it passes on. A request goes out with an id that
+//! names both seats, before the asker's own id; the reply comes back with it. A reply counts only
+//! if it comes from the session, or the account, that was asked.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;
@@ -43,8 +43,8 @@ impl Room {
         }
     }
 
-    /// Answers a ping of an occupant to itself: the room knows that the client is there (XEP-0410
-    /// §4).
+    /// Replies to a ping of an occupant to itself: the room knows that the client is there
+    /// (XEP-0410 §4).
     fn answer_self_ping(&self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let mut reply = Writer::new("iq");
         reply.attr("type", "result").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());

@@ -217,7 +217,7 @@ impl Room {
         match packet.type_() {
             StanzaType::Available => self.available(world, packet, from, to),
             StanzaType::Unavailable => self.leave(world, packet, from),
-            // §18.1: an occupant that answers presence with an error is not there any more.
+            // §18.1: an occupant that replies to presence with an error is not there any more.
             StanzaType::Error => self.lose(world, from, false),
             // §17.3: no other presence enters or leaves.
             _ => {}

@@ -28,7 +28,7 @@ pub(crate) struct ShownPresence<'a> {
     pub destroy: Option<&'a Element>,
     /// The occupant's last presence, in place of what it showed.
     pub farewell: Option<&'a Packet>,
-    /// The id of the stanza that this one answers.
+    /// The id of the stanza that this one is a reply to.
     pub id: Option<&'a str>,
 }
 

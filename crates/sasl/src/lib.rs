@@ -19,7 +19,7 @@
 //!
 //! - No input panics. A message above [`MAX_MESSAGE`] bytes is refused before it is parsed.
 //! - Comparisons of secrets run in constant time.
-//! - The existence of an account changes neither the number nor the form of the answers, and as
+//! - The existence of an account changes neither the number nor the form of the replies, and as
 //!   little of the timing as possible.
 //! - No password is kept: the server stores StoredKey and ServerKey of RFC 5802 §3.
 //!

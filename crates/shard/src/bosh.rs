@@ -1,11 +1,11 @@
 //! A BOSH session (XEP-0124) between requests and a stream.
 //!
 //! In place of a socket it has a [`BoshSession`], and its requests arrive in envelopes, each with a
-//! waiter for the answer. Everything behind it is the same as for TCP: the same machine
-//! negotiates, the same outbox waits until there is a request to answer. Answers are given at the
+//! waiter for the response. Everything behind it is the same as for TCP: the same machine
+//! negotiates, the same outbox waits until there is a request to answer. Responses are given at the
 //! end of a tick, so that a reply can go out with the request that asked for it.
 //!
-//! Stanzas that went out with an answer are kept, as stream management keeps them (XEP-0198),
+//! Stanzas that went out with a response are kept, as stream management keeps them (XEP-0198),
 //! until the client's next request shows that they were received: when a client is gone for good,
 //! no undelivered stanza is lost.
 
@@ -141,7 +141,7 @@ impl<D: Driver> Shard<D> {
     /// Passes the content of the requests to the stream, as far as it accepts it now.
     pub(crate) fn read_requests(&mut self, link: Link) {
         let key = self.key_of(link);
-        // The machine may be able to continue with an answer that it has just got.
+        // The machine may be able to continue with a response that it has just got.
         self.negotiate(link, &[]);
         while self.connection_of(key).is_some() {
             let Some(connection) = self.connections.get_mut(link) else { return };
@@ -274,7 +274,7 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Answers the requests that need not wait any longer, at the end of a tick.
+    /// Responds to the requests that need not wait any longer, at the end of a tick.
     pub(crate) fn answer_requests(&mut self) {
         let mut answering = std::mem::take(&mut self.bosh.answering);
         for link in answering.drain(..) {
@@ -288,7 +288,7 @@ impl<D: Driver> Shard<D> {
         self.bosh.answering = answering;
     }
 
-    /// Sends waiting stanzas as an answer, if there are any.
+    /// Sends waiting stanzas as a response, if there are any.
     fn answer(&mut self, link: Link) {
         let now = self.timing.now_ms;
         let Some(connection) = self.connections.get_mut(link) else { return };
@@ -393,7 +393,7 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Bytes of stanzas in one answer, unless one alone has more.
+/// Bytes of stanzas in one response, unless one alone has more.
 const MOST_STANZAS: usize = 64 * 1024;
 /// Stanzas that may wait, or have gone out without a sign that they have arrived.
 const MOST_UNCONFIRMED: u32 = 10_000;

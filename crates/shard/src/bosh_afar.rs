@@ -3,14 +3,14 @@
 //! A session begins where its first request arrives. When its client has logged in, it goes to the
 //! home of the account, as a BOSH session goes from shard to shard; the node where it began
 //! remembers the way there. A request may arrive on any node: its id says where the session began
-//! ([`crate::sids`]). The answer goes straight to where the client waits.
+//! ([`crate::sids`]). The response goes straight to where the client waits.
 //!
 //! # Invariants
 //!
 //! * A request passes at most two nodes: the one where its session began, and the home.
 //! * Data for a session goes through the shard that has sent the session there, so that nothing
 //!   overtakes it.
-//! * A waiting client is answered once, even if the answer never comes.
+//! * A waiting client is answered once, even if the response never comes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,7 +117,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Answers those who have waited for other nodes for too long.
+    /// Responds to those who have waited for other nodes for too long.
     pub(crate) fn give_up_relayed(&mut self) {
         for waiter in self.bosh.relayed.take_late(self.timing.now_ms) {
             waiter.answer(BoshAnswer::refusal(AnswerCondition::RemoteConnectionFailed));
@@ -130,7 +130,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Keeps the one who waits for the answer of another node; `None` if it was answered at once,
+    /// Keeps the one who waits for the response of another node; `None` if it was answered at once,
     /// since too many wait.
     fn keep_asked(&mut self, waiter: Box<dyn Waiter>, sid: u128, at: Station, bytes: usize) -> Option<u64> {
         let now_ms = self.timing.now_ms;
@@ -243,7 +243,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Returns one who waits for an answer, and passes it on to another node.
+    /// Returns one who waits for a response, and passes it on to another node.
     fn remote_waiter(&self, asker: RelayAsker) -> Box<dyn Waiter> {
         let gone = self.common.post.askers.meet(asker);
         let (askers, outlet) = (self.common.post.askers.clone(), self.common.post.outlet());
@@ -296,5 +296,5 @@ impl Drop for RemoteWaiter {
     }
 }
 
-/// The time, beyond the longest that a request may wait, in which its answer has to be here.
+/// The time, beyond the longest that a request may wait, in which its response has to be here.
 const GRACE_MS: u64 = 30_000;

@@ -22,13 +22,13 @@ pub(crate) enum RelayFrame {
     Request(RelayRequest),
     /// The connection of a request of this session broke.
     Gone(RelayAsker, u128),
-    /// The answer to the request of this key.
+    /// The response to the request of this key.
     Answer(u64, AnswerSent),
     /// There is no such session any more.
     Over(u128),
 }
 
-/// The place where somebody waits for an answer.
+/// The place where somebody waits for a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct RelayAsker {
     /// The shard.
@@ -49,7 +49,7 @@ pub(crate) struct RelayAttach {
     /// The bytes of the stream that were not looked at.
     #[serde(with = "serde_bytes")]
     pub carry: Vec<u8>,
-    /// Waiters for an answer: the numbers of their requests, and their keys.
+    /// Waiters for a response: the numbers of their requests, and their keys.
     pub waiting: Vec<(u64, u64)>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct RelayRequest {
     pub document: ByteBuf,
 }
 
-/// Requests that came in here, and that other nodes answer.
+/// Requests that came in here, and that other nodes respond to.
 #[derive(Default)]
 pub(crate) struct RelayedRequests {
     asked: Map<u64, RelayedRequest>,
@@ -87,7 +87,7 @@ struct RelayedRequest {
 }
 
 impl RelayedRequests {
-    /// Keeps the waiter for the answer to a request of this size, and returns its key.
+    /// Keeps the waiter for the response to a request of this size, and returns its key.
     ///
     /// # Errors
     /// Too much is under way.
@@ -160,7 +160,7 @@ impl RelayedRequests {
     }
 }
 
-/// Waiters of other nodes for answers of this process.
+/// Waiters of other nodes for responses of this process.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteAskers(Mutex<Map<RelayAsker, Arc<AtomicBool>>>);
 

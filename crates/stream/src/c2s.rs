@@ -94,7 +94,7 @@ enum C2sPhase {
     Header(Opening),
     /// The client's choice among the features before login.
     Login,
-    /// The client's answer to a SASL challenge.
+    /// The client's response to a SASL challenge.
     Challenged(SaslAttempt),
     /// The owner's answer to [`C2sEvent::Credentials`].
     Credentials(SaslAttempt),

@@ -124,13 +124,13 @@ impl Bosh {
 }
 
 impl BoshPending {
-    /// Returns a request for the server, and the place of its answer.
+    /// Returns a request for the server, and the place of its response.
     pub(crate) fn new(server: &Server) -> (Self, Box<dyn Waiter>) {
         let slot = Arc::<Mutex<BoshSlot>>::default();
         (Self { server: server.clone(), slot: slot.clone() }, Box::new(BoshWaiting(slot)))
     }
 
-    /// Makes the server work, and returns the answer; `None` while the request waits.
+    /// Makes the server work, and returns the response; `None` while the request waits.
     pub fn answer(&self) -> Option<BoshAnswer> {
         self.server.settle();
         lock(&self.slot).answer.clone()
@@ -147,7 +147,7 @@ impl BoshPending {
         lock(&self.slot).is_gone = true;
     }
 
-    /// Returns the answer, which must be there and successful.
+    /// Returns the response, which must be there and successful.
     pub fn expect(&self) -> Element {
         let answer = self.answer().expect("an answer");
         assert_eq!(answer.status, AnswerStatus::Ok, "{answer:?}");
@@ -162,13 +162,13 @@ impl BoshPending {
         assert!(answer.is_none(), "an answer: {}", String::from_utf8_lossy(&answer.expect("one").body));
     }
 
-    /// Expects an answer without content.
+    /// Expects a response without content.
     pub fn expect_empty(&self) {
         let body = self.expect();
         assert!(body.children().next().is_none() && body.attr("type").is_none(), "{body:?}");
     }
 
-    /// Returns an answer with one element, which must match a pattern.
+    /// Returns a response with one element, which must match a pattern.
     pub fn expect_one(&self, wanted: &str) -> Element {
         let body = self.expect();
         let mut children = body.children();

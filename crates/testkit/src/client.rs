@@ -231,13 +231,13 @@ impl Client {
         !self.wire.peer.is_at_end()
     }
 
-    /// Sends an iq and returns the answer, which is the next element.
+    /// Sends an iq and returns the reply, which is the next element.
     pub fn ask(&mut self, iq: &str) -> Element {
         self.send(iq);
         self.expect_element()
     }
 
-    /// Checks that the stream works: a ping to the client's own server is answered, and nothing
+    /// Checks that the stream works: a ping to the client's own server gets its reply, and nothing
     /// else was there (XEP-0199).
     pub fn expect_alive(&mut self) {
         let domain = self.jid.as_ref().expect("bound").domain().to_owned();

@@ -37,10 +37,11 @@ pub struct BoshSettings {
 /// The path where BOSH clients look first.
 pub(crate) const PATH: &str = "/http-bind";
 
-/// A request that was read completely and waits for its answer, for as long as the client permits.
+/// A request that was read completely and waits for its response, for as long as the client
+/// permits.
 pub(crate) struct HeldRequest {
     answer: oneshot::Receiver<BoshAnswer>,
-    /// The session to notify if the connection breaks before the answer.
+    /// The session to notify if the connection breaks before the response.
     sid: Option<u128>,
     coding: Option<Coding>,
     allowed: Option<HeaderValue>,
@@ -128,11 +129,11 @@ impl HeldRequest {
         Self { answer, sid, coding, allowed: None, closes: false, shared }
     }
 
-    /// Waits for the answer.
+    /// Waits for the response.
     pub async fn answered(&mut self) -> Response<Bytes> {
         let answer = (&mut self.answer).await;
         self.sid = None;
-        // Without an answer, the shard is gone.
+        // Without a response, the shard is gone.
         let answer = answer.unwrap_or_else(|_| BoshAnswer::refusal(AnswerCondition::InternalServerError));
         share(respond(answer, self.coding, &self.shared), self.allowed.take())
     }
@@ -149,7 +150,7 @@ impl Drop for HeldRequest {
     }
 }
 
-/// A request that waits for its answer. Its end of the channel is dropped with the connection.
+/// A request that waits for its response. Its end of the channel is dropped with the connection.
 struct WaitingRequest(oneshot::Sender<BoshAnswer>);
 
 impl Waiter for WaitingRequest {

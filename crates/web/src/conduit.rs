@@ -2,7 +2,7 @@
 //! shard can take it over.
 //!
 //! TLS is the same as on a shard, [`ServerTls`], because a connection that begins here continues
-//! there. An idle connection keeps no buffer: while it waits for a request or an answer, it
+//! there. An idle connection keeps no buffer: while it waits for a request or a response, it
 //! consists of this struct only.
 //!
 //! Every write here fails if the peer doesn't read: responses, TLS messages, the end of a

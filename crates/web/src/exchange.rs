@@ -1,19 +1,19 @@
 //! An HTTP connection: request after request, until it ends or becomes something else.
 //!
-//! The HTTP library reads the requests and answers most of them. It takes about 9 KiB for each
+//! The HTTP library reads the requests and responds to most of them. It takes about 9 KiB for each
 //! connection, 8 of them a read buffer that it keeps while a request waits and between requests.
 //! BOSH requests wait most of their time, thousands of them; so when one has been read completely,
-//! its connection leaves the library. Then only the socket, TLS, and the recipient of the answer
-//! remain. The answer is written here, and the first bytes of the next request return the
+//! its connection leaves the library. Then only the socket, TLS, and the recipient of the response
+//! remain. The response is written here, and the first bytes of the next request return the
 //! connection to the library.
 //!
 //! # Invariants
 //!
 //! - A connection leaves the library only when the request was read to its end and all earlier
-//!   answers are out: nothing is lost, and no part of a request's body can be taken for another
+//!   responses are out: nothing is lost, and no part of a request's body can be taken for another
 //!   request.
 //! - Data that a client sends ahead is bounded while it isn't read: the library reads no request
-//!   before the answer to the previous one has left.
+//!   before the response to the previous one has left.
 //! - Nothing waits for ever for a peer: heads, bodies and idle connections have a deadline each,
 //!   and writes have that of [`Conduit`].
 
@@ -100,7 +100,7 @@ async fn requests(
     Ok((conduit, exit.take()))
 }
 
-/// Waits for the answer; `None` if the client disconnects first.
+/// Waits for the response; `None` if the client disconnects first.
 async fn wait(conduit: &mut Conduit, held: &mut HeldRequest) -> Option<Response<Bytes>> {
     let (mut answered, mut departed) = (pin!(held.answered()), pin!(conduit.departure()));
     poll_fn(|context| match answered.as_mut().poll(context) {

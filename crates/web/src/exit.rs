@@ -1,5 +1,5 @@
 //! Takes a connection out of the library that reads its requests: it becomes a WebSocket, or waits
-//! for an answer of BOSH.
+//! for a response of BOSH.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ pub(crate) struct Exit(Arc<Mutex<Option<Leave>>>);
 
 /// The further use of a connection.
 pub(crate) enum Leave {
-    /// The request waits for its answer.
+    /// The request waits for its response.
     Held(Box<HeldRequest>),
     /// It becomes a WebSocket once the library's response has left.
     WebSocket(Origin, PageSite),

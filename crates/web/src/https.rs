@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// The reason why a request has no answer.
+/// The reason why a request has no response.
 pub(crate) type HttpsFailed = Box<dyn StdError + Send + Sync>;
 
 /// Returns a connector that trusts the machine's authorities, and those of a PEM file.

@@ -1,4 +1,4 @@
-//! The answer to balancers and monitors that ask whether clients can be sent here.
+//! The response to balancers and monitors that ask whether clients can be sent here.
 //!
 //! It names what will need attention besides, as far as anyone may know it, so that a monitor that
 //! asks nothing else still sees it before users do.

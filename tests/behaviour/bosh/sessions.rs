@@ -98,8 +98,8 @@ fn stream_management_is_left_to_bosh() {
 
 #[test]
 fn the_client_ends_its_session() {
-    // §13: the oldest request gets the word, others an empty answer; what the last request holds is
-    // forwarded first.
+    // §13: the oldest request gets the word, others an empty response; what the last request holds
+    // is forwarded first.
     let server = Server::new();
     let mut romeo = server.login("romeo/orchard");
     let (mut juliet, waits) = Bosh::login(&server, "juliet/balcony");
@@ -156,7 +156,7 @@ fn who_is_away_for_too_long_is_gone() {
 
 #[test]
 fn what_went_out_and_was_not_received_is_not_lost() {
-    // The answer left, and no request showed that it had arrived.
+    // The response left, and no request showed that it had arrived.
     let server = Server::new();
     let (mut juliet, waits) = Bosh::login(&server, "juliet/balcony");
     juliet.ask("", "<presence/>");
@@ -182,7 +182,7 @@ fn what_was_received_does_not_come_again() {
     let mut romeo = server.login("romeo/orchard");
     romeo.send("<message to='juliet@example.org' type='chat'><body>one</body></message>");
     romeo.pump();
-    // An empty request comes from a client that has the answer to the one before.
+    // An empty request comes from a client that has the response to the one before.
     let waits = juliet.ask("", "");
     waits.expect_nothing();
     waits.vanish();

@@ -113,7 +113,7 @@ fn the_server_asks_seldom() {
     assert_eq!(requests, 1, "a long run is asked for once");
 }
 
-/// A client that doesn't answer has no connection any more, whatever the system says. Its session
+/// A client that doesn't reply has no connection any more, whatever the system says. Its session
 /// waits for it.
 #[test]
 fn silence_is_a_broken_connection() {

@@ -26,7 +26,7 @@ fn presence_waits_and_comes_together() {
     );
     juliet.pump();
     romeo.expect_nothing();
-    // §5.1: what waited comes before the answer to what follows.
+    // §5.1: what waited comes before the reply to what follows.
     romeo.send("<active xmlns='urn:xmpp:csi:0'/><iq type='get' id='1'><ping xmlns='urn:xmpp:ping'/></iq>");
     romeo.expect("<presence from='juliet@example.org/balcony'><show>dnd</show></presence>");
     romeo.expect("<message type='chat' from='juliet@example.org/balcony'><composing xmlns='http://jabber.org/protocol/chatstates'/></message>");

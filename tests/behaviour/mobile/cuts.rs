@@ -124,7 +124,7 @@ impl Phone {
         for stanza in &self.unacked {
             self.client.send(stanza);
         }
-        // Stanzas that came with the answer.
+        // Stanzas that came with the reply.
         self.read(usize::MAX);
     }
 }

@@ -177,7 +177,7 @@ fn a_connection_that_is_stuck_is_replaced() {
     }
 }
 
-/// A client may go on at once, without waiting for the answer.
+/// A client may go on at once, without waiting for the reply.
 #[test]
 fn what_is_sent_behind_the_request_is_heard() {
     let mut scene = MobileScene::new();

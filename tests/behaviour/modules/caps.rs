@@ -36,7 +36,7 @@ fn the_hash_is_that_of_what_disco_answers_under_the_node() {
     let answer = stage.ask(link, "get", DOMAIN, &info(&node));
     let query = result(&answer).unwrap();
     assert_eq!(query.attr("node"), Some(&*node));
-    // The generation method of §5.1, over the answer as a client sees it.
+    // The generation method of §5.1, over the reply as a client sees it.
     let mut text = String::from("pubsub/pep//<server/im//Rookery<");
     for feature in query.children().filter(|child| child.name() == "feature") {
         text += &format!("{}<", feature.attr("var").unwrap());

@@ -104,14 +104,14 @@ impl ModuleStage {
         self.settle();
     }
 
-    /// Lets a session ask something; the payload's answer, or the whole iq of type error.
+    /// Lets a session ask something; the payload's reply, or the whole iq of type error.
     pub fn ask(&mut self, link: Link, type_: &str, to: &str, payload: &str) -> Element {
         let to = if to.is_empty() { String::new() } else { format!(" to='{to}'") };
         self.say(link, &format!("<iq type='{type_}' id='q'{to}>{payload}</iq>"));
         self.answer(link)
     }
 
-    /// Returns the one answer that a session hears.
+    /// Returns the one reply that a session hears.
     pub fn answer(&mut self, link: Link) -> Element {
         let mut heard = self.hear(link);
         assert_eq!(heard.len(), 1, "{heard:?}");
@@ -160,7 +160,7 @@ impl ModuleStage {
         }
     }
 
-    /// Lets a connection without login ask something; the answer, when all work is done.
+    /// Lets a connection without login ask something; the reply, when all work is done.
     pub fn guest(&mut self, guest: Guest, type_: &str, payload: &str) -> Element {
         let stanza = format!("<iq type='{type_}' id='q' to='{DOMAIN}'>{payload}</iq>");
         let stanza = Stanza::parse(stanza.as_bytes(), &Limits::BEFORE_LOGIN).unwrap();
@@ -200,7 +200,7 @@ pub fn switch_off(settings: &mut Settings, module: &str) {
     assert!(settings.domains[0].modules.remove(module).is_some());
 }
 
-/// Returns the condition and type of an answer that is an error.
+/// Returns the condition and type of a reply that is an error.
 pub fn error(answer: &Element) -> (String, String) {
     assert_eq!(answer.attr("type"), Some("error"), "{answer:?}");
     let error = answer.child("error", ns::CLIENT).unwrap();
@@ -208,13 +208,13 @@ pub fn error(answer: &Element) -> (String, String) {
     (condition.name().to_owned(), error.attr("type").unwrap_or_default().to_owned())
 }
 
-/// Asserts that an answer is this error.
+/// Asserts that a reply is this error.
 #[track_caller]
 pub fn refused(answer: &Element, condition: &str, type_: &str) {
     assert_eq!(error(answer), (condition.to_owned(), type_.to_owned()));
 }
 
-/// Returns the payload of an answer that is a result.
+/// Returns the payload of a reply that is a result.
 #[track_caller]
 pub fn result(answer: &Element) -> Option<&Element> {
     assert_eq!(answer.attr("type"), Some("result"), "{answer:?}");

@@ -233,7 +233,7 @@ fn all_domains_of_the_server_are_local() {
     assert_eq!(super::copies(&left).len(), 1);
 }
 
-/// RFC 6120 §8.3.1: errors are never answered, nor sent on.
+/// RFC 6120 §8.3.1: errors get no reply, and aren't sent on.
 #[test]
 fn errors_are_not_answered() {
     let mut scene = MulticastScene::with_options(vec![("access", list(&[]))]);

@@ -144,7 +144,7 @@ fn the_domain_itself_has_the_feature() {
         let mut discovery = MulticastDiscovery::at(shard);
         let question = discovery.asks();
         assert_eq!((question.whom.as_str(), question.items), (discovery.domain.as_str(), false));
-        // While the answer is awaited, nobody is asked again.
+        // While the reply is awaited, nobody is asked again.
         assert_eq!(discovery.sends_without_asking(), individually());
         assert!(discovery.answers(&question, FEATURE).is_empty());
         assert_eq!(discovery.sends_without_asking(), through("DOMAIN"));
@@ -177,7 +177,7 @@ fn a_service_of_the_domain_has_the_feature() {
         assert_eq!(discovery.sends_without_asking(), individually());
         assert!(discovery.answers(&asked[0], FEATURE).is_empty());
         assert_eq!(discovery.sends_without_asking(), through("all.DOMAIN"));
-        // An answer that comes later is not wanted any more.
+        // A reply that comes later is not wanted any more.
         discovery.answers(&asked[2], FEATURE);
         assert_eq!(discovery.sends_without_asking(), through("all.DOMAIN"));
     }
@@ -231,7 +231,7 @@ fn there_is_none() {
     }
 }
 
-/// §2.3: an answer is kept for 24 hours; the old one serves until the new one has come, whatever
+/// §2.3: a reply is kept for 24 hours; the old one serves until the new one has come, whatever
 /// that is.
 #[test]
 fn the_old_answer_serves_while_a_new_one_is_awaited() {
@@ -251,7 +251,7 @@ fn the_old_answer_serves_while_a_new_one_is_awaited() {
     }
 }
 
-/// A server that doesn't answer within ten minutes has no service until the next day; what comes
+/// A server that doesn't reply within ten minutes has no service until the next day; what comes
 /// later is ignored.
 #[test]
 fn a_server_that_does_not_answer_has_none() {
@@ -273,7 +273,7 @@ fn a_server_that_does_not_answer_has_none() {
     }
 }
 
-/// An answer counts only with the number of the question, from whom it was asked of.
+/// A reply counts only with the id of the query, and from the address that was asked.
 #[test]
 fn nobody_can_answer_for_another() {
     let mut discovery = MulticastDiscovery::new();
@@ -304,7 +304,7 @@ fn nobody_can_answer_for_another() {
     }
     discovery.answers(&question, FEATURE);
     assert_eq!(discovery.sends_without_asking(), through("DOMAIN"));
-    // The same answer again, with something else in it, changes nothing.
+    // The same reply again, with something else in it, changes nothing.
     assert!(discovery.answers(&question, OTHER).is_empty());
     assert_eq!(discovery.sends_without_asking(), through("DOMAIN"));
 }

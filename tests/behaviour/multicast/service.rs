@@ -1,4 +1,4 @@
-//! The service's place, and its answers about itself (§2).
+//! The service's place, and its replies about itself (§2).
 
 use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server};

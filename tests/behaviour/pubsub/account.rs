@@ -16,7 +16,7 @@ fn private(client: &mut Client, type_: &str, content: &str) -> Element {
     client.ask(&format!("<iq type='{type_}' id='p'><query xmlns='jabber:iq:private'>{content}</query></iq>"))
 }
 
-/// Returns the one element in the answer to a private get.
+/// Returns the one element in the reply to a private get.
 fn kept(client: &mut Client, name: &str) -> String {
     let answer = is_result(private(client, "get", name));
     let query = answer.children().next().expect("query");

@@ -1,4 +1,4 @@
-//! Several writes of which one fails: the answer must not say that all is done.
+//! Several writes of which one fails: the reply must not say that all is done.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn scene() -> (PubsubScene, Arc<HeldStores>) {
     (PubsubScene::on(server), held)
 }
 
-/// Carries a set out once for each operation of the store, which fails then: either the answer says
+/// Carries a set out once for each operation of the store, which fails then: either the reply says
 /// so, or all is as it should be.
 fn whatever_fails(set: &str, asked: &str, expected: &str) {
     for at in 0.. {

@@ -4,7 +4,7 @@ use super::*;
 
 const AUTHORIZATION: &str = "http://jabber.org/protocol/pubsub#subscribe_authorization";
 
-/// Returns the value of a field in the form of an answer.
+/// Returns the value of a field in the form of a reply.
 fn value(answer: &Element, var: &str) -> Option<String> {
     let forms = answer.children().flat_map(Element::children).flat_map(Element::children);
     let fields = forms.flat_map(Element::children);

@@ -13,7 +13,7 @@ pub(crate) const TUNE: &str = "http://jabber.org/protocol/tune";
 pub(crate) const MOOD: &str = "http://jabber.org/protocol/mood";
 pub(crate) const DISCO: &str = "http://jabber.org/protocol/disco#info";
 
-/// Returns presence with capabilities that want these nodes; also the answer that goes with it.
+/// Returns presence with capabilities that want these nodes; also the reply that goes with it.
 pub(crate) fn caps(nodes: &[&str]) -> (String, String, String) {
     let mut features: Vec<_> = nodes.iter().map(|node| format!("{node}+notify")).collect();
     features.sort();

@@ -253,7 +253,7 @@ fn limits_hold() {
     );
 }
 
-/// Returns the id in the answer to a publication.
+/// Returns the id in the reply to a publication.
 fn published_id(answer: &Element) -> String {
     let item = answer.children().flat_map(Element::children).flat_map(Element::children).next().expect("an item");
     item.attr("id").expect("an id").to_owned()

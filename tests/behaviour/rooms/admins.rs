@@ -126,7 +126,7 @@ fn moderators_are_made_and_unmade() {
 #[test]
 fn changes_of_who_is_not_there_are_told() {
     for (fields, all_know) in [("", false), ("whois=anyone", true), ("whois=anyone getmemberlist=moderator", false)] {
-        // If the store has a part in it the answer comes last, and what comes before it is passed
+        // If the store has a part in it the reply comes last, and what comes before it is passed
         // over.
         let mut s = RoomScene::with_options(vec![("default_persistent", Value::Switch(false))]).open(fields);
         join(&mut s.wiccarocks, "secondwitch");

@@ -26,7 +26,7 @@ fn the_subject_is_changed_by_who_may() {
     assert_eq!(heard(&mut s.wiccarocks).last().unwrap(), "thirdwitch message/groupchat subject= late");
 }
 
-/// Examples 91 to 95: first the kicked, then the answer, then the others.
+/// Examples 91 to 95: first the kicked, then the reply, then the others.
 #[test]
 fn a_moderator_kicks() {
     let mut s = RoomScene::opened().all_in();

@@ -229,7 +229,7 @@ fn who_waits_is_not_forgotten() {
     assert_eq!(heard(&mut crone), ["ROOM message/error item-not-found"]);
 }
 
-/// A request that the store doesn't have is answered by an error.
+/// A request that the store doesn't have gets an error.
 #[test]
 fn a_request_is_answered_when_it_is_stored() {
     let held = HeldStores::new(Memory::stores());

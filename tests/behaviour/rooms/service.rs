@@ -109,7 +109,7 @@ fn occupants_are_asked_by_occupants() {
     let asked = s.crone.expect_element();
     assert_eq!(asked.attr("from"), Some(format!("{COVEN}/thirdwitch").as_str()));
     let id = asked.attr("id").unwrap();
-    // Somebody else's answer counts for nothing.
+    // Somebody else's reply counts for nothing.
     s.wiccarocks.send(&format!("<iq to='{COVEN}/thirdwitch' type='result' id='{id}'>{INFO}</iq>"));
     s.wiccarocks.pump();
     s.hag.expect_nothing();

@@ -1,8 +1,8 @@
 //! The client's end of BOSH (XEP-0124): one request that waits, and a second connection for
 //! sending meanwhile, as browsers do it.
 //!
-//! Answers count in the order of their requests, whichever connection they arrive on. A connection
-//! that the server closes between requests is opened again when it is needed.
+//! Responses count in the order of their requests, whichever connection they arrive on. A
+//! connection that the server closes between requests is opened again when it is needed.
 
 use rookery_client::SessionError;
 use rookery_xml::wrapper::Wrapper;
@@ -29,7 +29,7 @@ struct BoshLine {
     request: Vec<u8>,
     is_repeated: bool,
     input: Vec<u8>,
-    /// The answer, until its turn comes.
+    /// The response, until its turn comes.
     answer: Option<Vec<u8>>,
 }
 
@@ -121,7 +121,7 @@ impl LoadBosh {
         Ok(())
     }
 
-    /// Appends the content of the next answer in turn to `stream`, in the form of a stream.
+    /// Appends the content of the next response in turn to `stream`, in the form of a stream.
     ///
     /// # Errors
     /// The server has ended the session.

@@ -98,7 +98,7 @@ impl Outbound {
         self.acks.lost.map_or(OutboundEvent::Ready, OutboundEvent::NotResumed)
     }
 
-    /// Handles the answer to `<resume/>` (§5).
+    /// Handles the reply to `<resume/>` (§5).
     pub(super) fn resumption(&mut self, name: &str, answer: &Element, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         let handled = handled(answer);
         match (name, handled) {
@@ -115,7 +115,7 @@ impl Outbound {
         }
     }
 
-    /// Handles the answer to `<enable/>` (§3).
+    /// Handles the reply to `<enable/>` (§3).
     pub(super) fn enabled(&mut self, name: &str, answer: &Element) -> Option<OutboundEvent> {
         match name {
             "enabled" => {

@@ -58,7 +58,7 @@ impl Registry {
         &self.accounts.specs
     }
 
-    /// Returns the namespaces of the requests that modules answer, sorted.
+    /// Returns the namespaces of the requests that modules reply to, sorted.
     pub fn requests(&self, target: Target) -> Vec<&'static str> {
         let handled = self.requests.iqs.get(&target).into_iter().flat_map(|handled| handled.keys());
         let mut namespaces: Vec<_> = handled.copied().collect();
@@ -86,7 +86,7 @@ impl Registry {
         self.shown.after_login.on(domain).flat_map(|call| call(self, domain)).collect()
     }
 
-    /// Returns the module that answers such requests in a domain, and its function.
+    /// Returns the module that replies to such requests in a domain, and its function.
     pub(crate) fn iq(&self, target: Target, namespace: &str, domain: &Domain) -> Option<(&'static str, IqHandler)> {
         let mut calls = self.requests.iqs.get(&target)?.get(namespace)?.all();
         calls.find(|call| domain.module(call.module).is_some()).map(|call| (call.module, call.call))

@@ -106,7 +106,7 @@ pub struct Registry {
     pub(crate) states: States,
 }
 
-/// Lists the modules that answer and serve.
+/// Lists the modules that reply and serve.
 #[derive(Default)]
 pub(crate) struct RequestHooks {
     pub(crate) iqs: Map<Target, Map<&'static str, Hook<IqHandler>>>,

@@ -1,16 +1,16 @@
 //! Discovery of other servers' multicast services, and of their limits (XEP-0033 §2).
 //!
 //! A domain is queried when something for it is to be sent for the first time; nothing waits for
-//! the answer: until it arrives, recipients get individual copies. The domain itself is queried
+//! the reply: until it arrives, recipients get individual copies. The domain itself is queried
 //! first, then its list of services, then each of these; the first that supports multicast is used.
-//! Answers, positive or negative, are kept for 24 hours (§2.3); an old one serves until a new one
+//! Replies, positive or negative, are kept for 24 hours (§2.3); an old one serves until a new one
 //! arrives.
 //!
 //! # Invariants
 //!
-//! * A domain's answers are kept by its home shard; one that arrives on another shard is handed
+//! * A domain's replies are kept by its home shard; one that arrives on another shard is handed
 //!   over.
-//! * An answer counts only if it comes from the queried address, with the `id` of the query.
+//! * A reply counts only if it comes from the queried address, with the `id` of the query.
 //! * A domain's services are below that domain: a domain can't name another's service as its own.
 //! * Domains, items and limits are bounded, whatever peers say.
 
@@ -32,7 +32,7 @@ pub struct Discovery {
 #[derive(Debug)]
 struct KnownDomain {
     answer: Option<RemoteService>,
-    /// The time of the answer; `None` as long as there is none.
+    /// The time of the reply; `None` as long as there is none.
     answered_ms: Option<u64>,
     /// The time when the current negotiation began.
     asking_since: Option<u64>,
@@ -58,11 +58,11 @@ pub(super) fn find(world: &mut World, own: &str, remote: &str) -> Option<RemoteS
     answer
 }
 
-/// Handles an answer to the service.
+/// Handles a reply to the service.
 pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
     let (Some(id), Some(sender)) = (packet.id().map(|id| id.into_owned()), packet.sender()) else { return };
     let station = id.split_once('-').and_then(|(station, _)| station.parse().ok());
-    // No one waits for the answer to a process that has gone.
+    // No one waits for the reply to a process that has gone.
     let Some(asker) = station.and_then(|station| world.shard_of(station)) else { return };
     if asker != world.shard() {
         return world.route_to_service(asker, packet, own);
@@ -99,7 +99,7 @@ fn ask_one(world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) 
 }
 
 impl Discovery {
-    /// Returns the answer in force, and whether it is time to query again.
+    /// Returns the reply in force, and whether it is time to query again.
     fn look_up(&mut self, domain: &str, now: u64) -> (Option<RemoteService>, bool) {
         if !self.domains.contains_key(domain) && !self.make_room(now) {
             return (None, false);
@@ -107,7 +107,7 @@ impl Discovery {
         let new = || KnownDomain { answer: None, answered_ms: None, asking_since: None, open: 0 };
         let known = self.domains.entry(domain.to_owned()).or_insert_with(new);
         if known.asking_since.is_some_and(|since| now >= since + PATIENCE_MS) {
-            // A server that doesn't answer counts as having no service, until the next query.
+            // A server that doesn't reply counts as having no service, until the next query.
             *known = KnownDomain { answered_ms: Some(now), ..new() };
             self.asked.retain(|_, asked| asked.domain != domain);
         }
@@ -126,7 +126,7 @@ impl Discovery {
         }
     }
 
-    /// Returns the query that an answer belongs to, which is closed by that.
+    /// Returns the query that a reply belongs to, which is closed by that.
     fn closed(&mut self, id: &str, sender: &Jid) -> Option<AskedDomain> {
         if self.asked.get(id)?.whom != *sender {
             return None;
@@ -150,7 +150,7 @@ impl Discovery {
         }
     }
 
-    /// Makes room for one more domain by dropping old answers; returns whether it fits.
+    /// Makes room for one more domain by dropping old replies; returns whether it fits.
     fn make_room(&mut self, now: u64) -> bool {
         if self.domains.len() >= DOMAINS {
             self.domains.retain(|_, known| {
@@ -209,7 +209,7 @@ fn services_below<'a>(items: &'a Element, domain: &'a str) -> impl Iterator<Item
     items.filter_map(|item| Jid::parse(item.attr("jid")?).ok()).filter(is_below).take(ITEMS)
 }
 
-/// The time for which an answer is kept, in milliseconds; tests of the whole server use it, too.
+/// The time for which a reply is kept, in milliseconds; tests of the whole server use it, too.
 pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 /// The longest time that a negotiation may take, in milliseconds.
 pub const PATIENCE_MS: u64 = 10 * 60 * 1000;

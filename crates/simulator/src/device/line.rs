@@ -65,7 +65,7 @@ impl DeviceLine {
         }
     }
 
-    /// Reads up to `most` bytes, or one answer. Returns whether there was anything.
+    /// Reads up to `most` bytes, or one response. Returns whether there was anything.
     pub(super) fn receive(&mut self, most: usize) -> bool {
         match self {
             Self::Wire(wire) => {
@@ -100,7 +100,7 @@ impl DeviceLine {
         }
     }
 
-    /// Repeats all requests without an answer, since their connections broke (XEP-0124 §14.2).
+    /// Repeats all requests without a response, since their connections broke (XEP-0124 §14.2).
     /// Returns `false` if this connection has no requests to repeat.
     pub(super) fn repeat(&mut self) -> bool {
         let Self::Bosh(requests) = self else { return false };
@@ -180,7 +180,7 @@ impl BoshRequests {
         true
     }
 
-    /// Returns the next answer, if it is there.
+    /// Returns the next response, if it is there.
     fn front(&self) -> Option<Arc<[u8]>> {
         self.open.front().and_then(|(_, pending)| pending.given())
     }

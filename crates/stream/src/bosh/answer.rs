@@ -1,4 +1,4 @@
-//! Replies to a client: a `<body/>` with the data that waits for it, or with the reason why the
+//! Responses to a client: a `<body/>` with the data that waits for it, or with the reason why the
 //! session has ended (XEP-0124 §6, §17).
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rookery_xml::{escape_attr, ns};
 use serde::{Deserialize, Serialize};
 
-/// An answer to a request.
+/// A response to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoshAnswer {
     /// The HTTP status, which tells only legacy clients more than 200 (§17.1).
@@ -19,16 +19,16 @@ pub struct BoshAnswer {
 
 /// The party that waits for the reply to a request.
 pub trait Waiter: Send {
-    /// Hands over the answer.
+    /// Hands over the response.
     fn answer(self: Box<Self>, answer: BoshAnswer);
     /// Returns whether nobody waits any more: the connection broke.
     fn is_gone(&self) -> bool;
 }
 
-/// The status of an answer. All but the first are for legacy clients (§17.1).
+/// The status of a response. All but the first are for legacy clients (§17.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerStatus {
-    /// 200, whatever the answer says.
+    /// 200, whatever the response says.
     Ok,
     /// 400 Bad Request, for what isn't understood.
     BadRequest,
@@ -49,7 +49,7 @@ pub enum AnswerCondition {
     ImproperAddressing,
     /// The server broke.
     InternalServerError,
-    /// There is no such session, no such answer any more, or the number or key of a request is
+    /// There is no such session, no such response any more, or the number or key of a request is
     /// wrong.
     ItemNotFound,
     /// Another request has ended the session.
@@ -58,7 +58,7 @@ pub enum AnswerCondition {
     PolicyViolation,
     /// The node that has the session can't be reached.
     RemoteConnectionFailed,
-    /// The stream has ended with an error, which is in the answer.
+    /// The stream has ended with an error, which is in the response.
     RemoteStreamError,
     /// The server stops.
     SystemShutdown,
@@ -104,17 +104,17 @@ impl AnswerCondition {
 }
 
 impl BoshAnswer {
-    /// Returns the answer to a request that belongs to no session.
+    /// Returns the response to a request that belongs to no session.
     pub fn refusal(condition: AnswerCondition) -> Self {
         AnswerWriter::new().end(Some(condition), false, None)
     }
 
-    /// Returns an answer with nothing in it.
+    /// Returns a response with nothing in it.
     pub(super) fn empty(content_type: Option<Arc<str>>) -> Self {
         AnswerWriter::new().finish(b"", b"", content_type)
     }
 
-    /// Returns the answer to an older copy of a request that has come again (§14.3).
+    /// Returns the response to an older copy of a request that has come again (§14.3).
     pub(super) fn superseded(content_type: Option<Arc<str>>) -> Self {
         let mut writer = AnswerWriter::new();
         writer.attr("type", "error");
@@ -122,7 +122,7 @@ impl BoshAnswer {
     }
 }
 
-/// Writes the `<body/>` of an answer: attributes first, then the content.
+/// Writes the `<body/>` of a response: attributes first, then the content.
 pub(super) struct AnswerWriter(Vec<u8>);
 
 impl AnswerWriter {
@@ -164,7 +164,7 @@ impl AnswerWriter {
         BoshAnswer { status, ..self.finish(b"", b"", content_type) }
     }
 
-    /// Says that the session ends with this answer.
+    /// Says that the session ends with this response.
     pub fn terminate(&mut self, condition: Option<AnswerCondition>) {
         self.attr("type", "terminate");
         if let Some(condition) = condition {

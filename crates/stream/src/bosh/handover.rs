@@ -1,5 +1,5 @@
 //! Hands a session over to another place: its state as data, without the requests that wait for its
-//! answers.
+//! responses.
 //!
 //! The process that is home to the account gets it, with the state of the stream. Times are given
 //! as ages, since each process has its own clock.
@@ -15,7 +15,7 @@ use super::request::{BoshBody, BoshOpening};
 use super::session::{AnsweredRequest, BoshSession, Early, ParkedRequest};
 use super::terms::Terms;
 
-/// Those who wait for answers, by the numbers of their requests.
+/// Those who wait for responses, by the numbers of their requests.
 pub type WaitersByRid = Vec<(u64, Box<dyn Waiter>)>;
 
 /// The state of a session.
@@ -45,7 +45,7 @@ pub struct BoshHandOver {
     idle_age_ms: Option<u64>,
 }
 
-/// A request that waits for its answer.
+/// A request that waits for its response.
 #[derive(Serialize, Deserialize)]
 struct WaitingSent {
     rid: u64,
@@ -73,7 +73,7 @@ struct AnsweredSent {
     sent: u32,
 }
 
-/// An answer as data.
+/// A response as data.
 #[derive(Serialize, Deserialize)]
 pub struct AnswerSent {
     status: AnswerStatus,
@@ -130,8 +130,8 @@ impl BodySent {
 }
 
 impl BoshSession {
-    /// Returns the state of a session, and those who wait for its answers, by the numbers of their
-    /// requests.
+    /// Returns the state of a session, and those who wait for its responses, by the numbers of
+    /// their requests.
     pub fn hand_over(self, now_ms: u64) -> (BoshHandOver, WaitersByRid) {
         let mut waiters = Vec::new();
         let age = |since_ms: u64| now_ms.saturating_sub(since_ms);
@@ -177,7 +177,7 @@ impl BoshSession {
         (given, waiters)
     }
 
-    /// Returns a session that goes on here. `waiter` finds who waits for the answer to a request;
+    /// Returns a session that goes on here. `waiter` finds who waits for the response to a request;
     /// `None` if nobody does. It is no session if more is under way than may be, or a request can't
     /// be read.
     pub fn taken_over(

@@ -17,7 +17,7 @@ pub struct BoshBody {
     pub key: Option<Box<str>>,
     /// The first key of a new sequence (§15.4, §15.5).
     pub newkey: Option<Box<str>>,
-    /// The newest answer that the client has, with all before it (§9.2).
+    /// The newest response that the client has, with all before it (§9.2).
     pub ack: Option<u64>,
     /// The seconds for which the client wants to be away (§10).
     pub pause: Option<u32>,

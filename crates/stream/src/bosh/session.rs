@@ -1,4 +1,4 @@
-//! A session: which requests wait, in which order they count, the latest answers, and its end.
+//! A session: which requests wait, in which order they count, the latest responses, and its end.
 //!
 //! # Invariants
 //!
@@ -7,8 +7,8 @@
 //! - The memory is bounded: requests ahead, waiting, or answered are at most as many as may be
 //!   under way at a time.
 //! - A repeated request is answered as before; nothing in it is processed twice (§14.3).
-//! - A session that is idle holds no more than one waiting request and small answers.
-//! - Data in an answer counts as received only when the client has shown that it has the answer:
+//! - A session that is idle holds no more than one waiting request and small responses.
+//! - Data in a response counts as received only when the client has shown that it has the response:
 //!   see [`BoshSession::confirmed`].
 
 use std::collections::VecDeque;
@@ -62,7 +62,7 @@ pub struct BoshSession {
     pub(super) pause: Option<u32>,
     /// The time since when no request waits for a reply.
     pub(super) idle_since_ms: Option<u64>,
-    /// The last answer of a session that ended when nobody waited.
+    /// The last response of a session that ended when nobody waited.
     pub(super) last_words: Option<Box<BoshAnswer>>,
     pub(super) is_over: bool,
     pub(super) confirmed: Option<u32>,
@@ -151,7 +151,7 @@ impl BoshSession {
     }
 
     /// Takes a request. Afterwards the session may be over, have something to read
-    /// ([`BoshSession::unread`]), or owe answers.
+    /// ([`BoshSession::unread`]), or owe responses.
     pub fn take(&mut self, request: BoshBody, waiter: Box<dyn Waiter>, now_ms: u64) {
         if let Some(words) = self.last_words.take() {
             waiter.answer(*words);
@@ -190,14 +190,14 @@ impl BoshSession {
         self.unread.push_front(request);
     }
 
-    /// Takes what the stream's machine says: it goes out with the next answer. An error of the
+    /// Takes what the stream's machine says: it goes out with the next response. An error of the
     /// stream ends the session, with the condition that stands for it, when [`BoshSession::close`]
     /// is called.
     pub fn say(&mut self, stream: &[u8]) {
         let (said, opening, condition) = (&mut self.said, &mut self.opening, &mut self.condition);
         items(stream, |item| match item {
             // XEP-0206 §4: the id of the stream, for login by a protocol of long ago, has nothing
-            // to do here; the rest is in the answer.
+            // to do here; the rest is in the response.
             SaidItem::Header(header) => {
                 if let Some(opening) = opening {
                     opening.from = header.from;
@@ -235,7 +235,7 @@ impl BoshSession {
     /// the number of stanzas that the session has been sent in all, these included.
     pub fn answer(&mut self, stanzas: &[u8], sent: u32, now_ms: u64) {
         while self.waiting.front().is_some_and(|waiting| waiting.waiter.is_none()) {
-            // A client that lost a connection comes again: the answers before it have to be there
+            // A client that lost a connection comes again: the responses before it have to be there
             // then.
             self.answer_one(b"", b"", sent, now_ms);
         }
@@ -245,7 +245,8 @@ impl BoshSession {
 
     /// Replies to those that need not wait: more than may wait at a time, and with nothing (§8).
     pub fn release(&mut self, sent: u32, now_ms: u64) {
-        // A client that is slowed down must not go on: the answer is what lets a client send more.
+        // A client that is slowed down must not go on: the response is what lets a client send
+        // more.
         while self.unread.is_empty() && self.waiting.len() > self.terms.hold as usize && self.live() > 0 {
             self.answer(b"", sent, now_ms);
         }
@@ -403,7 +404,7 @@ impl BoshSession {
         }
         self.said = said;
         self.pause = pause;
-        // §14.3: the answer to such a request is not remembered.
+        // §14.3: the response to such a request is not remembered.
         self.answered.pop_back();
     }
 
@@ -523,5 +524,5 @@ impl std::fmt::Debug for BoshSession {
 const MOST_REPEATS: u32 = 10;
 /// Bytes of requests that wait until the stream reads on.
 const MOST_UNREAD: usize = 512 * 1024;
-/// Bytes of an answer that is kept though the client has it.
+/// Bytes of a response that is kept though the client has it.
 const KEPT: usize = 2048;

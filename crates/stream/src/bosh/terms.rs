@@ -29,7 +29,7 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// Writes what the first answer says of the session (§7.2, XEP-0206 §4). `ack`: the request
+    /// Writes what the first response says of the session (§7.2, XEP-0206 §4). `ack`: the request
     /// that it answers, if both acknowledge.
     pub(super) fn tell(
         self,

@@ -56,7 +56,7 @@ impl C2s {
     pub(super) fn bind(&mut self, iq: &Element, out: &mut Vec<u8>) {
         let id = iq.attr("id").unwrap_or_default();
         match requested(iq) {
-            // §8.1.3: an iq without an id can't be answered in a way that its sender could
+            // §8.1.3: an iq without an id can't get a reply in a way that its sender could
             // understand.
             _ if id.is_empty() => refuse(id, &Condition::BadRequest.into(), out),
             Ok(resource) => {

@@ -1,5 +1,5 @@
-//! Opening a stream (RFC 6120 §4.2, §4.7): reading the client's header, judging it, answering with
-//! the server's.
+//! Opening a stream (RFC 6120 §4.2, §4.7): reading the client's header, judging it, and sending the
+//! server's.
 
 use rookery_jid::{Jid, JidError};
 use rookery_xml::header::{self, Header};
@@ -154,7 +154,7 @@ fn judge(header: &Header) -> Result<(), HeaderRefusal> {
     if header.default_ns != ns::CLIENT {
         return Err(NOT_A_CLIENT);
     }
-    // A higher major version is answered with ours, the lower of both; none at all means 0.9.
+    // A higher major version gets ours, the lower of both; none at all means 0.9.
     let version = header.version.as_deref().unwrap_or("0.9");
     match version.split_once('.').map(|(major, minor)| (major.parse(), minor.parse::<u32>())) {
         Some((Ok(1u32..), Ok(_))) => Ok(()),

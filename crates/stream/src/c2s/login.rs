@@ -34,7 +34,7 @@ pub(super) enum LoginProgress {
     /// The account that this token stands for, into [`SaslAttempt::identified`], or the reason why
     /// there is none, into [`SaslAttempt::bearer_refused`].
     Bearer { token: String, wanted: Option<Jid> },
-    /// The client's answer to this challenge, into [`SaslAttempt::respond`].
+    /// The client's response to this challenge, into [`SaslAttempt::respond`].
     Challenge(Vec<u8>),
     /// Nothing: the client has logged in and is to be sent the additional data, if there is any.
     Success { account: Jid, additional: Option<Vec<u8>> },
@@ -63,7 +63,7 @@ impl SaslAttempt {
         (attempt, progress)
     }
 
-    /// Takes the client's answer to a challenge.
+    /// Takes the client's response to a challenge.
     pub fn respond(&mut self, message: &[u8], decoy: &Decoy) -> LoginProgress {
         let step = self.exchange.respond(message);
         self.progress(step, decoy)

@@ -83,14 +83,14 @@ pub(super) fn requested(resume: &Element) -> Option<(String, u32)> {
     Some((resume.attr("previd")?.to_owned(), resume.attr("h")?.parse().ok()?))
 }
 
-/// Returns the answer that a session goes on.
+/// Returns the reply that a session goes on.
 pub(super) fn resumed(previd: &str, handled: u32) -> Built {
     let mut resumed = Writer::with_ns("resumed", ns::SM);
     resumed.attr("previd", previd).attr("h", &handled.to_string());
     resumed.finish()
 }
 
-/// Returns the answer to what can't be done (§6).
+/// Returns the reply to what can't be done (§6).
 pub fn failed(condition: &Condition, handled: Option<u32>) -> Built {
     let mut failed = Writer::with_ns("failed", ns::SM);
     failed.opt_attr("h", handled.map(|handled| handled.to_string()).as_deref());
@@ -98,6 +98,6 @@ pub fn failed(condition: &Condition, handled: Option<u32>) -> Built {
     failed.finish()
 }
 
-/// Elements of stream management that are answered before a resource is bound and have not come in
+/// Elements of stream management that get a reply before a resource is bound and have not come in
 /// time.
 const MAX_UNTIMELY: u32 = 10;

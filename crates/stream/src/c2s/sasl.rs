@@ -96,7 +96,7 @@ impl C2s {
                 self.fail(&StreamError::PolicyViolation, Some("Another authentication is in progress."), out);
             }
             ("response", C2sPhase::Challenged(attempt)) => self.response(attempt, element, out),
-            // §6.4.4: `<abort/>` is answered even when there is nothing to abort.
+            // §6.4.4: `<abort/>` gets a reply even when there is nothing to abort.
             ("abort", C2sPhase::Challenged(attempt)) => {
                 self.proceed(attempt, LoginProgress::Failure(Failure::Aborted), out);
             }

@@ -26,7 +26,7 @@ impl C2s {
     ///
     /// Bytes behind it came in the clear, from the client or from somebody who injected them: a
     /// client must wait for `<proceed/>`. They are refused rather than dropped, because a client
-    /// that sends them would wait for the answer. §5.3.3 doesn't allow whitespace either, but there
+    /// that sends them would wait for the reply. §5.3.3 doesn't allow whitespace either, but there
     /// are clients that end every element with a line break (Go's `xmpp` package), and nothing can
     /// be said in whitespace: it is dropped.
     pub(super) fn starttls(&mut self, behind: &[u8], out: &mut Vec<u8>) {

@@ -1,4 +1,4 @@
-//! Stanza errors: the answer to one stanza that can't be served (RFC 6120 §8.3).
+//! Stanza errors: the reply to one stanza that can't be served (RFC 6120 §8.3).
 
 use std::borrow::Cow;
 use std::fmt;

@@ -45,5 +45,5 @@ impl HttpClient for Https {
 
 /// The time that a request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most bytes of an answer: chains of certificates have a few thousand.
+/// The most bytes of a response: chains of certificates have a few thousand.
 const MOST_BYTES: usize = 1024 * 1024;

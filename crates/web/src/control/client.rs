@@ -1,4 +1,4 @@
-//! The other side of the control socket, for commands: one request and its answer.
+//! The other side of the control socket, for commands: one request and its response.
 
 use std::io;
 use std::path::Path;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use crate::api;
 pub use crate::form::encode;
 
-/// The answer of a server.
+/// The response of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlAnswer {
     /// The status (RFC 9110 §15).
@@ -26,11 +26,11 @@ pub struct ControlAnswer {
     pub body: Value,
 }
 
-/// Sends one request to the server with this control socket, and waits for the answer up to a
+/// Sends one request to the server with this control socket, and waits for the response up to a
 /// limit. `path` is relative to [`api::PREFIX`]. It blocks.
 ///
 /// # Errors
-/// The socket doesn't exist, no server listens, or the answer is late, too large or not JSON.
+/// The socket doesn't exist, no server listens, or the response is late, too large or not JSON.
 pub fn ask(
     socket: &Path,
     patience: Duration,
@@ -98,7 +98,7 @@ async fn exchange(socket: &Path, method: &str, path: &str, body: Option<&Value>)
     Ok(ControlAnswer { status, body })
 }
 
-/// Sends a request; the answer can be read as long as the sender lives.
+/// Sends a request; the response can be read as long as the sender lives.
 async fn send(
     socket: &Path,
     method: &str,
@@ -119,7 +119,7 @@ async fn send(
     Ok((sender, response))
 }
 
-/// The time that an answer may usually take: removing an account may take a minute.
+/// The time that a response may usually take: removing an account may take a minute.
 pub const PATIENCE: Duration = Duration::from_secs(90);
-/// The most bytes of an answer.
+/// The most bytes of a response.
 const MOST: usize = 16 * 1024 * 1024;
