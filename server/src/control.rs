@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use rookery_operations::journal::{self, Entry};
+use rookery_operations::action_log::{self, Entry};
 use rookery_store::sql::IndexPlan;
 use rookery_store::sql::copy::EndAddress;
 use rookery_store::{Stores, wait};
@@ -154,7 +154,7 @@ impl<'a> RunningServer<'a> {
         if let Err(failure) =
             self.exchange(client::PATIENCE, "POST", NOTE, Some(&json!({ "domain": domain, "act": act })))
         {
-            eprintln!("rookery: this couldn't be recorded in the server's journal: {failure}");
+            eprintln!("rookery: this couldn't be recorded in the server's action log: {failure}");
         }
     }
 
@@ -218,8 +218,8 @@ pub fn note_beside(source: &ConfigSource, domain: &str, act: &str) {
 fn keep(stores: &Stores, domain: &str, act: &str) {
     let (who, by) = (control::own_name(), control::BY.to_owned());
     let entry = Entry { unix_ms: clock::now() * 1000, who, by, act: act.to_owned(), domain: domain.to_owned() };
-    if let Err(error) = wait(journal::keep_entry(stores, entry)) {
-        eprintln!("rookery: this couldn't be recorded in the journal: {error}");
+    if let Err(error) = wait(action_log::keep_entry(stores, entry)) {
+        eprintln!("rookery: this couldn't be recorded in the action log: {error}");
     }
 }
 

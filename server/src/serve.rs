@@ -286,7 +286,7 @@ fn start_web(
         challenges,
         chat: rookery_web::chat::ChatFiles::new(folder.path()),
         stores: stores.clone(),
-        journal: start.shared.journal.clone(),
+        action_log: start.shared.action_log.clone(),
         logins: start.shared.logins.clone(),
         instance: rookery_web::Instance {
             started_ms: clock::now() * 1000,

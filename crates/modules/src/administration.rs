@@ -26,7 +26,7 @@ use rookery_hub::failure::work_condition;
 use rookery_hub::{Hooks, Module, OptionSpec, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
-use rookery_operations::journal::{self, Entry, Journal};
+use rookery_operations::action_log::{self, ActionLog, Entry};
 use rookery_operations::logins::{self, Logins};
 use rookery_operations::process::Process;
 use rookery_operations::rights::{ADMINISTRATION as NAME, ADMINS};
@@ -39,15 +39,15 @@ use crate::commands::order::{CommandOrder, CommandOutcome};
 #[derive(Debug)]
 pub struct Administration {
     borders: border::Borders,
-    journal: Journal,
+    action_log: ActionLog,
     logins: Logins,
     process: Process,
 }
 
 impl Administration {
     /// Makes the module for one shard; the arguments are shared by all shards.
-    pub fn new(borders: border::Borders, journal: Journal, logins: Logins, process: Process) -> Self {
-        Self { borders, journal, logins, process }
+    pub fn new(borders: border::Borders, action_log: ActionLog, logins: Logins, process: Process) -> Self {
+        Self { borders, action_log, logins, process }
     }
 }
 
@@ -74,11 +74,11 @@ impl Module for Administration {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(self.borders.clone());
-        hooks.state(self.journal.clone());
+        hooks.state(self.action_log.clone());
         hooks.state(self.logins.clone());
         hooks.state(self.process.clone());
         border::install(hooks);
-        journal::install(hooks);
+        action_log::install(hooks);
         lists::install(hooks);
         logins::install(hooks);
         operations::install(hooks);
@@ -178,7 +178,7 @@ fn next(
 
 /// Records in the action log what a command has done.
 pub(crate) fn note(world: &World, order: &CommandOrder, what: &str, whom: &str) {
-    world.state::<Journal>().note(Entry {
+    world.state::<ActionLog>().note(Entry {
         unix_ms: world.time(),
         who: order.from().bare_str().to_owned(),
         by: "command".into(),

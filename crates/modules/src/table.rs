@@ -25,7 +25,7 @@ pub struct Shared {
     /// The messages of the day.
     pub motds: rookery_operations::announce::Motds,
     /// The recent actions of administrators.
-    pub journal: rookery_operations::journal::Journal,
+    pub action_log: rookery_operations::action_log::ActionLog,
     /// The latest logins and failures to log in.
     pub logins: rookery_operations::logins::Logins,
     /// The events for other programs.
@@ -66,7 +66,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(commands::Commands),
         Box::new(administration::Administration::new(
             shared.borders.clone(),
-            shared.journal.clone(),
+            shared.action_log.clone(),
             shared.logins.clone(),
             shared.process.clone(),
         )),

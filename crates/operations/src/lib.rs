@@ -10,7 +10,7 @@
 //! [`users`], [`rosters`], [`archives`], [`sessions`], [`rooms`], [`messages`], [`invitations`]:
 //! the operations. [`registration`]: actions of users without an account, and [`newcomer`] the mark
 //! of those without an invitation. [`administrators`]: the domains that an account administers.
-//! [`api_tokens`]: permissions of the API. [`journal`]: past actions and their authors. [`logins`]:
+//! [`api_tokens`]: permissions of the API. [`action_log`]: past actions and their authors. [`logins`]:
 //! successful and failed logins. [`reports`]: users' abuse reports. [`events`]: events for other
 //! programs. [`reach`]: whether other servers answer.
 //!
@@ -32,13 +32,13 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+pub mod action_log;
 pub mod administrators;
 pub mod announce;
 pub mod api_tokens;
 pub mod archives;
 pub mod events;
 pub mod invitations;
-pub mod journal;
 pub mod logins;
 pub mod lookalike;
 pub mod messages;

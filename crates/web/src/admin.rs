@@ -53,7 +53,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rookery_hub::Domain;
 use rookery_hub::fast::password_mark;
 use rookery_jid::Jid;
-use rookery_operations::journal::Entry;
+use rookery_operations::action_log::Entry;
 use rookery_operations::{Outcome, Refusal, administrators, password};
 
 use crate::WebShared;
@@ -200,7 +200,7 @@ impl Visit {
 
     /// Records an action in the action log.
     pub fn note(&self, domain: &str, act: String) {
-        self.shared.journal.note(entry(self.seen.account.as_str(), self.origin, domain, act));
+        self.shared.action_log.note(entry(self.seen.account.as_str(), self.origin, domain, act));
     }
 }
 

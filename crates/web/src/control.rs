@@ -26,7 +26,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rookery_hub::trace::{MOST_SECONDS, MOST_TRACES};
-use rookery_operations::journal::Entry;
+use rookery_operations::action_log::Entry;
 use serde_json::Value;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -158,7 +158,13 @@ async fn note(request: Request<Incoming>, who: &str, shared: &WebShared) -> Resp
     let (Some(domain), Some(act)) = (member("domain"), member("act")) else {
         return Problem::bad_request("expected an object with the texts `domain` and `act`").response();
     };
-    shared.journal.note(Entry { unix_ms: now_ms(), who: who.to_owned(), by: api::BY_COMMAND.to_owned(), act, domain });
+    shared.action_log.note(Entry {
+        unix_ms: now_ms(),
+        who: who.to_owned(),
+        by: api::BY_COMMAND.to_owned(),
+        act,
+        domain,
+    });
     reply(StatusCode::NO_CONTENT, "text/plain", "")
 }
 

@@ -100,8 +100,8 @@ use std::thread::JoinHandle;
 
 use rookery_base::lock::{read, write};
 use rookery_hub::{Domain, Network};
+use rookery_operations::action_log::ActionLog;
 use rookery_operations::events::EventLog;
-use rookery_operations::journal::Journal;
 use rookery_operations::logins::Logins;
 use rookery_operations::process::Process;
 use rookery_operations::rooms;
@@ -227,7 +227,7 @@ pub(crate) struct WebShared {
     pub chat: chat::ChatFiles,
     pub challenges: acme::Challenges,
     pub stores: Stores,
-    pub journal: Journal,
+    pub action_log: ActionLog,
     pub logins: Logins,
     pub instance: Instance,
     pub samples: samples::Samples,
@@ -274,7 +274,7 @@ pub struct Reach {
     /// The data of all accounts and rooms, which the shards use as well.
     pub stores: Stores,
     /// The log of administrators' actions.
-    pub journal: Journal,
+    pub action_log: ActionLog,
     /// The latest logins and failures to log in.
     pub logins: Logins,
     /// This run of the server.
@@ -311,7 +311,7 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         chat,
         challenges,
         stores,
-        journal,
+        action_log,
         logins,
         instance,
         exports,
@@ -332,7 +332,7 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         chat,
         challenges,
         stores,
-        journal,
+        action_log,
         logins,
         instance,
         samples: samples::Samples::default(),

@@ -104,7 +104,7 @@ Examples:
   rookery trace garden@conference.example.org --stanzas 20 --contents
   rookery trace example.net --seconds 600 --json
 
-Without --contents, what people write isn't shown. Every trace is noted in the server's journal, with the user who \
+Without --contents, what people write isn't shown. Every trace is noted in the action log, with the user who \
 started it. A stanza, its copies, its response and the error that comes back have one number. In a cluster, a trace \
 shows what this node does; other nodes give a stanza the same number.";
 

@@ -6,7 +6,7 @@ use hyper::{Response, StatusCode};
 use rookery_base::date::timestamp_ms;
 use rookery_jid::Jid;
 use rookery_operations::Outcome;
-use rookery_operations::journal::Entry;
+use rookery_operations::action_log::Entry;
 use rookery_operations::logins::RecentLogin;
 use serde_json::json;
 
@@ -73,7 +73,7 @@ pub fn export(visit: &Visit) -> Response<Body> {
 fn found_acts(visit: &Visit) -> Vec<Entry> {
     let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
     let wanted = wanted(visit);
-    let mut entries = visit.shared.journal.recent(&visit.domains, of_server, usize::MAX);
+    let mut entries = visit.shared.action_log.recent(&visit.domains, of_server, usize::MAX);
     entries.retain(|entry| [&entry.who, &entry.by, &entry.act].iter().any(|text| has(text, &wanted)));
     entries
 }

@@ -72,7 +72,7 @@ pub async fn sign_in(
         ProofOutcome::Right(proven) => proven,
         ProofOutcome::Wrong => {
             // The log has the line of the failed login already.
-            shared.journal.note_logged(act("failed to sign in"));
+            shared.action_log.note_logged(act("failed to sign in"));
             return page(language, StatusCode::UNAUTHORIZED, name, Some(words.wrong_login), &[]);
         }
         ProofOutcome::TooMany { retry_ms } => {
@@ -86,7 +86,7 @@ pub async fn sign_in(
         return page(language, StatusCode::SERVICE_UNAVAILABLE, name, Some(words.no_random), &[]);
     };
     shared.proof_was_used(&proven);
-    shared.journal.note(act("signed in"));
+    shared.action_log.note(act("signed in"));
     let mut response = see_other("");
     set_cookie(&mut response, origin, &cookie, "");
     response

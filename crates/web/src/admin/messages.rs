@@ -28,7 +28,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 /// Returns the latest announcements, as far as the action log has them.
 fn past(visit: &Visit) -> Html {
     let words = visit.words();
-    let entries = visit.shared.journal.recent(&visit.domains, false, usize::MAX);
+    let entries = visit.shared.action_log.recent(&visit.domains, false, usize::MAX);
     let past: Vec<_> = entries.iter().filter_map(|entry| Some((entry, PastAnnouncement::read(&entry.act)?))).collect();
     let mut html = Html::of("<section class=\"card\"><h2>{}</h2>", &[&words.announcements]);
     if past.is_empty() {

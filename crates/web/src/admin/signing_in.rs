@@ -135,7 +135,7 @@ pub async fn come_back(
         None => None,
     };
     let named = account.as_ref().map_or("unknown", Jid::as_str).to_owned();
-    let note = |act: &str| shared.journal.note(entry(&named, origin, &domain, act.to_owned()));
+    let note = |act: &str| shared.action_log.note(entry(&named, origin, &domain, act.to_owned()));
     let begun = account.zip(mark).and_then(|(account, mark)| shared.admin.visits.begin(&account, mark, now_ms()));
     let Some(cookie) = begun else {
         note("failed to sign in");

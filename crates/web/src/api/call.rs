@@ -7,8 +7,8 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION};
 use hyper::{Response, StatusCode};
 use rookery_jid::Jid;
 use rookery_operations::Refusal;
+use rookery_operations::action_log::Entry;
 use rookery_operations::api_tokens::Token;
-use rookery_operations::journal::Entry;
 use rookery_operations::users::NewPassword;
 use serde_json::Value;
 
@@ -169,7 +169,7 @@ impl ApiCall {
 
     /// Records an action in the action log.
     pub fn note(&self, domain: &str, act: String) {
-        self.shared.journal.note(Entry {
+        self.shared.action_log.note(Entry {
             unix_ms: now_ms(),
             who: self.caller.who.clone(),
             by: self.caller.by.clone(),

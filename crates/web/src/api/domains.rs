@@ -61,7 +61,7 @@ pub(super) async fn log(call: ApiCall) -> Result<ApiReply, Problem> {
     let domains = settings.hub.domains.iter().map(|domain| domain.name.clone());
     let domains: Vec<_> = domains.filter(|domain| call.token.is_for(domain)).collect();
     let limit = call.query.number("limit").unwrap_or(PAGE) as usize;
-    let entries = call.shared.journal.recent(&domains, call.token.domain.is_none(), limit);
+    let entries = call.shared.action_log.recent(&domains, call.token.domain.is_none(), limit);
     let items: Vec<_> = entries
         .iter()
         .map(|entry| {

@@ -18,7 +18,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
 use rookery_base::counted;
 use rookery_observe::lines::{Line, Lines};
-use rookery_operations::journal::Entry;
+use rookery_operations::action_log::Entry;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
@@ -110,7 +110,7 @@ pub(super) async fn raise(request: Request<Incoming>, who: &str, shared: Arc<Web
     }
     let act = format!("set the level of the log of {module} to {level} for {}", counted(seconds, "second"));
     let (who, by, domain) = (who.to_owned(), BY_COMMAND.to_owned(), String::new());
-    shared.journal.note(Entry { unix_ms: now_ms(), who, by, act, domain });
+    shared.action_log.note(Entry { unix_ms: now_ms(), who, by, act, domain });
     tokio::spawn(async move {
         sleep(lasts).await;
         shared.instance.log.levels.expire();

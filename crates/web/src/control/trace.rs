@@ -18,7 +18,7 @@ use rookery_base::{counted, date, one_shot};
 use rookery_hub::trace::{MOST_SECONDS, MOST_STANZAS, MOST_TRACES};
 use rookery_hub::{Sighting, Subject, Trace};
 use rookery_operations::Refusal;
-use rookery_operations::journal::Entry;
+use rookery_operations::action_log::Entry;
 use rookery_shard::Door;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
@@ -91,7 +91,7 @@ fn note(shared: &WebShared, who: &str, subject: &Subject, stanzas: u64, seconds:
         Subject::Address(jid) => shared.domain_of(jid.domain()).unwrap_or_default(),
         Subject::Domain(_) => String::new(),
     };
-    shared.journal.note(Entry { unix_ms: now_ms(), who: who.to_owned(), by: BY_COMMAND.to_owned(), act, domain });
+    shared.action_log.note(Entry { unix_ms: now_ms(), who: who.to_owned(), by: BY_COMMAND.to_owned(), act, domain });
 }
 
 /// A trace that all shards write until this is dropped.

@@ -17,7 +17,7 @@ use tracing::info;
 
 /// The action log. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Journal(Arc<Mutex<Inner>>);
+pub struct ActionLog(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -59,7 +59,7 @@ struct Unkept {
     old: Vec<String>,
 }
 
-impl Journal {
+impl ActionLog {
     /// Adds an entry, and logs it. Texts that are too long are cut.
     pub fn note(&self, entry: Entry) {
         let entry = entry.cut();
@@ -204,8 +204,8 @@ fn read(world: &mut World) {
     }
     let kept = world.stores.meta.entries(KEY);
     world.wait(kept, |world, kept| match kept {
-        Ok(kept) => world.state::<Journal>().fill(kept),
-        Err(error) if world.state::<Journal>().is_to_be_told(&error, world.time()) => {
+        Ok(kept) => world.state::<ActionLog>().fill(kept),
+        Err(error) if world.state::<ActionLog>().is_to_be_told(&error, world.time()) => {
             tracing::error!(%error, "the journal of administrators can't be read; this is tried again");
         }
         Err(_) => {}
@@ -216,7 +216,7 @@ fn keep(world: &mut World) {
     if world.shard() > 0 {
         return;
     }
-    let journal = world.state::<Journal>();
+    let journal = world.state::<ActionLog>();
     if !journal.lock().is_filled {
         return read(world);
     }
@@ -238,7 +238,7 @@ fn keep(world: &mut World) {
     });
     world.wait(kept, move |world, kept| {
         if let Err(error) = kept {
-            let journal = world.state::<Journal>();
+            let journal = world.state::<ActionLog>();
             journal.put_back(count, old);
             if journal.is_to_be_told(&error, world.time()) {
                 tracing::error!(%error, "the journal of administrators can't be saved; this is tried again");
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_failure_of_the_store_is_told_once_a_minute() {
-        let (journal, start) = (Journal::default(), 1_278_803_305_000);
+        let (journal, start) = (ActionLog::default(), 1_278_803_305_000);
         assert!(journal.is_to_be_told(&StoreError::Busy, start), "the first");
         assert!(!(1..MINUTE_MS).step_by(3000).any(|later| journal.is_to_be_told(&StoreError::Busy, start + later)));
         assert!(journal.is_to_be_told(&StoreError::Closed, start + 3000), "another cause");
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn what_was_noted_is_read_back_and_bounded() {
-        let journal = Journal::default();
+        let journal = ActionLog::default();
         // Nothing is stored until the stored entries are loaded.
         journal.fill(Vec::new());
         for number in 0..MOST + 5 {
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(journal.take_unkept(), Unkept::default());
         journal.put_back(2, vec!["old".into()]);
         assert_eq!(journal.take_unkept(), Unkept { new: kept.new[MOST - 2..].to_vec(), old: vec!["old".into()] });
-        let again = Journal::default();
+        let again = ActionLog::default();
         again.note(entry("new", ""));
         again.fill(kept.new);
         let all = again.recent(&["a.example".into()], true, usize::MAX);
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn others_domains_are_nobodys_business() {
-        let journal = Journal::default();
+        let journal = ActionLog::default();
         journal.note(entry("here", "a.example"));
         journal.note(entry("there", "b.example"));
         journal.note(entry("everywhere", ""));
