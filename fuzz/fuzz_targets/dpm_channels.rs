@@ -11,7 +11,7 @@ use rookery_dpm::channel_access::message::{ChannelHeader, messages, next};
 use rookery_dpm::channel_access::{command, data::Native};
 use rookery_dpm::database::Database;
 use rookery_dpm::gateway::{GatewayCircuit, search};
-use rookery_dpm::link::{Came, Goes};
+use rookery_dpm::link::{Came, Goes, LinkNetwork::ChannelAccess};
 use rookery_dpm::service::{Dpm, ServiceOptions};
 use rookery_dpm::time::Moment;
 
@@ -38,30 +38,30 @@ fuzz_target!(|bytes: &[u8]| {
     let client = dpm.connect();
     // As a client by gRPC does it, which needs no frames.
     let _ = dpm.read(client, &["E:BEAM@Q,100".to_owned()], at(0));
-    let _ = dpm.links(at(0));
+    let _ = dpm.links(ChannelAccess, at(0));
     let mut found = Vec::new();
     ChannelHeader { command: command::SEARCH, data_type: 5064, count: 0, first: u32::MAX, second: 1 }
         .write(&[0; 8], &mut found);
     let from = "127.0.0.1:5064".parse().expect("an address");
-    dpm.link(Came::Datagram(from, &found), at(1));
-    let link = dpm.links(at(1)).into_iter().find_map(|goes| match goes {
+    dpm.link(ChannelAccess, Came::Datagram(from, &found), at(1));
+    let link = dpm.links(ChannelAccess, at(1)).into_iter().find_map(|goes| match goes {
         Goes::Connect(link, _) => Some(link),
         _ => None,
     });
     let link = link.expect("a circuit");
-    dpm.link(Came::Up(link), at(2));
+    dpm.link(ChannelAccess, Came::Up(link), at(2));
     let mut made = Vec::new();
     let native = Native::Double as u16;
     ChannelHeader { command: command::CREATE_CHAN, data_type: native, count: 1, first: 1, second: 1 }
         .write(&[], &mut made);
-    dpm.link(Came::Bytes(link, &made), at(3));
-    let _ = dpm.links(at(3));
+    dpm.link(ChannelAccess, Came::Bytes(link, &made), at(3));
+    let _ = dpm.links(ChannelAccess, at(3));
     for (round, part) in bytes.chunks(61).enumerate() {
         let now = at(4 + round as u64);
-        dpm.link(Came::Bytes(link, part), now);
-        dpm.link(Came::Datagram(from, part), now);
+        dpm.link(ChannelAccess, Came::Bytes(link, part), now);
+        dpm.link(ChannelAccess, Came::Datagram(from, part), now);
         dpm.tick(now);
-        let _ = dpm.links(now);
+        let _ = dpm.links(ChannelAccess, now);
     }
     assert_eq!(dpm.statistics().variables, 1);
 });

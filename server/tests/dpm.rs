@@ -79,6 +79,15 @@ scenarios! {
         a_server_that_dies_is_told_and_found_again
         variables_are_set_by_those_who_may
     }
+    pva_clients {
+        values_of_every_type_are_read
+        changes_are_told_as_they_come_and_periods_are_kept
+        a_variable_is_monitored_once_for_all_readers
+        what_nobody_has_or_is_too_long_hides_nothing
+        name_servers_are_asked_over_tcp
+        a_server_that_dies_is_told_and_found_again
+        variables_are_set_by_those_who_may
+    }
     gateway_clients {
         the_library_of_epics_base_reads_and_monitors
         a_client_of_caproto_reads_and_monitors

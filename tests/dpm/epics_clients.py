@@ -3,32 +3,15 @@ caproto.
 """
 
 import contextlib
-import pathlib
 import tempfile
-import time
-import urllib.request
 
 from pacsys.auth import KerberosAuth
 
 import iocs
 import rookery
-
-DEVICE = """
-[[device]]
-index = {index}
-name = "{name}"
-[device.reading]
-node = "EPICS"
-pv = "{variable}"
-{reading}
-"""
-
-SETTING = """
-[device.setting]
-node = "EPICS"
-pv = "{variable}"
-{reading}
-"""
+import variables
+from variables import metrics as _metrics
+from variables import read as _read
 
 # Name of the device, variable, further keys, whether it can be set.
 SOFT = [
@@ -114,7 +97,7 @@ def name_servers_are_asked_over_tcp():
 def a_server_that_dies_is_told_and_found_again():
     with tempfile.TemporaryDirectory(prefix="rookery-dpm-") as folder, contextlib.ExitStack() as stack:
         first = stack.enter_context(iocs.soft())
-        devices = _devices(folder, SOFT, first.port, "search")
+        devices = variables.devices(folder, "CA", SOFT, first.port, "search")
         service = stack.enter_context(rookery.with_database(devices))
         stream = stack.enter_context(stack.enter_context(service.dpm()).subscribe(["E:COUNT@q,100"]))
         readings = (reading for reading, _ in stream.readings(timeout=rookery.PATIENCE))
@@ -145,34 +128,5 @@ def variables_are_set_by_those_who_may():
         assert any("E:MAGNET" in line and "7.25" in line for line in lines), lines
 
 
-def _read(backend, drf):
-    """The value of a device, as soon as its variable is found."""
-    reading = backend.get(f"{drf}@I")
-    assert reading.ok, reading
-    return reading.value
-
-
-def _metrics(service):
-    with urllib.request.urlopen(f"http://{service.host}:{service.port}/metrics") as answer:
-        lines = answer.read().decode().splitlines()
-    return {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
-
-
-def _devices(folder, devices, port, key):
-    text = f'[[node]]\nname = "EPICS"\nprotocol = "CA"\n{key} = ["127.0.0.1:{port}"]\n'
-    for index, (name, variable, reading, can_be_set) in enumerate(devices, 1):
-        for part in [DEVICE] + [SETTING] * can_be_set:
-            text += part.format(index=index, name=name, variable=variable, reading=reading)
-    path = pathlib.Path(folder) / "devices.toml"
-    path.write_text(text)
-    return path
-
-
-@contextlib.contextmanager
-def _served(ioc, devices, key="search", settings=False):
-    """A service whose devices are variables of a server."""
-    with tempfile.TemporaryDirectory(prefix="rookery-dpm-") as folder, ioc as server:
-        path = _devices(folder, devices, server.port, key)
-        opened = rookery.with_settings(path, front_ends=False) if settings else rookery.with_database(path)
-        with opened as service:
-            yield service, server
+def _served(ioc, variables_of_it, key="search", settings=False):
+    return variables.served("CA", ioc, variables_of_it, key, settings)

@@ -1,5 +1,5 @@
-"""Servers of EPICS on free ports of this machine, for a scenario: caproto's, and the soft IOC of
-EPICS base.
+"""Servers of EPICS on free ports of this machine, for a scenario: caproto's, the soft IOC of EPICS
+base, and one of pvAccess by p4p.
 """
 
 import contextlib
@@ -40,10 +40,10 @@ def soft(port=None):
 
 
 class Server:
-    """A running server."""
+    """A running server: the port for searches, and that over TCP."""
 
-    def __init__(self, port, process):
-        self.port, self._process = port, process
+    def __init__(self, port, process, tcp=None):
+        self.port, self.tcp, self._process = port, tcp or port, process
 
     def kill(self):
         """Ends it without a word."""
@@ -61,13 +61,26 @@ def caproto():
 
 
 @contextlib.contextmanager
-def _process(command, port, sign):
+def p4p(ports=None):
+    """A server of pvAccess, on ports of its own or those that another had."""
+    port, tcp = ports or (free_port(), free_port())
+    command = [sys.executable, str(pathlib.Path(__file__).parent / "p4p_server.py")]
+    with _process(command, port, b"ready", tcp) as process:
+        yield Server(port, process, tcp)
+
+
+@contextlib.contextmanager
+def _process(command, port, sign, tcp=None):
     environment = dict(os.environ)
     for name in ("EPICS_CA_SERVER_PORT", "EPICS_CAS_SERVER_PORT"):
         environment[name] = str(port)
     for name in ("EPICS_CAS_INTF_ADDR_LIST", "EPICS_CAS_BEACON_ADDR_LIST", "EPICS_CA_ADDR_LIST"):
         environment[name] = "127.0.0.1"
     environment |= {"EPICS_CAS_AUTO_BEACON_ADDR_LIST": "NO", "EPICS_CA_AUTO_ADDR_LIST": "NO", "PYTHONUNBUFFERED": "1"}
+    # The soft IOC speaks pvAccess as well, which must not take the datagrams for its other ports.
+    searches = port if tcp else free_port()
+    environment |= {"EPICS_PVAS_SERVER_PORT": str(tcp or free_port()), "EPICS_PVAS_BROADCAST_PORT": str(searches)}
+    environment |= {"EPICS_PVAS_INTF_ADDR_LIST": "127.0.0.1", "EPICS_PVAS_AUTO_BEACON_ADDR_LIST": "NO"}
     environment["EPICS_CAS_BEACON_PORT"] = environment["EPICS_CA_REPEATER_PORT"] = str(free_port())
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -11,6 +11,7 @@ use crate::driver::{
 };
 use crate::gateway::{self, MOST_ASKED, MOST_CHANNELS};
 use crate::pool::{LARGEST_ANSWER, LARGEST_PACKET, MOST_CIRCUITS};
+use crate::pv_access::{LARGEST, LONGEST_SKIPPED, MOST_TYPES};
 use crate::service::{FRAME, GONE, MOST_TASKS, ServiceOptions};
 
 /// The bounds of DPM, in the order of the page of limits.
@@ -61,8 +62,8 @@ pub const BOUNDS: &[Bound] = &[
     number("questions that wait for the archive", Per::Address, OPTIONS.questions_of_address)
         .or("further ones are asked when they are answered"),
     number("requests of all lists", Per::Server, OPTIONS.all_requests).or("one more gets `[17 -9]`"),
-    number("circuits to servers of Channel Access", Per::Server, MOST_CIRCUITS)
-        .or("variables of one more server are not found"),
+    number("circuits to servers of Channel Access", Per::Server, MOST_CIRCUITS).or(NOT_FOUND),
+    number("circuits to servers of pvAccess", Per::Server, MOST_CIRCUITS).or(NOT_FOUND),
     number("circuits of clients of Channel Access", Per::Server, MOST_CLIENTS).or(CLOSED),
     number("circuits of clients of Channel Access", Per::Address, MOST_CLIENTS_OF_ADDRESS).or(CLOSED),
     number("channels of a circuit", Per::Connection, MOST_CHANNELS).or("the circuit is ended"),
@@ -73,6 +74,12 @@ pub const BOUNDS: &[Bound] = &[
     millis("the time without taking any of them", Per::Connection, STUCK.as_millis() as u64).or("the circuit is ended"),
     bytes("a message of a server of Channel Access", Per::Other("circuit"), LARGEST_ANSWER).or("the circuit is ended"),
     bytes("what waits for a server of Channel Access", Per::Other("circuit"), MOST_UNSENT).or("the circuit is ended"),
+    bytes("a message of a server of pvAccess", Per::Other("circuit"), LARGEST)
+        .or("a value that is longer is `[1 -32]` for its readers; any other message ends the circuit"),
+    bytes("a message of a server of pvAccess that is passed over", Per::Other("circuit"), LONGEST_SKIPPED)
+        .or("the circuit is ended"),
+    number("types that a server of pvAccess numbers", Per::Other("circuit"), MOST_TYPES).or("the circuit is ended"),
+    bytes("what waits for a server of pvAccess", Per::Other("circuit"), MOST_UNSENT).or("the circuit is ended"),
     bytes("a packet of a broker of MQTT", Per::Other("broker"), LARGEST_PACKET)
         .or("a message that is longer is `[1 -32]` for its readers; any other ends the connection"),
     bytes("what waits for a broker of MQTT", Per::Other("broker"), MOST_UNSENT).or("the connection is ended"),
@@ -107,6 +114,7 @@ pub const BOUNDS: &[Bound] = &[
 ];
 
 const OPTIONS: ServiceOptions = ServiceOptions::USUAL;
+const NOT_FOUND: &str = "variables of one more server are not found";
 const BUSY: &str = "one more gets `[1 -8]`";
 const CLOSED: &str = "the new one is closed";
 const EXHAUSTED: &str = "the call ends with RESOURCE_EXHAUSTED";

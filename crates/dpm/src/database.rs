@@ -12,7 +12,7 @@ mod record;
 
 pub use device::{
     AcnetNode, AlarmProperty, Broker, BrokerPassword, ChannelSearch, ControlProperty, Database, DeviceNode,
-    DeviceRecord, DeviceValue, OwnNames, PropertyPlace, Protocol, Reached, StatusProperty, TopicPlace,
+    DeviceRecord, DeviceValue, OwnNames, PropertyPlace, Protocol, Reached, StatusProperty, TopicPlace, ValueShape,
 };
 pub(crate) use file::line;
 pub(crate) use file::played_raw;

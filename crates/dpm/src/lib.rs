@@ -11,8 +11,8 @@
 //!   requests, [`status`] and [`rad50`] the control system's error codes and names.
 //! - [`database`] has the devices, [`scaling`] and [`blocks`] interpret their bytes, [`show`] makes
 //!   the replies.
-//! - [`acnet`] is the network of front-ends, [`channel_access`] that of EPICS, [`mqtt`] the
-//!   packets of brokers; [`link`](mod@link) has the orders for sockets.
+//! - [`acnet`] is the network of front-ends, [`channel_access`] and [`pv_access`] are those of
+//!   EPICS, [`mqtt`] has the packets of brokers; [`link`](mod@link) has the orders for sockets.
 //! - [`pool`] and [`plot`] ask front-ends on behalf of all readers, [`setting`] sets devices as far
 //!   as [`authority`] permits, [`service`] talks to clients, [`simulator`] plays front-ends. None
 //!   of them opens a socket or reads a clock.
@@ -46,6 +46,7 @@ pub mod link;
 pub mod mqtt;
 pub mod plot;
 pub mod pool;
+pub mod pv_access;
 pub mod rad50;
 pub mod scaling;
 pub mod sdd;

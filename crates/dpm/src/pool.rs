@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use crate::acnet::{AcnetPacket, DeviceItem};
 use crate::database::{Database, DeviceNode, DeviceRecord, FrontRequest, PropertyPlace, ValueForm};
-use crate::link::{Came, Goes};
+use crate::link::{Came, Goes, LinkNetwork};
 use crate::sdd::SharedReply;
 use crate::setting::{SettingOutcome, SettingTicket};
 use crate::stages::{Begun, ReadingStages};
@@ -37,7 +37,7 @@ use crate::time::Moment;
 use crate::when::{ReaderWish, When};
 use entry::EntryChannel;
 use front_end::FrontEnd;
-use fronts::{Fronts, of_node};
+use fronts::{FrontKind, Fronts, of_node};
 use readers::{Entries, PoolReaders};
 
 /// All current readings.
@@ -153,30 +153,37 @@ impl DevicePool {
         self.fronts.acnet.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
     }
 
-    /// Handles input from a network of Channel Access.
-    pub fn take_link(&mut self, came: Came<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
-        self.fronts.channels.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
+    /// Handles input from a network of servers.
+    pub fn take_link(
+        &mut self,
+        network: LinkNetwork,
+        came: Came<'_>,
+        now: Moment,
+        begun: Begun,
+        deliver: &mut impl Deliver,
+    ) {
+        let mut readers = PoolReaders { entries: &mut self.entries, deliver };
+        match network {
+            LinkNetwork::ChannelAccess => self.fronts.channel_access.take(came, now, begun, &mut readers),
+            LinkNetwork::PvAccess => self.fronts.pv_access.take(came, now, begun, &mut readers),
+            LinkNetwork::Mqtt => self.fronts.topics.take(came, now, begun, &mut readers),
+        }
     }
 
-    /// Takes the orders for networks of Channel Access. Must be called after a turn's input.
-    pub fn flush_links(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
-        self.fronts.channels.flush(now)
+    /// Takes the orders for a network of servers. Must be called after a turn's input.
+    pub fn flush_links(&mut self, network: LinkNetwork, now: Moment) -> std::vec::Drain<'_, Goes> {
+        match network {
+            LinkNetwork::ChannelAccess => self.fronts.channel_access.flush(now),
+            LinkNetwork::PvAccess => self.fronts.pv_access.flush(now),
+            LinkNetwork::Mqtt => self.fronts.topics.flush(now),
+        }
     }
 
     /// Returns the number of process variables that are read or set, of the connected ones among
     /// them, and of the circuits to their servers.
     pub fn channels(&self) -> (usize, usize, usize) {
-        self.fronts.channels.size()
-    }
-
-    /// Handles input from a broker of MQTT.
-    pub fn take_broker(&mut self, came: Came<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
-        self.fronts.topics.take(came, now, begun, &mut PoolReaders { entries: &mut self.entries, deliver });
-    }
-
-    /// Takes the orders for brokers of MQTT. Must be called after a turn's input.
-    pub fn flush_brokers(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
-        self.fronts.topics.flush(now)
+        let (older, newer) = (self.fronts.channel_access.size(), self.fronts.pv_access.size());
+        (older.0 + newer.0, older.1 + newer.1, older.2 + newer.2)
     }
 
     /// Returns the number of topics that are read, of those with a value, and of connected brokers.
@@ -186,16 +193,19 @@ impl DevicePool {
 
     /// Adds a setting of a process variable or topic.
     pub fn set(&mut self, node: usize, place: &PropertyPlace, item: DeviceItem, bytes: Vec<u8>, ticket: SettingTicket) {
-        if place.topic.is_some() {
-            self.fronts.topics.set(node, place, item, bytes, ticket);
-        } else {
-            self.fronts.channels.set(node, place, item, bytes, ticket);
+        match self.fronts.kind(node) {
+            FrontKind::PvAccess => self.fronts.pv_access.set(node, place, item, bytes, ticket),
+            FrontKind::Topics => self.fronts.topics.set(node, place, item, bytes, ticket),
+            FrontKind::ChannelAccess | FrontKind::Acnet => {
+                self.fronts.channel_access.set(node, place, item, bytes, ticket);
+            }
         }
     }
 
     /// Takes the settings of process variables and topics that have ended since the last call.
     pub fn take_done(&mut self) -> Vec<SettingOutcome> {
-        let mut done = self.fronts.channels.take_done();
+        let mut done = self.fronts.channel_access.take_done();
+        done.extend(self.fronts.pv_access.take_done());
         done.extend(self.fronts.topics.take_done());
         done
     }

@@ -64,7 +64,7 @@ use slab::Slab;
 use crate::acnet::{PacketKind, packet};
 use crate::authority::{Roles, SettingAuthority};
 use crate::database::{Database, DeviceNode};
-use crate::link::{Came, Goes};
+use crate::link::{Came, Goes, LinkNetwork};
 use crate::plot::{self, Plots};
 use crate::pool::{Deliver, DevicePool, PoolReader};
 use crate::sdd::SharedReply;
@@ -297,32 +297,17 @@ impl Dpm {
         self.finish_settings(now);
     }
 
-    /// Handles input from servers of Channel Access.
-    pub fn link(&mut self, came: Came<'_>, now: Moment) {
+    /// Handles input from servers of a network.
+    pub fn link(&mut self, network: LinkNetwork, came: Came<'_>, now: Moment) {
         self.outlets.now = now;
         let begun = self.pool.stages().begin();
-        self.pool.take_link(came, now, begun, &mut self.outlets);
+        self.pool.take_link(network, came, now, begun, &mut self.outlets);
         self.finish_settings(now);
     }
 
-    /// Takes the orders for networks of Channel Access. Must be called after each turn's input.
-    pub fn links(&mut self, now: Moment) -> Vec<Goes> {
-        let goes = self.pool.flush_links(now).collect();
-        self.finish_settings(now);
-        goes
-    }
-
-    /// Handles input from brokers of MQTT.
-    pub fn broker(&mut self, came: Came<'_>, now: Moment) {
-        self.outlets.now = now;
-        let begun = self.pool.stages().begin();
-        self.pool.take_broker(came, now, begun, &mut self.outlets);
-        self.finish_settings(now);
-    }
-
-    /// Takes the orders for brokers of MQTT. Must be called after each turn's input.
-    pub fn brokers(&mut self, now: Moment) -> Vec<Goes> {
-        let goes = self.pool.flush_brokers(now).collect();
+    /// Takes the orders for the servers of a network. Must be called after each turn's input.
+    pub fn links(&mut self, network: LinkNetwork, now: Moment) -> Vec<Goes> {
+        let goes = self.pool.flush_links(network, now).collect();
         self.finish_settings(now);
         goes
     }

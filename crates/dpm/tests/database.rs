@@ -364,8 +364,12 @@ fn mistakes_in_process_variables_are_told_with_their_key() {
         let mistake = Database::read(&variable(place, node)).expect_err(place);
         assert_eq!(mistake.field, field, "{place}: {mistake}");
     }
-    let nowhere = "[[node]]\nname = 'EPICS'\nprotocol = 'CA'";
-    assert_eq!(Database::read(nowhere).expect_err("no address").field, "node.search");
+    for protocol in ["CA", "PVA"] {
+        let nowhere = format!("[[node]]\nname = 'EPICS'\nprotocol = '{protocol}'");
+        assert_eq!(Database::read(&nowhere).expect_err("no address").field, "node.search");
+        let somewhere = variable("pv = 'A'", "").replace("'CA'", &format!("'{protocol}'"));
+        assert!(Database::read(&somewhere).is_ok(), "{protocol}");
+    }
     let acnet = "[[node]]\nname = 'FE'\nprotocol = 'RETDAT'\naddress = '0c23'\nsocket = '127.0.0.1:1'\nsearch = ['127.0.0.1:5064']";
     assert_eq!(Database::read(acnet).expect_err("not searched").field, "node.search");
     let status = variable("pv = 'A'", "") + "[device.status]\nnode = 'EPICS'\npv = 'A'\n";

@@ -57,6 +57,8 @@ pub enum Reached {
     /// By Channel Access, the protocol of EPICS: the node stands for the servers that are found by
     /// searches.
     ChannelAccess(ChannelSearch),
+    /// By pvAccess, the newer protocol of EPICS: the node stands for such servers, too.
+    PvAccess(ChannelSearch),
     /// By MQTT: the node stands for a broker.
     Mqtt(Broker),
 }
@@ -135,15 +137,7 @@ impl DeviceNode {
     pub fn acnet(&self) -> Option<AcnetNode> {
         match self.reached {
             Reached::Acnet(node) => Some(node),
-            Reached::ChannelAccess(_) | Reached::Mqtt(_) => None,
-        }
-    }
-
-    /// Returns the addresses at which its process variables are searched for, if it has any.
-    pub fn search(&self) -> Option<&ChannelSearch> {
-        match &self.reached {
-            Reached::Acnet(_) | Reached::Mqtt(_) => None,
-            Reached::ChannelAccess(search) => Some(search),
+            Reached::ChannelAccess(_) | Reached::PvAccess(_) | Reached::Mqtt(_) => None,
         }
     }
 
@@ -151,7 +145,7 @@ impl DeviceNode {
     pub fn broker(&self) -> Option<&Broker> {
         match &self.reached {
             Reached::Mqtt(broker) => Some(broker),
-            Reached::Acnet(_) | Reached::ChannelAccess(_) => None,
+            Reached::Acnet(_) | Reached::ChannelAccess(_) | Reached::PvAccess(_) => None,
         }
     }
 }
@@ -212,7 +206,7 @@ pub struct PropertyPlace {
     /// The address in the front-end's form: eight bytes that only the front-end understands. For a
     /// process variable they are a hash of its name.
     pub ssdn: [u8; 8],
-    /// The name of the process variable, on a node that is reached by Channel Access.
+    /// The name of the process variable, on a node that is reached by a protocol of EPICS.
     pub variable: Option<Arc<str>>,
     /// The topic, on a node that is a broker of MQTT.
     pub topic: Option<TopicPlace>,
@@ -226,6 +220,36 @@ pub struct PropertyPlace {
     pub event: DrfEvent,
     /// True if a part of an element may be read.
     pub unframed: bool,
+}
+
+/// The form of a value that a server sends as numbers or texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ValueShape {
+    /// The most elements.
+    pub elements: u32,
+    /// The bytes of each: eight of a number, or those of a text.
+    pub element: u32,
+}
+
+impl PropertyPlace {
+    /// Returns the form of the property's value.
+    pub fn shape(&self) -> ValueShape {
+        ValueShape { elements: self.size / self.element.max(1), element: self.element }
+    }
+}
+
+impl ValueShape {
+    /// Returns whether its elements are texts.
+    pub fn is_text(self) -> bool {
+        self.element as usize != size_of::<f64>()
+    }
+
+    /// Returns a text as the bytes of an element.
+    pub fn filled(self, text: &[u8]) -> Vec<u8> {
+        let mut bytes: Vec<u8> = text.iter().copied().take(self.element as usize).collect();
+        bytes.resize(self.element as usize, 0);
+        bytes
+    }
 }
 
 /// The place of a property in a topic of MQTT.

@@ -1,4 +1,4 @@
-//! The sockets of Channel Access and MQTT: one for searches, and a connection to each server.
+//! The sockets of the networks of servers: one for searches, and a connection to each server.
 //!
 //! All decisions are made in the pool. Connections are opened without blocking, and a connection
 //! whose server doesn't read is ended.
@@ -14,17 +14,19 @@ use super::datagram::next_datagram;
 use super::listen;
 use super::set::{Ready, SocketSet};
 use super::stream::LinkStream;
-use crate::link::{Came, Goes, LinkNumber, LinkTrust};
+use crate::link::{Came, Goes, LinkNetwork, LinkNumber, LinkTrust};
 
-/// The sockets of one protocol.
+/// The sockets of one network.
 #[derive(Debug)]
 pub(super) struct LinkSockets {
-    /// The key of the first connection; the other connections have the keys that follow.
+    /// The key of the socket for searches; connections have the keys that follow.
     base: u64,
-    /// The name for such connections in the log.
+    /// The name for its connections in the log.
     what: &'static str,
     /// The socket for searches, opened with the first one.
     search: Option<UdpSocket>,
+    /// The port of that socket, if it was requested and not reported.
+    bound: Option<u16>,
     lines: Vec<Option<LinkLine>>,
     /// Connections that broke, or could not be made.
     broken: Vec<LinkNumber>,
@@ -47,14 +49,35 @@ struct LinkLine {
 }
 
 impl LinkSockets {
+    /// Returns the sockets of all networks, in their order.
+    pub(super) fn all() -> Vec<Self> {
+        let networks = LinkNetwork::ALL.into_iter().enumerate();
+        networks.map(|(place, network)| Self::new(NETWORKS + place as u64 * KEYS, name(network))).collect()
+    }
+
     /// Returns sockets whose keys begin with `base`.
-    pub(super) fn new(base: u64, what: &'static str) -> Self {
-        Self { base, what, search: None, lines: Vec::new(), broken: Vec::new(), told: None, ended: 0 }
+    fn new(base: u64, what: &'static str) -> Self {
+        Self { base, what, search: None, bound: None, lines: Vec::new(), broken: Vec::new(), told: None, ended: 0 }
+    }
+
+    /// Returns the place of the network whose socket has a key.
+    pub(super) fn of_key(key: u64) -> Option<usize> {
+        let place = usize::try_from(key.checked_sub(NETWORKS)? / KEYS).ok()?;
+        (place < LinkNetwork::ALL.len()).then_some(place)
+    }
+
+    /// Returns whether a key is that of the socket for searches.
+    pub(super) fn is_search(key: u64) -> bool {
+        key.wrapping_sub(NETWORKS).is_multiple_of(KEYS)
     }
 
     /// Carries out orders of the pool.
     pub(super) fn obey(&mut self, goes: Goes, set: &SocketSet, now: u64) {
         match goes {
+            Goes::Bind => {
+                let address = self.search(set).and_then(UdpSocket::local_addr);
+                self.bound = address.ok().map(|address| address.port());
+            }
             Goes::Datagram(to, bytes) => {
                 if let Ok(socket) = self.search(set) {
                     // A datagram that can't be sent counts as lost on the way; searches are
@@ -78,24 +101,31 @@ impl LinkSockets {
                     self.write(link, set, now);
                 }
             }
-            Goes::Close(link) => {
-                if let Some(line) = self.lines.get_mut(link) {
-                    // Closing the socket takes it out of the set.
-                    *line = None;
+            Goes::Close(link) => self.close(link),
+            Goes::Refuse(link, why) => {
+                if let Some(server) = self.lines.get(link).and_then(|line| Some(line.as_ref()?.server)) {
+                    self.tell(server, why, now);
                 }
-                self.broken.retain(|broken| *broken != link);
+                self.close(link);
             }
         }
     }
 
-    /// Returns the UDP socket that searches are broadcast from; it is opened when it is first
-    /// needed.
+    fn close(&mut self, link: LinkNumber) {
+        if let Some(line) = self.lines.get_mut(link) {
+            // Closing the socket takes it out of the set.
+            *line = None;
+        }
+        self.broken.retain(|broken| *broken != link);
+    }
+
+    /// Returns the socket for searches.
     fn search(&mut self, set: &SocketSet) -> io::Result<&UdpSocket> {
         if self.search.is_none() {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
             socket.set_nonblocking(true)?;
             socket.set_broadcast(true)?;
-            set.add(&socket, SEARCH)?;
+            set.add(&socket, self.base)?;
             self.search = Some(socket);
         }
         self.search.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))
@@ -118,7 +148,7 @@ impl LinkSockets {
         let stream = TcpStream::from(socket);
         stream.set_nodelay(true)?;
         listen::keep_alive(&stream)?;
-        let (stream, key) = (LinkStream::new(stream, trust)?, self.base + link as u64);
+        let (stream, key) = (LinkStream::new(stream, trust)?, self.key(link));
         set.add(&stream, key)?;
         set.change(&stream, key, true, true)?;
         if self.lines.len() <= link {
@@ -126,6 +156,11 @@ impl LinkSockets {
         }
         self.lines[link] = Some(LinkLine { stream, server, is_made: false, is_up: false, unsent: Vec::new() });
         Ok(())
+    }
+
+    /// Returns the key of a connection.
+    fn key(&self, link: LinkNumber) -> u64 {
+        self.base + 1 + link as u64
     }
 
     /// Passes each answer to a search to `take`.
@@ -147,7 +182,7 @@ impl LinkSockets {
         now: u64,
         mut take: impl FnMut(Came<'_>),
     ) {
-        let link = (event.key - self.base) as LinkNumber;
+        let link = (event.key - self.base - 1) as LinkNumber;
         let Some(Some(line)) = self.lines.get_mut(link) else { return };
         let server = line.server;
         if event.write && !line.is_made {
@@ -192,11 +227,17 @@ impl LinkSockets {
         std::mem::take(&mut self.broken)
     }
 
+    /// Returns the port of the socket for searches, if that was requested since the last call.
+    pub(super) fn take_bound(&mut self) -> Option<u16> {
+        self.bound.take()
+    }
+
     fn write(&mut self, link: LinkNumber, set: &SocketSet, now: u64) {
+        let key = self.key(link);
         let Some(Some(line)) = self.lines.get_mut(link) else { return };
         if !line.is_up {
             let wants = !line.is_made || line.stream.wants_write();
-            let _ = set.change(&line.stream, self.base + link as u64, true, wants);
+            let _ = set.change(&line.stream, key, true, wants);
             return;
         }
         match line.stream.write(&line.unsent) {
@@ -212,18 +253,23 @@ impl LinkSockets {
             return self.end(link, server, "it does not take what it is sent", now);
         }
         let wants = !line.unsent.is_empty() || line.stream.wants_write();
-        let _ = set.change(&line.stream, self.base + link as u64, true, wants);
+        let _ = set.change(&line.stream, key, true, wants);
         if line.unsent.is_empty() && line.unsent.capacity() > KEPT {
             line.unsent = Vec::new();
         }
     }
 
-    /// Ends a connection. The first end within a minute is logged.
+    /// Ends a connection.
     fn end(&mut self, link: LinkNumber, server: SocketAddr, why: &str, now: u64) {
         if let Some(line) = self.lines.get_mut(link) {
             *line = None;
         }
         self.broken.push(link);
+        self.tell(server, why, now);
+    }
+
+    /// Logs the first end of a connection within a minute.
+    fn tell(&mut self, server: SocketAddr, why: &str, now: u64) {
         self.ended += 1;
         if self.told.is_none_or(|told| told + TELL.as_millis() as u64 <= now) {
             self.told = Some(now);
@@ -234,6 +280,15 @@ impl LinkSockets {
     }
 }
 
+/// Returns the name for the connections of a network in the log.
+fn name(network: LinkNetwork) -> &'static str {
+    match network {
+        LinkNetwork::ChannelAccess => "the circuit of Channel Access",
+        LinkNetwork::PvAccess => "the circuit of pvAccess",
+        LinkNetwork::Mqtt => "the connection of MQTT",
+    }
+}
+
 /// Returns whether an error only means that the socket isn't ready.
 fn is_for_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
@@ -241,13 +296,9 @@ fn is_for_later(error: &io::Error) -> bool {
 
 /// The reason for an end by the other side.
 const ENDED: &str = "its server ended it";
-/// The key of the first connection to a broker of MQTT; the other connections have the keys that
-/// follow.
-pub(super) const BROKERS: u64 = 1 << 61;
-/// The key of the socket for searches, and that of the first circuit; the other circuits have the
-/// keys that follow.
-pub(super) const SEARCH: u64 = 1 << 62;
-pub(super) const LINKS: u64 = SEARCH + 1;
+/// The first key of the first network, and the number of keys of each.
+const NETWORKS: u64 = 1 << 62;
+const KEYS: u64 = 1 << 32;
 /// The most bytes that may wait for a server.
 pub(crate) const MOST_UNSENT: usize = 4 << 20;
 /// The memory that is kept for later output, in bytes.

@@ -11,7 +11,7 @@ use super::feed::DeviceFeeds;
 use super::gateway::Gateway;
 use super::grpc::Grpc;
 use super::history::Historian;
-use super::links::{BROKERS, LINKS, LinkSockets, SEARCH};
+use super::links::LinkSockets;
 use super::listen::{self, Reserve};
 use super::multicast::MulticastGroup;
 use super::reception::{ConnectionPeer, VisitorErrand, Visitors};
@@ -21,7 +21,7 @@ use crate::authority::SettingAuthority;
 use crate::database::Database;
 use crate::grpc::devdb::DeviceDatabase;
 use crate::history::HistoryArchive;
-use crate::link::Came;
+use crate::link::{Came, LinkNetwork};
 use crate::rad50::Rad50;
 use crate::service::{ClientKey, Dpm, ScrapeNetwork, ServiceOptions, Statistics};
 use crate::stages::ReadingStage;
@@ -74,8 +74,8 @@ pub struct DpmServer {
     visitors: Visitors,
     grpc: Option<Grpc>,
     gateway: Option<Gateway>,
-    links: LinkSockets,
-    brokers: LinkSockets,
+    /// The networks of servers, in the order of [`LinkNetwork::ALL`].
+    links: Vec<LinkSockets>,
     /// The connections, by the number of the client.
     connections: Vec<Option<ServedConnection>>,
     buffer: Vec<u8>,
@@ -143,8 +143,7 @@ impl DpmServer {
             visitors,
             grpc: None,
             gateway: None,
-            links: LinkSockets::new(LINKS, "the circuit of Channel Access"),
-            brokers: LinkSockets::new(BROKERS, "the connection of MQTT"),
+            links: LinkSockets::all(),
             connections: Vec::new(),
             buffer: vec![0; LARGEST_DATAGRAM],
             rendered: Vec::new(),
@@ -245,11 +244,11 @@ impl DpmServer {
                     HISTORY => self.take_answers(now),
                     VISITORS => self.take_visitors(now),
                     WAKE => self.wake.rest(),
-                    SEARCH => self.take_found(now)?,
-                    key if (BROKERS..SEARCH).contains(&key) => self.take_broker(*event, now),
-                    key if (LINKS..LISTENERS).contains(&key) => self.take_link(*event, now),
                     key if key >= LISTENERS => self.accept((key - LISTENERS) as usize, now),
-                    _ => self.take_client(*event, now),
+                    key => match LinkSockets::of_key(key) {
+                        Some(place) => self.take_link(place, *event, now)?,
+                        None => self.take_client(*event, now),
+                    },
                 }
             }
             self.dpm.tick(now);
@@ -266,17 +265,16 @@ impl DpmServer {
                 // A datagram that can't be sent counts as lost on the way; its request is repeated.
                 let _ = self.front_ends.send_to(&datagram, to);
             }
-            for goes in self.dpm.links(now) {
-                self.links.obey(goes, &self.set, now.millis);
-            }
-            for link in self.links.take_broken() {
-                self.dpm.link(Came::Down(link), now);
-            }
-            for goes in self.dpm.brokers(now) {
-                self.brokers.obey(goes, &self.set, now.millis);
-            }
-            for broker in self.brokers.take_broken() {
-                self.dpm.broker(Came::Down(broker), now);
+            for (network, sockets) in LinkNetwork::ALL.into_iter().zip(&mut self.links) {
+                for goes in self.dpm.links(network, now) {
+                    sockets.obey(goes, &self.set, now.millis);
+                }
+                for link in sockets.take_broken() {
+                    self.dpm.link(network, Came::Down(link), now);
+                }
+                if let Some(port) = sockets.take_bound() {
+                    self.dpm.link(network, Came::Bound(port), now);
+                }
             }
             for client in self.dpm.take_dirty() {
                 self.write(client);
@@ -424,28 +422,19 @@ impl DpmServer {
         Ok(())
     }
 
-    /// Handles answers to searches for process variables.
-    fn take_found(&mut self, now: Moment) -> io::Result<()> {
+    /// Handles input of a network of servers: answers to searches, or that of a connection.
+    fn take_link(&mut self, place: usize, event: Ready, now: Moment) -> io::Result<()> {
+        let networks = LinkNetwork::ALL.get(place).zip(self.links.get_mut(place));
+        let Some((network, sockets)) = networks else { return Ok(()) };
         let dpm = &mut self.dpm;
-        self.links.answers(&mut self.buffer, |came| dpm.link(came, now))
-    }
-
-    /// Handles input of a circuit of Channel Access.
-    fn take_link(&mut self, event: Ready, now: Moment) {
-        let dpm = &mut self.dpm;
-        self.links.ready(event, &self.set, &mut self.buffer, now.millis, |came| dpm.link(came, now));
-        for link in self.links.take_broken() {
-            self.dpm.link(Came::Down(link), now);
+        if LinkSockets::is_search(event.key) {
+            return sockets.answers(&mut self.buffer, |came| dpm.link(*network, came, now));
         }
-    }
-
-    /// Handles input of a connection to a broker of MQTT.
-    fn take_broker(&mut self, event: Ready, now: Moment) {
-        let dpm = &mut self.dpm;
-        self.brokers.ready(event, &self.set, &mut self.buffer, now.millis, |came| dpm.broker(came, now));
-        for broker in self.brokers.take_broken() {
-            self.dpm.broker(Came::Down(broker), now);
+        sockets.ready(event, &self.set, &mut self.buffer, now.millis, |came| dpm.link(*network, came, now));
+        for link in sockets.take_broken() {
+            self.dpm.link(*network, Came::Down(link), now);
         }
+        Ok(())
     }
 
     fn take_client(&mut self, event: Ready, now: Moment) {

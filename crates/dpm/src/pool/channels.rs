@@ -1,4 +1,4 @@
-//! Front-ends of Channel Access: servers of EPICS, on circuits.
+//! Front-ends of EPICS: servers of Channel Access or pvAccess, on circuits.
 //!
 //! Each variable has one *channel*, whatever the number and events of the entries that read it: it
 //! is monitored once, and each update goes to the entries that want every change, while entries
@@ -18,15 +18,20 @@
 //!
 //! # Layout
 //!
+//! - [`wire`] is what differs between the protocols; [`ca`] has the messages of Channel Access,
+//!   [`pva`] those of pvAccess.
 //! - [`state`] has the data, [`searching`] finds servers, [`circuits`] maintains connections,
 //!   [`answers`] handles their input, [`giving`] passes values to entries, [`putting`] sets.
 
 mod answers;
+mod ca;
 mod circuits;
 mod giving;
 mod putting;
+mod pva;
 mod searching;
 mod state;
+mod wire;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -42,31 +47,34 @@ use crate::stages::Begun;
 use crate::status::Status;
 use crate::time::Moment;
 use crate::when::{ReaderWish, When};
-pub(crate) use answers::LARGEST as LARGEST_ANSWER;
+pub(super) use ca::CaWire;
+pub(crate) use ca::LARGEST as LARGEST_ANSWER;
 pub(crate) use circuits::MOST_CIRCUITS;
+pub(super) use pva::PvaWire;
 pub(super) use state::Channels;
-use state::{ChannelEntry, ChannelState, ChannelTimer, Cid, PoolChannel};
+use state::{ChannelEntry, ChannelState, ChannelTimer, PoolChannel};
+use wire::{Cid, CircuitWire};
 
-impl Channels {
+impl<W: CircuitWire> Channels<W> {
     /// Returns the state for these nodes. A single request may take `once` milliseconds.
     pub(super) fn new(nodes: &[DeviceNode], once: u64) -> Self {
         Self {
-            nodes: nodes.iter().map(|node| node.search().cloned()).collect(),
+            nodes: nodes.iter().map(|node| W::search_of(node).cloned()).collect(),
             once,
             asked: HashMap::default(),
             channels: HashMap::default(),
             by_variable: HashMap::default(),
-            next_cid: 1,
             circuits: Slab::new(),
             by_server: HashMap::default(),
             serial: 0,
             exchanges: HashMap::default(),
-            next_exchange: 1,
+            next_number: 1,
             timers: BTreeSet::new(),
             fresh: Vec::new(),
             unsettled: Vec::new(),
             searching: VecDeque::new(),
             next_search: 0,
+            port: None,
             out: Vec::new(),
             counters: PoolCounters::default(),
             done: Vec::new(),
@@ -82,18 +90,13 @@ impl Channels {
     /// Returns the channel of a variable, which is created if there is none.
     fn channel(&mut self, node: usize, place: &PropertyPlace) -> Cid {
         let name = place.variable.clone().unwrap_or_default();
-        let is_text = place.element as usize != size_of::<f64>();
-        let elements = place.size / place.element.max(1);
-        let variable = (node, name, is_text);
+        let shape = place.shape();
+        let variable = (node, name, shape.is_text());
         let cid = match self.by_variable.get(&variable) {
             Some(cid) => *cid,
             None => {
-                while self.channels.contains_key(&self.next_cid) {
-                    self.next_cid = self.next_cid.wrapping_add(1);
-                }
-                let cid = self.next_cid;
-                self.next_cid = cid.wrapping_add(1);
-                self.channels.insert(cid, PoolChannel::new(variable.clone(), elements, place.element as usize));
+                let cid = self.number();
+                self.channels.insert(cid, PoolChannel::new(variable.clone(), shape));
                 self.by_variable.insert(variable, cid);
                 cid
             }
@@ -171,7 +174,7 @@ impl Channels {
     }
 }
 
-impl FrontEnd for Channels {
+impl<W: CircuitWire> FrontEnd for Channels<W> {
     type Came<'a> = Came<'a>;
     type Goes = Goes;
 
@@ -232,10 +235,11 @@ impl FrontEnd for Channels {
 
     fn take(&mut self, came: Came<'_>, now: Moment, begun: Begun, readers: &mut PoolReaders<'_, impl Deliver>) {
         match came {
-            Came::Datagram(from, bytes) => self.found_by_datagram(from, bytes, now),
+            Came::Bound(port) => self.bound(port, now),
+            Came::Datagram(from, bytes) => self.found(from, &W::found(bytes), now),
             Came::Up(link) => self.up(link, now),
             Came::Bytes(link, bytes) => self.received(link, bytes, now, begun, readers),
-            Came::Down(link) => self.lost(link, now, readers),
+            Came::Down(link) => self.lost(link, None, now, readers),
         }
     }
 
@@ -260,12 +264,12 @@ impl FrontEnd for Channels {
             self.settle(cid, now);
         }
         self.search(now);
-        self.write_circuits();
+        self.write_circuits(now);
         self.out.drain(..)
     }
 
     fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
-        self.nodes = nodes.iter().map(|node| node.search().cloned()).collect();
+        self.nodes = nodes.iter().map(|node| W::search_of(node).cloned()).collect();
     }
 }
 

@@ -1,7 +1,7 @@
 //! All kinds of front-ends, and the kind of each node.
 
 use super::acnet::Acnet;
-use super::channels::Channels;
+use super::channels::{CaWire, Channels, PvaWire};
 use super::front_end::FrontEnd;
 use super::readers::{Deliver, PoolCounters, PoolReaders};
 use super::topics::Topics;
@@ -12,7 +12,8 @@ use crate::time::Moment;
 #[derive(Debug)]
 pub(super) struct Fronts {
     pub(super) acnet: Acnet,
-    pub(super) channels: Channels,
+    pub(super) channel_access: Channels<CaWire>,
+    pub(super) pv_access: Channels<PvaWire>,
     pub(super) topics: Topics,
     /// The kind of each node, by its number.
     kinds: Vec<FrontKind>,
@@ -24,7 +25,9 @@ pub(super) enum FrontKind {
     /// Asked by datagrams of ACNET.
     Acnet,
     /// Asked on circuits of Channel Access.
-    Channels,
+    ChannelAccess,
+    /// Asked on circuits of pvAccess.
+    PvAccess,
     /// Subscribed to at brokers of MQTT.
     Topics,
 }
@@ -38,8 +41,12 @@ macro_rules! of_node {
                 let $front = &mut $fronts.acnet;
                 $what
             }
-            $crate::pool::fronts::FrontKind::Channels => {
-                let $front = &mut $fronts.channels;
+            $crate::pool::fronts::FrontKind::ChannelAccess => {
+                let $front = &mut $fronts.channel_access;
+                $what
+            }
+            $crate::pool::fronts::FrontKind::PvAccess => {
+                let $front = &mut $fronts.pv_access;
                 $what
             }
             $crate::pool::fronts::FrontKind::Topics => {
@@ -54,8 +61,12 @@ macro_rules! of_node {
                 let $front = &$fronts.acnet;
                 $what
             }
-            $crate::pool::fronts::FrontKind::Channels => {
-                let $front = &$fronts.channels;
+            $crate::pool::fronts::FrontKind::ChannelAccess => {
+                let $front = &$fronts.channel_access;
+                $what
+            }
+            $crate::pool::fronts::FrontKind::PvAccess => {
+                let $front = &$fronts.pv_access;
                 $what
             }
             $crate::pool::fronts::FrontKind::Topics => {
@@ -74,7 +85,8 @@ impl Fronts {
     pub(super) fn new(nodes: &[DeviceNode], address: u16, once: u64) -> Self {
         Self {
             acnet: Acnet::new(nodes, address, once),
-            channels: Channels::new(nodes, once),
+            channel_access: Channels::new(nodes, once),
+            pv_access: Channels::new(nodes, once),
             topics: Topics::new(nodes, once),
             kinds: nodes.iter().map(FrontKind::of).collect(),
         }
@@ -87,31 +99,34 @@ impl Fronts {
 
     /// Returns the figures of all their work.
     pub(super) fn counters(&self) -> PoolCounters {
-        self.acnet.counters() + self.channels.counters() + self.topics.counters()
+        self.acnet.counters() + self.channel_access.counters() + self.pv_access.counters() + self.topics.counters()
     }
 
     /// Returns the number of requests that are outstanding.
     pub(super) fn outstanding(&self) -> usize {
-        self.acnet.outstanding() + self.channels.outstanding() + self.topics.outstanding()
+        let epics = self.channel_access.outstanding() + self.pv_access.outstanding();
+        self.acnet.outstanding() + epics + self.topics.outstanding()
     }
 
     /// Does all due work.
     pub(super) fn tick(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         self.acnet.tick(now, readers);
-        self.channels.tick(now, readers);
+        self.channel_access.tick(now, readers);
+        self.pv_access.tick(now, readers);
         self.topics.tick(now, readers);
     }
 
     /// Returns the time at which [`tick`](Self::tick) must be called next, in milliseconds.
     pub(super) fn deadline(&self) -> Option<u64> {
-        let others = self.channels.deadline().into_iter().chain(self.topics.deadline());
-        self.acnet.deadline().into_iter().chain(others).min()
+        let epics = self.channel_access.deadline().into_iter().chain(self.pv_access.deadline());
+        self.acnet.deadline().into_iter().chain(epics).chain(self.topics.deadline()).min()
     }
 
     /// Replaces the nodes by those of another database.
     pub(super) fn replace_nodes(&mut self, nodes: &[DeviceNode]) {
         self.acnet.replace_nodes(nodes);
-        self.channels.replace_nodes(nodes);
+        self.channel_access.replace_nodes(nodes);
+        self.pv_access.replace_nodes(nodes);
         self.topics.replace_nodes(nodes);
         self.kinds = nodes.iter().map(FrontKind::of).collect();
     }
@@ -121,7 +136,8 @@ impl FrontKind {
     fn of(node: &DeviceNode) -> Self {
         match node.reached {
             Reached::Acnet(_) => Self::Acnet,
-            Reached::ChannelAccess(_) => Self::Channels,
+            Reached::ChannelAccess(_) => Self::ChannelAccess,
+            Reached::PvAccess(_) => Self::PvAccess,
             Reached::Mqtt(_) => Self::Topics,
         }
     }

@@ -194,7 +194,7 @@ impl FrontEnd for Topics {
 
     fn take(&mut self, came: Came<'_>, now: Moment, begun: Begun, readers: &mut PoolReaders<'_, impl Deliver>) {
         match came {
-            Came::Datagram(..) => {}
+            Came::Bound(_) | Came::Datagram(..) => {}
             Came::Up(node) => self.greet(node, now),
             Came::Bytes(node, bytes) => self.received(node, bytes, now, begun, readers),
             Came::Down(node) => self.lost(node, now, readers),

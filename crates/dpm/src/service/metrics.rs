@@ -24,7 +24,7 @@ pub(super) fn text(statistics: &Statistics, spoken: &[&str], front_ends: &[Front
         ("outstanding_requests", "Requests to front-ends that are outstanding.", statistics.groups),
         ("variables", "Process variables that are read or set.", statistics.variables),
         ("variables_connected", "Process variables whose server was found.", statistics.connected),
-        ("circuits", "Circuits to servers of Channel Access.", statistics.circuits),
+        ("circuits", "Circuits to servers of EPICS.", statistics.circuits),
         ("topics", "Topics of MQTT that are read.", statistics.topics),
         ("topics_known", "Topics of which something has come.", statistics.topics_known),
         ("brokers", "Brokers of MQTT that are connected.", statistics.brokers),

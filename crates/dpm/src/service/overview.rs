@@ -162,6 +162,7 @@ fn protocol(reached: &Reached) -> &'static str {
     match reached {
         Reached::Acnet(node) => node.protocol.name(),
         Reached::ChannelAccess(_) => "CA",
+        Reached::PvAccess(_) => "PVA",
         Reached::Mqtt(_) => "MQTT",
     }
 }

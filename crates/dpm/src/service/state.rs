@@ -102,7 +102,7 @@ pub struct Statistics {
     pub variables: usize,
     /// Process variables whose server was found.
     pub connected: usize,
-    /// Circuits to servers of Channel Access.
+    /// Circuits to servers of EPICS.
     pub circuits: usize,
     /// Topics of MQTT that are read.
     pub topics: usize,

@@ -3,7 +3,7 @@
 use rookery_dpm::channel_access::data::{DataForm, Native, write_time};
 use rookery_dpm::channel_access::message::{ChannelHeader, messages};
 use rookery_dpm::channel_access::{NORMAL, command};
-use rookery_dpm::link::{Came, Goes, LinkNumber};
+use rookery_dpm::link::{Came, Goes, LinkNetwork, LinkNumber};
 use rookery_dpm::sdd::ScaledSetting;
 use rookery_dpm::sdd::request::ApplySettings;
 use rookery_dpm::status::Status;
@@ -74,7 +74,7 @@ impl CircuitServers<'_> {
 
     fn bytes(&mut self, bytes: &[u8]) {
         let now = self.world.moment();
-        self.world.dpm.link(Came::Bytes(self.link, bytes), now);
+        self.world.dpm.link(LinkNetwork::ChannelAccess, Came::Bytes(self.link, bytes), now);
         self.world.pass(0);
     }
 
@@ -115,7 +115,7 @@ fn answer_searches(world: &mut ServiceWorld, from: &str, named: u32) -> usize {
         let command = command::SEARCH;
         ChannelHeader { command, data_type: 5064, count: 0, first: named, second: *cid }.write(&[0; 8], &mut answer);
         let now = world.moment();
-        world.dpm.link(Came::Datagram(from.parse().expect("an address"), &answer), now);
+        world.dpm.link(LinkNetwork::ChannelAccess, Came::Datagram(from.parse().expect("an address"), &answer), now);
     }
     world.pass(0);
     searches.len()
@@ -145,7 +145,7 @@ fn connected(world: &mut ServiceWorld, server: &str) -> Option<LinkNumber> {
     })?;
     world.goes.retain(|goes| !matches!(goes, Goes::Connect(other, _) if *other == link));
     let now = world.moment();
-    world.dpm.link(Came::Up(link), now);
+    world.dpm.link(LinkNetwork::ChannelAccess, Came::Up(link), now);
     world.pass(0);
     Some(link)
 }
@@ -167,7 +167,7 @@ fn commands(sent: &[(ChannelHeader, Vec<u8>)]) -> Vec<u16> {
 }
 
 /// Returns a client that reads a device.
-fn reader(world: &mut ServiceWorld, drf: &str) -> TcpClient {
+pub fn reader(world: &mut ServiceWorld, drf: &str) -> TcpClient {
     let client = world.client();
     world.add(&client, 1, drf);
     world.start(&client);
@@ -261,7 +261,7 @@ fn a_lost_circuit_is_told_and_its_variables_are_found_again() {
     let cid = servers.create(Native::Double, 1)[0];
     servers.update(cid, 0, 1.0);
     let (link, now) = (servers.link, servers.world.moment());
-    world.dpm.link(Came::Down(link), now);
+    world.dpm.link(LinkNetwork::ChannelAccess, Came::Down(link), now);
     world.pass(0);
     let replies = world.replies(&client);
     assert_eq!((numbers(&replies, 1), statuses(&replies, 1)), (vec![1.0], vec![Status::NODE_DOWN]));
@@ -284,7 +284,7 @@ fn a_server_that_says_nothing_is_asked_whether_it_is_there_and_given_up() {
     assert_eq!(commands(&servers.sent()), [command::ECHO]);
     let (link, world) = (servers.link, servers.world);
     world.pass(6000);
-    assert!(world.goes.contains(&Goes::Close(link)));
+    assert!(world.goes.contains(&Goes::Refuse(link, "its server does not answer")));
     assert_eq!(statuses(&world.replies(&client), 1)[0], Status::NODE_DOWN);
 }
 
@@ -317,7 +317,7 @@ fn name_servers_may_name_other_hosts() {
     ChannelHeader { command: command::SEARCH, data_type: 5064, count: 0, first: host, second: asked[0] }
         .write(&[], &mut answer);
     let now = world.moment();
-    world.dpm.link(Came::Bytes(names, &answer), now);
+    world.dpm.link(LinkNetwork::ChannelAccess, Came::Bytes(names, &answer), now);
     world.pass(0);
     let link = connected(&mut world, HOST).expect("the host that it named");
     let mut servers = CircuitServers { world: &mut world, link };
@@ -385,7 +385,24 @@ fn a_server_that_sends_without_end_is_closed_and_keeps_nothing() {
     }
     let link = servers.link;
     servers.bytes(&head);
-    assert!(servers.world.goes.contains(&Goes::Close(link)));
+    assert!(servers.world.goes.contains(&Goes::Refuse(link, "its message is longer than what was requested")));
+}
+
+#[test]
+fn a_server_that_never_ends_a_message_is_given_up() {
+    let mut world = ServiceWorld::new(DEVICES);
+    let client = reader(&mut world, "E:BEAM@Q,100");
+    let mut servers = CircuitServers::find(&mut world);
+    let cid = servers.create(Native::Double, 1)[0];
+    servers.update(cid, 0, 1.0);
+    let link = servers.link;
+    servers.bytes(&[0, 23, 1, 0]);
+    for _ in 0..21 {
+        servers.world.pass(1000);
+        servers.bytes(&[0]);
+    }
+    assert!(world.goes.contains(&Goes::Refuse(link, "its server does not answer")));
+    assert!(statuses(&world.replies(&client), 1).contains(&Status::NODE_DOWN));
 }
 
 #[test]
@@ -429,7 +446,7 @@ fn a_setting_is_sent_once_within_what_the_server_allows() {
     set(&mut world, &client, 8.0);
     assert_eq!(commands(&sent(&mut world, link)), [command::WRITE_NOTIFY]);
     let now = world.moment();
-    world.dpm.link(Came::Down(link), now);
+    world.dpm.link(LinkNetwork::ChannelAccess, Came::Down(link), now);
     world.pass(0);
     assert_eq!(settled(&mut world, &client), [Status::UTIME]);
     // No server has the variable any more, so it was not set.
@@ -459,13 +476,13 @@ fn what_the_server_lets_nobody_set_is_refused() {
     assert_eq!(settled(&mut world, &client), [Status::PRIV]);
 }
 
-fn set(world: &mut ServiceWorld, client: &TcpClient, number: f64) {
+pub fn set(world: &mut ServiceWorld, client: &TcpClient, number: f64) {
     let scaled_array = Some(vec![ScaledSetting { ref_id: 1, data: vec![number] }]);
     world.ask(client, ApplySettings { list_id: client.list_id, scaled_array, ..ApplySettings::default() });
     world.pass(0);
 }
 
-fn settled(world: &mut ServiceWorld, client: &TcpClient) -> Vec<Status> {
+pub fn settled(world: &mut ServiceWorld, client: &TcpClient) -> Vec<Status> {
     let replies = world.replies(client);
     settings::settled(&replies).into_iter().map(|(_, status)| status).collect()
 }

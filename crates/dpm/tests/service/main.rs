@@ -15,6 +15,7 @@ mod overview;
 mod passing;
 mod plots;
 mod pooling;
+mod pv_access;
 mod raw;
 mod remote;
 mod replay;

@@ -14,7 +14,7 @@ use rookery_dpm::acnet::{AcnetHeader, packet};
 use rookery_dpm::authority::{Attempt, Audit, ProofAcceptor, ProofConversation, ProvenPeer, Roles, SettingAuthority};
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{self, ApplySettings};
-use rookery_dpm::sdd::{Bytes, ScaledSetting};
+use rookery_dpm::sdd::{Bytes, ScaledSetting, TextSetting};
 use rookery_dpm::status::Status;
 use rookery_dpm::time::Moment;
 
@@ -63,6 +63,13 @@ fn scaled(settings: &[(i64, f64)]) -> ApplySettings {
 
 fn send(world: &mut ServiceWorld, client: &TcpClient, settings: &[(i64, f64)]) {
     world.ask(client, ApplySettings { list_id: client.list_id, ..scaled(settings) });
+}
+
+/// Sends the setting of a text to the device of a client's first request.
+pub fn set_text(world: &mut ServiceWorld, client: &TcpClient, text: &str) {
+    let text_array = Some(vec![TextSetting { ref_id: 1, data: vec![text.into()] }]);
+    world.ask(client, ApplySettings { list_id: client.list_id, text_array, ..ApplySettings::default() });
+    world.pass(0);
 }
 
 fn apply(world: &mut ServiceWorld, client: &TcpClient, settings: &[(i64, f64)]) -> Vec<(i64, Status)> {

@@ -1,6 +1,6 @@
 //! Topics of MQTT: a broker that is simulated here, correct and faulty.
 
-use rookery_dpm::link::{Came, Goes};
+use rookery_dpm::link::{Came, Goes, LinkNetwork};
 use rookery_dpm::mqtt;
 use rookery_dpm::sdd::ScaledSetting;
 use rookery_dpm::sdd::request::ApplySettings;
@@ -76,7 +76,7 @@ fn sent(world: &mut ServiceWorld) -> Vec<(u8, Vec<u8>)> {
 
 fn came(world: &mut ServiceWorld, came: Came<'_>) {
     let now = world.moment();
-    world.dpm.broker(came, now);
+    world.dpm.link(LinkNetwork::Mqtt, came, now);
     world.pass(0);
 }
 

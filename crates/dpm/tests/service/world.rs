@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rookery_dpm::acnet::{AcnetHeader, gets32, packet, retdat};
 use rookery_dpm::database::Database;
 use rookery_dpm::history::{HistoryArchive, HistoryBounds, HistoryWork};
-use rookery_dpm::link::Goes;
+use rookery_dpm::link::{Goes, LinkNetwork};
 use rookery_dpm::sdd::SddMessage;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{self, Request};
@@ -35,6 +35,8 @@ pub struct ServiceWorld {
     pub datagrams: Vec<Vec<u8>>,
     /// Orders for networks of Channel Access.
     pub goes: Vec<Goes>,
+    /// Orders for networks of pvAccess.
+    pub to_pv_access: Vec<Goes>,
     /// Orders for brokers of MQTT.
     pub to_brokers: Vec<Goes>,
     archive: Option<HistoryArchive>,
@@ -65,6 +67,7 @@ impl ServiceWorld {
             stuck: Vec::new(),
             datagrams: Vec::new(),
             goes: Vec::new(),
+            to_pv_access: Vec::new(),
             to_brokers: Vec::new(),
             archive: None,
             work: Vec::new(),
@@ -181,8 +184,9 @@ impl ServiceWorld {
                 }
             }
         }
-        self.goes.extend(self.dpm.links(now));
-        self.to_brokers.extend(self.dpm.brokers(now));
+        self.goes.extend(self.dpm.links(LinkNetwork::ChannelAccess, now));
+        self.to_pv_access.extend(self.dpm.links(LinkNetwork::PvAccess, now));
+        self.to_brokers.extend(self.dpm.links(LinkNetwork::Mqtt, now));
         while self.consult() {}
         for key in self.dpm.take_dirty() {
             if !self.stuck.contains(&key) {

@@ -79,12 +79,12 @@ pub(super) const NODE: FileTable<NodeRow> = FileTable {
         text(
             "protocol",
             "The protocol of its devices: over ACNET `RETDAT`, or `GETS32`, which knows delays and states and reports times; \
-             `CA`, Channel Access: the node stands for all EPICS servers that are found; or `MQTT`: the node is a broker.",
+             `CA` or `PVA`, Channel Access or pvAccess: the node stands for all EPICS servers that are found; or `MQTT`: the node is a broker.",
             "\"RETDAT\"",
             |row, given| put(&mut row.protocol, given.text()),
         ),
         TableKey {
-            need: Usual("none; a node with `CA` needs this or `name_servers`"),
+            need: Usual("none; a node with `CA` or `PVA` needs this or `name_servers`"),
             ..text(
                 "search",
                 "Hosts and networks that are asked for process variables, over UDP.",
@@ -96,7 +96,7 @@ pub(super) const NODE: FileTable<NodeRow> = FileTable {
             need: Usual("none"),
             ..text(
                 "name_servers",
-                "Name servers of Channel Access that are asked for process variables, over TCP.",
+                "Name servers of EPICS that are asked for process variables, over TCP.",
                 "[\"10.0.0.7:5064\"]",
                 |row, given| put(&mut row.name_servers, given.list(|place| place.text()).map(Some)),
             )

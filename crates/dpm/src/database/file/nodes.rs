@@ -1,4 +1,4 @@
-//! Rows of nodes: front-ends of ACNET, networks of Channel Access, brokers of MQTT.
+//! Rows of nodes: front-ends of ACNET, networks of EPICS, brokers of MQTT.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,8 +31,9 @@ impl NodeRow {
             "RETDAT" => Reached::Acnet(self.acnet(Protocol::Retdat)?),
             "GETS32" => Reached::Acnet(self.acnet(Protocol::Gets32)?),
             "CA" => Reached::ChannelAccess(self.search()?),
+            "PVA" => Reached::PvAccess(self.search()?),
             "MQTT" => Reached::Mqtt(self.broker()?),
-            _ => return Err(self.protocol.wrong("protocol", "RETDAT, GETS32, CA or MQTT")),
+            _ => return Err(self.protocol.wrong("protocol", "RETDAT, GETS32, CA, PVA or MQTT")),
         };
         let aliases = self.aliases.value.iter().map(|alias| rad50(alias, "aliases")).collect::<Result<_, _>>()?;
         Ok(DeviceNode { name, aliases, reached })
@@ -127,7 +128,7 @@ impl NodeRow {
     fn refuse_search(&self) -> Result<(), Wrong> {
         for (name, row) in [("search", &self.search), ("name_servers", &self.name_servers)] {
             if let Some(row) = row {
-                return Err(row.wrong(name, "is for nodes with protocol CA"));
+                return Err(row.wrong(name, "is for nodes with protocol CA or PVA"));
             }
         }
         Ok(())
@@ -154,7 +155,8 @@ fn socket(text: &At<String>, field: &str) -> Result<SocketAddr, Wrong> {
     text.value.parse().map_err(|_| text.wrong(field, "an address with its port, such as 10.0.0.5:6801"))
 }
 
-/// Checks that Channel Access can use an address: its answers have four bytes for one.
+/// Checks that searches can use an address: answers of Channel Access have four bytes for one, and
+/// the socket for searches is one of IPv4.
 fn of_ipv4(text: &At<String>, field: &str, socket: SocketAddr) -> Result<SocketAddr, Wrong> {
     if socket.is_ipv4() { Ok(socket) } else { Err(text.wrong(field, "an address of IPv4")) }
 }

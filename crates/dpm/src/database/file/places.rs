@@ -36,7 +36,7 @@ impl PlaceRow {
     /// default size of an element.
     pub(super) fn within(&self, reached: Option<&Reached>, usual: u32) -> Result<NamedPlace, Wrong> {
         let (own, others) = match reached {
-            Some(Reached::ChannelAccess(_)) => ("pv", ["ssdn", "topic"]),
+            Some(Reached::ChannelAccess(_) | Reached::PvAccess(_)) => ("pv", ["ssdn", "topic"]),
             Some(Reached::Mqtt(_)) => ("topic", ["ssdn", "pv"]),
             Some(Reached::Acnet(_)) | None => ("ssdn", ["pv", "topic"]),
         };
@@ -121,7 +121,7 @@ impl PlaceRow {
 
 fn protocols(key: &str) -> &'static str {
     match key {
-        "pv" => "CA",
+        "pv" => "CA or PVA",
         "topic" => "MQTT",
         _ => "RETDAT or GETS32",
     }

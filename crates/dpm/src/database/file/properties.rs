@@ -26,7 +26,7 @@ const fn place<T: Placed>() -> &'static [TableKey<T>] {
                 )
             },
             TableKey {
-                need: Usual("needed on nodes with protocol `CA`"),
+                need: Usual("needed on nodes with protocol `CA` or `PVA`"),
                 ..text(
                     "pv",
                     "The name of its process variable; for readings and settings only.",

@@ -3,16 +3,15 @@
 use indexmap::IndexSet;
 
 use super::state::{
-    ChannelExchange, ChannelQuestion, ChannelState, ChannelTimer, Channels, Cid, Circuit, OpenChannel, Serial,
+    ChannelExchange, ChannelQuestion, ChannelState, ChannelTimer, Channels, Circuit, OpenChannel, Serial,
 };
-use crate::channel_access::message::{self, ChannelHeader, version};
-use crate::channel_access::{MINOR, command};
+use super::wire::{Cid, CircuitWire};
 use crate::link::{Goes, LinkNumber};
 use crate::pool::readers::{Deliver, PoolReaders};
 use crate::status::Status;
 use crate::time::Moment;
 
-impl Channels {
+impl<W: CircuitWire> Channels<W> {
     /// Connects to a server.
     pub(super) fn call(&mut self, node: usize, server: std::net::SocketAddr, now: Moment) -> LinkNumber {
         let serial = self.serial;
@@ -21,13 +20,15 @@ impl Channels {
             node,
             server,
             serial,
+            wire: W::default(),
             is_up: false,
-            minor: 0,
+            is_ready: false,
             input: Vec::new(),
             output: Vec::new(),
             channels: IndexSet::default(),
             has_names: false,
             heard_at: now.millis,
+            said_at: now.millis,
             echo_at: None,
         });
         self.by_server.insert((node, server), link);
@@ -43,13 +44,20 @@ impl Channels {
         Some(link)
     }
 
-    /// Handles a connection that has opened: identifies us, and requests the channels.
+    /// Handles a connection that has opened: identifies us.
     pub(super) fn up(&mut self, link: LinkNumber, now: Moment) {
         let Some(circuit) = self.circuits.get_mut(link) else { return };
-        (circuit.is_up, circuit.heard_at) = (true, now.millis);
-        version().write(&[], &mut circuit.output);
-        for (command, name) in [(command::HOST_NAME, OUR_NAME), (command::CLIENT_NAME, OUR_NAME)] {
-            ChannelHeader { command, ..ChannelHeader::default() }.write(&message::text(name), &mut circuit.output);
+        (circuit.is_up, circuit.heard_at, circuit.said_at) = (true, now.millis, now.millis);
+        if circuit.wire.greet(&mut circuit.output) {
+            self.ready(link);
+        }
+    }
+
+    /// Sends the requests for the channels of a circuit that can create them from now on.
+    pub(super) fn ready(&mut self, link: LinkNumber) {
+        let Some(circuit) = self.circuits.get_mut(link) else { return };
+        if std::mem::replace(&mut circuit.is_ready, true) {
+            return;
         }
         for cid in circuit.channels.iter().copied().collect::<Vec<_>>() {
             self.ask_to_create(cid, link);
@@ -64,20 +72,14 @@ impl Channels {
         channel.state = ChannelState::Creating { link, until: now.millis + CREATE };
         channel.may_write = true;
         circuit.channels.insert(cid);
-        if circuit.is_up {
+        if circuit.is_ready {
             self.ask_to_create(cid, link);
         }
     }
 
     fn ask_to_create(&mut self, cid: Cid, link: LinkNumber) {
         let (Some(channel), Some(circuit)) = (self.channels.get(&cid), self.circuits.get_mut(link)) else { return };
-        let header = ChannelHeader {
-            command: command::CREATE_CHAN,
-            first: cid,
-            second: MINOR.into(),
-            ..ChannelHeader::default()
-        };
-        header.write(&message::text(&channel.variable.1), &mut circuit.output);
+        circuit.wire.create(cid, &channel.variable.1, channel.shape, &mut circuit.output);
     }
 
     /// Removes a channel from its circuit, and informs the server. The circuit ends with its last
@@ -86,34 +88,35 @@ impl Channels {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         let state = std::mem::replace(&mut channel.state, ChannelState::Searching);
         channel.latest = None;
-        let (link, sid) = match state {
-            ChannelState::Searching => return,
-            ChannelState::Creating { link, .. } => (link, None),
-            ChannelState::Open(OpenChannel { link, sid, .. }) => (link, Some(sid)),
+        let (ChannelState::Creating { link, .. } | ChannelState::Open(OpenChannel { link, .. })) = state else {
+            return;
         };
         let Some(circuit) = self.circuits.get_mut(link) else { return };
         circuit.channels.swap_remove(&cid);
-        if let Some(sid) = sid {
-            let header =
-                ChannelHeader { command: command::CLEAR_CHANNEL, first: sid, second: cid, ..ChannelHeader::default() };
-            header.write(&[], &mut circuit.output);
-        }
+        circuit.wire.clear(cid, &mut circuit.output);
         if circuit.channels.is_empty() && !circuit.has_names {
-            self.drop_circuit(link);
+            self.drop_circuit(link, None);
         }
     }
 
-    pub(super) fn drop_circuit(&mut self, link: LinkNumber) -> Option<Circuit> {
+    /// Ends a circuit. `why` is what its server did wrong, if anything.
+    pub(super) fn drop_circuit(&mut self, link: LinkNumber, why: Option<&'static str>) -> Option<Circuit<W>> {
         let circuit = self.circuits.try_remove(link)?;
         self.by_server.remove(&(circuit.node, circuit.server));
-        self.out.push(Goes::Close(link));
+        self.out.push(why.map_or(Goes::Close(link), |why| Goes::Refuse(link, why)));
         Some(circuit)
     }
 
-    /// Handles the end of a connection, or ends it: its channels are searched for again, and their
-    /// readers get a status.
-    pub(super) fn lost(&mut self, link: LinkNumber, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
-        let Some(circuit) = self.drop_circuit(link) else { return };
+    /// Handles the end of a connection, or ends it for the reason `why`: its channels are searched
+    /// for again, and their readers get a status.
+    pub(super) fn lost(
+        &mut self,
+        link: LinkNumber,
+        why: Option<&'static str>,
+        now: Moment,
+        readers: &mut PoolReaders<'_, impl Deliver>,
+    ) {
+        let Some(circuit) = self.drop_circuit(link, why) else { return };
         self.forgo_all(|exchange| exchange.link == link);
         for cid in circuit.channels {
             self.fall(cid, Status::NODE_DOWN, now, readers);
@@ -128,19 +131,30 @@ impl Channels {
         meant.sort_unstable();
         for number in meant {
             let Some(exchange) = self.exchanges.remove(&number) else { continue };
-            let Some(channel) = self.channels.get_mut(&exchange.channel) else { continue };
-            channel.outstanding = channel.outstanding.saturating_sub(1);
-            match exchange.question {
-                ChannelQuestion::Read(entries) => {
-                    let asked = &self.asked;
-                    let is_wanted = |(entry, serial): &Serial| asked.get(entry).is_some_and(|it| it.serial == *serial);
+            if let Some(circuit) = self.circuits.get_mut(exchange.link) {
+                circuit.wire.forget(number, &mut circuit.output);
+            }
+            if let Some(channel) = self.channels.get_mut(&exchange.channel) {
+                channel.outstanding = channel.outstanding.saturating_sub(1);
+            }
+            self.forgo(exchange.channel, exchange.question);
+        }
+    }
+
+    /// Gives up a question.
+    pub(super) fn forgo(&mut self, cid: Cid, question: ChannelQuestion) {
+        match question {
+            ChannelQuestion::Read(entries) => {
+                let asked = &self.asked;
+                let is_wanted = |(entry, serial): &Serial| asked.get(entry).is_some_and(|it| it.serial == *serial);
+                if let Some(channel) = self.channels.get_mut(&cid) {
                     channel.reads.extend(entries.into_iter().filter(is_wanted));
                 }
-                ChannelQuestion::Bounds => {}
-                ChannelQuestion::Put(put) => self.finish(put, Status::UTIME),
             }
-            self.unsettle(exchange.channel);
+            ChannelQuestion::Bounds => {}
+            ChannelQuestion::Put(put) => self.finish(put, Status::UTIME),
         }
+        self.unsettle(cid);
     }
 
     /// Handles a circuit's timer: gives up a connection that isn't opened in time, or whose server
@@ -153,14 +167,16 @@ impl Channels {
         readers: &mut PoolReaders<'_, impl Deliver>,
     ) {
         let Some(circuit) = self.circuits.get_mut(link).filter(|circuit| circuit.serial == serial) else { return };
+        // A server may wait for signs of life, too.
+        let silent_since = if W::MUST_SPEAK { circuit.heard_at.min(circuit.said_at) } else { circuit.heard_at };
         let again = match circuit.echo_at {
             _ if !circuit.is_up => None,
             Some(asked) if asked + ANSWER <= now.millis => None,
             Some(asked) => Some(asked + ANSWER),
-            None if circuit.heard_at + SILENCE > now.millis => Some(circuit.heard_at + SILENCE),
+            None if silent_since + SILENCE > now.millis => Some(silent_since + SILENCE),
             None => {
                 circuit.echo_at = Some(now.millis);
-                ChannelHeader { command: command::ECHO, ..ChannelHeader::default() }.write(&[], &mut circuit.output);
+                circuit.wire.echo(&mut circuit.output);
                 Some(now.millis + ANSWER)
             }
         };
@@ -168,23 +184,22 @@ impl Channels {
             Some(due) => drop(self.timers.insert((due, ChannelTimer::Circuit(link, serial)))),
             None => {
                 self.counters.timeouts += 1;
-                self.lost(link, now, readers);
+                self.lost(link, Some("its server does not answer"), now, readers);
             }
         }
     }
 
     /// Sends the waiting output of circuits.
-    pub(super) fn write_circuits(&mut self) {
+    pub(super) fn write_circuits(&mut self, now: Moment) {
         for (link, circuit) in &mut self.circuits {
             if circuit.is_up && !circuit.output.is_empty() {
+                circuit.said_at = now.millis;
                 self.out.push(Goes::Bytes(link, std::mem::take(&mut circuit.output)));
             }
         }
     }
 }
 
-/// The name of our user and host, for servers that let only some users or hosts set.
-const OUR_NAME: &str = "rookery";
 /// The most circuits; a server that would need one more counts as not found.
 pub(crate) const MOST_CIRCUITS: usize = 512;
 /// The time limit for opening a connection, and for a server to open a channel, in milliseconds.

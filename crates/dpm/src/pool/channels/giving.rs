@@ -1,6 +1,7 @@
 //! Passes values to the entries that want them.
 
-use super::state::{ChannelQuestion, ChannelState, ChannelTimer, Channels, Cid, Serial};
+use super::state::{ChannelBounds, ChannelQuestion, ChannelState, ChannelTimer, Channels, Serial};
+use super::wire::{Cid, CircuitWire};
 use crate::pool::readers::{Deliver, PoolReaders};
 use crate::pool::values::without_value;
 use crate::show::Sample;
@@ -8,7 +9,7 @@ use crate::stages::Begun;
 use crate::status::Status;
 use crate::time::Moment;
 
-impl Channels {
+impl<W: CircuitWire> Channels<W> {
     /// Passes the newest value to an entry that was added after it arrived.
     pub(super) fn give_fresh(
         &mut self,
@@ -147,6 +148,9 @@ impl Channels {
     pub(super) fn unanswered(&mut self, number: u32, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(link) = self.exchanges.get(&number).map(|exchange| exchange.link) else { return };
         let Some(exchange) = self.close_exchange(link, number) else { return };
+        if let Some(circuit) = self.circuits.get_mut(link) {
+            circuit.wire.forget(number, &mut circuit.output);
+        }
         self.counters.timeouts += 1;
         match exchange.question {
             ChannelQuestion::Read(entries) => {
@@ -155,7 +159,7 @@ impl Channels {
             }
             ChannelQuestion::Bounds => {
                 if let Some(open) = self.channels.get_mut(&exchange.channel).and_then(|channel| channel.open_mut()) {
-                    open.bounds = super::state::ChannelBounds::Unknown;
+                    open.bounds = ChannelBounds::Unknown;
                 }
             }
             ChannelQuestion::Put(put) => self.finish(put, Status::UTIME),

@@ -4,34 +4,53 @@
 //! A host may speak for itself: only a datagram from an address in the device file may name another
 //! host, so that a stranger can't direct us to third parties.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use super::circuits::MOST_CIRCUITS;
-use super::state::{ChannelState, ChannelTimer, Channels, Cid};
-use crate::channel_access::message::{self, ChannelHeader, ChannelMessage, version};
-use crate::channel_access::{LONGEST_NAME, MINOR, command};
+use super::state::{ChannelState, ChannelTimer, Channels};
+use super::wire::{Cid, CircuitWire, FoundServer};
+use crate::channel_access::LONGEST_NAME;
 use crate::link::Goes;
 use crate::time::Moment;
 
-impl Channels {
+/// The names of a node that are searched for by one datagram.
+struct SearchBatch {
+    node: usize,
+    names: Vec<(Cid, Arc<str>)>,
+    size: usize,
+}
+
+impl<W: CircuitWire> Channels<W> {
     /// Sends searches for variables that aren't found yet, up to the limit of a turn.
     pub(super) fn search(&mut self, now: Moment) {
         if self.searching.is_empty() || self.next_search > now.millis {
             return;
         }
-        let mut batches: Vec<(usize, Vec<u8>)> = Vec::new();
+        if W::NAMES_PORT && self.port.is_none() {
+            self.out.push(Goes::Bind);
+            self.next_search = now.millis + BIND;
+            return;
+        }
+        let mut batches: Vec<SearchBatch> = Vec::new();
         let many = self.searching.len().min(SEARCHES);
         for cid in self.searching.drain(..many).collect::<Vec<_>>() {
             self.search_for(cid, &mut batches, now);
         }
         self.next_search = now.millis + PAUSE;
-        for (node, searches) in batches {
-            self.send_searches(node, &searches, now);
+        for batch in batches {
+            self.send_searches(&batch, now);
         }
     }
 
+    /// Notes the port to which answers to searches come.
+    pub(super) fn bound(&mut self, port: u16, now: Moment) {
+        self.port = Some(port);
+        self.next_search = now.millis;
+    }
+
     /// Adds the search for a channel to those of its node, and sets the time of its next one.
-    fn search_for(&mut self, cid: Cid, batches: &mut Vec<(usize, Vec<u8>)>, now: Moment) {
+    fn search_for(&mut self, cid: Cid, batches: &mut Vec<SearchBatch>, now: Moment) {
         let Some(channel) = self.channels.get_mut(&cid) else { return };
         let node = channel.node();
         if channel.state != ChannelState::Searching || channel.is_unused() {
@@ -41,34 +60,30 @@ impl Channels {
         let pause = pause(channel.searches);
         channel.searches = channel.searches.saturating_add(1);
         self.timers.insert((now.millis + pause, ChannelTimer::Search(cid)));
-        let mut search = Vec::new();
-        let count = u32::from(MINOR);
-        let header = ChannelHeader { command: command::SEARCH, data_type: NO_REPLY, count, first: cid, second: cid };
-        header.write(&message::text(&channel.variable.1), &mut search);
-        let full = |batch: &(usize, Vec<u8>)| batch.0 == node && batch.1.len() + search.len() <= DATAGRAM;
-        match batches.iter_mut().rev().find(|batch| batch.0 == node).filter(|batch| full(batch)) {
-            Some(batch) => batch.1.extend(search),
-            None => {
-                let mut batch = Vec::new();
-                version().write(&[], &mut batch);
-                batch.extend(search);
-                batches.push((node, batch));
+        let name = Arc::clone(&channel.variable.1);
+        let size = W::size_of_search(&name);
+        let batch = batches.iter_mut().rev().find(|batch| batch.node == node);
+        match batch.filter(|batch| batch.size + size <= DATAGRAM) {
+            Some(batch) => {
+                batch.names.push((cid, name));
+                batch.size += size;
             }
+            None => batches.push(SearchBatch { node, names: vec![(cid, name)], size: W::SEARCH_HEAD + size }),
         }
     }
 
-    fn send_searches(&mut self, node: usize, searches: &[u8], now: Moment) {
-        let Some(Some(search)) = self.nodes.get(node).cloned() else { return };
+    fn send_searches(&mut self, batch: &SearchBatch, now: Moment) {
+        let Some(Some(search)) = self.nodes.get(batch.node).cloned() else { return };
+        let names: Vec<(Cid, &str)> = batch.names.iter().map(|(cid, name)| (*cid, &**name)).collect();
         self.counters.requests += 1;
-        self.out.extend(search.addresses.iter().map(|to| Goes::Datagram(*to, searches.to_vec())));
-        // A name server got the version when its circuit was opened.
-        let mut head = Vec::new();
-        version().write(&[], &mut head);
+        for to in search.addresses {
+            self.out.push(Goes::Datagram(to, W::datagram(&names, to, self.port.unwrap_or_default())));
+        }
         for server in search.name_servers {
-            if let Some(link) = self.names_at(node, server, now)
-                && let Some(circuit) = self.circuits.get_mut(link).filter(|circuit| circuit.is_up)
+            if let Some(link) = self.names_at(batch.node, server, now)
+                && let Some(circuit) = self.circuits.get_mut(link).filter(|circuit| circuit.is_ready)
             {
-                circuit.output.extend_from_slice(&searches[head.len()..]);
+                circuit.wire.search(&names, &mut circuit.output);
             }
         }
     }
@@ -95,37 +110,23 @@ impl Channels {
         self.searching.push_back(cid);
     }
 
-    /// Handles answers to searches.
-    pub(super) fn found_by_datagram(&mut self, from: SocketAddr, bytes: &[u8], now: Moment) {
-        for message in message::messages(bytes) {
-            if message.header.command == command::SEARCH {
-                self.found(from, message, now);
+    /// Handles answers to searches. Several servers may have the same variable; the first that
+    /// answers is taken.
+    pub(super) fn found(&mut self, from: SocketAddr, found: &[FoundServer], now: Moment) {
+        for FoundServer { cid, host, port } in found.iter().copied() {
+            let channel = self.channels.get(&cid).filter(|channel| channel.state == ChannelState::Searching);
+            let Some(node) = channel.map(|channel| channel.node()) else { continue };
+            let Some(Some(search)) = self.nodes.get(node) else { continue };
+            let is_named = search.addresses.contains(&from) || search.name_servers.contains(&from);
+            let host: IpAddr = host.unwrap_or(from.ip());
+            if host != from.ip() && !is_named {
+                self.counters.strays += 1;
+                continue;
+            }
+            if let Some(link) = self.circuit_to(node, SocketAddr::new(host, port), now) {
+                self.create(cid, link, now);
             }
         }
-    }
-
-    /// Handles the answer to a search: the port, the host, and the channel.
-    pub(super) fn found(&mut self, from: SocketAddr, message: ChannelMessage<'_>, now: Moment) {
-        let ChannelHeader { data_type: port, first: host, second: cid, .. } = message.header;
-        let channel = self.channels.get(&cid).filter(|channel| channel.state == ChannelState::Searching);
-        let (Some(channel), true) = (channel, port != 0) else {
-            // Several servers may have the same variable; the first that answers is taken.
-            return;
-        };
-        let node = channel.node();
-        let Some(Some(search)) = self.nodes.get(node) else { return };
-        let is_named = search.addresses.contains(&from) || search.name_servers.contains(&from);
-        let host = match Ipv4Addr::from_bits(host) {
-            Ipv4Addr::BROADCAST | Ipv4Addr::UNSPECIFIED => from.ip(),
-            host if is_named => IpAddr::V4(host),
-            _ => {
-                self.counters.strays += 1;
-                return;
-            }
-        };
-        let server = SocketAddr::new(host, port);
-        let Some(link) = self.circuit_to(node, server, now) else { return };
-        self.create(cid, link, now);
     }
 
     /// Returns the circuit to a server, which is opened if there is none; `None` if the limit is
@@ -147,13 +148,13 @@ pub(super) fn pause(searches: u32) -> u64 {
     (FIRST << searches.min(16)).min(RAREST)
 }
 
-/// Servers without the variable stay silent.
-const NO_REPLY: u16 = 5;
 /// The most bytes of searches in a datagram.
 const DATAGRAM: usize = 1024;
 /// The searches that are sent in a turn, and the pause after it, in milliseconds.
 const SEARCHES: usize = 1000;
 const PAUSE: u64 = 10;
+/// The time after which the socket for searches is requested again, in milliseconds.
+const BIND: u64 = 1000;
 /// The time between the first search and the second, which is doubled each time, and the longest,
 /// in milliseconds.
 const FIRST: u64 = 100;

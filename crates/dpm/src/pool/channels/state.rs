@@ -1,4 +1,4 @@
-//! The state of requests to servers of Channel Access.
+//! The state of requests to servers of EPICS.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use slab::Slab;
 
+use super::wire::Cid;
 use crate::acnet::DeviceItem;
-use crate::channel_access::data::Native;
-use crate::database::ChannelSearch;
+use crate::database::{ChannelSearch, ValueShape};
 use crate::link::{Goes, LinkNumber};
 use crate::pool::keys::EntryKey;
 use crate::pool::readers::PoolCounters;
@@ -17,15 +17,12 @@ use crate::pool::values::ValueEntry;
 use crate::setting::{SettingOutcome, SettingTicket};
 use crate::show::Sample;
 
-/// The client's number of a channel, which no other channel has at the same time.
-pub(super) type Cid = u32;
-
 /// An entry, and the serial that distinguishes it from earlier ones with its number.
 pub(super) type Serial = (EntryKey, u64);
 
-/// All current readings by Channel Access.
+/// All current readings by a protocol of EPICS, whose circuits are `W`.
 #[derive(Debug)]
-pub(crate) struct Channels {
+pub(crate) struct Channels<W> {
     /// The nodes by number; `None` for those with other protocols.
     pub(super) nodes: Vec<Option<ChannelSearch>>,
     /// The time for a single reading, in milliseconds.
@@ -34,14 +31,14 @@ pub(crate) struct Channels {
     pub(super) channels: HashMap<Cid, PoolChannel, ahash::RandomState>,
     /// By node and name, numbers and texts apart.
     pub(super) by_variable: HashMap<Variable, Cid, ahash::RandomState>,
-    pub(super) next_cid: Cid,
-    pub(super) circuits: Slab<Circuit>,
+    pub(super) circuits: Slab<Circuit<W>>,
     pub(super) by_server: HashMap<(usize, SocketAddr), LinkNumber, ahash::RandomState>,
     /// The serial of the next circuit.
     pub(super) serial: u64,
     /// Questions that were not answered yet, by their numbers.
     pub(super) exchanges: HashMap<u32, ChannelExchange, ahash::RandomState>,
-    pub(super) next_exchange: u32,
+    /// The next number of a channel or question.
+    pub(super) next_number: u32,
     pub(super) timers: BTreeSet<(u64, ChannelTimer)>,
     /// Entries that are to get the known value.
     pub(super) fresh: Vec<Serial>,
@@ -50,6 +47,8 @@ pub(crate) struct Channels {
     /// Channels to search for, and the time of the next searches, in milliseconds.
     pub(super) searching: VecDeque<Cid>,
     pub(super) next_search: u64,
+    /// The port to which answers to searches come, once that is known.
+    pub(super) port: Option<u16>,
     pub(super) out: Vec<Goes>,
     pub(super) counters: PoolCounters,
     pub(super) done: Vec<SettingOutcome>,
@@ -65,9 +64,8 @@ pub(super) type ChannelEntry = ValueEntry<Cid>;
 #[derive(Debug)]
 pub(super) struct PoolChannel {
     pub(super) variable: Variable,
-    /// The most elements that any entry may want, and the bytes of each element in our form.
-    pub(super) elements: u32,
-    pub(super) element: usize,
+    /// The most elements that any entry may want, and the bytes of each.
+    pub(super) shape: ValueShape,
     pub(super) state: ChannelState,
     /// The newest value, of all elements.
     pub(super) latest: Option<Sample>,
@@ -111,12 +109,6 @@ pub(super) enum ChannelState {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct OpenChannel {
     pub(super) link: LinkNumber,
-    /// The server's number.
-    pub(super) sid: u32,
-    /// The most elements that it can have.
-    pub(super) count: u32,
-    /// The type in which it is read and set.
-    pub(super) native: Native,
     pub(super) is_monitored: bool,
     pub(super) bounds: ChannelBounds,
 }
@@ -163,22 +155,25 @@ pub(super) enum ChannelQuestion {
 
 /// A connection to a server.
 #[derive(Debug)]
-pub(super) struct Circuit {
+pub(super) struct Circuit<W> {
     pub(super) node: usize,
     pub(super) server: SocketAddr,
     /// Distinguishes it from a later one with the same number.
     pub(super) serial: u64,
+    pub(super) wire: W,
+    /// True if its connection is open.
     pub(super) is_up: bool,
-    /// The minor version of the server's protocol.
-    pub(super) minor: u16,
+    /// True if channels can be created.
+    pub(super) is_ready: bool,
     /// Bytes of an unfinished message.
     pub(super) input: Vec<u8>,
     pub(super) output: Vec<u8>,
     pub(super) channels: IndexSet<Cid, ahash::RandomState>,
     /// True if it is the circuit to a name server, on which names are searched for.
     pub(super) has_names: bool,
-    /// The time of the last input, in milliseconds, and of the unanswered echo.
+    /// The time of the last message, in milliseconds, of our last one, and of the unanswered echo.
     pub(super) heard_at: u64,
+    pub(super) said_at: u64,
     pub(super) echo_at: Option<u64>,
 }
 
@@ -202,11 +197,10 @@ pub(super) enum ChannelTimer {
 }
 
 impl PoolChannel {
-    pub(super) fn new(variable: Variable, elements: u32, element: usize) -> Self {
+    pub(super) fn new(variable: Variable, shape: ValueShape) -> Self {
         Self {
             variable,
-            elements,
-            element,
+            shape,
             state: ChannelState::Searching,
             latest: None,
             entries: IndexSet::default(),
@@ -227,13 +221,7 @@ impl PoolChannel {
         self.variable.0
     }
 
-    /// Returns whether readers want the variable as a text instead of numbers.
-    pub(super) fn is_text(&self) -> bool {
-        self.variable.2
-    }
-
-    /// Returns whether nobody reads or sets the variable and no answer is outstanding, so that the
-    /// channel may be closed.
+    /// Returns whether it is unused.
     pub(super) fn is_unused(&self) -> bool {
         self.entries.is_empty() && self.reads.is_empty() && self.puts.is_empty() && self.outstanding == 0
     }
