@@ -232,9 +232,7 @@ fn event(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
             _ => continue,
         };
         let memo = ListChanged { list: list.clone(), changes };
-        for shard in world.own_shards()..world.shards() {
-            world.send_memo(shard, memo.clone());
-        }
+        world.tell_other_nodes(&memo);
         memo.open(world);
     }
     Verdict::Taken

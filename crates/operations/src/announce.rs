@@ -168,10 +168,7 @@ fn put_motd(
     world.wait(kept, move |world, kept| {
         if kept.is_ok() {
             world.state::<Motds>().table().insert(domain.clone(), motd.clone());
-            let memo = MotdChanged { domain, motd };
-            for shard in world.own_shards()..world.shards() {
-                world.send_memo(shard, memo.clone());
-            }
+            world.tell_other_nodes(&MotdChanged { domain, motd });
         }
         then(world, kept);
     });
