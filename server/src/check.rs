@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use rookery_web::chat::package::{self, NAME, VERSION};
 use rookery_web::health::{DiskFill, Space};
+use rookery_store::sql::{Migrations, Severity};
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 use tracing::warn;
@@ -36,7 +37,7 @@ use crate::clock;
 use crate::columns;
 use crate::config::{Environment, ServerConfig, Store};
 use crate::control::RunningServer;
-use crate::database;
+use crate::database::{self, OpenedDatabase};
 use crate::failure::CommandFailure;
 use crate::folder::Folder;
 use crate::interface;
@@ -110,7 +111,6 @@ fn look(source: &ConfigSource) -> CheckReport {
             logins::ask(&mut report, config);
             uploads::ask(&mut report, config);
             ports(&mut report, config, &source.folder);
-            cluster(&mut report, config);
             readings::devices(&mut report, config);
         }
         Err(error) => {
@@ -119,7 +119,12 @@ fn look(source: &ConfigSource) -> CheckReport {
             }
         }
     }
-    storage(&mut report, &source.folder, config.ok().map(|config| config.store));
+    let before = report.findings.len();
+    storage(&mut report, &source.folder, config.as_ref().ok().map(|config| config.store.clone()));
+    let has_database = report.findings.iter().skip(before).all(|finding| finding.severity <= Severity::Warning);
+    if let Ok(config) = &config {
+        cluster(&mut report, config, &source.folder, has_database);
+    }
     report
 }
 
@@ -274,15 +279,20 @@ fn port(report: &mut CheckReport, error: &io::Error, text: String) {
     }
 }
 
-/// Reports on the Redis of a cluster.
-fn cluster(report: &mut CheckReport, config: &ServerConfig) {
-    if let Some(settings) = crate::cluster::settings(&config.cluster) {
-        let found = rookery_cluster::check(&settings.redis).into_iter();
-        report.findings.extend(found.map(|found| CheckFinding {
-            severity: found.severity,
-            about: REDIS,
-            text: found.text,
-        }));
+/// Reports on the Redis of a cluster and, if the database can be read, on the other nodes.
+fn cluster(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, has_database: bool) {
+    let Some(settings) = crate::cluster::settings(&config.cluster) else { return };
+    // A check changes nothing: a schema that the next start would change isn't read.
+    let store = Store { migrations: Migrations::Never, ..config.store.clone() };
+    let database = has_database.then(|| OpenedDatabase::open_patiently(folder, &store).ok()).flatten();
+    let found = rookery_cluster::check(&settings, database.as_ref().map(|database| &*database.stores.meta));
+    report.findings.extend(found.into_iter().map(|found| CheckFinding {
+        severity: found.severity,
+        about: REDIS,
+        text: found.text,
+    }));
+    if let Some(database) = database {
+        database.close();
     }
 }
 

@@ -75,6 +75,7 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
                 "process": node.row.incarnation,
                 "shards": node.row.shards,
                 "up": node.is_up,
+                "elsewhere": node.is_elsewhere,
                 "leaving": node.row.leaves,
                 "letters": node.row.letters.newest,
                 "oldest_letters": node.row.letters.oldest,
@@ -82,17 +83,18 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
             })
         }));
     }
-    println!("{:<20} {:>6} {:>7} {:>6}  {:<7} {:<7} HOST", "NAME", "NUMBER", "PROCESS", "SHARDS", "STATE", "LETTERS");
+    println!("{:<20} {:>6} {:>7} {:>6}  {:<9} {:<7} HOST", "NAME", "NUMBER", "PROCESS", "SHARDS", "STATE", "LETTERS");
     for node in nodes {
         let state = match (node.is_up, node.row.leaves) {
             (true, false) => "up",
             (true, true) => "leaving",
+            (false, _) if node.is_elsewhere => "elsewhere",
             (false, _) => "away",
         };
         let host = node.row.public_host.as_deref().unwrap_or("-");
         let (number, process, shards) = (node.row.number, node.row.incarnation, node.row.shards);
         let letters = node.row.letters.to_string();
-        println!("{:<20} {number:>6} {process:>7} {shards:>6}  {state:<7} {letters:<7} {host}", node.name);
+        println!("{:<20} {number:>6} {process:>7} {shards:>6}  {state:<9} {letters:<7} {host}", node.name);
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod cli {
     pub mod cluster_acme;
     pub mod cluster_deaths;
     pub mod cluster_kills;
+    pub mod cluster_misfits;
     pub mod cluster_moves;
     pub mod cluster_redis;
     pub mod completions;

@@ -461,6 +461,10 @@ impl CarryingLoop {
             Ok(false) => connection.create_inbox(me).await,
             Err(error) => Err(error),
         };
+        let made = match (made, self.table.mark()) {
+            (Ok(()), Some(mark)) => connection.mark(mark).await.map(drop),
+            (made, _) => made,
+        };
         let begun = match made {
             Ok(()) => self.begin_era(&mut connection).await,
             Err(error) => Err(error),

@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use redis::{ErrorKind, RedisError};
+use rookery_store::meta::Meta;
 use rookery_store::sql::{Finding, Severity};
 use tokio::runtime::Builder;
 
 use crate::engine::{RedisConnection, RedisEngine};
-use crate::service::JoinFailure;
+use crate::service::{ClusterSettings, JoinFailure, engine_of};
 use crate::source::RedisAddresses;
+use crate::{marks, members};
 
 impl JoinFailure {
     /// Returns whether another start may succeed without any change.
@@ -17,17 +19,25 @@ impl JoinFailure {
             Self::Redis(error) => may_pass(error),
             Self::Members(crate::members::NotJoined::Store(error)) => error.is_temporary(),
             Self::Members(crate::members::NotJoined::Taken) | Self::TakenOver(_) | Self::System(_) => true,
-            Self::Members(_) | Self::NameTaken(_) | Self::TooOld(_) | Self::NoCommonLetters(..) => false,
+            Self::Members(_) | Self::NameTaken(_) | Self::TooOld(_) => false,
+            Self::NoCommonLetters(..) | Self::OtherRedis(_) => false,
         }
     }
 }
 
-/// Checks the Redis at some addresses, which may be in use, without changing it: whether it can be
-/// reached and accepts the login, its version and its settings, and its latency.
-pub fn check(addresses: &RedisAddresses) -> Vec<Finding> {
+/// Checks the Redis of a cluster, which may be in use, without changing it: whether it can be
+/// reached and accepts the login, its version and its settings, and its latency; and, by the rows
+/// of the nodes in the database if that can be read, whether this process would fit the others.
+pub fn check(settings: &ClusterSettings, meta: Option<&dyn Meta>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let looked = match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(look(addresses, &mut findings)),
+        Ok(runtime) => runtime.block_on(async {
+            look(&settings.redis, &mut findings).await?;
+            match meta {
+                Some(meta) => compare(settings, meta, &mut findings).await,
+                None => Ok(()),
+            }
+        }),
         Err(error) => Err(JoinFailure::System(error)),
     };
     if let Err(failed) = looked {
@@ -66,6 +76,25 @@ async fn look(addresses: &RedisAddresses, findings: &mut Vec<Finding>) -> Result
     trips.sort_unstable();
     let (severity, text) = distance(&trips);
     note(severity, text);
+    Ok(())
+}
+
+/// Adds findings about the other nodes, up to the first reason why this process can't join them.
+async fn compare(
+    settings: &ClusterSettings,
+    meta: &dyn Meta,
+    findings: &mut Vec<Finding>,
+) -> Result<(), JoinFailure> {
+    let mut note = |severity, text| findings.push(Finding { severity, text });
+    let Some(key) = members::find_key(meta).await? else {
+        note(Severity::Note, "no node has used the database yet".to_owned());
+        return Ok(());
+    };
+    let mut connection = engine_of(settings, key)?.0.connect().await?;
+    let mark = connection.find_mark().await?.unwrap_or_default();
+    marks::expect_none_elsewhere(&mut connection, meta, mark, None).await?;
+    let rows = members::all(meta).await?;
+    note(Severity::Note, format!("no node runs with another Redis; nodes in the database: {}", rows.len()));
     Ok(())
 }
 

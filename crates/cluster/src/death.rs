@@ -22,6 +22,7 @@ use tracing::{error, info, warn};
 
 use crate::carrying::{CarryingLoop, SECOND, number};
 use crate::courier::CourierLetter;
+use crate::marks;
 use crate::members::{self, LetterVersions, MemberRow, NotJoined};
 use crate::service::{ServiceEvent, fence_off};
 use crate::wire::NodeProcess;
@@ -182,6 +183,7 @@ impl CarryingLoop {
                 );
             });
         }
+        self.look_for_other_redis(&rows);
         let gone = self.table.gone(&rows);
         if gone.is_empty() {
             return self.take_rows(rows);
@@ -201,6 +203,21 @@ impl CarryingLoop {
             };
             _ = events.send(event);
         });
+    }
+
+    /// Warns of a process that has joined with another Redis, and is silent here.
+    fn look_for_other_redis(&mut self, rows: &[(String, MemberRow)]) {
+        let Some(mark) = self.table.mark() else { return };
+        let suspects = marks::suspects(rows, mark);
+        if let Some((node, process)) = suspects.into_iter().find(|(_, process)| self.deaths.is_silent(*process)) {
+            self.tell("other redis", || {
+                error!(
+                    node,
+                    %process,
+                    "a node that is silent has joined with another Redis than this one: if it runs, stop it, and set `redis` of [cluster] to the same Redis on all nodes"
+                );
+            });
+        }
     }
 
     pub(crate) fn fenced_off(&mut self, gone: Vec<NodeProcess>, rows: Vec<(String, MemberRow)>) {

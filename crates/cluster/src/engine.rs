@@ -193,6 +193,23 @@ impl RedisConnection {
         cmd("GET").arg(self.lease(node)).query_async(&mut self.connection).await
     }
 
+    /// Returns the mark of this Redis, which becomes this one if it has none.
+    ///
+    /// # Errors
+    /// The error of the system or of Redis.
+    pub async fn mark(&mut self, new: u64) -> Result<u64, RedisError> {
+        cmd("SET").arg(self.mark_key()).arg(new).arg("NX").query_async::<Value>(&mut self.connection).await?;
+        Ok(self.find_mark().await?.unwrap_or(new))
+    }
+
+    /// Returns the mark of this Redis, if it has one.
+    ///
+    /// # Errors
+    /// The error of the system or of Redis.
+    pub async fn find_mark(&mut self) -> Result<Option<u64>, RedisError> {
+        cmd("GET").arg(self.mark_key()).query_async(&mut self.connection).await
+    }
+
     /// Begins an era of a process's journal. Returns `false` if others have closed the journal.
     ///
     /// # Errors
@@ -315,6 +332,10 @@ impl RedisConnection {
 
     fn journal_slot(&self, of: NodeProcess, era: u64, slot: u16) -> String {
         format!("{}:journal:{{{of}}}:{era}:{slot}", self.prefix)
+    }
+
+    fn mark_key(&self) -> String {
+        format!("{}:mark", self.prefix)
     }
 
     fn lease(&self, node: u16) -> String {

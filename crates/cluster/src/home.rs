@@ -32,6 +32,7 @@ mod tests {
     use rookery_store::{Fencing, Pending, ProcessWriter};
 
     use super::*;
+    use crate::members::JoiningMember;
 
     /// A fence that fences no process off.
     struct OpenFencing;
@@ -55,7 +56,7 @@ mod tests {
         let addresses: Vec<_> = (0..64).map(|number| format!("user{number}@a.example")).collect();
         assert_eq!(homes(meta, &addresses).unwrap(), [""; 0], "there is no node");
         let [_, second, _] =
-            ["n1", "n2", "n3"].map(|name| wait(members::join(meta, &OpenFencing, name, 2, None)).unwrap().row);
+            ["n1", "n2", "n3"].map(|name| wait(members::join(meta, &OpenFencing, name, JoiningMember::of_shards(2))).unwrap().row);
         assert!(wait(members::leave(meta, "n3")).unwrap());
         let mut table = NodeTable::new("n2".into(), second);
         table.update(wait(members::all(meta)).unwrap());

@@ -11,7 +11,7 @@
 //! * [`wire`]: the content of one append to an inbox. [`courier`]: order, confirmation, bounds,
 //!   without I/O. [`engine`]: the commands of Redis; `source`: how it is found.
 //! * [`placement`]: the slots of each node. [`members`]: the rows of the database; [`table`]:
-//!   their meaning for a process.
+//!   their meaning for a process. [`marks`]: the one Redis that all have to use.
 //! * [`service`]: joining, and the handle of the thread; `carrying`: its loop; `leases`: the signs
 //!   of life; [`death`]: processes that are gone, and their homes; `journal`: the data recorded for
 //!   the other nodes. For an operator, `check` checks the Redis, and `home` finds the home of an
@@ -25,6 +25,7 @@ pub mod engine;
 mod home;
 mod journal;
 mod leases;
+pub mod marks;
 pub mod members;
 pub mod placement;
 pub mod service;

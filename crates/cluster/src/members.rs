@@ -37,9 +37,38 @@ pub struct MemberRow {
     /// In the bytes, it comes after the fields that earlier versions read.
     #[serde(skip)]
     pub leaves: bool,
-    /// The versions of letters that its process understands. In the bytes, they come last.
+    /// The versions of letters that its process understands. In the bytes, they come next.
     #[serde(skip)]
     pub letters: LetterVersions,
+    /// The surroundings of its process. In the bytes, they come last.
+    #[serde(skip)]
+    pub notes: MemberNotes,
+}
+
+/// The surroundings of a process, which those of all nodes have to share. A process of an earlier
+/// version doesn't state them, and is not refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberNotes {
+    /// The mark of its Redis ([`crate::marks`]).
+    pub mark: Option<u64>,
+}
+
+/// The part of a row that a joining process determines.
+#[derive(Debug, Clone, Default)]
+pub struct JoiningMember {
+    /// The number of its shards.
+    pub shards: u16,
+    /// The name under which clients reach it, if it has one of its own.
+    pub public_host: Option<String>,
+    /// Its surroundings.
+    pub notes: MemberNotes,
+}
+
+impl JoiningMember {
+    /// Returns a process with this many shards that states nothing else.
+    pub fn of_shards(shards: u16) -> Self {
+        Self { shards, ..Self::default() }
+    }
 }
 
 /// The versions of letters that a process understands, the oldest and the newest.
@@ -82,15 +111,17 @@ impl MemberRow {
     fn read(bytes: &[u8]) -> Option<Self> {
         let (row, rest) = postcard::take_from_bytes::<Self>(bytes).ok()?;
         let Some((leaves, rest)) = rest.split_first() else { return Some(row) };
+        let row = Self { leaves: *leaves == 1, ..row };
+        let Ok((letters, rest)) = postcard::take_from_bytes::<LetterVersions>(rest) else { return Some(row) };
         // Later versions may write more.
-        let letters = postcard::take_from_bytes::<LetterVersions>(rest).map_or_else(|_| row.letters, |(told, _)| told);
-        Some(Self { leaves: *leaves == 1, letters, ..row })
+        let notes = postcard::take_from_bytes::<MemberNotes>(rest).map(|(notes, _)| notes).unwrap_or_default();
+        Some(Self { letters, notes, ..row })
     }
 
     fn bytes(&self) -> Option<Vec<u8>> {
         let mut bytes = postcard::to_allocvec(self).ok()?;
         bytes.push(u8::from(self.leaves));
-        postcard::to_extend(&self.letters, bytes).ok()
+        postcard::to_extend(&self.notes, postcard::to_extend(&self.letters, bytes).ok()?).ok()
     }
 }
 
@@ -131,9 +162,16 @@ pub async fn key(meta: &dyn Meta) -> Result<[u8; 16], NotJoined> {
     chance::fill(&mut key).map_err(|_| NotJoined::Chance)?;
     // The first node to write determines the key, and the others get it.
     _ = meta.add_entry(SECRETS, KEY, key.to_vec(), 1).await?;
+    find_key(meta).await?.ok_or_else(|| NotJoined::Unreadable(KEY.to_owned()))
+}
+
+/// Returns the key of the cluster's address hash, if a node has created one.
+///
+/// # Errors
+/// The error of the database.
+pub async fn find_key(meta: &dyn Meta) -> Result<Option<[u8; 16]>, NotJoined> {
     let found = meta.entries(SECRETS).await?.into_iter().find(|(name, _)| name == KEY);
-    let found = found.and_then(|(_, bytes)| bytes.try_into().ok());
-    found.ok_or_else(|| NotJoined::Unreadable(KEY.to_owned()))
+    Ok(found.and_then(|(_, bytes)| bytes.try_into().ok()))
 }
 
 /// Returns all members by name.
@@ -164,8 +202,7 @@ pub async fn join(
     meta: &dyn Meta,
     fencing: &dyn Fencing,
     name: &str,
-    shards: u16,
-    public_host: Option<String>,
+    joining: JoiningMember,
 ) -> Result<JoinedMember, NotJoined> {
     let before = all(meta).await?.into_iter().find(|(other, _)| other == name).map(|(_, row)| row);
     let number = match &before {
@@ -185,7 +222,9 @@ pub async fn join(
     }
     // Done before others know the process, since they fence off processes with rows.
     fencing.enlist(ProcessWriter { node: number, incarnation }).await?;
-    let row = MemberRow { number, incarnation, shards, public_host, leaves: false, letters: LetterVersions::OWN };
+    let JoiningMember { shards, public_host, notes } = joining;
+    let row =
+        MemberRow { number, incarnation, shards, public_host, leaves: false, letters: LetterVersions::OWN, notes };
     write(meta, name, &row).await?;
     for incarnation in earlier {
         meta.remove_entry(PROCESSES, &self::claim(number, incarnation)).await?;
@@ -358,7 +397,7 @@ mod tests {
     fn nodes_keep_their_numbers_and_processes_get_new_ones() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
-        let joined = |name: &str| wait(join(meta, &noted, name, 2, None)).unwrap().row;
+        let joined = |name: &str| wait(join(meta, &noted, name, JoiningMember::of_shards(2))).unwrap().row;
         let numbers = |row: MemberRow| (row.number, row.incarnation);
         assert_eq!(["n1", "n2", "n1"].map(joined).map(numbers), [(1, 1), (2, 1), (1, 2)]);
         assert_eq!(noted.take(), ["enlist 1.1", "enlist 2.1", "fence 1.1", "enlist 1.2"]);
@@ -372,7 +411,7 @@ mod tests {
     fn a_process_knows_whether_others_have_had_the_homes_of_the_one_before_it() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
-        let is_newcomer = || wait(join(meta, &noted, "n1", 2, None)).unwrap().is_newcomer;
+        let is_newcomer = || wait(join(meta, &noted, "n1", JoiningMember::of_shards(2))).unwrap().is_newcomer;
         assert!(is_newcomer(), "there was none");
         assert!(!is_newcomer(), "it is back before others take over");
         assert!(wait(remove(meta, &noted, "n1")).unwrap());
@@ -383,12 +422,19 @@ mod tests {
     fn a_node_that_leaves_says_so_until_it_starts_again() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
-        let row = wait(join(meta, &noted, "n1", 2, Some("n1.example".into()))).unwrap().row;
+        let row = wait(join(
+            meta,
+            &noted,
+            "n1",
+            JoiningMember { public_host: Some("n1.example".into()), ..JoiningMember::of_shards(2) },
+        ))
+        .unwrap()
+        .row;
         assert!(!row.leaves && !wait(leave(meta, "n2")).unwrap());
         assert!(wait(leave(meta, "n1")).unwrap());
         let leaving = MemberRow { leaves: true, ..row.clone() };
         assert_eq!(wait(all(meta)).unwrap(), [("n1".to_owned(), leaving)]);
-        assert!(!wait(join(meta, &noted, "n1", 2, None)).unwrap().row.leaves);
+        assert!(!wait(join(meta, &noted, "n1", JoiningMember::of_shards(2))).unwrap().row.leaves);
         assert!(!wait(withdraw(meta, NodeProcess { node: 1, incarnation: 1 })).unwrap(), "that is another process");
         assert!(wait(withdraw(meta, NodeProcess { node: 1, incarnation: 2 })).unwrap());
         assert_eq!(names(meta), [""; 0]);
@@ -404,27 +450,45 @@ mod tests {
             public_host: None,
             leaves: true,
             letters: LetterVersions::default(),
+            notes: MemberNotes::default(),
         };
         let bytes = row.bytes().unwrap();
-        let (earlier, mark) = bytes.split_at(bytes.len() - 3);
-        assert_eq!((MemberRow::read(&bytes), mark), (Some(row.clone()), &[1, 1, 1][..]));
+        let (earlier, mark) = bytes.split_at(bytes.len() - 3 - NO_NOTES);
+        assert_eq!((MemberRow::read(&bytes), &mark[..3]), (Some(row.clone()), &[1, 1, 1][..]));
         assert_eq!(MemberRow::read(earlier), Some(MemberRow { leaves: false, ..row }));
     }
 
     #[test]
     fn a_row_says_which_letters_its_process_understands() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
-        let row = wait(join(&*stores.meta, &noted, "n1", 2, None)).unwrap().row;
+        let row = wait(join(&*stores.meta, &noted, "n1", JoiningMember::of_shards(2))).unwrap().row;
         assert_eq!((row.letters, row.letters.newest), (LetterVersions::OWN, LETTERS));
         let bytes = row.bytes().unwrap();
         let later: Vec<u8> = bytes.iter().copied().chain([9, 9]).collect();
         assert_eq!((MemberRow::read(&bytes), MemberRow::read(&later)), (Some(row.clone()), Some(row.clone())));
         // 0.2.0 wrote nothing after the mark.
-        let without = MemberRow::read(&bytes[..bytes.len() - 2]).unwrap();
+        let without = MemberRow::read(&bytes[..bytes.len() - 2 - NO_NOTES]).unwrap();
         assert_eq!(without.letters, LetterVersions { oldest: 1, newest: 1 });
         let shown = |oldest, newest| LetterVersions { oldest, newest }.to_string();
         assert_eq!([shown(1, 1), shown(1, 2)], ["1", "1–2"]);
     }
+
+    #[test]
+    fn a_row_states_the_surroundings_of_its_process_behind_all_that_earlier_versions_read() {
+        let stores = Memory::stores();
+        let notes = MemberNotes { mark: Some(7) };
+        let joining = JoiningMember { notes: notes.clone(), ..JoiningMember::of_shards(2) };
+        let row = wait(join(&*stores.meta, &NotedMembers::default(), "n1", joining)).unwrap().row;
+        assert_eq!(wait(all(&*stores.meta)).unwrap(), [("n1".to_owned(), row.clone())]);
+        let earlier = MemberRow { notes: MemberNotes::default(), ..row.clone() };
+        let (bytes, fewer) = (row.bytes().unwrap(), earlier.bytes().unwrap());
+        let common = fewer.len() - NO_NOTES;
+        assert_eq!(bytes[..common], fewer[..common], "earlier versions read the same");
+        assert_eq!(MemberRow::read(&fewer[..common]), Some(earlier));
+    }
+
+    /// The bytes of notes that say nothing.
+    const NO_NOTES: usize = 1;
 
     #[test]
     fn versions_fit_that_have_one_in_common() {
@@ -441,10 +505,10 @@ mod tests {
     fn a_process_that_ended_while_it_joined_is_in_nobodys_way() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
-        wait(join(meta, &noted, "n1", 2, None)).unwrap();
+        wait(join(meta, &noted, "n1", JoiningMember::of_shards(2))).unwrap();
         wait(meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
         noted.take();
-        let row = wait(join(meta, &noted, "n1", 2, None)).unwrap().row;
+        let row = wait(join(meta, &noted, "n1", JoiningMember::of_shards(2))).unwrap().row;
         assert_eq!((row.number, row.incarnation), (1, 3));
         assert_eq!(noted.take(), ["fence 1.1", "fence 1.2", "enlist 1.3"]);
         assert_eq!(wait(processes(meta, 1)).unwrap(), [3].into());
@@ -498,9 +562,9 @@ mod tests {
     #[test]
     fn a_row_of_the_next_process_stays_when_the_last_is_taken_over_from() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
-        wait(join(&*stores.meta, &noted, "n1", 2, None)).unwrap();
+        wait(join(&*stores.meta, &noted, "n1", JoiningMember::of_shards(2))).unwrap();
         let meta = between(&stores.meta, |meta| {
-            wait(join(meta, &NotedMembers::default(), "n1", 2, None)).unwrap();
+            wait(join(meta, &NotedMembers::default(), "n1", JoiningMember::of_shards(2))).unwrap();
         });
         assert!(!wait(take_over(&meta, &noted, NodeProcess { node: 1, incarnation: 1 })).unwrap());
         let rows = wait(all(&*stores.meta)).unwrap();
@@ -510,11 +574,11 @@ mod tests {
     #[test]
     fn a_process_that_is_slow_to_join_leaves_the_row_of_a_later_one_alone() {
         let stores = Memory::stores();
-        wait(join(&*stores.meta, &NotedMembers::default(), "n1", 2, None)).unwrap();
+        wait(join(&*stores.meta, &NotedMembers::default(), "n1", JoiningMember::of_shards(2))).unwrap();
         let late = MemberRow { incarnation: 2, ..wait(all(&*stores.meta)).unwrap().remove(0).1 };
         wait(stores.meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
         let meta = between(&stores.meta, |meta| {
-            assert_eq!(wait(join(meta, &NotedMembers::default(), "n1", 2, None)).unwrap().row.incarnation, 3);
+            assert_eq!(wait(join(meta, &NotedMembers::default(), "n1", JoiningMember::of_shards(2))).unwrap().row.incarnation, 3);
         });
         assert!(matches!(wait(write(&meta, "n1", &late)), Err(NotJoined::Taken)));
         let rows = wait(all(&*stores.meta)).unwrap();
@@ -525,7 +589,7 @@ mod tests {
     fn a_process_joins_although_the_row_before_it_is_removed_meanwhile() {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
-        let first = wait(join(meta, &noted, "n1", 2, None)).unwrap().row;
+        let first = wait(join(meta, &noted, "n1", JoiningMember::of_shards(2))).unwrap().row;
         let next = MemberRow { incarnation: 2, ..first };
         let slow = between(&stores.meta, |meta| {
             assert!(wait(take_over(meta, &NotedMembers::default(), NodeProcess { node: 1, incarnation: 1 })).unwrap());
@@ -539,7 +603,7 @@ mod tests {
         let (stores, noted) = (Memory::stores(), NotedMembers::default());
         let meta = &*stores.meta;
         for name in ["n1", "n2", "n1"] {
-            wait(join(meta, &noted, name, 2, None)).unwrap();
+            wait(join(meta, &noted, name, JoiningMember::of_shards(2))).unwrap();
         }
         noted.take();
         let over = |node, incarnation| wait(take_over(meta, &noted, NodeProcess { node, incarnation })).unwrap();

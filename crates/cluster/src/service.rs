@@ -30,7 +30,8 @@ use crate::carrying::{CarryingLoop, Outer};
 use crate::check::is_new_enough;
 use crate::courier::AppendOutcome;
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
-use crate::members::{self, LetterVersions, MemberRow, NotJoined};
+use crate::marks::{self, unix_ms};
+use crate::members::{self, JoiningMember, LetterVersions, MemberNotes, MemberRow, NotJoined};
 use crate::source::RedisAddresses;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
@@ -61,6 +62,8 @@ pub enum JoinFailure {
     NameTaken(String),
     /// Others took over from this process while it joined.
     TakenOver(String),
+    /// A node that lives uses another Redis: its name.
+    OtherRedis(String),
     /// A node can't read the letters of this process: its name, and the versions it can read.
     NoCommonLetters(String, LetterVersions),
     /// A thread or a runtime can't be started.
@@ -89,6 +92,11 @@ impl std::fmt::Display for JoinFailure {
                 f,
                 "others have taken over from node \"{name}\" while it joined: it was silent for longer than its lease, \
                  or `rookery node remove` has removed it; start it again"
+            ),
+            Self::OtherRedis(name) => write!(
+                f,
+                "node \"{name}\" runs on this database with another Redis than this one: each would take over from the \
+                 other; set `redis` of [cluster] to the same Redis on all nodes, or give this cluster a database of its own"
             ),
             Self::NoCommonLetters(name, theirs) if theirs.newest < LetterVersions::OWN.oldest => write!(
                 f,
@@ -293,11 +301,22 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
     }
     let rows = members::all(meta).await?;
     fits(&rows, &settings.node)?;
+    let mark = connection.mark(marks::new_mark()?).await?;
+    marks::expect_none_elsewhere(&mut connection, meta, mark, None).await?;
     if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
         wait_for_lease(&mut connection, row.number, settings).await?;
     }
-    let joined = members::join(meta, fencing, &settings.node, shards, settings.public_host.clone()).await?;
+    let joining = JoiningMember {
+        shards,
+        public_host: settings.public_host.clone(),
+        notes: MemberNotes { mark: Some(mark) },
+    };
+    let joined = members::join(meta, fencing, &settings.node, joining).await?;
     let me = NodeProcess { node: joined.row.number, incarnation: joined.row.incarnation };
+    marks::give_sign(meta, me, unix_ms()).await?;
+    task::spawn(marks::keep_giving_signs(members.meta.clone(), me));
+    // Another one may have joined at the same time.
+    marks::expect_none_elsewhere(&mut connection, meta, mark, Some(me.node)).await?;
     let mut table = NodeTable::joining(settings.node.clone(), joined, rows);
     let rows = members::all(meta).await?;
     fence_off(fencing, &table.gone(&rows)).await?;
@@ -453,6 +472,8 @@ pub struct ListedNode {
     pub row: MemberRow,
     /// True if its process has a lease.
     pub is_up: bool,
+    /// True if it has no lease here and has joined with another Redis than this one.
+    pub is_elsewhere: bool,
 }
 
 /// Returns all nodes of the cluster of a database, by name.
@@ -463,10 +484,11 @@ pub fn nodes(settings: &ClusterSettings, meta: &dyn Meta) -> Result<Vec<ListedNo
     let runtime = Builder::new_current_thread().enable_all().build().map_err(JoinFailure::System)?;
     runtime.block_on(async {
         let mut connection = engine(settings, meta).await?.0.connect().await?;
-        let mut nodes = Vec::new();
+        let (mark, mut nodes) = (connection.find_mark().await?, Vec::new());
         for (name, row) in members::all(meta).await? {
             let is_up = connection.find_lease(row.number).await?.is_some();
-            nodes.push(ListedNode { name, row, is_up });
+            let is_elsewhere = !is_up && row.notes.mark.is_some() && row.notes.mark != mark;
+            nodes.push(ListedNode { name, row, is_up, is_elsewhere });
         }
         Ok(nodes)
     })
@@ -492,7 +514,18 @@ pub fn remove(of: &Members, name: &str) -> Result<bool, JoinFailure> {
 
 /// Returns the engine of the cluster of a database, and its address hash.
 async fn engine(settings: &ClusterSettings, meta: &dyn Meta) -> Result<(RedisEngine, AddressHash), JoinFailure> {
-    let addresses = AddressHash::of_cluster(members::key(meta).await?);
+    Ok(engine_of(settings, members::key(meta).await?)?)
+}
+
+/// Returns the engine of the cluster whose address hash has this key, and that hash.
+///
+/// # Errors
+/// The error for an invalid address.
+pub(crate) fn engine_of(
+    settings: &ClusterSettings,
+    key: [u8; 16],
+) -> Result<(RedisEngine, AddressHash), RedisError> {
+    let addresses = AddressHash::of_cluster(key);
     // The key can't be derived from the id.
     let engine = RedisEngine::new(&settings.redis, &format!("{:016x}", addresses.of("the cluster's id")))?;
     Ok((engine, addresses))
@@ -596,6 +629,7 @@ mod tests {
             public_host: None,
             leaves: false,
             letters: LetterVersions { oldest, newest },
+            notes: MemberNotes::default(),
         };
         let own = LetterVersions::OWN;
         let rows =

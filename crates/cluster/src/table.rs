@@ -8,7 +8,7 @@ use rookery_fanout::view::SLOTS;
 use rookery_fanout::{Member, View};
 use siphasher::sip::SipHasher13;
 
-use crate::members::{JoinedMember, MemberRow};
+use crate::members::{JoinedMember, MemberNotes, MemberRow};
 use crate::placement;
 use crate::wire::NodeProcess;
 
@@ -43,6 +43,15 @@ impl NodePlace {
     fn process(&self) -> NodeProcess {
         NodeProcess { node: self.row.number, incarnation: self.row.incarnation }
     }
+
+    /// Takes over what a process says of its surroundings, which concerns no home. Returns its row
+    /// with what is known of it.
+    fn without_notes_changed(&mut self, row: MemberRow) -> MemberRow {
+        if row.notes != MemberNotes::default() {
+            self.row.notes.clone_from(&row.notes);
+        }
+        MemberRow { letters: self.row.letters, notes: self.row.notes.clone(), ..row }
+    }
 }
 
 impl NodeTable {
@@ -69,6 +78,11 @@ impl NodeTable {
     /// Returns the name of this node; empty if the table has no nodes.
     pub fn name(&self) -> &str {
         self.places.first().map_or("", |place| place.name.as_str())
+    }
+
+    /// Returns the mark of the Redis that this process has joined with, if it knows one.
+    pub fn mark(&self) -> Option<u64> {
+        self.places.first().and_then(|own| own.row.notes.mark)
     }
 
     /// Returns the number of slots of each node, by the nodes' numbers.
@@ -133,7 +147,7 @@ impl NodeTable {
             let row = rows.iter().find(|(name, _)| *name == place.name).map(|(_, row)| row.clone());
             // A command of an earlier version leaves out fields of a process that it doesn't know.
             let row = row.map(|row| match (row.number, row.incarnation) == (place.row.number, place.row.incarnation) {
-                true => MemberRow { letters: place.row.letters, ..row },
+                true => place.without_notes_changed(row),
                 false => row,
             });
             if row.as_ref() == Some(&place.row) {
@@ -251,7 +265,15 @@ mod tests {
     }
 
     fn row(number: u16, incarnation: u32, shards: u16) -> MemberRow {
-        MemberRow { number, incarnation, shards, public_host: None, leaves: false, letters: LetterVersions::default() }
+        MemberRow {
+            number,
+            incarnation,
+            shards,
+            public_host: None,
+            leaves: false,
+            letters: LetterVersions::default(),
+            notes: MemberNotes::default(),
+        }
     }
 
     fn rows(rows: &[(&str, MemberRow)]) -> Vec<(String, MemberRow)> {
@@ -313,6 +335,18 @@ mod tests {
         let upgraded = rows(&[("n1", newer(1, 1)), ("n2", row(2, 2, 1)), ("n3", newer(3, 2))]);
         assert_eq!(table.update(upgraded).gone(), 2, "those are others");
         assert_eq!(understood(&table), [2, 1, 2]);
+    }
+
+    #[test]
+    fn a_process_may_change_what_it_says_of_its_surroundings() {
+        let with = |mark| MemberRow { notes: MemberNotes { mark, ..MemberNotes::default() }, ..row(2, 1, 1) };
+        let mut table = NodeTable::new("n1".into(), row(1, 1, 1));
+        table.update(rows(&[("n1", row(1, 1, 1)), ("n2", with(Some(1)))]));
+        assert_eq!(table.update(rows(&[("n1", row(1, 1, 1)), ("n2", with(Some(2)))])), Update::Same);
+        // A command of an earlier version has rewritten the row.
+        let drained = MemberRow { leaves: true, ..with(None) };
+        assert_eq!(table.update(rows(&[("n1", row(1, 1, 1)), ("n2", drained)])), Update::Changed(vec![]));
+        assert_eq!(table.update(rows(&[("n1", row(1, 1, 1)), ("n2", with(Some(2)))])).gone(), 0);
     }
 
     #[test]

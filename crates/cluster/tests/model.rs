@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use rookery_cluster::members::{LetterVersions, MemberRow};
+use rookery_cluster::members::{LetterVersions, MemberNotes, MemberRow};
 use rookery_cluster::table::NodeTable;
 use rookery_fanout::View;
 
@@ -91,6 +91,7 @@ fn view(rows: &ModelRows) -> Arc<View> {
         public_host: None,
         leaves,
         letters: LetterVersions::default(),
+        notes: MemberNotes::default(),
     };
     let all: Vec<_> = rows.iter().map(|(number, found)| (format!("n{number}"), row(*number, *found))).collect();
     let (name, own) = all[0].clone();

@@ -45,7 +45,7 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
 /// The database, the Redis and the folders of two nodes.
 pub struct ClusterNodes {
     pub redis: Redis,
-    rigs: Vec<CliRig>,
+    pub rigs: Vec<CliRig>,
     _postgres: Postgres,
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use rookery_cluster::Members;
-use rookery_cluster::members;
+use rookery_cluster::members::{self, JoiningMember};
 use rookery_cluster::service::fence_off;
 use rookery_cluster::table::{NodeTable, Update};
 use rookery_cluster::wire::NodeProcess;
@@ -42,7 +42,7 @@ pub(crate) async fn enter(
             a_while(&now_ms).await;
         }
     }
-    let joined = members::join(meta, fencing, &name, shards, None).await.ok()?;
+    let joined = members::join(meta, fencing, &name, JoiningMember::of_shards(shards)).await.ok()?;
     let me = NodeProcess { node: joined.row.number, incarnation: joined.row.incarnation };
     let mut table = NodeTable::joining(name, joined, rows);
     let rows = members::all(meta).await.ok()?;

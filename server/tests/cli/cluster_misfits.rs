@@ -1,0 +1,69 @@
+//! Nodes that don't fit together: they are refused by name at their start, and by `rookery check`.
+
+use rookery_needs::Redis;
+
+use super::cluster::{ClusterClient, ClusterNodes, USERS};
+
+rookery_needs::needing!("cli.cluster":
+    two_clusters_on_one_database_are_refused_by_name,
+    a_redis_that_has_lost_its_memory_keeps_nobody_out,
+);
+
+/// Replaces a text in the configuration of a node.
+fn change(nodes: &ClusterNodes, node: usize, from: &str, to: &str) {
+    let rig = &nodes.rigs[node];
+    let config = std::fs::read_to_string(rig.path("rookery.toml")).expect("a configuration");
+    assert!(config.contains(from), "{config}");
+    rig.write("rookery.toml", &config.replace(from, to));
+}
+
+/// Checks that a check of a node has a line of a grade with these words, and returns its exit code.
+fn check(nodes: &ClusterNodes, node: usize, grade: &str, words: &str) -> i32 {
+    let checked = nodes.run(node, &["check"]);
+    let is_told = |line: &str| line.starts_with(grade) && line.contains(words);
+    assert!(checked.out.lines().any(is_told), "{words:?} is not in:\n{}", checked.out);
+    checked.code
+}
+
+mod test {
+    use super::*;
+
+    pub fn two_clusters_on_one_database_are_refused_by_name() {
+        let nodes = ClusterNodes::new(2);
+        let other = Redis::start();
+        change(&nodes, 1, &nodes.redis.url(), &other.url());
+        let (first, port) = nodes.serve(0);
+        nodes.wait_for("n1", "up");
+        let mut client = ClusterClient::log_in(USERS[0], port);
+        nodes.rigs[1].run(&["serve"]).failed(78, "node \"n1\" runs on this database with another Redis");
+        assert_eq!(check(&nodes, 1, "fault    redis", "node \"n1\" runs on this database with another Redis"), 78);
+        let listed = nodes.run(1, &["node", "list"]).fine();
+        assert!(listed.lines().any(|line| line.starts_with("n1") && line.contains(" elsewhere ")), "{listed}");
+        assert!(!nodes.lists("n2"), "it has not joined");
+        let jid = client.jid.clone();
+        client.say(&jid, "untouched");
+        client.wait("untouched");
+        check(&nodes, 0, "ok       redis", "no node runs with another Redis");
+        drop(client);
+        // Once the other one has stopped, nobody is in the way.
+        assert_eq!(first.stop(), 0);
+        let (second, _) = nodes.serve(1);
+        assert_eq!(second.stop(), 0);
+    }
+
+    pub fn a_redis_that_has_lost_its_memory_keeps_nobody_out() {
+        let nodes = ClusterNodes::new(3);
+        let ((first, _), (second, _)) = (nodes.serve(0), nodes.serve(1));
+        nodes.wait_for("n1", "up");
+        nodes.redis.command(&["FLUSHALL"]);
+        // The nodes that run mark it again.
+        let (third, _) = nodes.serve(2);
+        nodes.wait_for("n3", "up");
+        // All lose their power.
+        drop((first, second, third));
+        nodes.redis.command(&["FLUSHALL"]);
+        let (first, port) = nodes.serve(0);
+        drop(ClusterClient::log_in(USERS[0], port));
+        assert_eq!(first.stop(), 0);
+    }
+}
