@@ -281,7 +281,7 @@ fn port(report: &mut CheckReport, error: &io::Error, text: String) {
 
 /// Reports on the Redis of a cluster and, if the database can be read, on the other nodes.
 fn cluster(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, has_database: bool) {
-    let Some(settings) = crate::cluster::settings(&config.cluster) else { return };
+    let Some(settings) = crate::cluster::settings(config) else { return };
     // A check changes nothing: a schema that the next start would change isn't read.
     let store = Store { migrations: Migrations::Never, ..config.store.clone() };
     let database = has_database.then(|| OpenedDatabase::open_patiently(folder, &store).ok()).flatten();

@@ -1,15 +1,16 @@
 //! This process as a node of a cluster, and the commands about nodes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use rookery_cluster::{ClusterSettings, JoinFailure, Joined, ListedNode, RedisAddresses};
+use rookery_cluster::{AgreedSettings, ClusterSettings, JoinFailure, Joined, ListedNode, RedisAddresses};
 use rookery_jid::Jid;
 use serde_json::json;
 
 use crate::arguments::{NodeCommand, ShownAs};
 use crate::columns;
-use crate::config::Cluster;
+use crate::config::{ServerConfig, effective};
 use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
@@ -20,7 +21,7 @@ use crate::loaded::ConfigSource;
 ///
 /// [`CommandFailure::Unfit`] if another process is this node, or Redis can't be used as it is;
 /// [`CommandFailure::Blocked`] if it, or the database, can't be reached now.
-pub fn join(config: &Cluster, shards: usize, database: &OpenedDatabase) -> Result<Option<Joined>, CommandFailure> {
+pub fn join(config: &ServerConfig, shards: usize, database: &OpenedDatabase) -> Result<Option<Joined>, CommandFailure> {
     let Some(settings) = settings(config) else { return Ok(None) };
     match rookery_cluster::join(&settings, shards, database.members()) {
         Ok(joined) => Ok(Some(joined)),
@@ -30,14 +31,44 @@ pub fn join(config: &Cluster, shards: usize, database: &OpenedDatabase) -> Resul
 }
 
 /// Returns the settings of this process's part in a cluster, if there is one.
-pub fn settings(config: &Cluster) -> Option<ClusterSettings> {
+pub fn settings(config: &ServerConfig) -> Option<ClusterSettings> {
+    let cluster = &config.cluster;
     Some(ClusterSettings {
-        node: config.node.clone().filter(|_| !config.redis.is_empty())?,
-        redis: RedisAddresses { redis: config.redis.clone(), sentinels: config.sentinels.clone() },
-        public_host: config.public_host.clone(),
-        lease: Duration::from_secs(config.lease_seconds),
+        node: cluster.node.clone().filter(|_| !cluster.redis.is_empty())?,
+        redis: RedisAddresses { redis: cluster.redis.clone(), sentinels: cluster.sentinels.clone() },
+        public_host: cluster.public_host.clone(),
+        lease: Duration::from_secs(cluster.lease_seconds),
+        agreed: agreed(config),
     })
 }
+
+/// Returns the settings on which all nodes have to agree: those that decide about accounts, rooms
+/// and their clients, without what belongs to a machine.
+pub fn agreed(config: &ServerConfig) -> AgreedSettings {
+    let mut sections: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (key, value) in effective::settings(config) {
+        if let Some(section) = AGREED.iter().find(|section| is_agreed(section, &key)) {
+            sections.entry(*section).or_default().push(format!("{key} = {}", value.unwrap_or_default()));
+        }
+    }
+    let texts: Vec<_> = sections.into_iter().map(|(section, lines)| (section, lines.join("\n"))).collect();
+    let domains = config.domains.iter().map(|domain| domain.name.as_str());
+    AgreedSettings::of(domains, texts.iter().map(|(section, text)| (*section, text.as_str())))
+}
+
+/// Returns whether a key belongs to a section on which nodes have to agree. Files may be at other
+/// places on other machines, and secrets are left out, since anybody who can read the database
+/// could try to guess them.
+fn is_agreed(section: &str, key: &str) -> bool {
+    let is_within = key.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let name = key.rsplit('.').next().unwrap_or(key);
+    let is_own = ["certificate", "key", "secret"].contains(&name) || name.ends_with("_file");
+    is_within && !is_own
+}
+
+/// The sections and keys on which all nodes have to agree.
+const AGREED: [&str; 8] =
+    ["domains", "domain", "login", "limits", "modules", "federation", "component", "cluster.lease_seconds"];
 
 /// Runs a command about nodes.
 ///
@@ -48,22 +79,22 @@ pub fn run(source: &ConfigSource, command: NodeCommand) -> Result<(), CommandFai
     let config = source.read()?;
     let database = OpenedDatabase::open_patiently(&source.folder, &config.store)?;
     let done = match command {
-        NodeCommand::List { shown } => list(&config.cluster, &database, shown),
-        NodeCommand::Home { addresses, shown } => home(&config.cluster, &database, addresses, shown),
-        NodeCommand::Drain { name } => drain(&config.cluster, &database, name.as_deref()),
-        NodeCommand::Remove { name } => remove(&config.cluster, &database, &name),
+        NodeCommand::List { shown } => list(&config, &database, shown),
+        NodeCommand::Home { addresses, shown } => home(&config, &database, addresses, shown),
+        NodeCommand::Drain { name } => drain(&config, &database, name.as_deref()),
+        NodeCommand::Remove { name } => remove(&config, &database, &name),
     };
     database.close();
     done
 }
 
 /// Prints the nodes, a line each: name, number, process, shards, whether it is up, the versions of
-/// letters that it understands, host.
+/// letters that it understands, whether its settings are those of this configuration, host.
 ///
 /// # Errors
 ///
 /// There is no cluster; the database or Redis can't be used.
-fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(), CommandFailure> {
+fn list(config: &ServerConfig, database: &OpenedDatabase, shown: ShownAs) -> Result<(), CommandFailure> {
     let settings = settings(config).ok_or_else(no_cluster)?;
     let nodes = rookery_cluster::nodes(&settings, &*database.stores.meta)
         .map_err(|failed| CommandFailure::Failed(failed.to_string()))?;
@@ -76,6 +107,7 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
                 "shards": node.row.shards,
                 "up": node.is_up,
                 "elsewhere": node.is_elsewhere,
+                "other_settings": other_settings(&settings, &node),
                 "leaving": node.row.leaves,
                 "letters": node.row.letters.newest,
                 "oldest_letters": node.row.letters.oldest,
@@ -83,7 +115,10 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
             })
         }));
     }
-    println!("{:<20} {:>6} {:>7} {:>6}  {:<9} {:<7} HOST", "NAME", "NUMBER", "PROCESS", "SHARDS", "STATE", "LETTERS");
+    println!(
+        "{:<20} {:>6} {:>7} {:>6}  {:<9} {:<7} {:<8} HOST",
+        "NAME", "NUMBER", "PROCESS", "SHARDS", "STATE", "LETTERS", "SETTINGS"
+    );
     for node in nodes {
         let state = match (node.is_up, node.row.leaves) {
             (true, false) => "up",
@@ -94,9 +129,21 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
         let host = node.row.public_host.as_deref().unwrap_or("-");
         let (number, process, shards) = (node.row.number, node.row.incarnation, node.row.shards);
         let letters = node.row.letters.to_string();
-        println!("{:<20} {number:>6} {process:>7} {shards:>6}  {state:<9} {letters:<7} {host}", node.name);
+        let agrees = match other_settings(&settings, &node) {
+            Some(differences) if differences.is_empty() => "same",
+            Some(_) => "other",
+            None => "-",
+        };
+        println!("{:<20} {number:>6} {process:>7} {shards:>6}  {state:<9} {letters:<7} {agrees:<8} {host}", node.name);
     }
     Ok(())
+}
+
+/// Returns the sections in which a node's settings differ from those of this configuration; `None`
+/// if it doesn't state them.
+fn other_settings(settings: &ClusterSettings, node: &ListedNode) -> Option<Vec<String>> {
+    let theirs = &node.row.notes.settings;
+    theirs.is_stated().then(|| settings.agreed.differences(theirs).into_iter().map(str::to_owned).collect())
 }
 
 /// Prints the home nodes of addresses, a line for each.
@@ -105,7 +152,7 @@ fn list(config: &Cluster, database: &OpenedDatabase, shown: ShownAs) -> Result<(
 ///
 /// There is no cluster, or no node; an address is invalid; the database can't be used.
 fn home(
-    config: &Cluster,
+    config: &ServerConfig,
     database: &OpenedDatabase,
     mut addresses: Vec<String>,
     shown: ShownAs,
@@ -144,7 +191,7 @@ fn home(
 ///
 /// There is no cluster, no such node, it is down, or no other is up; the database or Redis can't be
 /// used.
-fn drain(config: &Cluster, database: &OpenedDatabase, name: Option<&str>) -> Result<(), CommandFailure> {
+fn drain(config: &ServerConfig, database: &OpenedDatabase, name: Option<&str>) -> Result<(), CommandFailure> {
     let settings = settings(config).ok_or_else(no_cluster)?;
     let name = name.unwrap_or(&settings.node);
     let failed = |failed: JoinFailure| CommandFailure::Failed(failed.to_string());
@@ -175,7 +222,7 @@ fn drain(config: &Cluster, database: &OpenedDatabase, name: Option<&str>) -> Res
 /// # Errors
 ///
 /// There is no cluster, no such node, or it is up; the database or Redis can't be used.
-fn remove(config: &Cluster, database: &OpenedDatabase, name: &str) -> Result<(), CommandFailure> {
+fn remove(config: &ServerConfig, database: &OpenedDatabase, name: &str) -> Result<(), CommandFailure> {
     let settings = settings(config).ok_or_else(no_cluster)?;
     let failed = |failed: JoinFailure| CommandFailure::Failed(failed.to_string());
     let nodes = rookery_cluster::nodes(&settings, &*database.stores.meta).map_err(failed)?;

@@ -208,6 +208,9 @@ impl Threads {
         if let Some(dpm) = &self.beside.dpm {
             dpm.reload();
         }
+        if let Some(cluster) = &self.beside.cluster {
+            cluster.settle(crate::cluster::agreed(&loaded.config));
+        }
     }
 }
 

@@ -84,7 +84,7 @@ pub fn start(source: ConfigSource) -> Result<ServerStart, CommandFailure> {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         shards => shards,
     };
-    let joined = cluster::join(&loaded.config.cluster, shards, &database)?;
+    let joined = cluster::join(&loaded.config, shards, &database)?;
     let mut bound: Vec<_> = listeners.iter().map(|listener| (listener.address, listener.kind)).collect();
     bound.extend(dpm.iter().flat_map(|dpm| &dpm.addresses).map(|address| (*address, PortKind::Dpm)));
     // At the very end, so that no password is generated that is never shown, and before the first

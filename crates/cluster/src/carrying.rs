@@ -27,12 +27,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
+use crate::agreed::AgreedSettings;
 use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
 use crate::death::Deaths;
 use crate::engine::{AT_ONCE, RedisConnection, RedisEngine, START};
 use crate::journal::{self, JournalState};
 use crate::leases::{LeaseKeeper, Leases};
-use crate::members;
+use crate::members::{self, NotJoined};
 use crate::service::{ClusterEnding, LINGER, Members, PostedLetters, ServiceEnds, ServiceEvent};
 use crate::source::is_demoted;
 use crate::table::{NodeTable, Update};
@@ -192,6 +193,7 @@ impl CarryingLoop {
             ServiceEvent::Rows(rows) => self.rows(rows),
             ServiceEvent::FencedOff(gone, rows) => self.fenced_off(gone, rows),
             ServiceEvent::TakenOver(process, outcome) => self.taken_over(process, outcome),
+            ServiceEvent::Settings(settings) => self.settle(settings),
             ServiceEvent::Leave(answer) => self.begin_leaving(&answer),
             ServiceEvent::Deaf => self.is_deaf = true,
             ServiceEvent::NotFenced(error) => self.tell("fence", || {
@@ -408,6 +410,21 @@ impl CarryingLoop {
             // Otherwise the next reading finds them.
             if let Ok(rows) = members::all(&*meta).await {
                 _ = events.send(ServiceEvent::Rows(rows));
+            }
+        });
+    }
+
+    /// Writes the settings of this process into its row.
+    fn settle(&self, settings: AgreedSettings) {
+        let (meta, events, me) = (self.outer.members.meta.clone(), self.posted.events.clone(), self.table.me());
+        tokio::spawn(async move {
+            match members::settle(&*meta, me, &settings).await {
+                Ok(_) => {}
+                Err(NotJoined::Store(error)) if error.is_temporary() => {
+                    tokio::time::sleep(SECOND).await;
+                    _ = events.send(ServiceEvent::Settings(settings));
+                }
+                Err(error) => warn!(?error, "the other nodes of the cluster can't be told the new settings"),
             }
         });
     }

@@ -8,7 +8,7 @@ use rookery_store::sql::{Finding, Severity};
 use tokio::runtime::Builder;
 
 use crate::engine::{RedisConnection, RedisEngine};
-use crate::service::{ClusterSettings, JoinFailure, engine_of};
+use crate::service::{ClusterSettings, JoinFailure, compared, engine_of};
 use crate::source::RedisAddresses;
 use crate::{marks, members};
 
@@ -20,7 +20,7 @@ impl JoinFailure {
             Self::Members(crate::members::NotJoined::Store(error)) => error.is_temporary(),
             Self::Members(crate::members::NotJoined::Taken) | Self::TakenOver(_) | Self::System(_) => true,
             Self::Members(_) | Self::NameTaken(_) | Self::TooOld(_) => false,
-            Self::NoCommonLetters(..) | Self::OtherRedis(_) => false,
+            Self::NoCommonLetters(..) | Self::OtherRedis(_) | Self::OtherDomains(_) => false,
         }
     }
 }
@@ -95,6 +95,13 @@ async fn compare(
     marks::expect_none_elsewhere(&mut connection, meta, mark, None).await?;
     let rows = members::all(meta).await?;
     note(Severity::Note, format!("no node runs with another Redis; nodes in the database: {}", rows.len()));
+    for (name, differences) in compared(&mut connection, &rows, settings).await? {
+        let text = format!(
+            "node \"{name}\" has other settings in {}: compare `rookery config show` of both, then change the one that is wrong",
+            differences.join(", ")
+        );
+        note(Severity::Warning, text);
+    }
     Ok(())
 }
 

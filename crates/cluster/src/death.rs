@@ -24,7 +24,7 @@ use crate::carrying::{CarryingLoop, SECOND, number};
 use crate::courier::CourierLetter;
 use crate::marks;
 use crate::members::{self, LetterVersions, MemberRow, NotJoined};
-use crate::service::{ServiceEvent, fence_off};
+use crate::service::{OTHER_SETTINGS, ServiceEvent, fence_off};
 use crate::wire::NodeProcess;
 
 /// The processes that may be gone.
@@ -183,7 +183,7 @@ impl CarryingLoop {
                 );
             });
         }
-        self.look_for_other_redis(&rows);
+        self.look_for_misfits(&rows);
         let gone = self.table.gone(&rows);
         if gone.is_empty() {
             return self.take_rows(rows);
@@ -205,8 +205,18 @@ impl CarryingLoop {
         });
     }
 
-    /// Warns of a process that has joined with another Redis, and is silent here.
-    fn look_for_other_redis(&mut self, rows: &[(String, MemberRow)]) {
+    /// Warns of nodes that have other settings, and of a process that has joined with another Redis
+    /// and is silent here.
+    fn look_for_misfits(&mut self, rows: &[(String, MemberRow)]) {
+        if let Some((node, has_others, sections)) = self.other_settings(rows) {
+            self.tell("settings", || match has_others {
+                true => error!(
+                    node,
+                    "a node of the cluster serves other domains than this one: clients of one have accounts on the other; set `domains` to the same on both, and reload them"
+                ),
+                false => warn!(node, sections, "{OTHER_SETTINGS}"),
+            });
+        }
         let Some(mark) = self.table.mark() else { return };
         let suspects = marks::suspects(rows, mark);
         if let Some((node, process)) = suspects.into_iter().find(|(_, process)| self.deaths.is_silent(*process)) {
@@ -218,6 +228,20 @@ impl CarryingLoop {
                 );
             });
         }
+    }
+
+    /// Returns the first node that lives and has other settings than this one: its name, whether it
+    /// serves other domains, and the sections that differ.
+    fn other_settings(&self, rows: &[(String, MemberRow)]) -> Option<(String, bool, String)> {
+        let own = self.table.settings()?;
+        let others = rows.iter().filter(|(_, row)| row.number != self.table.me().node);
+        others.into_iter().find_map(|(name, row)| {
+            let theirs = &row.notes.settings;
+            let process = NodeProcess { node: row.number, incarnation: row.incarnation };
+            let (has_others, differences) = (own.has_other_domains(theirs), own.differences(theirs));
+            let differs = (has_others || !differences.is_empty()) && !self.deaths.is_silent(process);
+            differs.then(|| (name.clone(), has_others, differences.join(", ")))
+        })
     }
 
     pub(crate) fn fenced_off(&mut self, gone: Vec<NodeProcess>, rows: Vec<(String, MemberRow)>) {

@@ -11,12 +11,14 @@
 //! * [`wire`]: the content of one append to an inbox. [`courier`]: order, confirmation, bounds,
 //!   without I/O. [`engine`]: the commands of Redis; `source`: how it is found.
 //! * [`placement`]: the slots of each node. [`members`]: the rows of the database; [`table`]:
-//!   their meaning for a process. [`marks`]: the one Redis that all have to use.
+//!   their meaning for a process. [`marks`]: the one Redis that all have to use; `agreed`: the
+//!   settings on which they have to agree.
 //! * [`service`]: joining, and the handle of the thread; `carrying`: its loop; `leases`: the signs
 //!   of life; [`death`]: processes that are gone, and their homes; `journal`: the data recorded for
 //!   the other nodes. For an operator, `check` checks the Redis, and `home` finds the home of an
 //!   address.
 
+mod agreed;
 mod carrying;
 mod check;
 pub mod courier;
@@ -33,6 +35,7 @@ mod source;
 pub mod table;
 pub mod wire;
 
+pub use agreed::AgreedSettings;
 pub use check::check;
 pub use home::homes;
 pub use members::LetterVersions;

@@ -20,6 +20,7 @@ use rookery_store::meta::{Added, Meta};
 use rookery_store::{Fencing, ProcessWriter, StoreError};
 use serde::{Deserialize, Serialize};
 
+use crate::agreed::AgreedSettings;
 use crate::wire::NodeProcess;
 
 /// The row of a node.
@@ -51,6 +52,8 @@ pub struct MemberRow {
 pub struct MemberNotes {
     /// The mark of its Redis ([`crate::marks`]).
     pub mark: Option<u64>,
+    /// The settings on which all nodes have to agree.
+    pub settings: AgreedSettings,
 }
 
 /// The part of a row that a joining process determines.
@@ -286,6 +289,26 @@ pub async fn leave(meta: &dyn Meta, name: &str) -> Result<bool, NotJoined> {
     Err(NotJoined::Taken)
 }
 
+/// Changes the settings in the row of this process, which has read its configuration again. Returns
+/// `false` if it has no row any more.
+///
+/// # Errors
+/// The error of the database.
+pub async fn settle(meta: &dyn Meta, process: NodeProcess, settings: &AgreedSettings) -> Result<bool, NotJoined> {
+    let is_own = |row: &MemberRow| (row.number, row.incarnation) == (process.node, process.incarnation);
+    for _ in 0..ATTEMPTS {
+        let Some((name, row, before)) = found(meta).await?.into_iter().find(|(_, row, _)| is_own(row)) else {
+            return Ok(false);
+        };
+        let notes = MemberNotes { settings: settings.clone(), ..row.notes.clone() };
+        let bytes = MemberRow { notes, ..row }.bytes().ok_or_else(|| NotJoined::Unreadable(name.clone()))?;
+        if meta.replace_entry(NODES, &name, before, Some(bytes)).await? {
+            return Ok(true);
+        }
+    }
+    Err(NotJoined::Taken)
+}
+
 /// Removes the row of this process, which has left and can't write any more.
 ///
 /// # Errors
@@ -476,7 +499,8 @@ mod tests {
     #[test]
     fn a_row_states_the_surroundings_of_its_process_behind_all_that_earlier_versions_read() {
         let stores = Memory::stores();
-        let notes = MemberNotes { mark: Some(7) };
+        let settings = AgreedSettings::of(["a.example"], [("limits", "depth 20")]);
+        let notes = MemberNotes { mark: Some(7), settings };
         let joining = JoiningMember { notes: notes.clone(), ..JoiningMember::of_shards(2) };
         let row = wait(join(&*stores.meta, &NotedMembers::default(), "n1", joining)).unwrap().row;
         assert_eq!(wait(all(&*stores.meta)).unwrap(), [("n1".to_owned(), row.clone())]);
@@ -488,7 +512,20 @@ mod tests {
     }
 
     /// The bytes of notes that say nothing.
-    const NO_NOTES: usize = 1;
+    const NO_NOTES: usize = 3;
+
+    #[test]
+    fn a_process_states_its_settings_again_when_they_have_changed() {
+        let (stores, noted) = (Memory::stores(), NotedMembers::default());
+        let meta = &*stores.meta;
+        let row = wait(join(meta, &noted, "n1", JoiningMember::of_shards(2))).unwrap().row;
+        let settings = AgreedSettings::of(["a.example"], []);
+        let process = NodeProcess { node: 1, incarnation: 1 };
+        assert!(wait(settle(meta, process, &settings)).unwrap());
+        let notes = MemberNotes { settings: settings.clone(), ..row.notes.clone() };
+        assert_eq!(wait(all(meta)).unwrap(), [("n1".to_owned(), MemberRow { notes, ..row })]);
+        assert!(!wait(settle(meta, NodeProcess { incarnation: 2, ..process }, &settings)).unwrap());
+    }
 
     #[test]
     fn versions_fit_that_have_one_in_common() {

@@ -26,6 +26,7 @@ use tokio::sync::oneshot;
 use tokio::task;
 use tracing::warn;
 
+use crate::agreed::AgreedSettings;
 use crate::carrying::{CarryingLoop, Outer};
 use crate::check::is_new_enough;
 use crate::courier::AppendOutcome;
@@ -47,6 +48,8 @@ pub struct ClusterSettings {
     pub public_host: Option<String>,
     /// The time after which a silent node is considered gone.
     pub lease: Duration,
+    /// The settings on which all nodes have to agree.
+    pub agreed: AgreedSettings,
 }
 
 /// The reason why a process can't join.
@@ -64,6 +67,8 @@ pub enum JoinFailure {
     TakenOver(String),
     /// A node that lives uses another Redis: its name.
     OtherRedis(String),
+    /// A node that lives serves other domains: its name.
+    OtherDomains(String),
     /// A node can't read the letters of this process: its name, and the versions it can read.
     NoCommonLetters(String, LetterVersions),
     /// A thread or a runtime can't be started.
@@ -97,6 +102,11 @@ impl std::fmt::Display for JoinFailure {
                 f,
                 "node \"{name}\" runs on this database with another Redis than this one: each would take over from the \
                  other; set `redis` of [cluster] to the same Redis on all nodes, or give this cluster a database of its own"
+            ),
+            Self::OtherDomains(name) => write!(
+                f,
+                "node \"{name}\" of this cluster serves other domains than this configuration names: clients of one node \
+                 have accounts on the other; set `domains` to the same on all nodes, and reload those that run"
             ),
             Self::NoCommonLetters(name, theirs) if theirs.newest < LetterVersions::OWN.oldest => write!(
                 f,
@@ -215,6 +225,11 @@ impl RunningCluster {
         _ = self.posted.events.send(ServiceEvent::Deaf);
     }
 
+    /// Tells the other nodes the settings of this one, which has read its configuration again.
+    pub fn settle(&self, settings: AgreedSettings) {
+        _ = self.posted.events.send(ServiceEvent::Settings(settings));
+    }
+
     /// Gives the homes of this node to others, and hands on everything that lives there. Returns
     /// `false` if no other node is up that could take them.
     pub fn leave(&self) -> bool {
@@ -303,13 +318,16 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
     fits(&rows, &settings.node)?;
     let mark = connection.mark(marks::new_mark()?).await?;
     marks::expect_none_elsewhere(&mut connection, meta, mark, None).await?;
+    for (name, differences) in compared(&mut connection, &rows, settings).await? {
+        warn!(node = name, sections = differences.join(", "), "{OTHER_SETTINGS}");
+    }
     if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
         wait_for_lease(&mut connection, row.number, settings).await?;
     }
     let joining = JoiningMember {
         shards,
         public_host: settings.public_host.clone(),
-        notes: MemberNotes { mark: Some(mark) },
+        notes: MemberNotes { mark: Some(mark), settings: settings.agreed.clone() },
     };
     let joined = members::join(meta, fencing, &settings.node, joining).await?;
     let me = NodeProcess { node: joined.row.number, incarnation: joined.row.incarnation };
@@ -350,6 +368,32 @@ fn fits(rows: &[(String, MemberRow)], own: &str) -> Result<(), JoinFailure> {
         Some((name, row)) => Err(JoinFailure::NoCommonLetters(name.clone(), row.letters)),
         None => Ok(()),
     }
+}
+
+/// Compares the settings of this process with those of other nodes that live. Returns the names of
+/// those whose settings differ, with the sections.
+///
+/// # Errors
+/// [`JoinFailure::OtherDomains`]; the errors of Redis.
+pub(crate) async fn compared(
+    connection: &mut RedisConnection,
+    rows: &[(String, MemberRow)],
+    settings: &ClusterSettings,
+) -> Result<Vec<(String, Vec<String>)>, JoinFailure> {
+    let mut found = Vec::new();
+    for (name, row) in rows.iter().filter(|(name, _)| *name != settings.node) {
+        let theirs = &row.notes.settings;
+        let differences = settings.agreed.differences(theirs);
+        let has_others = settings.agreed.has_other_domains(theirs);
+        if (differences.is_empty() && !has_others) || connection.find_lease(row.number).await?.is_none() {
+            continue;
+        }
+        if has_others {
+            return Err(JoinFailure::OtherDomains(name.clone()));
+        }
+        found.push((name.clone(), differences.into_iter().map(str::to_owned).collect()));
+    }
+    Ok(found)
 }
 
 /// Renews the lease of a joining process, however long joining takes. Ends when another process
@@ -592,6 +636,8 @@ pub(crate) enum ServiceEvent {
     Void(u64, bool),
     /// A shard asks for the journal of a dead process.
     LookUp(usize, JournalLookup),
+    /// This process has read its configuration again.
+    Settings(AgreedSettings),
     /// The node should leave, if another one can take over; the sender is for the answer.
     Leave(std::sync::mpsc::SyncSender<bool>),
     /// The shards end: nothing more is read.
@@ -600,6 +646,9 @@ pub(crate) enum ServiceEvent {
     Stop,
 }
 
+/// The words about a node with other settings.
+pub(crate) const OTHER_SETTINGS: &str = "a node of the cluster has other settings than this one, and its accounts go by those; \
+                                         compare `rookery config show` of both, then reload the one that is wrong";
 /// The time for which letters wait for others that could be sent with them, at each end: a message
 /// passes three nodes at most, and should arrive within 20 ms.
 pub(crate) const LINGER: Duration = Duration::from_millis(3);

@@ -8,6 +8,7 @@ use rookery_fanout::view::SLOTS;
 use rookery_fanout::{Member, View};
 use siphasher::sip::SipHasher13;
 
+use crate::agreed::AgreedSettings;
 use crate::members::{JoinedMember, MemberNotes, MemberRow};
 use crate::placement;
 use crate::wire::NodeProcess;
@@ -85,6 +86,11 @@ impl NodeTable {
         self.places.first().and_then(|own| own.row.notes.mark)
     }
 
+    /// Returns the settings that this process states.
+    pub fn settings(&self) -> Option<&AgreedSettings> {
+        self.places.first().map(|own| &own.row.notes.settings)
+    }
+
     /// Returns the number of slots of each node, by the nodes' numbers.
     pub fn slots(&self) -> BTreeMap<u16, u64> {
         let view = self.view();
@@ -138,10 +144,10 @@ impl NodeTable {
         let (mut is_same, mut gone) = (true, Vec::new());
         if let Some(own) = self.places.first_mut()
             && let Some((_, row)) = rows.iter().find(|(name, _)| *name == own.name)
-            && row.leaves != own.row.leaves
         {
+            _ = own.without_notes_changed(row.clone());
+            is_same = row.leaves == own.row.leaves;
             own.row.leaves = row.leaves;
-            is_same = false;
         }
         for place in self.places.iter_mut().skip(1).filter(|place| place.is_member) {
             let row = rows.iter().find(|(name, _)| *name == place.name).map(|(_, row)| row.clone());

@@ -56,7 +56,7 @@ impl ClusterNodes {
 
     /// Returns nodes with additions to their configurations, by their index: below `[listen]`, and
     /// at the end.
-    fn with(number: usize, more: impl Fn(usize) -> (String, String)) -> ClusterNodes {
+    pub fn with(number: usize, more: impl Fn(usize) -> (String, String)) -> ClusterNodes {
         let redis = Redis::start();
         let keys = format!("redis = \"{}\"", redis.url());
         ClusterNodes::on(redis, &keys, number, more)

@@ -1,12 +1,17 @@
 //! Nodes that don't fit together: they are refused by name at their start, and by `rookery check`.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use rookery_needs::Redis;
 
-use super::cluster::{ClusterClient, ClusterNodes, USERS};
+use super::cluster::{ClusterClient, ClusterNodes, PATIENCE, USERS};
 
 rookery_needs::needing!("cli.cluster":
     two_clusters_on_one_database_are_refused_by_name,
     a_redis_that_has_lost_its_memory_keeps_nobody_out,
+    nodes_serve_the_same_domains,
+    nodes_with_other_settings_are_named,
 );
 
 /// Replaces a text in the configuration of a node.
@@ -49,6 +54,48 @@ mod test {
         assert_eq!(first.stop(), 0);
         let (second, _) = nodes.serve(1);
         assert_eq!(second.stop(), 0);
+    }
+
+    const BOTH: &str = "shards = 2\ndomains = [\"localhost\", \"other.example\"]";
+
+    pub fn nodes_serve_the_same_domains() {
+        let nodes = ClusterNodes::new(2);
+        change(&nodes, 1, "shards = 2", BOTH);
+        let (first, _) = nodes.serve(0);
+        nodes.wait_for("n1", "up");
+        nodes.rigs[1].run(&["serve"]).failed(78, "node \"n1\" of this cluster serves other domains");
+        assert_eq!(check(&nodes, 1, "fault    redis", "node \"n1\" of this cluster serves other domains"), 78);
+        // A reload of those that run is enough.
+        change(&nodes, 0, "shards = 2", BOTH);
+        first.signal("HUP");
+        let until = Instant::now() + PATIENCE;
+        while !nodes.run(1, &["node", "list"]).fine().contains(" same ") {
+            assert!(Instant::now() < until, "n1 says nothing of its domains");
+            thread::sleep(Duration::from_millis(100));
+        }
+        let (second, _) = nodes.serve(1);
+        assert_eq!((second.stop(), first.stop()), (0, 0));
+    }
+
+    pub fn nodes_with_other_settings_are_named() {
+        let nodes = ClusterNodes::with(2, |at| (String::new(), format!("[limits]\nresources_per_user = {}\n", 7 + at)));
+        let (first, _) = nodes.serve(0);
+        nodes.wait_for("n1", "up");
+        check(&nodes, 1, "warning  redis", "node \"n1\" has other settings in limits");
+        let (second, _) = nodes.serve(1);
+        nodes.wait_for("n2", "up");
+        let listed = nodes.run(1, &["node", "list"]).fine();
+        let states = |node: &str, word: &str| {
+            listed.lines().any(|line| line.starts_with(node) && line.contains(&format!(" {word} ")))
+        };
+        assert!(states("n1", "other") && states("n2", "same"), "{listed}");
+        // Each reads the other's row within a second.
+        thread::sleep(Duration::from_secs(3));
+        for (log, other) in [(second.log(), "n1"), (first.log(), "n2")] {
+            let warnings = log.lines().filter(|line| line.contains("has other settings"));
+            let warnings: Vec<_> = warnings.filter(|line| line.contains(other) && line.contains("limits")).collect();
+            assert!((1..=2).contains(&warnings.len()), "at its start, and once a minute: {log}");
+        }
     }
 
     pub fn a_redis_that_has_lost_its_memory_keeps_nobody_out() {
