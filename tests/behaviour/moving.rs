@@ -85,6 +85,34 @@ fn a_session_goes_on_at_its_new_home() {
     }
 }
 
+/// A client that asks for all after the last id that it knows would miss what has a lower one.
+#[test]
+fn an_archive_grows_at_its_new_home_whatever_the_clock_there_shows() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 0, "balcony");
+    let account = juliet.jid.clone().expect("bound").to_bare();
+    for text in ["one", "two"] {
+        romeo.send(&say(account.as_str(), text));
+        assert_eq!(juliet.bodies(), [text]);
+    }
+    juliet.send("</stream:stream>");
+    juliet.all();
+    server.set_time_of_day(-20_000);
+    server.remove(1);
+    server.advance(2_000);
+    romeo.send(&say(account.as_str(), "three"));
+    romeo.pump();
+    let mut juliet = server.connect_at(1);
+    juliet.log_in(&account, Security::Plain);
+    juliet.bind("balcony");
+    juliet.send("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>");
+    let found = juliet.all();
+    let results = found.iter().filter_map(|found| found.child("result", "urn:xmpp:mam:2")).map(xml);
+    let bodies: Vec<_> = results.filter_map(|result| Some(result.split_once("<body>")?.1[..3].to_owned())).collect();
+    assert_eq!(bodies, ["one", "two", "thr"]);
+}
+
 #[test]
 fn a_session_without_a_connection_moves_and_comes_back_with_the_homes() {
     let server = nodes();

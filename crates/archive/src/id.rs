@@ -26,6 +26,16 @@ impl Ids {
         self.last = new.max(above_last);
         self.last
     }
+
+    /// Makes all further ids larger than one that another shard has assigned.
+    pub(super) fn raise(&mut self, above: u64) {
+        self.last = self.last.max(above);
+    }
+
+    /// Returns the last id; 0 if none was assigned.
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
 }
 
 /// Returns the lowest id of a millisecond.
@@ -83,6 +93,16 @@ mod tests {
         }
         let id = ids.next(1_767_225_700_000);
         assert_eq!(time(id), 1_767_225_700_000);
+    }
+
+    #[test]
+    fn ids_are_above_those_of_the_shard_that_had_the_archive_before() {
+        let (mut before, mut now) = (Ids::default(), Ids::default());
+        let id = before.next(1_767_225_620_000);
+        now.raise(id);
+        now.raise(5);
+        assert!(now.next(1_767_225_600_000) > id);
+        assert_eq!(before.last(), id);
     }
 
     proptest! {

@@ -35,8 +35,8 @@
 //! # Layout
 //!
 //! `recorder`: the way into the archives. `query`: requests; `answer`, `search`, with `terms`: the
-//! way out, in a `page`; `newest`: the way for rooms. `id`: ids; `own`: forged ones. `known`:
-//! possible duplicates, `noted`: how they are recognised. `prefs`: preferences. `sweep`: expiry.
+//! way out, in a `page`; `newest`: the way for rooms. `id`: ids; `own`: forged ones; `last_id`:
+//! those of another node, above which they continue. `known`: possible duplicates, `noted`: how they are recognised. `prefs`: preferences. `sweep`: expiry.
 //! `purge`: emptied archives. `retract`: retracted messages. `options`: the operator's settings.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -44,6 +44,7 @@
 mod answer;
 pub mod id;
 mod known;
+mod last_id;
 mod newest;
 mod noted;
 mod options;
@@ -133,6 +134,8 @@ impl Module for ArchiveModule {
         hooks.state(noted::KnownIds::default());
         hooks.memo::<noted::NotedId>();
         hooks.handing_on(noted::hand_on);
+        hooks.memo::<last_id::LastId>();
+        hooks.handing_on(last_id::hand_on);
         hooks.state(own::LastClaims::default());
         hooks.state(options::LastOptions::default());
         hooks.state(search::ArchiveSearches::default());

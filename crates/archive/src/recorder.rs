@@ -150,6 +150,11 @@ impl Day {
 }
 
 impl ArchiveRecorder {
+    /// Returns the source of ids.
+    pub(super) fn ids_mut(&mut self) -> &mut Ids {
+        &mut self.ids
+    }
+
     /// Returns whether so many more bytes of this cause may wait.
     fn has_room(&mut self, cause: u8, bytes: usize) -> bool {
         let all = self.unconfirmed + self.waiting.bytes + bytes;
@@ -222,6 +227,7 @@ pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
     };
     let a_day = options.day_bytes;
     let (now_ms, is_stopping, custody) = (world.time(), world.is_stopping(), world.custody());
+    let after_ms = world.time_after_others();
     let archives = world.state_mut::<ArchiveRecorder>();
     let bytes = record.stanza.len() + BYTES_PER_MESSAGE;
     let hash = archives.keys.hash_one(record.by.bare_str());
@@ -230,7 +236,7 @@ pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
         world.counters.archive_lost += 1;
         return None;
     }
-    let id = record.id.unwrap_or_else(|| archives.ids.next(now_ms));
+    let id = record.id.unwrap_or_else(|| archives.ids.next(after_ms));
     let ArchiveRecord { owner, of, with, contacts_only, stanza, mark, .. } = record;
     let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza, most };
     let heap = archives.keys.hash_one(message.owner.as_str()) as usize % HEAPS;

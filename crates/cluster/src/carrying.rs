@@ -29,10 +29,12 @@ use tracing::{error, info, warn};
 
 use crate::agreed::AgreedSettings;
 use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
+use crate::clocks::PeerClocks;
 use crate::death::Deaths;
 use crate::engine::{AT_ONCE, RedisConnection, RedisEngine, START};
 use crate::journal::{self, JournalState};
 use crate::leases::{LeaseKeeper, Leases};
+use crate::marks::unix_ms;
 use crate::members::{self, NotJoined};
 use crate::service::{ClusterEnding, LINGER, Members, PostedLetters, ServiceEnds, ServiceEvent};
 use crate::source::is_demoted;
@@ -68,6 +70,8 @@ pub(crate) struct CarryingLoop {
     leases: Arc<Mutex<Leases>>,
     /// The processes without a lease.
     pub(crate) deaths: Deaths,
+    /// The clocks of the others.
+    pub(crate) clocks: PeerClocks,
     /// The data that others need of this process if it dies.
     pub(crate) journal: JournalState,
     /// True once the shards end.
@@ -106,6 +110,7 @@ impl CarryingLoop {
             leaving: Arc::default(),
             reachable_since: Instant::now(),
             deaths: Deaths::default(),
+            clocks: PeerClocks::default(),
             journal: JournalState::new(),
             is_deaf: false,
             is_over: false,
@@ -228,10 +233,10 @@ impl CarryingLoop {
         self.shown = Some(Instant::now());
         let slots = |node: u16| self.slots.get(&node).copied().unwrap_or_default();
         let (me, name) = (self.table.me(), self.table.name().to_owned());
-        let own = NodeSeen { name, is_up: !self.is_over, slots: slots(me.node), ..NodeSeen::default() };
+        let own = NodeSeen { name, is_up: !self.is_over, slots: slots(me.node), clock_ms: Some(0), ..NodeSeen::default() };
         let others = self.table.others().into_iter().map(|(name, process)| {
             let (is_up, traffic) = self.courier.traffic(process).unwrap_or_default();
-            NodeSeen { name, is_up, slots: slots(process.node), traffic }
+            NodeSeen { name, is_up, slots: slots(process.node), clock_ms: self.clocks.ahead_ms(process), traffic }
         });
         let nodes = std::iter::once(own).chain(others).collect();
         let journal = self.journal.seen();
@@ -360,6 +365,9 @@ impl CarryingLoop {
                 for process in gone {
                     self.departed(process);
                 }
+                self.table.raise_floor(self.clocks.latest(unix_ms()), unix_ms());
+                let others = self.table.others();
+                self.clocks.keep(|process| others.iter().any(|(_, other)| *other == process));
                 *lock(&self.leases) = Leases::of(&self.table);
                 self.outer.door.set_view(&self.table.view());
                 self.slots = self.table.slots();

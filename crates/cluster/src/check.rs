@@ -7,8 +7,9 @@ use rookery_store::meta::Meta;
 use rookery_store::sql::{Finding, Severity};
 use tokio::runtime::Builder;
 
+use crate::clocks::is_far_apart;
 use crate::engine::{RedisConnection, RedisEngine};
-use crate::service::{ClusterSettings, JoinFailure, compared, engine_of};
+use crate::service::{ClusterSettings, JoinFailure, clocks, compared, engine_of};
 use crate::source::RedisAddresses;
 use crate::{marks, members};
 
@@ -21,6 +22,7 @@ impl JoinFailure {
             Self::Members(crate::members::NotJoined::Taken) | Self::TakenOver(_) | Self::System(_) => true,
             Self::Members(_) | Self::NameTaken(_) | Self::TooOld(_) => false,
             Self::NoCommonLetters(..) | Self::OtherRedis(_) | Self::OtherDomains(_) => false,
+            Self::OtherClock(..) => false,
         }
     }
 }
@@ -95,6 +97,13 @@ async fn compare(
     marks::expect_none_elsewhere(&mut connection, meta, mark, None).await?;
     let rows = members::all(meta).await?;
     note(Severity::Note, format!("no node runs with another Redis; nodes in the database: {}", rows.len()));
+    for (name, ahead_ms) in clocks(&mut connection, &rows, &settings.node).await? {
+        let failure = JoinFailure::OtherClock(name, ahead_ms);
+        if is_far_apart(ahead_ms) {
+            return Err(failure);
+        }
+        note(Severity::Warning, failure.to_string());
+    }
     for (name, differences) in compared(&mut connection, &rows, settings).await? {
         let text = format!(
             "node \"{name}\" has other settings in {}: compare `rookery config show` of both, then change the one that is wrong",

@@ -22,9 +22,10 @@ use tracing::{error, info, warn};
 
 use crate::carrying::{CarryingLoop, SECOND, number};
 use crate::courier::CourierLetter;
+use crate::leases::LookedAtLease;
 use crate::marks;
 use crate::members::{self, LetterVersions, MemberRow, NotJoined};
-use crate::service::{OTHER_SETTINGS, ServiceEvent, fence_off};
+use crate::service::{OTHER_SETTINGS, ServiceEvent, fence_off, tell_clock};
 use crate::wire::NodeProcess;
 
 /// The processes that may be gone.
@@ -109,9 +110,11 @@ impl Deaths {
 
 impl CarryingLoop {
     /// Handles the result of checking leases.
-    pub(crate) fn leases(&mut self, found: &[(NodeProcess, bool)]) {
+    pub(crate) fn leases(&mut self, found: &[LookedAtLease]) {
+        self.look_at_clocks(found);
         let now_ms = self.now_ms();
-        for verdict in self.deaths.look(found, Instant::now(), self.reachable_since, self.outer.lease) {
+        let found: Vec<_> = found.iter().map(|found| (found.process, found.has_lease)).collect();
+        for verdict in self.deaths.look(&found, Instant::now(), self.reachable_since, self.outer.lease) {
             match verdict {
                 LeaseVerdict::Lives(process) => self.courier.set_present(process, true, now_ms),
                 LeaseVerdict::Silent(process) => {
@@ -126,6 +129,18 @@ impl CarryingLoop {
                 }
                 LeaseVerdict::Dead(process) => self.take_over(process),
             }
+        }
+    }
+
+    /// Compares the clocks of other processes with this one's.
+    fn look_at_clocks(&mut self, found: &[LookedAtLease]) {
+        for LookedAtLease { process, ahead_ms, .. } in found {
+            ahead_ms.iter().for_each(|ahead_ms| self.clocks.observe(*process, *ahead_ms));
+        }
+        if let Some((process, ahead_ms)) = self.clocks.apart().first().copied() {
+            let others = self.table.others();
+            let name = others.into_iter().find(|(_, other)| *other == process).map(|(name, _)| name);
+            self.tell("clocks", || tell_clock(&name.unwrap_or_default(), ahead_ms));
         }
     }
 

@@ -38,6 +38,15 @@ pub struct RedisConnection {
     prefix: String,
 }
 
+/// A lease in Redis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundLease {
+    /// Its text: the process that holds it, its clock, and the homes that it uses.
+    pub text: String,
+    /// The time that it still lasts, in milliseconds.
+    pub remaining_ms: i64,
+}
+
 impl std::fmt::Debug for RedisEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RedisEngine").field("prefix", &self.prefix).finish_non_exhaustive()
@@ -183,6 +192,18 @@ impl RedisConnection {
         let mut end = cmd("EVAL");
         end.arg(END).arg(1).arg(self.lease(own.node)).arg(lease_prefix(own));
         end.query_async::<()>(&mut self.connection).await
+    }
+
+    /// Returns the lease of a node with the time that it still lasts, if it has one.
+    ///
+    /// # Errors
+    /// The error of the system or of Redis.
+    pub async fn find_lease_with_age(&mut self, node: u16) -> Result<Option<FoundLease>, RedisError> {
+        let key = self.lease(node);
+        let mut find = pipe();
+        find.cmd("GET").arg(&key).cmd("PTTL").arg(&key);
+        let (text, remaining_ms): (Option<String>, i64) = find.query_async(&mut self.connection).await?;
+        Ok(text.filter(|_| remaining_ms > 0).map(|text| FoundLease { text, remaining_ms }))
     }
 
     /// Returns the lease of a node, if it has one.

@@ -16,7 +16,9 @@ use rookery_base::lock::lock;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::clocks::{ahead_ms, stamped};
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
+use crate::marks::unix_ms;
 use crate::service::ServiceEvent;
 use crate::table::NodeTable;
 use crate::wire::NodeProcess;
@@ -33,6 +35,15 @@ impl Leases {
         let others = table.others().into_iter().map(|(_, process)| process).collect();
         Self { text: table.lease(), others }
     }
+}
+
+/// The result of looking for the lease of a process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LookedAtLease {
+    pub process: NodeProcess,
+    pub has_lease: bool,
+    /// The milliseconds by which its clock is ahead, if it has one.
+    pub ahead_ms: Option<i64>,
 }
 
 /// The part beside the loop that renews this process's lease and checks those of others.
@@ -69,7 +80,7 @@ impl LeaseKeeper {
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             turns.tick().await;
-            let text = lock(&self.leases).text.clone();
+            let text = stamped(&lock(&self.leases).text, unix_ms(), lease);
             if !connection.renew_lease(me, &text, lease).await? {
                 _ = events.send(ServiceEvent::Superseded);
                 return Ok(());
@@ -94,9 +105,10 @@ impl LeaseKeeper {
             let looks = others.into_iter().map(|process| {
                 let mut connection = connection.clone();
                 async move {
-                    let text = connection.find_lease(process.node).await?;
-                    let has_lease = text.is_some_and(|text| text.starts_with(&lease_prefix(process)));
-                    Ok::<_, RedisError>((process, has_lease))
+                    let found = connection.find_lease_with_age(process.node).await?;
+                    let found = found.filter(|found| found.text.starts_with(&lease_prefix(process)));
+                    let ahead_ms = found.as_ref().and_then(|found| ahead_ms(found, unix_ms()));
+                    Ok::<_, RedisError>(LookedAtLease { process, has_lease: found.is_some(), ahead_ms })
                 }
             });
             if events.send(ServiceEvent::Leases(try_join_all(looks).await?)).is_err() {

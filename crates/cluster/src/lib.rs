@@ -14,13 +14,14 @@
 //!   their meaning for a process. [`marks`]: the one Redis that all have to use; `agreed`: the
 //!   settings on which they have to agree.
 //! * [`service`]: joining, and the handle of the thread; `carrying`: its loop; `leases`: the signs
-//!   of life; [`death`]: processes that are gone, and their homes; `journal`: the data recorded for
+//!   of life; [`clocks`]: the times of day that these show; [`death`]: processes that are gone, and their homes; `journal`: the data recorded for
 //!   the other nodes. For an operator, `check` checks the Redis, and `home` finds the home of an
 //!   address.
 
 mod agreed;
 mod carrying;
 mod check;
+pub mod clocks;
 pub mod courier;
 pub mod death;
 pub mod engine;

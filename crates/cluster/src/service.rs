@@ -29,8 +29,10 @@ use tracing::warn;
 use crate::agreed::AgreedSettings;
 use crate::carrying::{CarryingLoop, Outer};
 use crate::check::is_new_enough;
+use crate::clocks::{ahead_ms, is_apart, is_far_apart, stamped};
 use crate::courier::AppendOutcome;
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
+use crate::leases::LookedAtLease;
 use crate::marks::{self, unix_ms};
 use crate::members::{self, JoiningMember, LetterVersions, MemberNotes, MemberRow, NotJoined};
 use crate::source::RedisAddresses;
@@ -67,6 +69,9 @@ pub enum JoinFailure {
     TakenOver(String),
     /// A node that lives uses another Redis: its name.
     OtherRedis(String),
+    /// The clock of a node is too far from this machine's: its name, and the milliseconds by which
+    /// it is ahead.
+    OtherClock(String, i64),
     /// A node that lives serves other domains: its name.
     OtherDomains(String),
     /// A node can't read the letters of this process: its name, and the versions it can read.
@@ -103,6 +108,15 @@ impl std::fmt::Display for JoinFailure {
                 "node \"{name}\" runs on this database with another Redis than this one: each would take over from the \
                  other; set `redis` of [cluster] to the same Redis on all nodes, or give this cluster a database of its own"
             ),
+            Self::OtherClock(name, ahead_ms) => {
+                let direction = if *ahead_ms > 0 { "ahead of" } else { "behind" };
+                write!(
+                    f,
+                    "the clock of node \"{name}\" of this cluster is {} seconds {direction} this machine's: the order of \
+                     archives would be lost; let both follow the same source of time (NTP)",
+                    (ahead_ms.unsigned_abs() + 500) / 1000
+                )
+            }
             Self::OtherDomains(name) => write!(
                 f,
                 "node \"{name}\" of this cluster serves other domains than this configuration names: clients of one node \
@@ -321,6 +335,12 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
     for (name, differences) in compared(&mut connection, &rows, settings).await? {
         warn!(node = name, sections = differences.join(", "), "{OTHER_SETTINGS}");
     }
+    for (name, ahead_ms) in clocks(&mut connection, &rows, &settings.node).await? {
+        match is_far_apart(ahead_ms) {
+            true => return Err(JoinFailure::OtherClock(name, ahead_ms)),
+            false => tell_clock(&name, ahead_ms),
+        }
+    }
     if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
         wait_for_lease(&mut connection, row.number, settings).await?;
     }
@@ -339,7 +359,11 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
     let rows = members::all(meta).await?;
     fence_off(fencing, &table.gone(&rows)).await?;
     table.update(rows);
-    if !connection.take_lease(me.node, &table.lease(), settings.lease).await? {
+    // The ids of processes that are gone are in the archives of homes that are here now.
+    let latest = marks::signs(meta).await?.into_values().max().unwrap_or_default();
+    table.raise_floor(latest.saturating_add(SIGNS_MS), unix_ms());
+    let lease = stamped(&table.lease(), unix_ms(), settings.lease);
+    if !connection.take_lease(me.node, &lease, settings.lease).await? {
         return Err(JoinFailure::NameTaken(settings.node.clone()));
     }
     let text = Arc::new(Mutex::new(table.lease()));
@@ -396,6 +420,35 @@ pub(crate) async fn compared(
     Ok(found)
 }
 
+/// Returns the nodes other than this one whose clocks differ from this machine's so much that
+/// somebody should know, with the differences in milliseconds.
+///
+/// # Errors
+/// The error of the system or of Redis.
+pub(crate) async fn clocks(
+    connection: &mut RedisConnection,
+    rows: &[(String, MemberRow)],
+    own: &str,
+) -> Result<Vec<(String, i64)>, RedisError> {
+    let mut apart = Vec::new();
+    for (name, row) in rows.iter().filter(|(name, _)| name != own) {
+        let found = connection.find_lease_with_age(row.number).await?;
+        let ahead_ms = found.and_then(|found| ahead_ms(&found, unix_ms()));
+        apart.extend(ahead_ms.filter(|ahead_ms| is_apart(*ahead_ms)).map(|ahead_ms| (name.clone(), ahead_ms)));
+    }
+    Ok(apart)
+}
+
+/// Warns of a node whose clock is apart from this machine's.
+pub(crate) fn tell_clock(node: &str, ahead_ms: i64) {
+    let seconds = ahead_ms / 1000;
+    warn!(
+        node,
+        seconds,
+        "the clock of a node is ahead of this one's by so many seconds, or behind if they are negative; let both follow the same source of time (NTP)"
+    );
+}
+
 /// Renews the lease of a joining process, however long joining takes. Ends when another process
 /// holds it.
 async fn renew(engine: RedisEngine, me: NodeProcess, text: Arc<Mutex<String>>, lease: Duration) {
@@ -403,7 +456,7 @@ async fn renew(engine: RedisEngine, me: NodeProcess, text: Arc<Mutex<String>>, l
         // Redis may be unreachable for a moment.
         if let Ok(mut connection) = engine.connect().await {
             loop {
-                let now = lock(&text).clone();
+                let now = stamped(&lock(&text), unix_ms(), lease);
                 match connection.renew_lease(me, &now, lease).await {
                     Ok(true) => tokio::time::sleep(renewed_every(lease)).await,
                     Ok(false) => return,
@@ -451,7 +504,8 @@ async fn wait_for_others(
         }
         lock(text).clone_from(&table.lease());
         // Renewed at once, so that the others see this node and its table.
-        if !connection.renew_lease(table.me(), &table.lease(), settings.lease).await? {
+        let lease = stamped(&table.lease(), unix_ms(), settings.lease);
+        if !connection.renew_lease(table.me(), &lease, settings.lease).await? {
             return Err(JoinFailure::NameTaken(settings.node.clone()));
         }
         let Some(name) = behind(connection, table).await? else { return Ok(()) };
@@ -609,8 +663,8 @@ pub(crate) enum ServiceEvent {
     Lost(u64, RedisError),
     /// A connection has been made.
     Connected(RedisConnection),
-    /// The leases of these processes were checked; true if there is one.
-    Leases(Vec<(NodeProcess, bool)>),
+    /// The leases of these processes were checked.
+    Leases(Vec<LookedAtLease>),
     /// The letters in the entry with this process and number were handled.
     Handled(NodeProcess, u64),
     /// Others have taken over: another process holds the lease of this node, or the database
@@ -646,6 +700,8 @@ pub(crate) enum ServiceEvent {
     Stop,
 }
 
+/// The time for which a process may go on after its last sign in the database, in milliseconds.
+const SIGNS_MS: u64 = 5_000;
 /// The words about a node with other settings.
 pub(crate) const OTHER_SETTINGS: &str = "a node of the cluster has other settings than this one, and its accounts go by those; \
                                          compare `rookery config show` of both, then reload the one that is wrong";

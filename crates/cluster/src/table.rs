@@ -9,6 +9,7 @@ use rookery_fanout::{Member, View};
 use siphasher::sip::SipHasher13;
 
 use crate::agreed::AgreedSettings;
+use crate::clocks::FAR_APART_MS;
 use crate::members::{JoinedMember, MemberNotes, MemberRow};
 use crate::placement;
 use crate::wire::NodeProcess;
@@ -19,6 +20,9 @@ pub struct NodeTable {
     places: Vec<NodePlace>,
     /// True if others have had this node's homes since its previous process.
     is_newcomer: bool,
+    /// The latest time of day by which a process may have acted whose homes are elsewhere now, in
+    /// milliseconds since 1970.
+    floor_ms: u64,
 }
 
 #[derive(Debug)]
@@ -58,7 +62,7 @@ impl NodePlace {
 impl NodeTable {
     /// Returns the table of a node that doesn't know other nodes yet.
     pub fn new(name: String, row: MemberRow) -> Self {
-        Self { places: vec![NodePlace { name, row, is_member: true }], is_newcomer: false }
+        Self { places: vec![NodePlace { name, row, is_member: true }], is_newcomer: false, floor_ms: 0 }
     }
 
     /// Returns the table of a joining node, with the rows that it found before: nodes that are gone
@@ -79,6 +83,13 @@ impl NodeTable {
     /// Returns the name of this node; empty if the table has no nodes.
     pub fn name(&self) -> &str {
         self.places.first().map_or("", |place| place.name.as_str())
+    }
+
+    /// Records a time of day by which a process may have acted whose homes are elsewhere now: ids
+    /// of archives there aren't below it. A clock that is farther ahead of this machine's than that
+    /// of a node may be isn't followed. Both are in milliseconds since 1970.
+    pub fn raise_floor(&mut self, unix_ms: u64, now_unix_ms: u64) {
+        self.floor_ms = self.floor_ms.max(unix_ms.min(now_unix_ms + FAR_APART_MS));
     }
 
     /// Returns the mark of the Redis that this process has joined with, if it knows one.
@@ -217,7 +228,7 @@ impl NodeTable {
             .collect();
         let view = View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0));
         let absent = self.places.iter().filter(|place| !place.is_member).map(member).collect();
-        view.named(self.name_of_homes(), absent).of_newcomer(self.is_newcomer)
+        view.named(self.name_of_homes(), absent).of_newcomer(self.is_newcomer).not_before(self.floor_ms)
     }
 
     /// Returns a text that is the same on all nodes that use the same homes, in the same
@@ -353,6 +364,17 @@ mod tests {
         let drained = MemberRow { leaves: true, ..with(None) };
         assert_eq!(table.update(rows(&[("n1", row(1, 1, 1)), ("n2", drained)])), Update::Changed(vec![]));
         assert_eq!(table.update(rows(&[("n1", row(1, 1, 1)), ("n2", with(Some(2)))])).gone(), 0);
+    }
+
+    #[test]
+    fn homes_go_by_the_latest_clock_of_those_who_had_them() {
+        let mut table = NodeTable::new("n1".into(), row(1, 1, 1));
+        assert_eq!(table.view().not_before_ms(), 0);
+        table.raise_floor(1_020_000, 1_000_000);
+        table.raise_floor(1_000_000, 1_000_000);
+        assert_eq!(table.view().not_before_ms(), 1_020_000);
+        table.raise_floor(u64::MAX, 1_000_000);
+        assert_eq!(table.view().not_before_ms(), 1_000_000 + FAR_APART_MS);
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub struct View {
     absent: Vec<Member>,
     /// True if other nodes have had the homes of this process's predecessor.
     is_newcomer: bool,
+    /// The latest time of day by which others may have acted for the homes of this process.
+    not_before_ms: u64,
 }
 
 impl View {
@@ -98,6 +100,7 @@ impl View {
             name: 0,
             absent: Vec::new(),
             is_newcomer: false,
+            not_before_ms: 0,
         })
     }
 
@@ -120,7 +123,15 @@ impl View {
         };
         let slots = (0..SLOTS).map(hop).collect();
         let own = members.first().map_or(1, |member| usize::from(member.shards.max(1)));
-        Arc::new(Self { own, members, slots: Some(slots), name: 0, absent: Vec::new(), is_newcomer: false })
+        Arc::new(Self {
+            own,
+            members,
+            slots: Some(slots),
+            name: 0,
+            absent: Vec::new(),
+            is_newcomer: false,
+            not_before_ms: 0,
+        })
     }
 
     /// Returns the same view under a name, which processes that go by the same homes have to give
@@ -133,6 +144,18 @@ impl View {
     /// had the homes of its predecessor.
     pub fn of_newcomer(self: Arc<Self>, is_newcomer: bool) -> Arc<Self> {
         Arc::new(Self { is_newcomer, ..Arc::unwrap_or_clone(self) })
+    }
+
+    /// Returns the same view with the latest time of day by which others may have acted for the
+    /// homes of this process, in milliseconds since 1970.
+    pub fn not_before(self: Arc<Self>, unix_ms: u64) -> Arc<Self> {
+        Arc::new(Self { not_before_ms: unix_ms, ..Arc::unwrap_or_clone(self) })
+    }
+
+    /// Returns the latest time of day by which others may have acted for the homes of this process,
+    /// in milliseconds since 1970; 0 if none have.
+    pub fn not_before_ms(&self) -> u64 {
+        self.not_before_ms
     }
 
     /// Returns whether other nodes have had the homes of this process's predecessor.

@@ -102,6 +102,15 @@ impl World {
         }
     }
 
+    /// Sends a memo to all shards of other nodes that understand it, before all that this one sends
+    /// them later. Nobody waits for it.
+    pub fn tell_shards_elsewhere<L: Memo + Clone>(&mut self, memo: &L) {
+        let own = self.here.view.own();
+        for shard in self.other_shards().into_iter().filter(|shard| *shard >= own) {
+            self.in_custody(None, |world| world.send_memo(shard, memo.clone()));
+        }
+    }
+
     /// Sends a memo to the home of an account or a room, which the memo [names](Memo::home).
     pub fn send_memo_home(&mut self, account: JidRef<'_>, memo: impl Memo) {
         debug_assert!(

@@ -134,6 +134,12 @@ impl World {
         self.clock.unix_ms
     }
 
+    /// Returns a time of day that isn't before that of any process that has acted for the homes of
+    /// this shard, in milliseconds since 1970: clocks of nodes may differ.
+    pub fn time_after_others(&self) -> u64 {
+        self.clock.unix_ms.max(self.here.view.not_before_ms())
+    }
+
     /// Stops the server: modules do their deferred work now. Its sessions end after this, except
     /// for those that continue in another process, if it hands them on.
     pub fn stop(&mut self, hands_on: bool) {

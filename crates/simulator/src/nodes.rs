@@ -1,8 +1,9 @@
 //! The processes of a run: one server, or the nodes of a cluster on one database and one Redis.
 //!
 //! A node is in `agent`, its journal in `journal`, its way into the cluster in `joining`, and out
-//! of it in `leaving`. Nodes share `redis` and `fencing` besides the database. Time is the same for
-//! all; a paused node does nothing while it passes.
+//! of it in `leaving`. Nodes share `redis` and `fencing` besides the database. Time passes for all
+//! alike, and a paused node does nothing meanwhile; the times of day of nodes differ in half of the
+//! runs.
 
 mod agent;
 mod fencing;
@@ -61,6 +62,8 @@ struct SimNode {
     name: String,
     server: Server,
     store: Arc<Unsteady>,
+    /// The milliseconds by which its time of day differs from that of the run.
+    skew_ms: i64,
     life: Life,
     /// The pending timers of each shard of a new process.
     timers: Vec<usize>,
@@ -106,7 +109,7 @@ impl SimulatedNodes {
             let store = Unsteady::new(inner.clone(), seed);
             let server = Server::with(Config { stores: store.stores(), ..config.clone() });
             let timers = server.inspect(|world| world.census().timers);
-            let node = SimNode { name: String::new(), server, store, life: Life::Alone, timers };
+            let node = SimNode { name: String::new(), server, store, skew_ms: 0, life: Life::Alone, timers };
             return Self { list: vec![node], shared: None, shards: config.shards, told_to_leave: BTreeSet::new() };
         }
         let meta = inner.meta.clone();
@@ -136,9 +139,11 @@ impl SimulatedNodes {
             let seat = shared.seat(&table, &posted, false);
             let seed = config.seed ^ u64::from(table.me().node) << 20;
             let server = Server::with(Config { stores: store.stores(), seat: Some(seat), seed, ..config.clone() });
+            let skew_ms = [0, 700, -900][list.len() % 3] * (seed >> 9 & 1) as i64;
+            server.set_time_of_day(skew_ms);
             let timers = server.inspect(|world| world.census().timers);
             let life = Life::Up(Box::new(shared.agent(&server, &store, posted, table)));
-            list.push(SimNode { name, server, store, life, timers });
+            list.push(SimNode { name, server, store, skew_ms, life, timers });
         }
         let shards = config.shards;
         let mut nodes = Self { list, shared: Some(shared), shards, told_to_leave: BTreeSet::new() };
@@ -400,7 +405,7 @@ impl SimulatedNodes {
 
     /// Sets the offset of the time of day.
     pub fn set_time_of_day(&self, skew_ms: i64) {
-        self.list.iter().for_each(|node| node.server.set_time_of_day(skew_ms));
+        self.list.iter().for_each(|node| node.server.set_time_of_day(skew_ms + node.skew_ms));
     }
 
     /// Reads the configuration again.

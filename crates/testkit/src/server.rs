@@ -282,6 +282,11 @@ impl Server {
         self.0.borrow_mut().skew_ms = skew_ms;
     }
 
+    /// Returns the time of day, in milliseconds since 1970.
+    pub fn time_of_day(&self) -> u64 {
+        self.0.borrow().unix_ms()
+    }
+
     /// Returns a value from the world of each shard.
     pub fn inspect<T>(&self, look: impl Fn(&World) -> T) -> Vec<T> {
         self.0.borrow().shards.iter().map(|shard| look(&shard.world)).collect()

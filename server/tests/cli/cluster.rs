@@ -233,7 +233,7 @@ impl ClusterClient {
         self.stream.write_all(text.as_bytes()).expect("a written stanza");
     }
 
-    fn say(&mut self, to: &str, text: &str) {
+    pub fn say(&mut self, to: &str, text: &str) {
         self.send(&format!("<message type='chat' to='{to}'><body>{text}</body></message>"));
     }
 

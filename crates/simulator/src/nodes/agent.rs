@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rookery_base::Awaited;
 use rookery_base::lock::lock;
 use rookery_cluster::Members;
+use rookery_cluster::clocks::{PeerClocks, ahead_ms, stamped};
 use rookery_cluster::courier::{Append, ArrivedPart, Courier, CourierLetter, Unposted};
 use rookery_cluster::death::{Deaths, LeaseVerdict};
 use rookery_cluster::members::{self, MemberRow, NotJoined};
@@ -36,6 +37,7 @@ use crate::unsteady::Unsteady;
 pub(crate) struct Agent {
     pub table: NodeTable,
     pub deaths: Deaths,
+    clocks: PeerClocks,
     pub(super) courier: Courier<Custody>,
     posted: Arc<PostedHere>,
     pub(super) server: Server,
@@ -132,6 +134,7 @@ impl Agent {
         Self {
             table,
             deaths: Deaths::default(),
+            clocks: PeerClocks::default(),
             courier,
             posted,
             server,
@@ -207,8 +210,13 @@ impl Agent {
     /// Renews the lease, as a process does that runs while time passes.
     pub fn renew(&self) {
         if self.connection.is_some() && self.can_reach() {
-            _ = self.redis().renew_lease(self.table.me(), &self.table.lease());
+            _ = self.redis().renew_lease(self.table.me(), &self.lease());
         }
+    }
+
+    /// Returns the text of its lease, with its time of day.
+    fn lease(&self) -> String {
+        stamped(&self.table.lease(), self.server.time_of_day(), Duration::from_millis(LEASE_MS))
     }
 
     fn can_reach(&self) -> bool {
@@ -253,7 +261,7 @@ impl Agent {
         if self.connection.is_none() || !self.can_reach() {
             return true;
         }
-        let (me, lease) = (self.table.me(), self.table.lease());
+        let (me, lease) = (self.table.me(), self.lease());
         let has_lease = self.redis().renew_lease(me, &lease);
         if !has_lease {
             return self.supersede();
@@ -264,6 +272,11 @@ impl Agent {
             return true;
         }
         let others = self.table.others();
+        for (_, process) in &others {
+            let found = self.redis().find_lease(process.node).filter(|_| self.redis().has_lease(*process));
+            let ahead_ms = found.and_then(|found| ahead_ms(&found, self.server.time_of_day()));
+            ahead_ms.into_iter().for_each(|ahead_ms| self.clocks.observe(*process, ahead_ms));
+        }
         let found: Vec<_> = {
             let redis = self.redis();
             others.into_iter().map(|(_, process)| (process, redis.has_lease(process))).collect()
@@ -497,9 +510,12 @@ impl Agent {
             self.deaths.forget(process);
             self.server.note_departed(process.node, process.incarnation);
         }
+        let unix_ms = self.server.time_of_day();
+        self.table.raise_floor(self.clocks.latest(unix_ms), unix_ms);
+        let others = self.table.others();
+        self.clocks.keep(|process| others.iter().any(|(_, other)| *other == process));
         self.server.go_by(&self.table.view());
         self.renew();
-        let others = self.table.others();
         for (_, process) in &others {
             let letters = self.courier.meet(*process, self.table.shards_of(*process));
             self.give_back(letters, false);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rookery_cluster::courier::AppendOutcome;
+use rookery_cluster::engine::FoundLease;
 use rookery_cluster::wire::NodeProcess;
 use rookery_hub::{JournalFields, JournalWrite};
 
@@ -186,6 +187,12 @@ impl SimRedis {
     /// Returns the lease of a node.
     pub fn lease(&self, node: u16) -> Option<&str> {
         self.leases.get(&node).map(|lease| &*lease.text)
+    }
+
+    /// Returns the lease of a node with the time that it still lasts.
+    pub fn find_lease(&self, node: u16) -> Option<FoundLease> {
+        let Lease { text, until_ms } = self.leases.get(&node)?;
+        Some(FoundLease { text: text.clone(), remaining_ms: until_ms.saturating_sub(self.now_ms) as i64 })
     }
 
     /// Returns whether a process has the lease of its node.

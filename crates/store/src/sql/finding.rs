@@ -122,8 +122,8 @@ mod remote {
         let ahead = theirs_ms.saturating_sub(i64::try_from(ours.as_millis()).unwrap_or(i64::MAX)) / 1000;
         let direction = if ahead > 0 { "ahead of" } else { "behind" };
         let text = format!(
-            "its clock is {} seconds {direction} this machine's: nothing that is kept depends on it, but logs can't be compared; let both follow the \
-             same source of time",
+            "its clock is {} seconds {direction} this machine's: nothing that is kept depends on the database's, but logs can't be compared, and the \
+             clocks of nodes have to agree; let all follow the same source of time",
             ahead.unsigned_abs()
         );
         (ahead.unsigned_abs() > CLOCK_S).then(|| finding(false, text))

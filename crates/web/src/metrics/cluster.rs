@@ -27,7 +27,19 @@ pub(super) fn write(page: &mut MetricPage, seen: &ClusterSeen) {
     of_each("rookery_cluster_waiting_bytes", GAUGE, help, |node| node.traffic.waiting_bytes, OTHERS);
     let help = "Letters for a node that were refused since it was away or too many waited.";
     of_each("rookery_cluster_refused_total", COUNTER, help, |node| node.traffic.refused, OTHERS);
+    clocks(page, seen);
     counts(page, seen);
+}
+
+/// Writes how far the clocks of other nodes are apart from this one's.
+fn clocks(page: &mut MetricPage, seen: &ClusterSeen) {
+    let name = "rookery_cluster_clock_seconds";
+    page.head(name, GAUGE, "Seconds by which the clock of a node is ahead of this one's; negative if it is behind.");
+    for node in seen.nodes.iter().skip(OTHERS) {
+        if let Some(clock_ms) = node.clock_ms {
+            page.line(name, &format!("{{node=\"{}\"}}", label(&node.name)), clock_ms as f64 / 1000.0);
+        }
+    }
 }
 
 /// Writes the state of this process's journal.
@@ -76,8 +88,8 @@ pub(super) fn of_two_nodes() -> ClusterSeen {
     let count = |letters| NodeCount { letters, entries: letters / 2, bytes: letters * 100 };
     let traffic = NodeTraffic { waiting_bytes: 7, sent: count(8), received: count(6), refused: 1 };
     let nodes = vec![
-        NodeSeen { name: "n1".into(), is_up: true, slots: 8000, traffic: NodeTraffic::default() },
-        NodeSeen { name: "n2".into(), is_up: false, slots: 8384, traffic },
+        NodeSeen { name: "n1".into(), is_up: true, slots: 8000, clock_ms: Some(0), traffic: NodeTraffic::default() },
+        NodeSeen { name: "n2".into(), is_up: false, slots: 8384, clock_ms: Some(-2_500), traffic },
     ];
     let journal = JournalSeen { is_kept: true, batches: 4, writes: 9, bytes: 900 };
     ClusterSeen { has_redis: true, gone: 3, journal, nodes }
@@ -102,6 +114,7 @@ mod tests {
             "rookery_cluster_node_up{node=\"n1\"} 1",
             "rookery_cluster_node_up{node=\"n2\"} 0",
             "rookery_cluster_slots{node=\"n1\"} 8000",
+            "rookery_cluster_clock_seconds{node=\"n2\"} -2.5",
             "rookery_cluster_waiting_bytes{node=\"n2\"} 7",
             "rookery_cluster_refused_total{node=\"n2\"} 1",
             "rookery_cluster_letters_total{node=\"n2\",direction=\"sent\"} 8",
@@ -110,6 +123,6 @@ mod tests {
         ] {
             assert!(lines.contains(&line), "{line} is not in {lines:#?}");
         }
-        assert_eq!(lines.len(), 2 + 4 + 2 + 2 + 1 + 1 + 6);
+        assert_eq!(lines.len(), 2 + 4 + 2 + 2 + 1 + 1 + 1 + 6);
     }
 }

@@ -1,0 +1,37 @@
+//! The last id that a shard has assigned, which a shard that gives archives away tells the others:
+//! the ids there have to grow at their new home, whatever its clock shows.
+
+use rookery_hub::{Memo, World};
+use serde::{Deserialize, Serialize};
+
+use super::id;
+use super::recorder::ArchiveRecorder;
+
+/// The last id of the shard that writes the memo.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct LastId(u64);
+
+impl Memo for LastId {
+    const NAME: &'static str = "archive last id";
+    const SINCE: u16 = 2;
+
+    fn open(self, world: &mut World) {
+        // If that clock is much too far ahead, it isn't followed: all archives of this shard would
+        // get its times.
+        if id::time(self.0) <= world.time() + MOST_AHEAD_MS {
+            world.state_mut::<ArchiveRecorder>().ids_mut().raise(self.0);
+        }
+    }
+}
+
+/// Tells all shards of other nodes the last id of a shard that gives archives away.
+pub(super) fn hand_on(world: &mut World) {
+    let last = world.state_mut::<ArchiveRecorder>().ids_mut().last();
+    if last > 0 {
+        world.tell_shards_elsewhere(&LastId(last));
+    }
+}
+
+/// The time by which the last id of another node may be ahead of this one's clock, in milliseconds:
+/// a day, since a clock may have been set back by the hours of a time zone.
+const MOST_AHEAD_MS: u64 = 86_400_000;
