@@ -1,5 +1,6 @@
 //! Checks the Redis that carries the messages between nodes, for the operator: `rookery check`.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use redis::{ErrorKind, RedisError};
@@ -67,8 +68,11 @@ async fn look(addresses: &RedisAddresses, findings: &mut Vec<Finding>) -> Result
         }
         None => note(Severity::Note, UNSEEN.to_owned()),
     }
-    let (severity, text) = evicted(connection.eviction().await.as_deref());
+    let (severity, text) = evicted(connection.setting("maxmemory-policy").await.as_deref());
     note(severity, text);
+    if let Some(text) = exposed(&mut connection).await {
+        note(Severity::Fault, format!("{text}; a start only warns of it"));
+    }
     let mut trips = Vec::with_capacity(TRIPS);
     for _ in 0..TRIPS {
         let start = Instant::now();
@@ -157,6 +161,43 @@ fn persisted(persistence: &str) -> Vec<(Severity, String)> {
     vec![(Severity::Note, format!("persistence: its log (AOF) is {log}; none is needed"))]
 }
 
+/// Returns a warning if Redis accepts commands from other machines without a password.
+pub(crate) async fn exposed(connection: &mut RedisConnection) -> Option<String> {
+    if !connection.has_open_user().await? {
+        return None;
+    }
+    let ports = [connection.setting("port").await?, connection.setting("tls-port").await.unwrap_or_default()];
+    let addresses = connection.setting("bind").await?;
+    let version = connection.information("server").await.ok()?.unwrap_or_default();
+    let is_newer = member(&version, "redis_version").is_none_or(|version| !version.starts_with("6."));
+    let is_protected = connection.setting("protected-mode").await.is_some_and(|mode| mode == "yes");
+    let is_closed = ports.iter().all(|port| port.is_empty() || port == "0");
+    let at = exposed_address(&addresses).filter(|_| !is_closed && !is_kept(&addresses, is_protected, is_newer))?;
+    Some(format!(
+        "the cluster's Redis wants no password, and listens at {at}: anyone who reaches it there can write as any user; \
+         set `requirepass` there and the password in `redis` of [cluster], or set `bind` to 127.0.0.1"
+    ))
+}
+
+/// Returns whether the protected mode refuses other machines. Redis 6 ignores it if it is told where
+/// to listen.
+fn is_kept(addresses: &str, is_protected: bool, is_newer: bool) -> bool {
+    is_protected && (is_newer || addresses.is_empty())
+}
+
+/// Returns the first address of the setting `bind` that other machines may reach.
+fn exposed_address(addresses: &str) -> Option<&str> {
+    if addresses.is_empty() {
+        return Some("all addresses");
+    }
+    let is_local = |address: &str| {
+        // With a hyphen in front, it doesn't matter if there is no such address.
+        let address = address.strip_prefix('-').unwrap_or(address);
+        address == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    };
+    addresses.split_whitespace().find(|address| !is_local(address))
+}
+
 /// Describes its eviction policy.
 fn evicted(policy: Option<&str>) -> (Severity, String) {
     match policy {
@@ -204,6 +245,11 @@ mod tests {
         assert!(is_replica("role:slave\r\nmaster_host:a\r\n") && !is_replica("role:master\r\n"));
         assert_eq!(persisted("aof_enabled:0\r\nrdb_last_bgsave_status:err\r\n")[0].0, Severity::Warning);
         assert_eq!(persisted("aof_enabled:1\r\nrdb_last_bgsave_status:ok\r\n")[0].0, Severity::Note);
+        assert_eq!(exposed_address("127.0.0.1 -::1 localhost"), None);
+        assert_eq!(exposed_address("127.0.0.1 192.0.2.1"), Some("192.0.2.1"));
+        assert_eq!((exposed_address("* -::*"), exposed_address("")), (Some("*"), Some("all addresses")));
+        assert!(is_kept("*", true, true) && is_kept("", true, false), "the defaults");
+        assert!(!is_kept("*", true, false) && !is_kept("*", false, true));
         assert_eq!(evicted(Some("allkeys-lru")).0, Severity::Warning);
         assert_eq!((evicted(Some("noeviction")).0, evicted(None).0), (Severity::Note, Severity::Note));
         assert_eq!(distance(&[Duration::from_millis(1); 50]).0, Severity::Note);

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redis::{RedisError, Value, cmd, pipe};
+use redis::{FromRedisValue, RedisError, Value, cmd, pipe};
 use rookery_hub::{JournalFields, JournalWrite};
 
 use crate::courier::AppendOutcome;
@@ -336,11 +336,29 @@ impl RedisConnection {
         self.connection.ask_any::<()>(&cmd("PING")).await
     }
 
-    /// Returns the eviction policy; `None` if it is unknown.
-    pub async fn eviction(&mut self) -> Option<String> {
-        let answer: Vec<String> =
-            self.connection.ask_any(cmd("CONFIG").arg("GET").arg("maxmemory-policy")).await.ok()?;
+    /// Returns the value of a setting; `None` if this user may not see it.
+    pub async fn setting(&mut self, name: &str) -> Option<String> {
+        let answer: Vec<String> = self.connection.ask_any(cmd("CONFIG").arg("GET").arg(name)).await.ok()?;
         answer.into_iter().nth(1)
+    }
+
+    /// Returns whether connections are accepted without a password; `None` if this user may not see
+    /// that.
+    pub async fn has_open_user(&mut self) -> Option<bool> {
+        let user: Value = self.connection.ask_any(cmd("ACL").arg("GETUSER").arg("default")).await.ok()?;
+        let members: Vec<(Value, Value)> = match user {
+            Value::Map(members) => members,
+            Value::Array(parts) => {
+                let mut parts = parts.into_iter();
+                std::iter::from_fn(|| Some((parts.next()?, parts.next()?))).collect()
+            }
+            _ => return None,
+        };
+        let is_flags = |name: &Value| String::from_redis_value_ref(name).is_ok_and(|name| name == "flags");
+        let flags = members.into_iter().find(|(name, _)| is_flags(name))?.1;
+        let flags = Vec::<String>::from_redis_value(flags).ok()?;
+        let has = |flag: &str| flags.iter().any(|found| found == flag);
+        Some(has("on") && has("nopass"))
     }
 
     fn inbox(&self, of: NodeProcess) -> String {

@@ -28,7 +28,7 @@ use tracing::warn;
 
 use crate::agreed::AgreedSettings;
 use crate::carrying::{CarryingLoop, Outer};
-use crate::check::is_new_enough;
+use crate::check::{exposed, is_new_enough};
 use crate::clocks::{ahead_ms, is_apart, is_far_apart, stamped};
 use crate::courier::AppendOutcome;
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
@@ -322,11 +322,14 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
     let (engine, addresses) = engine(settings, meta).await?;
     let mut connection = engine.connect().await?;
     is_new_enough(&mut connection).await?;
-    if let Some(policy) = connection.eviction().await.filter(|policy| policy != "noeviction") {
+    if let Some(policy) = connection.setting("maxmemory-policy").await.filter(|policy| policy != "noeviction") {
         warn!(
             policy,
             "the cluster's Redis may throw letters away when its memory is full; set maxmemory-policy to noeviction"
         );
+    }
+    if let Some(exposed) = exposed(&mut connection).await {
+        warn!("{exposed}");
     }
     let rows = members::all(meta).await?;
     fits(&rows, &settings.node)?;

@@ -68,6 +68,13 @@ pub fn masked(key: &str, value: &str) -> String {
 }
 
 fn without_password(address: &str) -> String {
+    // The address of a socket has it among its parameters.
+    for parameter in ["?pass=", "&pass="] {
+        if let Some((before, rest)) = address.split_once(parameter) {
+            let behind = rest.trim_start_matches(|letter: char| !['&', '"', '#'].contains(&letter));
+            return format!("{before}{parameter}{MASK}{behind}");
+        }
+    }
     let user = address.split_once("://").and_then(|(scheme, rest)| {
         let (user, host) = rest.rsplit_once('@')?;
         let (name, _) = user.split_once(':')?;
@@ -151,6 +158,9 @@ mod tests {
         assert_eq!(masked("component.\"b.example\".secret", "\"long\""), "\"***\"");
         assert_eq!(masked("modules.external_services.secret", "\"\""), "\"\"");
         assert_eq!(masked("cluster.redis", "\"rediss://:p@ss@h:1\""), "\"rediss://:***@h:1\"");
+        let socket = "\"unix:///run/redis.sock?db=1&pass=secret&protocol=resp3\"";
+        assert_eq!(masked("cluster.redis", socket), "\"unix:///run/redis.sock?db=1&pass=***&protocol=resp3\"");
+        assert_eq!(masked("cluster.redis", "\"unix:///s?pass=secret\""), "\"unix:///s?pass=***\"");
         let several = "[\"rediss://:p@h:1\", \"rediss://u:q@i:1\"]";
         assert_eq!(masked("cluster.redis", several), "[\"rediss://:***@h:1\", \"rediss://u:***@i:1\"]");
         assert_eq!(masked("store.url", "\"postgres://a@h/d\""), "\"postgres://a@h/d\"");

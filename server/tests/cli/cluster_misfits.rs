@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rookery_needs::Redis;
 
+use super::cluster::test::all_chat;
 use super::cluster::{ClusterClient, ClusterNodes, PATIENCE, USERS};
 
 rookery_needs::needing!("cli.cluster":
@@ -14,6 +15,8 @@ rookery_needs::needing!("cli.cluster":
     nodes_with_other_settings_are_named,
     archives_grow_though_clocks_are_apart,
     a_node_whose_clock_is_far_off_is_refused,
+    a_redis_that_anyone_can_write_to_is_a_fault,
+    nodes_reach_redis_by_a_socket,
 );
 
 /// Replaces a text in the configuration of a node.
@@ -161,6 +164,39 @@ mod test {
         assert_eq!(checked.code, 78, "{}", checked.out);
         assert!(checked.out.contains("seconds behind this machine's"), "{}", checked.out);
         assert_eq!(first.stop(), 0);
+    }
+
+    pub fn a_redis_that_anyone_can_write_to_is_a_fault() {
+        let nodes = ClusterNodes::new(1);
+        check(&nodes, 0, "ok       redis", "a round trip takes");
+        // An address that this machine doesn't have.
+        nodes.redis.command(&["CONFIG", "SET", "bind", "127.0.0.1 -192.0.2.1"]);
+        let closed = nodes.run(0, &["check"]);
+        assert!(!closed.out.contains("wants no password"), "the protected mode refuses others: {}", closed.out);
+        nodes.redis.command(&["CONFIG", "SET", "protected-mode", "no"]);
+        let words = "wants no password, and listens at -192.0.2.1: anyone who reaches it there can write as any user";
+        assert_eq!(check(&nodes, 0, "fault    redis", words), 78);
+        let (first, _) = nodes.serve(0);
+        assert!(first.log().contains(words));
+        nodes.redis.command(&["CONFIG", "SET", "requirepass", "secret"]);
+        let url = nodes.redis.url();
+        change(&nodes, 0, &url, &url.replace("redis://", "redis://:secret@"));
+        let safe = nodes.run(0, &["check"]);
+        assert!(!safe.out.contains("wants no password") && safe.out.contains("a round trip takes"), "{}", safe.out);
+    }
+
+    pub fn nodes_reach_redis_by_a_socket() {
+        let nodes = ClusterNodes::new(2);
+        change(&nodes, 0, &nodes.redis.url(), &nodes.redis.socket_url());
+        check(&nodes, 0, "ok       redis", "a round trip takes");
+        let ((first, port1), (second, port2)) = (nodes.serve(0), nodes.serve(1));
+        nodes.wait_for("n1", "up");
+        nodes.wait_for("n2", "up");
+        let mut clients: Vec<ClusterClient> =
+            USERS.iter().enumerate().map(|(at, user)| ClusterClient::log_in(user, [port1, port2][at % 2])).collect();
+        all_chat(&mut clients, "by a socket and by a port");
+        drop(clients);
+        assert_eq!((second.stop(), first.stop()), (0, 0));
     }
 
     pub fn a_redis_that_has_lost_its_memory_keeps_nobody_out() {

@@ -92,7 +92,8 @@ impl Redis {
         let folder = guard::folder("redis");
         let port = free_port();
         let file = folder.join("redis.conf");
-        let config = format!("bind 127.0.0.1\nport {port}\ndir {}\n{config}", folder.display());
+        let at = folder.display();
+        let config = format!("bind 127.0.0.1\nport {port}\ndir {at}\nunixsocket {at}/{SOCKET}\n{config}");
         std::fs::write(&file, config).expect("a configuration");
         let mut server = Command::new("redis-server");
         server.arg(&file).args(arguments);
@@ -112,6 +113,11 @@ impl Redis {
     /// Returns its address.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Returns its address as a socket on this machine.
+    pub fn socket_url(&self) -> String {
+        format!("unix://{}", self.folder.join(SOCKET).display())
     }
 
     /// Carries out a command, and returns the beginning of the answer.
@@ -134,6 +140,9 @@ impl Redis {
         String::from_utf8(answer).ok()
     }
 }
+
+/// The name of its socket, in its folder.
+const SOCKET: &str = "redis.sock";
 
 impl Drop for Redis {
     fn drop(&mut self) {

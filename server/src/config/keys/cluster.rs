@@ -24,9 +24,10 @@ pub(super) const KEYS: &[ConfigKey] = &[
         table: "cluster",
         name: "redis",
         doc: "The Redis or Valkey that carries messages between nodes: \"redis://:PASSWORD@HOST:PORT\", or\n\
-              \"rediss://…\" with TLS. Unless it is on this machine, it needs TLS and a password, so keep this file\n\
-              secret. A list of addresses names the nodes of a Redis Cluster.",
-        set: |config, given| put(&mut config.cluster.redis, given.one_or_more(|address| redis(&address))),
+              \"rediss://…\" with TLS, or \"unix:///PATH\" for a socket on this machine, with \"?pass=PASSWORD\" if it\n\
+              wants one. Unless it is on this machine, it needs TLS and a password, so keep this file secret. A\n\
+              list of addresses names the nodes of a Redis Cluster.",
+        set: |config, given| put(&mut config.cluster.redis, given.one_or_more(|address| redis_or_socket(&address))),
         show: |config| addresses(&config.cluster.redis, "\"rediss://:PASSWORD@redis.example.org\""),
     },
     ConfigKey {
@@ -108,7 +109,24 @@ fn is_host_with_port(text: &str) -> bool {
     (1..=253).contains(&host.len()) && host.bytes().all(is_name) && has_port
 }
 
-/// Reads the address of a Redis, or of a Sentinel.
+/// Reads the address of a Redis.
+fn redis_or_socket(given: &GivenValue<'_>) -> Result<String, WrongValue> {
+    let text = given.text()?;
+    match ClusterAddress::read(text).is_some() || is_socket(text) {
+        true => Ok(text.to_owned()),
+        false => Err(given.wrong("expected \"redis://…\", \"rediss://…\" or \"unix:///…\"")),
+    }
+}
+
+/// Returns whether an address is that of a socket on this machine, by its absolute path.
+fn is_socket(text: &str) -> bool {
+    ["unix://", "redis+unix://", "valkey+unix://"].iter().any(|scheme| {
+        let path = text.strip_prefix(scheme).and_then(|path| path.split(['?', '#']).next());
+        path.is_some_and(|path| path.starts_with('/') && path.len() > 1)
+    })
+}
+
+/// Reads the address of a Sentinel.
 fn redis(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let text = given.text()?;
     match ClusterAddress::read(text) {
@@ -120,7 +138,11 @@ fn redis(given: &GivenValue<'_>) -> Result<String, WrongValue> {
 /// Returns the reason why one of the addresses of Redis can't be used, if its traffic could be read
 /// or changed by others. A primary that Sentinels name is on this machine if all of them are.
 pub fn exposed(redis: &[String], sentinels: &[String]) -> Option<&'static str> {
-    let is_local = |text: &String| ClusterAddress::read(text).is_some_and(|address| address.is_local());
+    if redis.iter().any(|text| is_socket(text)) && (redis.len() > 1 || !sentinels.is_empty()) {
+        return Some("a socket leads to one Redis on this machine: a Redis Cluster, or what Sentinels name, needs \"redis://…\"");
+    }
+    let is_local =
+        |text: &String| is_socket(text) || ClusterAddress::read(text).is_some_and(|address| address.is_local());
     let are_here = !sentinels.is_empty() && sentinels.iter().all(is_local);
     let elsewhere = redis.iter().filter(|text| !are_here && !is_local(text));
     let addresses: Vec<_> = elsewhere.filter_map(|text| ClusterAddress::read(text)).collect();
@@ -193,6 +215,20 @@ mod tests {
         assert!(refused(&["redis://127.0.0.1:1", "redis://:p@r.example.org:1"], &[]), "each of several");
         assert!(!refused(&["redis://letters"], &["redis://127.0.0.1:26379", "redis://localhost:26380"]));
         assert!(refused(&["redis://letters"], &["redis://127.0.0.1:26379", "redis://s2.example.org"]));
+    }
+
+    #[test]
+    fn a_socket_is_on_this_machine() {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        for good in ["unix:///run/redis.sock", "redis+unix:///run/redis.sock?pass=secret", "valkey+unix:///a"] {
+            assert!(is_socket(good) && exposed(&owned(&[good]), &[]).is_none(), "{good}");
+        }
+        for bad in ["unix://run/redis.sock", "unix:///", "unix:/run/redis.sock", "file:///run/redis.sock"] {
+            assert!(!is_socket(bad), "{bad}");
+        }
+        let two = owned(&["unix:///a", "unix:///b"]);
+        assert!(exposed(&two, &[]).is_some(), "a Redis Cluster has none");
+        assert!(exposed(&owned(&["unix:///a"]), &owned(&["redis://127.0.0.1:26379"])).is_some());
     }
 
     #[test]
