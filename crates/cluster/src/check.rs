@@ -23,7 +23,8 @@ impl JoinFailure {
             Self::Members(crate::members::NotJoined::Taken) | Self::TakenOver(_) | Self::System(_) => true,
             Self::Members(_) | Self::NameTaken(_) | Self::TooOld(_) => false,
             Self::NoCommonLetters(..) | Self::OtherRedis(_) | Self::OtherDomains(_) => false,
-            Self::OtherClock(..) => false,
+            Self::OtherClock(..) | Self::OtherDatabase(_) => false,
+            Self::Unnoticed(_) => true,
         }
     }
 }

@@ -72,6 +72,10 @@ pub enum JoinFailure {
     /// The clock of a node is too far from this machine's: its name, and the milliseconds by which
     /// it is ahead.
     OtherClock(String, i64),
+    /// A node that lives uses this Redis and gives no signs in this database: its name.
+    OtherDatabase(String),
+    /// A node that lives hasn't adopted the homes that this process would have: its name.
+    Unnoticed(String),
     /// A node that lives serves other domains: its name.
     OtherDomains(String),
     /// A node can't read the letters of this process: its name, and the versions it can read.
@@ -117,6 +121,17 @@ impl std::fmt::Display for JoinFailure {
                     (ahead_ms.unsigned_abs() + 500) / 1000
                 )
             }
+            Self::OtherDatabase(name) => write!(
+                f,
+                "node \"{name}\" runs with this Redis on another database than this one, which may be a copy of it: accounts \
+                 would have two homes; set `url` of [store] to the same database on all nodes, or use another Redis for \
+                 the copy, and remove the nodes in it (`rookery node remove {name}`)"
+            ),
+            Self::Unnoticed(name) => write!(
+                f,
+                "node \"{name}\" runs and doesn't take note of this one: accounts would have two homes; find out from its log \
+                 why it can't read the database, or stop it, and start this one again"
+            ),
             Self::OtherDomains(name) => write!(
                 f,
                 "node \"{name}\" of this cluster serves other domains than this configuration names: clients of one node \
@@ -318,32 +333,10 @@ struct Entered {
 }
 
 async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Result<Entered, JoinFailure> {
-    let (meta, fencing) = (&*members.meta, &*members.fencing);
+    let meta = &*members.meta;
     let (engine, addresses) = engine(settings, meta).await?;
     let mut connection = engine.connect().await?;
-    is_new_enough(&mut connection).await?;
-    if let Some(policy) = connection.setting("maxmemory-policy").await.filter(|policy| policy != "noeviction") {
-        warn!(
-            policy,
-            "the cluster's Redis may throw letters away when its memory is full; set maxmemory-policy to noeviction"
-        );
-    }
-    if let Some(exposed) = exposed(&mut connection).await {
-        warn!("{exposed}");
-    }
-    let rows = members::all(meta).await?;
-    fits(&rows, &settings.node)?;
-    let mark = connection.mark(marks::new_mark()?).await?;
-    marks::expect_none_elsewhere(&mut connection, meta, mark, None).await?;
-    for (name, differences) in compared(&mut connection, &rows, settings).await? {
-        warn!(node = name, sections = differences.join(", "), "{OTHER_SETTINGS}");
-    }
-    for (name, ahead_ms) in clocks(&mut connection, &rows, &settings.node).await? {
-        match is_far_apart(ahead_ms) {
-            true => return Err(JoinFailure::OtherClock(name, ahead_ms)),
-            false => tell_clock(&name, ahead_ms),
-        }
-    }
+    let (mark, rows) = expect_fit(&mut connection, settings, meta).await?;
     if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
         wait_for_lease(&mut connection, row.number, settings).await?;
     }
@@ -352,13 +345,69 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
         public_host: settings.public_host.clone(),
         notes: MemberNotes { mark: Some(mark), settings: settings.agreed.clone() },
     };
-    let joined = members::join(meta, fencing, &settings.node, joining).await?;
+    let joined = members::join(meta, &*members.fencing, &settings.node, joining).await?;
     let me = NodeProcess { node: joined.row.number, incarnation: joined.row.incarnation };
+    let is_newcomer = joined.is_newcomer;
+    let table = NodeTable::joining(settings.node.clone(), joined, rows);
+    let entered = take_place(engine, &mut connection, members, table, settings).await;
+    if entered.is_err() && is_newcomer {
+        // Others would wait for it until its lease has expired. If it has a predecessor, the next
+        // process continues with that one's journal.
+        _ = members::withdraw(meta, me).await;
+        _ = connection.remove_inbox(me).await;
+        _ = connection.end_lease(me).await;
+    }
+    entered.map(|(engine, table, away, joining)| Entered { engine, table, addresses, away, joining })
+}
+
+/// Checks that this process fits its Redis and the nodes that live. Returns the mark of the Redis
+/// and the rows of the database.
+async fn expect_fit(
+    connection: &mut RedisConnection,
+    settings: &ClusterSettings,
+    meta: &dyn Meta,
+) -> Result<(u64, Vec<(String, MemberRow)>), JoinFailure> {
+    is_new_enough(connection).await?;
+    if let Some(policy) = connection.setting("maxmemory-policy").await.filter(|policy| policy != "noeviction") {
+        warn!(
+            policy,
+            "the cluster's Redis may throw letters away when its memory is full; set maxmemory-policy to noeviction"
+        );
+    }
+    if let Some(exposed) = exposed(connection).await {
+        warn!("{exposed}");
+    }
+    let rows = members::all(meta).await?;
+    fits(&rows, &settings.node)?;
+    let mark = connection.mark(marks::new_mark()?).await?;
+    marks::expect_none_elsewhere(connection, meta, mark, None).await?;
+    for (name, differences) in compared(connection, &rows, settings).await? {
+        warn!(node = name, sections = differences.join(", "), "{OTHER_SETTINGS}");
+    }
+    for (name, ahead_ms) in clocks(connection, &rows, &settings.node).await? {
+        match is_far_apart(ahead_ms) {
+            true => return Err(JoinFailure::OtherClock(name, ahead_ms)),
+            false => tell_clock(&name, ahead_ms),
+        }
+    }
+    Ok((mark, rows))
+}
+
+/// Takes the place that a process has in the table: its lease, its inbox, and its homes, once the
+/// live nodes have adopted them. Returns the processes of other nodes without a lease, and the task
+/// that renews this one's.
+async fn take_place(
+    engine: RedisEngine,
+    connection: &mut RedisConnection,
+    members: &Members,
+    mut table: NodeTable,
+    settings: &ClusterSettings,
+) -> Result<(RedisEngine, NodeTable, Vec<NodeProcess>, task::JoinHandle<()>), JoinFailure> {
+    let (meta, fencing, me) = (&*members.meta, &*members.fencing, table.me());
     marks::give_sign(meta, me, unix_ms()).await?;
     task::spawn(marks::keep_giving_signs(members.meta.clone(), me));
     // Another one may have joined at the same time.
-    marks::expect_none_elsewhere(&mut connection, meta, mark, Some(me.node)).await?;
-    let mut table = NodeTable::joining(settings.node.clone(), joined, rows);
+    marks::expect_none_elsewhere(connection, meta, table.mark().unwrap_or_default(), Some(me.node)).await?;
     let rows = members::all(meta).await?;
     fence_off(fencing, &table.gone(&rows)).await?;
     table.update(rows);
@@ -372,12 +421,12 @@ async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Re
     let text = Arc::new(Mutex::new(table.lease()));
     let joining = task::spawn(renew(engine.clone(), me, text.clone(), settings.lease));
     connection.create_inbox(me).await?;
-    let awaited = match wait_for_others(&mut connection, members, &mut table, &text, settings).await {
-        Ok(()) => Ok(away(&mut connection, &table).await?),
+    let awaited = match wait_for_others(connection, members, &mut table, &text, settings).await {
+        Ok(()) => away(connection, &table).await.map_err(JoinFailure::from),
         Err(failed) => Err(failed),
     };
     match awaited {
-        Ok(away) => Ok(Entered { engine, table, addresses, away, joining }),
+        Ok(away) => Ok((engine, table, away, joining)),
         Err(failed) => {
             joining.abort();
             Err(failed)
@@ -487,9 +536,12 @@ async fn wait_for_lease(
     Ok(())
 }
 
-/// Waits until the live nodes use the same table as this one, so that no account has two homes; for
-/// a node that doesn't answer, no longer than its lease. Nodes that join at the same time are in
-/// the table as soon as the database has them.
+/// Waits until the live nodes use the same table as this one, so that no account has two homes.
+/// Nodes that join at the same time are in the table as soon as the database has them.
+///
+/// # Errors
+/// [`JoinFailure::OtherDatabase`] and [`JoinFailure::Unnoticed`] if a node that lives doesn't adopt
+/// the table; the errors of the database and of Redis.
 async fn wait_for_others(
     connection: &mut RedisConnection,
     members: &Members,
@@ -497,7 +549,8 @@ async fn wait_for_others(
     text: &Mutex<String>,
     settings: &ClusterSettings,
 ) -> Result<(), JoinFailure> {
-    let until = Instant::now() + settings.lease + GRACE;
+    let until = Instant::now() + (settings.lease + GRACE).max(NOTICE);
+    let before = marks::signs(&*members.meta).await?;
     loop {
         let rows = members::all(&*members.meta).await?;
         fence_off(&*members.fencing, &table.gone(&rows)).await?;
@@ -511,10 +564,13 @@ async fn wait_for_others(
         if !connection.renew_lease(table.me(), &lease, settings.lease).await? {
             return Err(JoinFailure::NameTaken(settings.node.clone()));
         }
-        let Some(name) = behind(connection, table).await? else { return Ok(()) };
+        let Some((name, process)) = behind(connection, table).await? else { return Ok(()) };
         if Instant::now() >= until {
-            warn!(node = name, "a node doesn't take note of this one; some accounts may have two homes for a while");
-            return Ok(());
+            let now = marks::signs(&*members.meta).await?;
+            let gives_signs = before.contains_key(&process);
+            let is_silent = before.get(&process) == now.get(&process);
+            let is_elsewhere = gives_signs && is_silent && is_renewed(connection, process).await?;
+            return Err(if is_elsewhere { JoinFailure::OtherDatabase(name) } else { JoinFailure::Unnoticed(name) });
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -541,12 +597,23 @@ pub async fn fence_off(fencing: &dyn Fencing, gone: &[NodeProcess]) -> Result<()
     Ok(())
 }
 
-/// Returns the name of a live node that uses another table.
-async fn behind(connection: &mut RedisConnection, table: &NodeTable) -> Result<Option<String>, RedisError> {
+/// Returns whether the lease of a process was renewed a moment ago.
+async fn is_renewed(connection: &mut RedisConnection, process: NodeProcess) -> Result<bool, RedisError> {
+    let Some(before) = connection.find_lease_with_age(process.node).await? else { return Ok(false) };
+    tokio::time::sleep(RENEWED_WITHIN).await;
+    let now = connection.find_lease_with_age(process.node).await?;
+    Ok(now.is_some_and(|now| now.text != before.text || now.remaining_ms >= before.remaining_ms))
+}
+
+/// Returns a live node that uses another table, with its process.
+async fn behind(
+    connection: &mut RedisConnection,
+    table: &NodeTable,
+) -> Result<Option<(String, NodeProcess)>, RedisError> {
     let digest = table.digest();
     for (name, process) in table.others() {
         if connection.find_lease(process.node).await?.is_some_and(|found| !found.ends_with(&digest)) {
-            return Ok(Some(name));
+            return Ok(Some((name, process)));
         }
     }
     Ok(None)
@@ -715,6 +782,11 @@ pub(crate) const LINGER: Duration = Duration::from_millis(3);
 const GRACE: Duration = Duration::from_secs(2);
 /// The time limit for finding out whether other nodes are up.
 const DECISION: Duration = Duration::from_secs(5);
+/// The time within which a node that lives reads the database and adopts new homes, even if it has
+/// much to do.
+const NOTICE: Duration = Duration::from_secs(20);
+/// The time within which a process that lives renews its lease.
+const RENEWED_WITHIN: Duration = Duration::from_secs(3);
 /// The time between two checks of a lease.
 const LOOK: Duration = Duration::from_millis(100);
 

@@ -46,7 +46,7 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
 pub struct ClusterNodes {
     pub redis: Redis,
     pub rigs: Vec<CliRig>,
-    _postgres: Postgres,
+    pub postgres: Postgres,
 }
 
 impl ClusterNodes {
@@ -80,7 +80,7 @@ impl ClusterNodes {
             let jid = format!("{user}@localhost");
             rigs[0].run_with(&["user", "add", &jid, "--password-stdin", "--allow-short"], "secret\n").fine();
         }
-        ClusterNodes { redis, rigs, _postgres: postgres }
+        ClusterNodes { redis, rigs, postgres }
     }
 
     pub fn serve(&self, node: usize) -> (RigServer, u16) {

@@ -17,6 +17,7 @@ rookery_needs::needing!("cli.cluster":
     a_node_whose_clock_is_far_off_is_refused,
     a_redis_that_anyone_can_write_to_is_a_fault,
     nodes_reach_redis_by_a_socket,
+    a_copy_of_the_database_is_another_one,
 );
 
 /// Replaces a text in the configuration of a node.
@@ -197,6 +198,28 @@ mod test {
         all_chat(&mut clients, "by a socket and by a port");
         drop(clients);
         assert_eq!((second.stop(), first.stop()), (0, 0));
+    }
+
+    /// Restored from a backup, for example, while the cluster runs.
+    pub fn a_copy_of_the_database_is_another_one() {
+        let nodes = ClusterNodes::new(2);
+        let (first, _) = nodes.serve(0);
+        nodes.wait_for("n1", "up");
+        assert_eq!(first.stop(), 0);
+        let config = std::fs::read_to_string(nodes.rigs[1].path("rookery.toml")).expect("a configuration");
+        let url = config.split("url = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a database");
+        let name = url.rsplit('/').next().expect("a name");
+        nodes.postgres.psql("postgres", &format!("CREATE DATABASE copied TEMPLATE \"{name}\"")).expect("a copy");
+        change(&nodes, 1, url, &nodes.postgres.address("copied"));
+        let (first, port) = nodes.serve(0);
+        nodes.wait_for("n1", "up");
+        let mut client = ClusterClient::log_in(USERS[0], port);
+        nodes.rigs[1].run(&["serve"]).failed(78, "node \"n1\" runs with this Redis on another database");
+        let jid = client.jid.clone();
+        client.say(&jid, "untouched");
+        client.wait("untouched");
+        drop(client);
+        assert_eq!(first.stop(), 0);
     }
 
     pub fn a_redis_that_has_lost_its_memory_keeps_nobody_out() {
