@@ -85,6 +85,34 @@ fn a_session_goes_on_at_its_new_home() {
     }
 }
 
+/// Otherwise two nodes would act for the same accounts.
+#[test]
+fn nobody_acts_for_the_homes_of_a_node_that_does_not_hand_on_before_it_is_fenced_off() {
+    let server = nodes();
+    assert_eq!(server.take_overdue(), []);
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let juliet = at(&server, "juliet", 2, 2, "balcony");
+    let account = juliet.jid.clone().expect("bound").to_bare();
+    let acting = || server.inspect(|world| world.acts_for(account.as_str()));
+    // Only one of the two hears that the other is to have no homes.
+    server.tell_homes(0, Some(1));
+    server.advance(15_000);
+    assert_eq!(server.take_overdue(), [], "its letters may wait to be read");
+    romeo.send(&say(account.as_str(), "wait"));
+    server.advance(25_000);
+    assert_eq!(acting(), [false, false, true, false]);
+    assert_eq!(server.take_overdue(), [(2, 1)]);
+    server.silence(1);
+    server.bury(1);
+    server.advance(2_000);
+    assert_eq!(acting().iter().filter(|acts| **acts).count(), 1);
+    let mut juliet = server.connect_at(1);
+    juliet.log_in(&account, Security::Plain);
+    juliet.bind("balcony");
+    juliet.send("<presence/>");
+    assert_eq!(juliet.bodies(), ["wait"]);
+}
+
 /// A client that asks for all after the last id that it knows would miss what has a lower one.
 #[test]
 fn an_archive_grows_at_its_new_home_whatever_the_clock_there_shows() {
@@ -96,8 +124,7 @@ fn an_archive_grows_at_its_new_home_whatever_the_clock_there_shows() {
         romeo.send(&say(account.as_str(), text));
         assert_eq!(juliet.bodies(), [text]);
     }
-    juliet.send("</stream:stream>");
-    juliet.all();
+    juliet.vanish();
     server.set_time_of_day(-20_000);
     server.remove(1);
     server.advance(2_000);

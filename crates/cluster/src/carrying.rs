@@ -77,7 +77,7 @@ pub(crate) struct CarryingLoop {
     /// True once the shards end.
     is_deaf: bool,
     /// True once others have taken over from this process.
-    is_over: bool,
+    pub(crate) is_over: bool,
     /// Renews the lease until the loop does.
     joining: Option<JoinHandle<()>>,
     /// The number of other nodes' processes that were found gone.
@@ -197,6 +197,7 @@ impl CarryingLoop {
             ServiceEvent::Superseded => self.updated(Update::Superseded),
             ServiceEvent::Rows(rows) => self.rows(rows),
             ServiceEvent::FencedOff(gone, rows) => self.fenced_off(gone, rows),
+            ServiceEvent::Overdue(process) => self.overdue(process),
             ServiceEvent::TakenOver(process, outcome) => self.taken_over(process, outcome),
             ServiceEvent::Settings(settings) => self.settle(settings),
             ServiceEvent::Leave(answer) => self.begin_leaving(&answer),

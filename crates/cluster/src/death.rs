@@ -86,6 +86,11 @@ impl Deaths {
         verdicts
     }
 
+    /// Records that a process is being taken over from. Returns `false` if it was before.
+    pub fn begin(&mut self, process: NodeProcess) -> bool {
+        self.under_way.insert(process)
+    }
+
     /// Records that a process has been taken over from, or that this failed, in which case it is
     /// tried again.
     pub fn ended(&mut self, process: NodeProcess) {
@@ -157,6 +162,18 @@ impl CarryingLoop {
             }
             _ = events.send(ServiceEvent::TakenOver(process, outcome));
         });
+    }
+
+    /// Takes over the homes of a process that lives and doesn't hand them on.
+    pub(crate) fn overdue(&mut self, process: NodeProcess) {
+        let is_member = self.table.others().iter().any(|(_, other)| *other == process);
+        if is_member && !self.is_over && self.deaths.begin(process) {
+            error!(
+                %process,
+                "a process of the cluster lives and doesn't hand on what others are home to now: they take over from it, and it ends; find out why it stands still"
+            );
+            self.take_over(process);
+        }
     }
 
     pub(crate) fn taken_over(&mut self, process: NodeProcess, outcome: Result<bool, NotJoined>) {

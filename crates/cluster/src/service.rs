@@ -230,6 +230,14 @@ impl Outlet for PostedLetters {
         _ = self.events.send(ServiceEvent::LookUp(shard, lookup));
     }
 
+    fn fences_off(&self) -> bool {
+        true
+    }
+
+    fn overdue(&self, node: u16, incarnation: u32) {
+        _ = self.events.send(ServiceEvent::Overdue(NodeProcess { node, incarnation }));
+    }
+
     fn linger_ms(&self) -> u64 {
         LINGER.as_millis() as u64
     }
@@ -747,7 +755,9 @@ pub(crate) enum ServiceEvent {
     /// A silent process has no homes any more: this node has taken them over, or found that another
     /// one has.
     TakenOver(NodeProcess, Result<bool, NotJoined>),
-    /// The rows of the members can't be read from the database.
+    /// A process doesn't hand on in time what lives at homes of this one.
+    Overdue(NodeProcess),
+    /// The rows can't be read.
     NoRows(NotJoined),
     /// Processes that are gone can't be fenced off.
     NotFenced(NotJoined),

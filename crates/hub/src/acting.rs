@@ -89,6 +89,10 @@ pub(crate) struct Moves {
     /// The cards that have still to go, by the hashes of their homes.
     pub(crate) leaving: VecDeque<(u64, Vec<u8>)>,
     pub(crate) sending: SendingCards,
+    /// Since when processes are late that can be fenced off, or were last reported.
+    pub(crate) overdue_since_ms: Option<u64>,
+    /// Those that have still to be reported.
+    pub(crate) overdue: BTreeSet<MovesProcess>,
     /// The number of times that somebody went on without what others had not done in time.
     pub(crate) lateness: u64,
     /// The cards that have come.

@@ -4,20 +4,25 @@
 //!
 //! * Stanzas for an account or a room on its way wait, within bounds, and are processed in order
 //!   when everything has arrived: after the data that the old home has packed.
-//! * The old home is waited for as long as it is alive and not too late; then this home begins
-//!   with the data that it has.
+//! * The old home is waited for until it has sent everything, or is a member no more: one that is
+//!   too late is reported, and fenced off. Only if nobody can do that, or for an earlier version,
+//!   this home begins with the data that it has.
+
+use std::collections::BTreeSet;
 
 use rookery_fanout::view::SLOTS;
 use tracing::warn;
 
 use crate::World;
+use crate::acting::{MovesProcess, process_of};
 use crate::card::Card;
 use crate::moves::{LATE_MS, PATIENCE_MS};
 
 impl World {
     /// Takes the cards of everything that continues here, once all of it has arrived; `None`
     /// before, and if nothing is awaited. [`World::go_on`] comes next, then [`World::arrived`].
-    pub fn take_arrived(&mut self) -> Option<Vec<Card>> {
+    /// `fences`: processes that [`World::take_overdue`] returns are fenced off.
+    pub fn take_arrived(&mut self, fences: bool) -> Option<Vec<Card>> {
         let moves = self.people.moves.as_ref()?;
         let is_awaiting = !moves.awaited.is_empty();
         if !is_awaiting && moves.cards.is_empty() {
@@ -26,7 +31,7 @@ impl World {
         // A process that has just begun waits from then on.
         let since_ms = moves.awaiting_since_ms.max(self.clock.started_ms.unwrap_or(self.clock.now_ms));
         let is_late = self.clock.now_ms >= since_ms + LATE_MS + PATIENCE_MS;
-        if is_awaiting && !is_late && !self.have_all_sent() {
+        if is_awaiting && !self.have_all_sent() && (!is_late || fences && self.await_fence()) {
             return None;
         }
         if is_awaiting && is_late {
@@ -52,8 +57,40 @@ impl World {
             moves.acting.set(slot, true);
         }
         moves.awaited = Default::default();
+        moves.overdue_since_ms = None;
         moves.forget_sources();
         Some(here)
+    }
+
+    /// Returns whether any of the processes that are late can be fenced off: then no home begins
+    /// before that. They are reported if they are still late after a moment, since this process may
+    /// have been the late one.
+    fn await_fence(&mut self) -> bool {
+        let (view, now_ms) = (self.here.view.clone(), self.clock.now_ms);
+        let Some(moves) = &mut self.people.moves else { return false };
+        let is_awaited =
+            |late: MovesProcess| moves.sources.keys().any(|source| (source.node, source.incarnation) == late);
+        let members = view.present().filter(|member| member.letters >= HANDS_ON);
+        let late: BTreeSet<_> = members.map(process_of).filter(|member| is_awaited(*member)).collect();
+        if late.is_empty() {
+            return false;
+        }
+        let since_ms = *moves.overdue_since_ms.get_or_insert(now_ms);
+        if now_ms >= since_ms + OVERDUE_MS {
+            warn!(
+                ?late,
+                "nodes of the cluster haven't handed on in time what lives at homes that are here now; they are fenced off"
+            );
+            moves.overdue_since_ms = Some(now_ms);
+            moves.overdue.extend(late);
+        }
+        self.after(OVERDUE_MS + 1, |_| {});
+        true
+    }
+
+    /// Takes the processes that don't hand on in time what lives at homes that are here now.
+    pub fn take_overdue(&mut self) -> BTreeSet<(u16, u32)> {
+        self.people.moves.as_mut().map(|moves| std::mem::take(&mut moves.overdue)).unwrap_or_default()
     }
 
     /// Lets everything that has arrived begin, and processes the stanzas that have waited for it.
@@ -63,3 +100,9 @@ impl World {
         self.open_kept();
     }
 }
+
+/// The version of letters from which on each process hands on what moves.
+const HANDS_ON: u16 = 2;
+/// The time for which a process that is late may still come before it is fenced off, and between
+/// two attempts, in milliseconds.
+const OVERDUE_MS: u64 = 5_000;

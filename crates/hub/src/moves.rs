@@ -117,6 +117,7 @@ impl World {
         having.for_each(|member| moves.wait_for(member, view.name()));
         moves.parting = Some((PartingStage::Agreeing, now_ms));
         if !was_awaiting || !dead.is_empty() || !sources.is_empty() {
+            moves.overdue_since_ms = None;
             moves.awaiting_since_ms = now_ms;
         }
         for (process, slots) in dead {

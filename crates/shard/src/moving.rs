@@ -94,7 +94,7 @@ impl<D: Driver> Shard<D> {
             }
             any = true;
         }
-        if let Some(cards) = self.world.take_arrived() {
+        if let Some(cards) = self.world.take_arrived(self.common.post.fences_off()) {
             let (custody, _) = Custody::apart();
             self.go_on(cards, custody);
             self.world.arrived();
@@ -115,10 +115,13 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Asks for what processes that have died had written down.
+    /// Asks for what processes that have died had written down, and reports those that are late.
     pub(crate) fn look_up(&mut self) {
         for lookup in self.world.take_lookups() {
             self.common.post.look_up(self.index(), lookup);
+        }
+        for (node, incarnation) in self.world.take_overdue() {
+            self.common.post.overdue(node, incarnation);
         }
     }
 

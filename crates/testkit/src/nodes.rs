@@ -1,6 +1,6 @@
 //! Several nodes in one test: groups of shards that share only the store, and exchange only bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -41,6 +41,8 @@ struct NodeCarrier {
     /// Look-ups by nodes' shards that slow journals have not answered yet; `None` if journals
     /// aren't slow to answer.
     asked: Option<Vec<(usize, usize, JournalLookup)>>,
+    /// Processes that were reported as late; `None` if nobody fences those off.
+    overdue: Option<BTreeSet<(u16, u32)>>,
 }
 
 impl TestkitNodes {
@@ -92,6 +94,11 @@ impl TestkitNodes {
     /// Makes letters for other nodes linger for this many milliseconds.
     pub(crate) fn linger(&self, linger_ms: u64) {
         self.carrier.lock().expect("no test panics here").linger_ms = linger_ms;
+    }
+
+    /// Makes nodes that are late be reported from now on. Returns those that were before.
+    pub(crate) fn take_overdue(&self) -> BTreeSet<(u16, u32)> {
+        self.carrier.lock().expect("no test panics here").overdue.replace(BTreeSet::new()).unwrap_or_default()
     }
 
     /// Makes journals answer nothing from now on, or all waiting look-ups.
@@ -227,6 +234,15 @@ impl Outlet for Loopback {
 
     fn linger_ms(&self) -> u64 {
         self.carrier.lock().expect("no test panics here").linger_ms
+    }
+
+    fn fences_off(&self) -> bool {
+        self.carrier.lock().expect("no test panics here").overdue.is_some()
+    }
+
+    fn overdue(&self, node: u16, incarnation: u32) {
+        let mut carrier = self.carrier.lock().expect("no test panics here");
+        carrier.overdue.iter_mut().for_each(|overdue| _ = overdue.insert((node, incarnation)));
     }
 
     fn look_up(&self, shard: usize, lookup: JournalLookup) {

@@ -359,6 +359,12 @@ impl Server {
         }
     }
 
+    /// Makes nodes that don't hand on in time be reported from now on, as to somebody who fences
+    /// them off. Returns the processes that were before.
+    pub fn take_overdue(&self) -> Vec<(u16, u32)> {
+        self.0.borrow().nodes.take_overdue().into_iter().collect()
+    }
+
     /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.0.borrow().nodes.posts().len()

@@ -9,7 +9,7 @@ use super::programs;
 ///
 /// # Panics
 /// If that isn't possible, with what to install.
-pub fn variables(clock: &str) -> [String; 4] {
+pub(super) fn variables(clock: &str) -> [String; 4] {
     programs(&[("faketime", "faketime")]);
     let folders = std::fs::read_dir("/usr/lib").expect("the libraries").filter_map(|entry| Some(entry.ok()?.path()));
     let library = folders.map(|folder| folder.join("faketime/libfaketime.so.1")).find(|library| library.is_file());

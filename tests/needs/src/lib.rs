@@ -33,7 +33,6 @@ mod skip;
 mod slapd;
 
 pub use bucket::FakeBucket;
-pub use clock::variables as clock;
 pub use debian::{library, programs, unpacked};
 pub use guard::{family, signal};
 pub use mariadb::Mariadb;

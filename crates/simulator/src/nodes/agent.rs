@@ -75,6 +75,8 @@ pub(crate) struct PostedHere {
     letters: Mutex<Vec<(u16, NodeLetter)>>,
     journal: Mutex<Vec<(usize, JournalBatch)>>,
     lookups: Mutex<Vec<(usize, JournalLookup)>>,
+    /// Processes that don't hand on in time.
+    overdue: Mutex<BTreeSet<NodeProcess>>,
     /// The milliseconds for which them linger.
     linger_ms: Arc<AtomicU64>,
 }
@@ -97,6 +99,14 @@ impl Outlet for PostedHere {
 
     fn look_up(&self, shard: usize, lookup: JournalLookup) {
         lock(&self.lookups).push((shard, lookup));
+    }
+
+    fn fences_off(&self) -> bool {
+        true
+    }
+
+    fn overdue(&self, node: u16, incarnation: u32) {
+        lock(&self.overdue).insert(NodeProcess { node, incarnation });
     }
 
     fn linger_ms(&self) -> u64 {
@@ -290,16 +300,18 @@ impl Agent {
                     self.courier.set_present(process, false, self.now_ms);
                     self.server.note_silent(process.node, process.incarnation);
                 }
-                LeaseVerdict::Dead(process) => {
-                    let members = self.members.clone();
-                    self.calls.push(Box::pin(async move {
-                        let outcome = members::take_over(&*members.meta, &*members.fencing, process).await;
-                        AgentNews::TakenOver(process, outcome)
-                    }));
-                }
+                LeaseVerdict::Dead(process) => self.take_over(process),
             }
         }
         true
+    }
+
+    fn take_over(&mut self, process: NodeProcess) {
+        let members = self.members.clone();
+        self.calls.push(Box::pin(async move {
+            let outcome = members::take_over(&*members.meta, &*members.fencing, process).await;
+            AgentNews::TakenOver(process, outcome)
+        }));
     }
 
     fn look_at_rows(&mut self) {
@@ -568,6 +580,13 @@ impl Agent {
         let letters = std::mem::take(&mut *lock(&self.posted.letters));
         let lookups = std::mem::take(&mut *lock(&self.posted.lookups));
         let batches = std::mem::take(&mut *lock(&self.posted.journal));
+        let overdue = std::mem::take(&mut *lock(&self.posted.overdue));
+        for process in overdue {
+            let is_member = self.table.others().iter().any(|(_, other)| *other == process);
+            if is_member && self.deaths.begin(process) {
+                self.take_over(process);
+            }
+        }
         let any = !letters.is_empty() || !lookups.is_empty() || !batches.is_empty();
         for (shard, JournalLookup { process: (node, incarnation), slots }) in lookups {
             let (process, reach, meta) =

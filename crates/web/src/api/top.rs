@@ -281,11 +281,12 @@ fn statement(statement: &StatementTimes) -> TopRow {
 
 /// Returns a node of the cluster with the traffic between it and this one.
 fn node(node: &NodeSeen) -> TopRow {
-    let NodeSeen { name, is_up, slots, traffic } = node;
+    let NodeSeen { name, is_up, slots, clock_ms, traffic } = node;
     TopRow::new(name)
         .value("up", *is_up)
         .value("slots", *slots)
         .value("waiting_bytes", traffic.waiting_bytes)
+        .value("clock_ms", *clock_ms)
         .count("letters_sent", traffic.sent.letters)
         .count("letters_received", traffic.received.letters)
         .count("bytes_sent", traffic.sent.bytes)
