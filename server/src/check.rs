@@ -20,9 +20,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use rookery_store::sql::{Migrations, Severity};
 use rookery_web::chat::package::{self, NAME, VERSION};
 use rookery_web::health::{DiskFill, Space};
-use rookery_store::sql::{Migrations, Severity};
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 use tracing::warn;

@@ -28,8 +28,8 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use crate::agreed::AgreedSettings;
-use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
 use crate::clocks::PeerClocks;
+use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
 use crate::death::Deaths;
 use crate::engine::{AT_ONCE, RedisConnection, RedisEngine, START};
 use crate::journal::{self, JournalState};
@@ -234,7 +234,8 @@ impl CarryingLoop {
         self.shown = Some(Instant::now());
         let slots = |node: u16| self.slots.get(&node).copied().unwrap_or_default();
         let (me, name) = (self.table.me(), self.table.name().to_owned());
-        let own = NodeSeen { name, is_up: !self.is_over, slots: slots(me.node), clock_ms: Some(0), ..NodeSeen::default() };
+        let own =
+            NodeSeen { name, is_up: !self.is_over, slots: slots(me.node), clock_ms: Some(0), ..NodeSeen::default() };
         let others = self.table.others().into_iter().map(|(name, process)| {
             let (is_up, traffic) = self.courier.traffic(process).unwrap_or_default();
             NodeSeen { name, is_up, slots: slots(process.node), clock_ms: self.clocks.ahead_ms(process), traffic }

@@ -87,11 +87,7 @@ async fn look(addresses: &RedisAddresses, findings: &mut Vec<Finding>) -> Result
 }
 
 /// Adds findings about the other nodes, up to the first reason why this process can't join them.
-async fn compare(
-    settings: &ClusterSettings,
-    meta: &dyn Meta,
-    findings: &mut Vec<Finding>,
-) -> Result<(), JoinFailure> {
+async fn compare(settings: &ClusterSettings, meta: &dyn Meta, findings: &mut Vec<Finding>) -> Result<(), JoinFailure> {
     let mut note = |severity, text| findings.push(Finding { severity, text });
     let Some(key) = members::find_key(meta).await? else {
         note(Severity::Note, "no node has used the database yet".to_owned());

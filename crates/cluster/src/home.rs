@@ -55,8 +55,8 @@ mod tests {
         let meta = &*stores.meta;
         let addresses: Vec<_> = (0..64).map(|number| format!("user{number}@a.example")).collect();
         assert_eq!(homes(meta, &addresses).unwrap(), [""; 0], "there is no node");
-        let [_, second, _] =
-            ["n1", "n2", "n3"].map(|name| wait(members::join(meta, &OpenFencing, name, JoiningMember::of_shards(2))).unwrap().row);
+        let [_, second, _] = ["n1", "n2", "n3"]
+            .map(|name| wait(members::join(meta, &OpenFencing, name, JoiningMember::of_shards(2))).unwrap().row);
         assert!(wait(members::leave(meta, "n3")).unwrap());
         let mut table = NodeTable::new("n2".into(), second);
         table.update(wait(members::all(meta)).unwrap());

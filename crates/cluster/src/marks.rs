@@ -65,8 +65,11 @@ pub(crate) async fn expect_none_elsewhere(
                 break;
             }
             if !std::mem::replace(&mut is_told, true) {
-                info!(node = name, "a node has joined with another Redis, or this one has lost its memory; \
-                                    waiting for a sign of that node");
+                info!(
+                    node = name,
+                    "a node has joined with another Redis, or this one has lost its memory; \
+                                    waiting for a sign of that node"
+                );
             }
             tokio::time::sleep(LOOK).await;
         }

@@ -615,7 +615,10 @@ mod tests {
         let late = MemberRow { incarnation: 2, ..wait(all(&*stores.meta)).unwrap().remove(0).1 };
         wait(stores.meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
         let meta = between(&stores.meta, |meta| {
-            assert_eq!(wait(join(meta, &NotedMembers::default(), "n1", JoiningMember::of_shards(2))).unwrap().row.incarnation, 3);
+            assert_eq!(
+                wait(join(meta, &NotedMembers::default(), "n1", JoiningMember::of_shards(2))).unwrap().row.incarnation,
+                3
+            );
         });
         assert!(matches!(wait(write(&meta, "n1", &late)), Err(NotJoined::Taken)));
         let rows = wait(all(&*stores.meta)).unwrap();

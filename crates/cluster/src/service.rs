@@ -697,10 +697,7 @@ async fn engine(settings: &ClusterSettings, meta: &dyn Meta) -> Result<(RedisEng
 ///
 /// # Errors
 /// The error for an invalid address.
-pub(crate) fn engine_of(
-    settings: &ClusterSettings,
-    key: [u8; 16],
-) -> Result<(RedisEngine, AddressHash), RedisError> {
+pub(crate) fn engine_of(settings: &ClusterSettings, key: [u8; 16]) -> Result<(RedisEngine, AddressHash), RedisError> {
     let addresses = AddressHash::of_cluster(key);
     // The key can't be derived from the id.
     let engine = RedisEngine::new(&settings.redis, &format!("{:016x}", addresses.of("the cluster's id")))?;

@@ -127,7 +127,9 @@ impl SimulatedNodes {
             let store = Unsteady::new(inner.clone(), seed.wrapping_add(number as u64 * 0x9e37_79b9));
             let fencing = Arc::new(OwnFence { store: store.clone(), fences: shared.fences.clone() });
             let (name, shards) = (format!("n{number}"), config.shards as u16);
-            let row = wait(members::join(&*meta, &*fencing, &name, JoiningMember::of_shards(shards))).expect("an empty database").row;
+            let row = wait(members::join(&*meta, &*fencing, &name, JoiningMember::of_shards(shards)))
+                .expect("an empty database")
+                .row;
             joined.push((name, store, row));
         }
         let rows = wait(members::all(&*meta)).expect("rows");

@@ -171,6 +171,7 @@ texts! {
     journal_away,
     node_silent,
     node_slow,
+    clock_apart,
     more_findings,
     // Users, and one of them.
     users_of,

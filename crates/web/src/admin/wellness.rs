@@ -88,6 +88,7 @@ fn said(language: Language, finding: &DoctorFinding) -> String {
         Some(DoctorFact::RedisAway) => words.redis_away.to_owned(),
         Some(DoctorFact::JournalAway) => words.journal_away.to_owned(),
         Some(DoctorFact::NodeSilent(name)) => filled(words.node_silent, &[name]),
+        Some(DoctorFact::ClockApart(name, seconds)) => filled(words.clock_apart, &[name, seconds]),
         Some(DoctorFact::NodeSlow(name, bytes)) => filled(words.node_slow, &[&amount(*bytes), name]),
     }
 }

@@ -84,6 +84,8 @@ pub(crate) enum DoctorFact {
     NodeSilent(String),
     /// So many bytes wait for this node of the cluster.
     NodeSlow(String, u64),
+    /// The clock of this node of the cluster is so many seconds ahead or behind.
+    ClockApart(String, u64),
 }
 
 /// The grades of findings.

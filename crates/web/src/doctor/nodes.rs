@@ -18,6 +18,9 @@ pub(crate) fn nodes(seen: &ClusterSeen) -> Vec<DoctorFinding> {
     findings.extend(others().filter(|node| !node.is_up).map(|node| node_silent(&node.name)));
     let crowded = others().filter(|node| node.is_up && node.traffic.waiting_bytes > WAITING_BYTES);
     findings.extend(crowded.map(|node| node_slow(&node.name, node.traffic.waiting_bytes)));
+    let apart = |ms: &i64| ms.unsigned_abs() > CLOCKS_MS;
+    let clocks = others().filter_map(|node| Some((&node.name, node.clock_ms.filter(apart)?)));
+    findings.extend(clocks.map(|(name, ms)| clock_apart(name, ms)));
     if findings.is_empty() {
         let what =
             format!("The cluster has {} nodes; all of them are up, and Redis takes the journal.", seen.nodes.len());
@@ -55,9 +58,20 @@ fn node_slow(name: &str, bytes: u64) -> DoctorFinding {
     DoctorFinding::wrong(Grade::Warning, CLUSTER, what, why, remedy).of(fact)
 }
 
+fn clock_apart(name: &str, ms: i64) -> DoctorFinding {
+    let seconds = ms.unsigned_abs() / 1000;
+    let what = format!("The clocks of node {name} and of this one are {seconds} s apart.");
+    let why = "Archives of accounts that move between them get wrong times.";
+    let remedy = "Let both machines follow the same source of time, such as NTP.";
+    let fact = DoctorFact::ClockApart(name.to_owned(), seconds);
+    DoctorFinding::wrong(Grade::Warning, CLUSTER, what, why, remedy).of(fact)
+}
+
 const CLUSTER: &str = "cluster";
 /// The waiting bytes that are more than a busy second's.
 const WAITING_BYTES: u64 = 4 << 20;
+/// The difference of clocks that is more than what a letter takes, in milliseconds.
+const CLOCKS_MS: u64 = 2000;
 
 #[cfg(test)]
 mod tests {
@@ -74,12 +88,13 @@ mod tests {
     #[test]
     fn a_cluster_is_assessed() {
         type Change = fn(&mut ClusterSeen);
-        let cases: [(Change, Grade, &str); 5] = [
+        let cases: [(Change, Grade, &str); 6] = [
             (|_| {}, Grade::Fine, "The cluster has 3 nodes"),
             (|seen| seen.has_redis = false, Grade::Urgent, "can't be reached"),
             (|seen| seen.journal.is_kept = false, Grade::Warning, "doesn't take the journal"),
             (|seen| seen.nodes[2].is_up = false, Grade::Urgent, "Node n3 is silent."),
             (|seen| seen.nodes[1].traffic.waiting_bytes = 8 << 20, Grade::Warning, "wait for node n2."),
+            (|seen| seen.nodes[1].clock_ms = Some(-3200), Grade::Warning, "node n2 and of this one are 3 s apart"),
         ];
         for (change, grade, words) in cases {
             let mut seen = seen();

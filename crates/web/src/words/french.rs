@@ -140,6 +140,7 @@ pub const FRENCH: AdminWords = AdminWords {
     journal_away: "Redis n’accepte pas le journal de ce nœud : s’il tombait maintenant, ses sessions prendraient fin. Vérifiez si Redis est plein ou en lecture seule.",
     node_silent: "Le nœud {} est muet. Redémarrez-le, ou retirez-le avec `rookery node remove`.",
     node_slow: "{} attendent le nœud {} : les messages pour ses utilisateurs ont du retard. Vérifiez sa charge, celle de Redis et le réseau.",
+    clock_apart: "Les horloges du nœud {} et de celui-ci diffèrent de {} s : les archives des comptes qui déménagent reçoivent de fausses heures. Réglez-les sur la même source de temps.",
     more_findings: "et {} autre : `rookery doctor` les montre tous|et {} autres : `rookery doctor` les montre tous",
     // Users, and one of them.
     users_of: "Utilisateurs de {}",

@@ -140,6 +140,7 @@ pub const GERMAN: AdminWords = AdminWords {
     journal_away: "Redis nimmt das Journal dieses Knotens nicht an: fiele er jetzt aus, endeten seine Sitzungen. Prüfe, ob Redis voll oder schreibgeschützt ist.",
     node_silent: "Der Knoten {} schweigt. Starte ihn wieder, oder entferne ihn mit `rookery node remove`.",
     node_slow: "{} warten auf den Knoten {}: Nachrichten an seine Leute kommen spät. Prüfe seine Last, die von Redis und das Netz.",
+    clock_apart: "Die Uhren des Knotens {} und dieses Knotens gehen um {} s auseinander: Archive von Konten, die umziehen, bekommen falsche Zeiten. Lass beide derselben Zeitquelle folgen.",
     more_findings: "und {} weiterer Punkt: `rookery doctor` zählt alle auf|und {} weitere Punkte: `rookery doctor` zählt alle auf",
     // Users, and one of them.
     users_of: "Benutzer von {}",

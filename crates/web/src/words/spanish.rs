@@ -140,6 +140,7 @@ pub const SPANISH: AdminWords = AdminWords {
     journal_away: "Redis no acepta el diario de este nodo: si cayera ahora, sus sesiones terminarían. Comprueba si Redis está lleno o es de solo lectura.",
     node_silent: "El nodo {} está en silencio. Arráncalo de nuevo o quítalo con `rookery node remove`.",
     node_slow: "{} esperan al nodo {}: los mensajes para sus usuarios llegan tarde. Comprueba su carga, la de Redis y la red.",
+    clock_apart: "Los relojes del nodo {} y de este difieren en {} s: los archivos de las cuentas que se mudan reciben horas falsas. Haz que ambos sigan la misma fuente de tiempo.",
     more_findings: "y {} más: `rookery doctor` los muestra todos|y {} más: `rookery doctor` los muestra todos",
     // Users, and one of them.
     users_of: "Usuarios de {}",

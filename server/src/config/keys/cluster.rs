@@ -139,7 +139,9 @@ fn redis(given: &GivenValue<'_>) -> Result<String, WrongValue> {
 /// or changed by others. A primary that Sentinels name is on this machine if all of them are.
 pub fn exposed(redis: &[String], sentinels: &[String]) -> Option<&'static str> {
     if redis.iter().any(|text| is_socket(text)) && (redis.len() > 1 || !sentinels.is_empty()) {
-        return Some("a socket leads to one Redis on this machine: a Redis Cluster, or what Sentinels name, needs \"redis://…\"");
+        return Some(
+            "a socket leads to one Redis on this machine: a Redis Cluster, or what Sentinels name, needs \"redis://…\"",
+        );
     }
     let is_local =
         |text: &String| is_socket(text) || ClusterAddress::read(text).is_some_and(|address| address.is_local());
