@@ -135,7 +135,7 @@ fn script(argument: &str) -> Output {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/dpm/run.py");
     let mut command = interpreter();
     command.arg(script).arg(argument).envs(acsys().map(|folder| ("ACSYS", folder)));
-    command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery"));
     command.output().expect("Python")
 }
 

@@ -23,6 +23,8 @@ pub fn python(name: &str, requirements: &str) -> Command {
     });
     let mut command = Command::new(&python.program);
     command.envs(python.packages.as_ref().map(|packages| ("PYTHONPATH", packages)));
+    // Compiled scripts stay out of the sources, and are there for the next scenario.
+    command.env("PYTHONPYCACHEPREFIX", Path::new(env!("CARGO_TARGET_TMPDIR")).join("bytecode"));
     command
 }
 

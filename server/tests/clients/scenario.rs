@@ -100,7 +100,7 @@ fn script(argument: &str) -> Output {
     if ["guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_CONVERSE", super::converse::folder());
     }
-    command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery"));
     command.env_remove("ROOKERY_DATA_DIR");
     command.output().expect("Python")
 }
