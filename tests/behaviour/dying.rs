@@ -1,5 +1,7 @@
 //! A node dies: its sessions and rooms go on at the new homes, as far as its journal knows them.
 
+mod meanwhile;
+
 use rookery_jid::Jid;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
 

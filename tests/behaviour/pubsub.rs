@@ -9,7 +9,7 @@ mod failing;
 mod limits;
 mod moves;
 mod owners;
-mod pep;
+pub(crate) mod pep;
 mod service;
 
 use rookery_testkit::client::xml;

@@ -101,9 +101,9 @@ impl World {
         Ok(())
     }
 
-    /// Takes back mail for homes that others have now, in its wire format: mail for addresses goes
-    /// there. Mail for a shard has no reader any more, the subject of probes has ended with its
-    /// home, and the author of a question continues without an answer when its time is over.
+    /// Takes back mail for homes that others have now, in its wire format: mail for addresses, and
+    /// probes, go there. Mail for a shard has no reader any more, and the author of a question
+    /// continues without an answer when its time is over.
     pub fn mail_again(&mut self, bytes: &[u8], custody: Option<Custody>) {
         let Ok(parcel) = Parcel::decode(bytes, &self.catalogue.registry) else { return };
         self.in_custody(custody, |world| match parcel.mail {
@@ -119,11 +119,8 @@ impl World {
             Mail::Incoming { to, packet } => world.incoming(&packet, to.as_ref()),
             Mail::Lost { domain } => world.lost(&domain),
             Mail::Cards(cards) => world.send_cards_again(cards.into_iter().map(ByteBuf::into_vec).collect()),
-            Mail::Probe { .. }
-            | Mail::Question { .. }
-            | Mail::Reply { .. }
-            | Mail::Homes { .. }
-            | Mail::Sent { .. } => {}
+            Mail::Probe { from, to } => world.answer_probes(&from, &to),
+            Mail::Question { .. } | Mail::Reply { .. } | Mail::Homes { .. } | Mail::Sent { .. } => {}
         });
     }
 

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::World;
 pub use crate::calls::{Circle, SharedContacts};
+use crate::mail::Mail;
 use crate::memo::Memo;
 use crate::session::RosterInterest;
 
@@ -78,6 +79,10 @@ impl Memo for ProbeMembers {
     const NAME: &'static str = "hub probe members";
 
     fn open(self, world: &mut World) {
+        world.answer_shared_probes(&self.from, &self.to);
+    }
+
+    fn again(self, world: &mut World) {
         world.answer_shared_probes(&self.from, &self.to);
     }
 }
@@ -216,9 +221,15 @@ impl World {
         }
     }
 
-    /// Replies for the members who are online. Those who are offline have no presence: the store
-    /// isn't asked.
+    /// Answers for the members who are online, as soon as they are here, and asks elsewhere for
+    /// those whose home that is. Those who are offline have no presence: the store isn't asked.
     pub(crate) fn answer_shared_probes(&mut self, from: &Jid, to: &Addresses) {
+        let others = |to| Mail::Memo(Box::new(ProbeMembers { from: from.clone(), to: Arc::new(to) }));
+        let here = match self.people.moves {
+            Some(_) => self.sift(to, (0, true), others),
+            None => None,
+        };
+        let to = here.as_ref().unwrap_or(to);
         let asker = self.hash(from.bare_str());
         let mut packets = Vec::new();
         for (hash, bare) in to.iter() {

@@ -26,11 +26,17 @@ impl Memo for NodeNews {
     fn open(self, world: &mut World) {
         let Self { packet, node, to } = self;
         // The wishes of sessions on their way here are known once they have arrived.
-        let (awaited, here): (Vec<_>, _) = to.into_iter().partition(|account| is_awaited(world, account));
+        let (awaited, to): (Vec<_>, Vec<_>) = to.into_iter().partition(|account| is_awaited(world, account));
         if !awaited.is_empty() {
             world.keep_memo(Self { packet: packet.clone(), node: node.clone(), to: awaited });
         }
+        let (moved, here): (Vec<_>, _) = to.into_iter().partition(|account| is_elsewhere(world, account));
+        send(world, &packet, &node, moved);
         give(world, &packet, &node, here);
+    }
+
+    fn again(self, world: &mut World) {
+        send(world, &self.packet, &self.node, self.to);
     }
 }
 
@@ -38,27 +44,39 @@ fn is_awaited(world: &World, account: &Jid) -> bool {
     world.domain(account.domain()).is_some() && world.is_awaited(account.bare_str())
 }
 
+fn is_elsewhere(world: &World, account: &Jid) -> bool {
+    world.domain(account.domain()).is_some() && !world.acts_for(account.bare_str())
+}
+
 /// Sends a notification to those who want it without a subscription.
 pub(super) fn tell(world: &mut World, key: &NodeKey, node: &PubsubNode, packet: &Packet, contacts: &Contacts) {
     let own = Relation { sees_presence: true, groups: Vec::new() };
     let all = contacts.iter().chain([(&key.0, &own)]);
-    let mut shards = BTreeMap::<usize, Vec<Jid>>::new();
+    let mut to = Vec::new();
     for (contact, relation) in all {
         let hears = hears(&node.config, node.affiliation(contact.as_ref()), relation);
         // §4.3.1: no recipient gets it twice, and a blocked contact doesn't get it at all.
         let hears = hears && !world.conceals(key.0.as_ref(), None, contact.as_ref());
         if hears && !node.is_subscribed(contact.as_ref()) {
-            let home = match world.domain(contact.domain()) {
-                Some(_) => world.home_of(contact.as_ref()),
-                // The wishes of remote contacts are known at the shard where their presence
-                // arrives.
-                None => world.home_of_text(contact.domain()),
-            };
-            shards.entry(home).or_default().push(contact.clone());
+            to.push(contact.clone());
         }
     }
+    send(world, packet, &key.1, to);
+}
+
+/// Sends a notification to the homes of accounts that may want it.
+fn send(world: &mut World, packet: &Packet, node: &str, to: Vec<Jid>) {
+    let mut shards = BTreeMap::<usize, Vec<Jid>>::new();
+    for contact in to {
+        let home = match world.domain(contact.domain()) {
+            Some(_) => world.home_of(contact.as_ref()),
+            // The wishes of remote contacts are known at the shard where their presence arrives.
+            None => world.home_of_text(contact.domain()),
+        };
+        shards.entry(home).or_default().push(contact);
+    }
     for (shard, to) in shards {
-        world.send_memo(shard, NodeNews { packet: packet.clone(), node: key.1.clone(), to });
+        world.send_memo(shard, NodeNews { packet: packet.clone(), node: node.to_owned(), to });
     }
 }
 

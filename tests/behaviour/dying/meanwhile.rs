@@ -1,0 +1,96 @@
+//! While a node is silent, others ask it for presence and have news for its accounts: both go to
+//! the new homes.
+
+use rookery_hub::Value;
+use rookery_testkit::{Client, Config, Security, Server, befriend};
+
+use super::{WRITTEN_MS, at, nodes};
+use crate::pubsub::pep::{TUNE, wants};
+
+/// Logs in another resource of a user, at a shard.
+fn another(server: &Server, of: &Client, shard: usize, resource: &str) -> Client {
+    let mut client = server.connect_at(shard);
+    client.log_in(&of.jid.as_ref().expect("bound").to_bare(), Security::Plain);
+    client.bind(resource);
+    client.send("<presence/>");
+    client
+}
+
+/// Returns the senders of the available presence that a client has got.
+fn seen(client: &mut Client) -> Vec<String> {
+    let mut seen: Vec<_> = client
+        .all()
+        .iter()
+        .filter(|got| got.name() == "presence" && got.attr("type").is_none())
+        .filter_map(|got| got.attr("from").map(str::to_owned))
+        .collect();
+    seen.sort();
+    seen.dedup();
+    seen
+}
+
+/// Their new homes are the shard of the one who asks, and the one beside it.
+#[test]
+fn who_logs_in_meanwhile_sees_contacts_whose_home_it_was() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut friends = [("juliet", 2), ("nurse", 3)].map(|(stem, home)| at(&server, stem, home, home, "r"));
+    for friend in &mut friends {
+        befriend(&mut romeo, friend);
+        friend.enable();
+    }
+    server.advance(WRITTEN_MS);
+    server.silence(1);
+    let mut phone = another(&server, &romeo, 0, "phone");
+    let own = [romeo.full().to_owned(), phone.full().to_owned()];
+    assert_eq!(seen(&mut phone), own, "nobody answers for the others yet");
+    server.bury(1);
+    assert_eq!(seen(&mut phone), friends.each_ref().map(|friend| friend.full().to_owned()));
+}
+
+#[test]
+fn who_logs_in_meanwhile_sees_members_of_a_group_whose_home_it_was() {
+    let of = nodes();
+    let names = [("juliet", 2), ("nurse", 3), ("romeo", 0)].map(|(stem, home)| of.name_at(stem, home));
+    let members = names.iter().map(|name| format!("{name}@example.org")).collect::<Vec<_>>().join(", ");
+    let groups = Value::List(vec![format!("Verona: {members}")]);
+    let options = vec![("shared_roster", "groups", groups)];
+    let server = Server::with(Config { shards: 4, nodes: 2, options, ..Config::default() });
+    let romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut friends = [("juliet", 2), ("nurse", 3)].map(|(stem, home)| at(&server, stem, home, home, "r"));
+    for friend in &mut friends {
+        friend.all();
+        friend.enable();
+    }
+    server.advance(WRITTEN_MS);
+    server.silence(1);
+    let mut phone = another(&server, &romeo, 0, "phone");
+    let own = [romeo.full().to_owned(), phone.full().to_owned()];
+    assert_eq!(seen(&mut phone), own, "nobody answers for the others yet");
+    server.bury(1);
+    assert_eq!(seen(&mut phone), friends.each_ref().map(|friend| friend.full().to_owned()));
+}
+
+#[test]
+fn news_of_meanwhile_reach_contacts_whose_home_it_was() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    befriend(&mut romeo, &mut juliet);
+    let id = juliet.enable();
+    wants(&mut juliet, &[TUNE]);
+    let jid = juliet.jid.clone().expect("bound");
+    server.advance(WRITTEN_MS);
+    juliet.all();
+    server.silence(1);
+    romeo.send(&format!(
+        "<iq type='set' id='p'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='{TUNE}'>\
+         <item id='current'><tune xmlns='{TUNE}'/></item></publish></pubsub></iq>"
+    ));
+    romeo.pump();
+    server.bury(1);
+    let (mut juliet, _) = super::back(&server, &jid, &id, 0, 0);
+    let got = juliet.all();
+    let news = got.iter().filter(|got| got.child("event", "http://jabber.org/protocol/pubsub#event").is_some());
+    assert_eq!(news.count(), 1, "{got:?}");
+}
