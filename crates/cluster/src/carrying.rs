@@ -149,6 +149,7 @@ impl CarryingLoop {
             let batches = std::mem::take(&mut *lock(&self.posted.journal));
             self.write_journal(batches);
             self.void_journal();
+            self.renew_journal();
             self.refuse_expired();
             self.append();
             self.show();
@@ -192,6 +193,8 @@ impl CarryingLoop {
             ServiceEvent::NextEra => self.next_era().await,
             ServiceEvent::Void(era, is_void) => self.voided(era, is_void),
             ServiceEvent::LookUp(shard, lookup) => self.look_up(shard, lookup),
+            ServiceEvent::LookedUp(shard, process, parts) => self.looked_up(shard, process, parts),
+            ServiceEvent::HaveRead(shard, process) => self.have_read(shard, process),
             ServiceEvent::Handled(process, seq) => self.courier.handled(process, seq),
             ServiceEvent::Leases(found) => self.leases(&found),
             ServiceEvent::Superseded => self.updated(Update::Superseded),

@@ -7,15 +7,17 @@
 //! * A process changes no lease that another one holds: a frozen node finds out that it was
 //!   replaced.
 //! * A process whose journal others have closed gets no confirmation for further writes to it.
+//! * A journal expires, unless its process renews it.
 //! * Keys of a cluster begin with its id, so that two clusters may share a Redis.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use redis::{FromRedisValue, RedisError, Value, cmd, pipe};
 use rookery_hub::{JournalFields, JournalWrite};
 
 use crate::courier::AppendOutcome;
+use crate::reading::ClosedJournal;
 use crate::source::{RedisAddresses, RedisSource, RedisWay};
 use crate::wire::NodeProcess;
 
@@ -237,18 +239,20 @@ impl RedisConnection {
     /// The error of the system or of Redis.
     pub async fn begin_journal(&mut self, own: NodeProcess, era: u64) -> Result<bool, RedisError> {
         let mut begin = cmd("EVAL");
-        begin.arg(BEGIN_JOURNAL).arg(1).arg(self.journal_of(own)).arg(era);
+        begin.arg(BEGIN_JOURNAL).arg(1).arg(self.journal_of(own)).arg(era).arg(KEPT_SECONDS);
         begin.query_async(&mut self.connection).await
     }
 
     /// Applies writes to a process's journal atomically. Returns whether they count, which they
-    /// don't if another era has begun or others have closed the journal.
+    /// don't if another era has begun or others have closed the journal: then they only expire.
     ///
     /// # Errors
     /// The error of the system or of Redis; the writes may have been applied.
     pub async fn journal(&mut self, own: NodeProcess, era: u64, writes: Vec<JournalWrite>) -> Result<bool, RedisError> {
+        // A script that looks at the era first takes Redis three times as long.
         let mut all = pipe();
         all.atomic().cmd("GET").arg(self.journal_of(own));
+        let mut set = BTreeSet::new();
         let mut writes = writes.into_iter().peekable();
         while let Some(JournalWrite { slot, field, value }) = writes.next() {
             let is_set = value.is_some();
@@ -258,20 +262,44 @@ impl RedisConnection {
                 write.arg(next.field).arg(next.value);
             }
             all.add_command(write).ignore();
+            set.extend(is_set.then_some(slot));
+        }
+        for slot in set {
+            all.cmd("EXPIRE").arg(self.journal_slot(own, era, slot)).arg(KEPT_SECONDS).ignore();
         }
         let (found,): (Option<String>,) = all.query_async(&mut self.connection).await?;
         Ok(found == Some(era.to_string()))
     }
 
-    /// Closes the journal of a process. Returns its era, if there is one.
+    /// Keeps an era of a process's journal from expiring.
     ///
     /// # Errors
     /// The error of the system or of Redis.
-    pub async fn close_journal(&mut self, of: NodeProcess) -> Result<Option<u64>, RedisError> {
+    pub async fn renew_journal(&mut self, own: NodeProcess, era: u64, slots: Vec<u16>) -> Result<(), RedisError> {
+        // The state is renewed with each part.
+        let parts: Vec<&[u16]> = if slots.is_empty() { vec![&[]] } else { slots.chunks(RENEWED_AT_ONCE).collect() };
+        for slots in parts {
+            let mut renew = cmd("EVAL");
+            renew.arg(RENEW_JOURNAL).arg(1 + slots.len()).arg(self.journal_of(own));
+            slots.iter().for_each(|slot| _ = renew.arg(self.journal_slot(own, era, *slot)));
+            renew.arg(era).arg(KEPT_SECONDS).query_async::<()>(&mut self.connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Closes the journal of a process. Returns its state.
+    ///
+    /// # Errors
+    /// The error of the system or of Redis.
+    pub async fn close_journal(&mut self, of: NodeProcess) -> Result<ClosedJournal, RedisError> {
         let mut close = cmd("EVAL");
-        close.arg(CLOSE_JOURNAL).arg(1).arg(self.journal_of(of));
+        close.arg(CLOSE_JOURNAL).arg(1).arg(self.journal_of(of)).arg(CLOSED_SECONDS);
         let era: Option<String> = close.query_async(&mut self.connection).await?;
-        Ok(era.and_then(|era| era.parse().ok()))
+        Ok(match era.as_deref().map(str::parse) {
+            None => ClosedJournal::Missing,
+            Some(Ok(era)) => ClosedJournal::Era(era),
+            Some(Err(_)) => ClosedJournal::Ended,
+        })
     }
 
     /// Ends the journal of this process, which won't be read.
@@ -284,23 +312,19 @@ impl RedisConnection {
         end.query_async::<()>(&mut self.connection).await
     }
 
-    /// Takes the data of some slots from an era of a process's journal.
+    /// Reads the data of some slots from an era of a process's journal, which is closed.
     ///
     /// # Errors
     /// The error of the system or of Redis.
-    pub async fn take_journal(
+    pub async fn read_journal(
         &mut self,
         of: NodeProcess,
         era: u64,
         slots: &[u16],
     ) -> Result<JournalFields, RedisError> {
-        let mut take = pipe();
-        take.atomic();
-        for slot in slots {
-            let key = self.journal_slot(of, era, *slot);
-            take.cmd("HGETALL").arg(&key).cmd("UNLINK").arg(&key).ignore();
-        }
-        let found: Vec<BTreeMap<Vec<u8>, Vec<u8>>> = take.query_async(&mut self.connection).await?;
+        let mut read = pipe();
+        slots.iter().for_each(|slot| _ = read.cmd("HGETALL").arg(self.journal_slot(of, era, *slot)));
+        let found: Vec<BTreeMap<Vec<u8>, Vec<u8>>> = read.query_async(&mut self.connection).await?;
         Ok(found.into_iter().flatten().collect())
     }
 
@@ -429,25 +453,38 @@ const END: &str = "\
     if found and string.sub(found, 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end \
     return 0";
 
-/// Begins an era of a journal, unless that is closed. Arguments: the key; the era.
+/// Begins an era of a journal, unless that is closed. Arguments: the key; the era, the seconds for
+/// which it is kept.
 const BEGIN_JOURNAL: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, 1) == 'x' then return 0 end \
-    redis.call('SET', KEYS[1], ARGV[1]) \
+    redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2]) \
     return 1";
 
-/// Closes a journal for an hour, within which its process ends. Argument: the key.
+/// Keeps an era of a journal from expiring, if it is that. Arguments: the keys of the state and of
+/// slots; the era, the seconds for which they are kept.
+const RENEW_JOURNAL: &str = "\
+    if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
+    for at = 1, #KEYS do redis.call('EXPIRE', KEYS[at], ARGV[2]) end \
+    return 1";
+
+/// Closes a journal. Arguments: the key; the seconds within which its process ends.
 const CLOSE_JOURNAL: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if not found then return false end \
     if string.sub(found, 1, 1) == 'x' then return string.sub(found, 2) end \
-    redis.call('SET', KEYS[1], 'x' .. found, 'EX', 3600) \
+    redis.call('SET', KEYS[1], 'x' .. found, 'EX', ARGV[1]) \
     return found";
 
 /// The state of a journal that has ended; in a closed one, the era follows.
 const CLOSED: &str = "x";
 /// The time for which that state is kept; its process ends within it.
 const CLOSED_SECONDS: u64 = 3600;
+/// The time for which a journal is kept without being renewed: longer than any node is dead before
+/// others take over.
+const KEPT_SECONDS: u64 = 24 * 3600;
+/// The number of slots that are renewed at once.
+const RENEWED_AT_ONCE: usize = 512;
 /// The time for which one call waits for an entry in an empty inbox, in milliseconds.
 const BLOCK_MS: u64 = 1_000;
 /// The most entries that are read at once, each of at most [`crate::courier`]'s size.

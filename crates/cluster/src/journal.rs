@@ -13,18 +13,22 @@
 //!   after them: no other node has read anything that the journal lacks.
 //! * A reader closes a journal first: its process gets no confirmation for further writes. The
 //!   journal of a process that ended in order is never read.
+//! * Reading removes nothing. What was read is removed when the reader's own journal has it; and
+//!   where the process of a reader goes on without a journal, nobody reads that any more either.
+//! * Everything in Redis expires, unless its process renews it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use redis::RedisError;
-use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup, JournalWrite};
+use rookery_hub::{Custody, JournalBatch, JournalLookup, JournalWrite};
 use rookery_observe::cluster::JournalSeen;
 use rookery_store::meta::Meta;
 use tracing::{info, warn};
 
 use crate::carrying::{CarryingLoop, SECOND, is_broken};
 use crate::engine::{RedisConnection, RedisEngine};
+use crate::reading::{ClosedJournal, JournalPart, JournalQuestion, JournalReader};
 use crate::service::ServiceEvent;
 use crate::wire::NodeProcess;
 
@@ -43,6 +47,11 @@ pub(crate) struct JournalState {
     held: Vec<(usize, Vec<Custody>)>,
     /// The slots that the era has.
     slots: BTreeSet<u16>,
+    /// The time at which these were renewed.
+    renewed: Option<Instant>,
+    /// The parts of others' journals that shards have read, and their own journals don't have
+    /// completely, by shard and process.
+    reading: BTreeMap<(usize, NodeProcess), Vec<JournalPart>>,
     /// The counts of data that was sent to Redis.
     given: JournalSeen,
 }
@@ -81,7 +90,7 @@ impl CarryingLoop {
             journal.lost();
             return Ok(());
         }
-        (journal.broken_since, journal.is_void) = (None, false);
+        (journal.broken_since, journal.is_void, journal.renewed) = (None, false, Some(Instant::now()));
         self.outer.door.rewrite_journal(journal.era);
         let mut connection = connection.clone();
         tokio::spawn(async move { connection.forget_journal(me, last.0, last.1.into_iter().collect()).await });
@@ -135,7 +144,13 @@ impl CarryingLoop {
                 });
                 self.begin_era_later();
             }
-            // It was written before another era began, or the readers have closed the journal.
+            // Redis has forgotten the journal, or the readers have closed it.
+            Ok(false) if era == self.journal.era && self.journal.broken_since.is_none() => {
+                self.journal.hold(shard, shares);
+                self.journal.lost();
+                self.begin_era_later();
+            }
+            // It was written before another era began.
             _ => self.journal.hold(shard, shares),
         }
     }
@@ -171,8 +186,18 @@ impl CarryingLoop {
         }
         let (meta, events, me, era) =
             (self.outer.members.meta.clone(), self.posted.events.clone(), self.table.me(), journal.era);
+        let read = journal
+            .reading
+            .iter()
+            .flat_map(|((_, process), parts)| std::iter::once(*process).chain(parts.iter().map(|part| part.process)));
+        let read: BTreeSet<NodeProcess> = read.collect();
         tokio::spawn(async move {
-            let is_void = say_void(&*meta, me, era).await;
+            let mut is_void = true;
+            // Their sessions continue here, and would be old ones to others.
+            for process in read {
+                is_void &= say_void(&*meta, process, u64::MAX).await;
+            }
+            let is_void = is_void && say_void(&*meta, me, era).await;
             if !is_void {
                 tokio::time::sleep(SECOND).await;
             }
@@ -193,29 +218,60 @@ impl CarryingLoop {
     }
 
     /// Reads the journal of a dead process, for a shard.
-    pub(crate) fn look_up(&self, shard: usize, lookup: JournalLookup) {
+    pub(crate) fn look_up(&mut self, shard: usize, lookup: JournalLookup) {
         let (engine, meta, door) =
             (self.outer.engine.clone(), self.outer.members.meta.clone(), self.outer.door.clone());
+        let (node, incarnation) = lookup.process;
+        let (process, events) = (NodeProcess { node, incarnation }, self.posted.events.clone());
+        self.journal.reading.entry((shard, process)).or_default();
         tokio::spawn(async move {
-            let (node, incarnation) = lookup.process;
-            let process = NodeProcess { node, incarnation };
-            let found = tokio::time::timeout(LOOKUP, look_into(&engine, &*meta, process, &lookup.slots)).await;
-            let fields = match found {
-                Ok(Ok(fields)) => fields,
-                Ok(Err(error)) => {
+            let mut reader = JournalReader::new(lookup);
+            match read_in_time(&engine, &*meta, &mut reader).await {
+                Ok(()) => {}
+                Err(Some(error)) => {
                     warn!(%error, %process, "the journal of a node that died can't be read; its sessions and rooms end");
-                    JournalFields::new()
                 }
-                Err(_) => {
+                Err(None) => {
                     warn!(%process, "the journal of a node that died can't be read in time; its sessions and rooms end");
-                    JournalFields::new()
                 }
-            };
+            }
+            let (fields, parts) = reader.finish();
             if !fields.is_empty() {
                 info!(%process, fields = fields.len(), "the journal of a node that died was read");
             }
-            door.recovered(shard, lookup.process, fields);
+            _ = events.send(ServiceEvent::LookedUp(shard, process, parts));
+            door.recovered(shard, (node, incarnation), fields);
         });
+    }
+
+    /// Records which parts of journals were read for a shard that had asked for that of a process.
+    pub(crate) fn looked_up(&mut self, shard: usize, process: NodeProcess, parts: Vec<JournalPart>) {
+        self.journal.reading.entry((shard, process)).or_default().extend(parts);
+    }
+
+    /// Removes what was read for a shard that had asked for the journal of a process.
+    pub(crate) fn have_read(&mut self, shard: usize, process: NodeProcess) {
+        let Some(parts) = self.journal.reading.remove(&(shard, process)) else { return };
+        let connection = self.connection.clone().filter(|_| self.journal.broken_since.is_none());
+        if let Some(mut connection) = connection {
+            tokio::spawn(async move {
+                for JournalPart { process, era, slots } in parts {
+                    connection.forget_journal(process, era, slots).await;
+                }
+            });
+        }
+    }
+
+    /// Keeps the journal of this process from expiring.
+    pub(crate) fn renew_journal(&mut self) {
+        let journal = &mut self.journal;
+        let is_due = journal.renewed.is_some_and(|renewed| renewed.elapsed() >= RENEWED_EVERY);
+        let connection = self.connection.clone().filter(|_| is_due && journal.broken_since.is_none());
+        let Some(mut connection) = connection else { return };
+        journal.renewed = Some(Instant::now());
+        let (me, era, slots) = (self.table.me(), journal.era, journal.slots.iter().copied().collect());
+        // If it fails, the connection breaks, which begins another era.
+        tokio::spawn(async move { connection.renew_journal(me, era, slots).await });
     }
 }
 
@@ -237,27 +293,55 @@ pub(crate) async fn end(
     }
 }
 
-/// Returns the journal of a process for some slots, and removes it.
-async fn look_into(
+/// Reads everything that a reader asks for, with another connection after each failure.
+///
+/// # Errors
+/// The last error; `None` if the time is over.
+async fn read_in_time(
     engine: &RedisEngine,
     meta: &dyn Meta,
-    process: NodeProcess,
-    slots: &[u16],
-) -> Result<JournalFields, RedisError> {
+    reader: &mut JournalReader,
+) -> Result<(), Option<RedisError>> {
+    let until = tokio::time::Instant::now() + LOOKUP;
+    loop {
+        match tokio::time::timeout_at(until, read_on(engine, meta, reader)).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) if tokio::time::Instant::now() + RETRY >= until => return Err(Some(error)),
+            Ok(Err(_)) => tokio::time::sleep(RETRY).await,
+            Err(_) => return Err(None),
+        }
+    }
+}
+
+/// Reads what a reader still asks for, over a new connection.
+async fn read_on(engine: &RedisEngine, meta: &dyn Meta, reader: &mut JournalReader) -> Result<(), RedisError> {
     let mut connection = engine.connect().await?;
-    let Some(era) = connection.close_journal(process).await? else { return Ok(JournalFields::new()) };
+    while let Some(question) = reader.question() {
+        match question {
+            JournalQuestion::Close(process) => {
+                let state = connection.close_journal(process).await?;
+                reader.closed(as_database_says(meta, process, state).await?);
+            }
+            JournalQuestion::Read(part) => {
+                reader.read(connection.read_journal(part.process, part.era, &part.slots).await?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the state of a closed journal, which may be void.
+async fn as_database_says(
+    meta: &dyn Meta,
+    process: NodeProcess,
+    state: ClosedJournal,
+) -> Result<ClosedJournal, RedisError> {
+    let ClosedJournal::Era(era) = state else { return Ok(state) };
     let entries = meta.entries(VOID).await;
     let entries = entries.map_err(|error| std::io::Error::other(format!("{error:?}")))?;
     let void = entries.iter().find(|(name, _)| *name == process.to_string());
     let void = void.and_then(|(_, era)| Some(u64::from_be_bytes(era.as_slice().try_into().ok()?)));
-    if void.is_some_and(|void| void >= era) {
-        return Ok(JournalFields::new());
-    }
-    let mut fields = JournalFields::new();
-    for slots in slots.chunks(AT_ONCE) {
-        fields.extend(connection.take_journal(process, era, slots).await?);
-    }
-    Ok(fields)
+    Ok(if void.is_some_and(|void| void >= era) { ClosedJournal::Void(era) } else { state })
 }
 
 /// Records in the database that eras up to this one don't count. Returns whether that succeeded.
@@ -287,5 +371,10 @@ const LIVES: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The time limit for reading a journal.
 const LOOKUP: Duration = Duration::from_secs(8);
-/// The number of slots that are read at once.
-const AT_ONCE: usize = 256;
+/// The time between two attempts to read one.
+const RETRY: Duration = Duration::from_millis(300);
+/// The time between two renewals of the journal.
+const RENEWED_EVERY: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests;

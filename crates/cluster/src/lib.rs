@@ -14,9 +14,9 @@
 //!   their meaning for a process. [`marks`]: the one Redis that all have to use; `agreed`: the
 //!   settings on which they have to agree.
 //! * [`service`]: joining, and the handle of the thread; `carrying`: its loop; `leases`: the signs
-//!   of life; [`clocks`]: the times of day that these show; [`death`]: processes that are gone, and their homes; `journal`: the data recorded for
-//!   the other nodes. For an operator, `check` checks the Redis, and `home` finds the home of an
-//!   address.
+//!   of life; [`death`]: processes that are gone, and their homes.
+//! * `journal`: the data recorded for the other nodes; [`reading`]: that of a process that is gone.
+//! * For an operator, `check` checks the Redis, and `home` finds the home of an address.
 
 mod agreed;
 mod carrying;
@@ -31,6 +31,7 @@ mod leases;
 pub mod marks;
 pub mod members;
 pub mod placement;
+pub mod reading;
 pub mod service;
 mod source;
 pub mod table;

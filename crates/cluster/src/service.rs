@@ -32,9 +32,8 @@ use crate::check::{exposed, is_new_enough};
 use crate::clocks::{ahead_ms, is_apart, is_far_apart, stamped};
 use crate::courier::AppendOutcome;
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
-use crate::leases::LookedAtLease;
-use crate::marks::{self, unix_ms};
-use crate::members::{self, JoiningMember, LetterVersions, MemberNotes, MemberRow, NotJoined};
+use crate::members::{self, LetterVersions, MemberRow, NotJoined};
+use crate::reading::JournalPart;
 use crate::source::RedisAddresses;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
@@ -230,12 +229,8 @@ impl Outlet for PostedLetters {
         _ = self.events.send(ServiceEvent::LookUp(shard, lookup));
     }
 
-    fn fences_off(&self) -> bool {
-        true
-    }
-
-    fn overdue(&self, node: u16, incarnation: u32) {
-        _ = self.events.send(ServiceEvent::Overdue(NodeProcess { node, incarnation }));
+    fn have_read(&self, shard: usize, JournalLookup { process: (node, incarnation), .. }: JournalLookup) {
+        _ = self.events.send(ServiceEvent::HaveRead(shard, NodeProcess { node, incarnation }));
     }
 
     fn linger_ms(&self) -> u64 {
@@ -767,8 +762,10 @@ pub(crate) enum ServiceEvent {
     Void(u64, bool),
     /// A shard asks for the journal of a dead process.
     LookUp(usize, JournalLookup),
-    /// This process has read its configuration again.
-    Settings(AgreedSettings),
+    /// These parts of journals were read for a shard that had asked for that of this process.
+    LookedUp(usize, NodeProcess, Vec<JournalPart>),
+    /// The journal has everything that a shard has read in that of this process.
+    HaveRead(usize, NodeProcess),
     /// The node should leave, if another one can take over; the sender is for the answer.
     Leave(std::sync::mpsc::SyncSender<bool>),
     /// The shards end: nothing more is read.

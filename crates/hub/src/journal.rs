@@ -30,7 +30,8 @@ use crate::World;
 use crate::card::{Card, CardCounts, CardTally, SessionCard, encode_stanza};
 use crate::custody::Custody;
 use crate::journaled::{
-    JournalBatch, JournalLookup, JournalWrite, JournaledSession, counts_field, memos_field, stanza_field, state_field,
+    BatchUnderWay, JournalBatch, JournalLookup, JournalWrite, JournaledSession, counts_field, memos_field,
+    stanza_field, state_field,
 };
 use crate::memo::Memo;
 use crate::session::SessionRef;
@@ -59,6 +60,7 @@ impl World {
         for link in self.people.sessions.links().collect::<Vec<_>>() {
             self.touch(link);
         }
+        self.note_readings();
     }
 
     /// Notes that the state of a session may have changed.
@@ -136,7 +138,7 @@ impl World {
         self.people.journal.as_ref().is_some_and(|journal| {
             let has_homes = journal.owes || journal.homes.may_write;
             let has_notes = !journal.shares.is_empty() || !journal.notes.is_empty();
-            let has_news = self.outboxes.has_changed() || has_homes || has_notes;
+            let has_news = self.outboxes.has_changed() || has_homes || has_notes || self.has_read_all();
             has_news && journal.batches.under_way.len() < MOST_UNDER_WAY
         })
     }
@@ -162,6 +164,7 @@ impl World {
         if with_homes {
             self.journal_homes(&mut writes);
         }
+        let read = if is_whole { self.end_readings(&mut writes) } else { Vec::new() };
         let journal = self.people.journal.as_mut()?;
         let mut shares = if is_whole { std::mem::take(&mut journal.shares) } else { Vec::new() };
         if with_homes {
@@ -178,7 +181,7 @@ impl World {
         let number = journal.batches.last;
         journal.batches.waits += 1;
         let telling = std::mem::take(&mut journal.batches.telling);
-        journal.batches.under_way.insert(number, telling);
+        journal.batches.under_way.insert(number, BatchUnderWay { telling, read });
         let (own, settled) = Custody::apart();
         shares.push(own);
         self.in_custody(None, |world| world.wait(settled, move |world, _| world.journaled(number)));
@@ -289,7 +292,7 @@ impl World {
     fn journaled(&mut self, number: u64) {
         let Some(journal) = &mut self.people.journal else { return };
         journal.batches.waits = journal.batches.waits.saturating_sub(1);
-        let Some(telling) = journal.batches.under_way.remove(&number) else { return };
+        let Some(BatchUnderWay { telling, read }) = journal.batches.under_way.remove(&number) else { return };
         for (session, handled) in &telling {
             let found = journal.sessions.get_mut(&session.link).filter(|found| found.serial == session.serial);
             found.into_iter().for_each(|found| found.handled = *handled);
@@ -300,6 +303,7 @@ impl World {
                 self.tell_line(session.link);
             }
         }
+        self.have_read(read);
     }
 
     /// Returns whether the journal has the count of a session's stanzas that were handled; `true`

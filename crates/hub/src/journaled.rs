@@ -11,6 +11,7 @@ use rookery_jid::Jid;
 use crate::acting::MovesProcess;
 use crate::card::CardTally;
 use crate::custody::Custody;
+use crate::readings::JournalReading;
 use crate::session::SessionRef;
 
 /// Writes of a shard to the journal of its process, which are to be carried out together.
@@ -37,11 +38,14 @@ pub struct JournalWrite {
     pub value: Option<Vec<u8>>,
 }
 
-/// A question for the contents of another process's journal.
+/// A part of another process's journal: a question for its contents, or what may be removed.
 #[derive(Debug)]
 pub struct JournalLookup {
     /// The node of that process, and its number among those of the node.
     pub process: (u16, u32),
+    /// Processes of the same node before that one, newest first: the first one that has left a
+    /// journal is looked at.
+    pub earlier: Vec<(u16, u32)>,
     /// The slots of homes that are here now.
     pub slots: Vec<u16>,
 }
@@ -66,6 +70,9 @@ pub(crate) struct ShardJournal {
     pub(crate) batches: JournalBatches,
     /// Questions that are to be asked.
     pub(crate) lookups: Vec<JournalLookup>,
+    /// The journals that are read, and those that have been and may go.
+    pub(crate) readings: BTreeMap<MovesProcess, JournalReading>,
+    pub(crate) read: Vec<JournalLookup>,
     /// Sessions that continue from a journal, and whose clients haven't come back yet.
     pub(crate) recovered: Set<SessionRef>,
     /// Those whose clients have just come back, and repeat their unacknowledged stanzas.
@@ -96,8 +103,8 @@ pub(crate) struct JournalHomes {
 /// Batches of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct JournalBatches {
-    /// The batches under way, by their numbers: the sessions whose counts are in each.
-    pub(crate) under_way: BTreeMap<u64, Vec<(SessionRef, u32)>>,
+    /// The batches under way, by their numbers.
+    pub(crate) under_way: BTreeMap<u64, BatchUnderWay>,
     pub(crate) last: u64,
     /// Continuations that wait for batches, also of earlier eras.
     pub(crate) waits: usize,
@@ -105,7 +112,16 @@ pub(crate) struct JournalBatches {
     pub(crate) telling: Vec<(SessionRef, u32)>,
 }
 
-/// A session as the journal has it, so that only differences are written.
+/// A batch that the journal is not known to have.
+#[derive(Debug)]
+pub(crate) struct BatchUnderWay {
+    /// The sessions whose counts are in it.
+    pub(crate) telling: Vec<(SessionRef, u32)>,
+    /// The processes whose journals have been read when it is written.
+    pub(crate) read: Vec<MovesProcess>,
+}
+
+/// A session that the journal has.
 #[derive(Debug)]
 pub(crate) struct JournaledSession {
     pub(crate) serial: u32,

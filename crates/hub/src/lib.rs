@@ -40,6 +40,7 @@
 //!   `parting`, `arriving`: in another node while both live, `returning`: those
 //!   that have still to; [`card`]: what they take along. `journal`: what is written down so that
 //!   they survive the death of a node, `journaled`: its data; `recovering`: how they do.
+//!   [`readings`]: the journals that are still needed for that.
 //!   [`following`]: whose connections do, too.
 //! * [`login`], [`fast`]: what a connection needs before it has a session. [`source`]: who vouches
 //!   for logins where the store doesn't, `admission`: how they are let in.
@@ -124,6 +125,7 @@ pub mod presence;
 pub mod privileged;
 pub mod question;
 pub mod rate;
+pub mod readings;
 mod recovering;
 mod remote;
 pub mod removal;

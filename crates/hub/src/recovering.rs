@@ -8,6 +8,7 @@
 //!   homes move ([`crate::moves`]).
 //! * Nobody knows how much more than the journal's contents a client had received: the count that
 //!   it reports is accepted, once.
+//! * A journal is read until this process's journal has what was in it (`readings`), and no longer.
 //! * Any bytes are a valid journal or are skipped.
 
 use std::collections::BTreeMap;
@@ -32,22 +33,30 @@ struct SessionFields {
 }
 
 impl World {
-    /// Asks the journals of the node's last processes for what lived at the homes of this one.
+    /// Asks the journal of the node's last process for what lived at the homes of this one.
     pub(crate) fn look_back(&mut self, slots: &[u16]) {
         let own = (self.here.station.node, self.here.station.incarnation);
-        for process in before(own) {
-            self.read_journal(process, slots.to_vec());
+        let mut before = before(own).into_iter();
+        if let Some(last) = before.next() {
+            self.look_into(last, before.collect(), slots.to_vec());
         }
     }
 
     /// Asks the journal of a process that has died for what lived at the homes of some slots.
     pub(crate) fn read_journal(&mut self, process: MovesProcess, slots: Vec<u16>) {
+        self.look_into(process, Vec::new(), slots);
+    }
+
+    fn look_into(&mut self, process: MovesProcess, earlier: Vec<MovesProcess>, slots: Vec<u16>) {
         debug_assert!(slots.iter().all(|slot| usize::from(*slot) < SLOTS), "a slot is one of so many");
+        for process in std::iter::once(&process).chain(&earlier) {
+            self.begin_reading(*process, &slots);
+        }
         if let Some(journal) = &mut self.people.journal
             && let Some(moves) = &mut self.people.moves
         {
             moves.journals.push(process);
-            journal.lookups.push(JournalLookup { process, slots });
+            journal.lookups.push(JournalLookup { process, earlier, slots });
         }
     }
 

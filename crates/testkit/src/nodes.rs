@@ -1,6 +1,6 @@
 //! Several nodes in one test: groups of shards that share only the store, and exchange only bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -8,6 +8,7 @@ use std::task::{Context, Wake, Waker};
 
 use rookery_base::{AddressHash, Awaited};
 use rookery_fanout::{Member, Station, View};
+use rookery_hub::readings::{READINGS, add_earlier, take_notes};
 use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup, LETTERS, Place};
 use rookery_shard::{Envelope, MailboxKind, NodeLetter, Outlet, Post};
 
@@ -26,11 +27,11 @@ pub(crate) struct TestkitNodes {
 #[derive(Default)]
 struct NodeCarrier {
     posts: Vec<std::sync::Weak<Post<Socket>>>,
-    /// The node that is cut off in both directions.
-    silent: Option<usize>,
-    /// The node that has died, and has no homes any more.
-    dead: Option<usize>,
-    /// Mail for that node: the node that has written it, its shard, its content.
+    /// The nodes that are cut off in both directions.
+    silent: BTreeSet<usize>,
+    /// The nodes that have died, and have no homes any more.
+    dead: BTreeSet<usize>,
+    /// Mail for silent nodes: the node that has written it, its shard, its content.
     kept: Vec<(usize, usize, Vec<u8>, Option<Custody>)>,
     /// The journals, by node, slot and field.
     journals: BTreeMap<(usize, u16, Vec<u8>), Vec<u8>>,
@@ -65,15 +66,20 @@ impl TestkitNodes {
 
     /// Cuts a node off from now on, in both directions.
     pub(crate) fn silence(&self, node: usize) {
-        self.carrier.lock().expect("no test panics here").silent = Some(node);
+        self.carrier.lock().expect("no test panics here").silent.insert(node);
     }
 
     /// Removes all homes of a node from now on.
     pub(crate) fn bury(&self, node: usize) {
-        self.carrier.lock().expect("no test panics here").dead = Some(node);
+        self.carrier.lock().expect("no test panics here").dead.insert(node);
     }
 
-    /// Hands the mail that was kept for the silent node back to the shards that have written it.
+    /// Returns whether a node has died.
+    pub(crate) fn is_dead(&self, node: usize) -> bool {
+        self.carrier.lock().expect("no test panics here").dead.contains(&node)
+    }
+
+    /// Hands the mail that was kept for silent nodes back to the shards that have written it.
     pub(crate) fn hand_back(&self, is_refused: bool) {
         let kept = std::mem::take(&mut self.carrier.lock().expect("no test panics here").kept);
         for (node, shard, bytes, custody) in kept {
@@ -87,7 +93,10 @@ impl TestkitNodes {
         let mut carrier = self.carrier.lock().expect("no test panics here");
         let waiting = std::mem::replace(&mut carrier.slow, are_slow.then(Vec::new));
         for (node, batch) in waiting.into_iter().flatten() {
-            carrier.write(node, batch);
+            match carrier.silent.contains(&node) {
+                true => std::mem::forget(batch.shares),
+                false => carrier.write(node, batch),
+            }
         }
     }
 
@@ -106,7 +115,9 @@ impl TestkitNodes {
         let mut carrier = self.carrier.lock().expect("no test panics here");
         let waiting = std::mem::replace(&mut carrier.asked, are_slow.then(Vec::new));
         for (node, shard, lookup) in waiting.into_iter().flatten() {
-            carrier.look_up(node, shard, &lookup);
+            if !carrier.silent.contains(&node) {
+                carrier.look_up(node, shard, &lookup);
+            }
         }
     }
 
@@ -165,21 +176,22 @@ impl TestkitNodes {
     /// Returns the view of a node; `removed` is a node without homes, if there is one.
     pub(crate) fn view(&self, node: usize, life: u32, removed: Option<usize>) -> Arc<View> {
         let nodes = self.posts.len();
-        let dead = self.carrier.lock().expect("no test panics here").dead;
+        let dead = self.carrier.lock().expect("no test panics here").dead.clone();
         // Its own node first, then the others in their order.
         let order: Vec<usize> = std::iter::once(node).chain((0..nodes).filter(|other| *other != node)).collect();
         let members = order.iter().map(|node| self.member(*node, life)).collect();
         let view = View::among(members, |slot| {
             let mut owner = slot / self.shards % nodes;
             for _ in 1..nodes {
-                let has_none = Some(owner) == removed || Some(owner) == dead;
+                let has_none = Some(owner) == removed || dead.contains(&owner);
                 owner = if has_none { (owner + 1) % nodes } else { owner };
             }
             order.iter().position(|node| *node == owner).expect("each node has a place")
         });
-        let name = |of: Option<usize>| of.map_or(1, |of| of as u64 + 2);
-        let gone = dead.map(|dead| self.member(dead, life));
-        view.named(name(removed) + 100 * name(dead), gone.into_iter().collect())
+        let without_homes = removed.map_or(1, |of| of as u64 + 2);
+        let name = dead.iter().fold(1, |name, dead| 100 * name + *dead as u64 + 1);
+        let gone = dead.iter().map(|dead| self.member(*dead, life)).collect();
+        view.named(without_homes + 100 * name, gone)
     }
 }
 
@@ -192,13 +204,13 @@ struct Loopback {
 impl Outlet for Loopback {
     fn post(&self, from: usize, letters: Vec<NodeLetter>) {
         let mut carrier = self.carrier.lock().expect("no test panics here");
-        let silent = carrier.silent;
-        if silent == Some(self.node) {
+        let silent = carrier.silent.clone();
+        if silent.contains(&self.node) {
             return;
         }
         // Letters that leave together are handled together.
         let mut owned = BTreeMap::<u16, Vec<Custody>>::new();
-        for letter in letters.iter().filter(|letter| silent != Some(usize::from(letter.to.node) - 1)) {
+        for letter in letters.iter().filter(|letter| !silent.contains(&(usize::from(letter.to.node) - 1))) {
             owned.entry(letter.to.node).or_default().extend(letter.custody.clone());
         }
         owned.retain(|_, owned| !owned.is_empty());
@@ -206,7 +218,7 @@ impl Outlet for Loopback {
             owned.into_iter().map(|(node, owned)| (node, custody_elsewhere(owned))).collect();
         for NodeLetter { to, kind, bytes, custody, .. } in letters {
             let node = usize::from(to.node) - 1;
-            if silent == Some(node) {
+            if silent.contains(&node) {
                 if kind == MailboxKind::Mail {
                     carrier.kept.push((self.node, from, bytes, custody));
                 }
@@ -223,7 +235,7 @@ impl Outlet for Loopback {
     fn journal(&self, _: usize, batch: JournalBatch) {
         let mut carrier = self.carrier.lock().expect("no test panics here");
         // Nothing waits for a silent node.
-        if carrier.silent == Some(self.node) {
+        if carrier.silent.contains(&self.node) {
             return std::mem::forget(batch.shares);
         }
         match &mut carrier.slow {
@@ -252,20 +264,37 @@ impl Outlet for Loopback {
             None => carrier.look_up(self.node, shard, &lookup),
         }
     }
+
+    fn have_read(&self, _: usize, JournalLookup { process, slots, .. }: JournalLookup) {
+        let mut carrier = self.carrier.lock().expect("no test panics here");
+        let node = usize::from(process.0) - 1;
+        // A silent node reaches nothing; that of the same node is another one by now.
+        if carrier.silent.contains(&self.node) || self.node == node {
+            return;
+        }
+        carrier.journals.retain(|(of, slot, _), _| *of != node || !slots.contains(slot));
+    }
 }
 
 impl NodeCarrier {
     /// Answers a look-up by a node's shard.
-    fn look_up(&mut self, asker: usize, shard: usize, JournalLookup { process, slots }: &JournalLookup) {
-        let node = usize::from(process.0) - 1;
-        let mut fields = JournalFields::new();
-        for &slot in slots {
-            let (from, to) = ((node, slot, Vec::new()), (node, slot + 1, Vec::new()));
-            let found: Vec<_> = self.journals.range(from..to).map(|(key, _)| key.clone()).collect();
-            for key in found {
-                let value = self.journals.remove(&key).unwrap_or_default();
-                fields.push((key.2, value));
+    fn look_up(&mut self, asker: usize, shard: usize, JournalLookup { process, slots, .. }: &JournalLookup) {
+        let (mut fields, mut waiting) = (JournalFields::new(), VecDeque::from([(*process, slots.clone())]));
+        while let Some((process, slots)) = waiting.pop_front() {
+            let node = usize::from(process.0) - 1;
+            let mut found = JournalFields::new();
+            for slot in slots.iter().copied().chain([READINGS]) {
+                let (from, to) = ((node, slot, Vec::new()), (node, slot + 1, Vec::new()));
+                found.extend(self.journals.range(from..to).map(|(key, value)| (key.2.clone(), value.clone())));
+                // All processes of a node have one journal here, and this one begins another.
+                if asker == node {
+                    self.journals.retain(|(of, at, _), _| *of != node || *at != slot);
+                }
             }
+            let behind = take_notes(&mut found, &slots).into_iter();
+            let behind = behind.map(|lookup| (lookup.process, lookup.slots)).filter(|(of, _)| of.0 != process.0);
+            waiting.extend(behind);
+            add_earlier(&mut fields, found);
         }
         if let Some(post) = self.posts.get(asker).and_then(std::sync::Weak::upgrade) {
             post.send(shard, Envelope::Recovered(*process, fields));

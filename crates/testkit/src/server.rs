@@ -381,7 +381,8 @@ impl Server {
     pub fn bury(&self, node: usize) {
         self.depart(node);
         self.0.borrow().nodes.bury(node);
-        (0..self.nodes()).filter(|told| *told != node).for_each(|told| self.tell_homes(told, None));
+        let is_there = |told: &usize| !self.0.borrow().nodes.is_dead(*told);
+        (0..self.nodes()).filter(is_there).for_each(|told| self.tell_homes(told, None));
         self.settle();
         self.0.borrow().nodes.hand_back(false);
         self.settle();

@@ -1,7 +1,8 @@
-//! While a node is silent, others ask it for presence and have news for its accounts: both go to
-//! the new homes.
+//! What happens while others take over: they ask a silent node for presence and have news for its
+//! accounts, which go to the new homes; and a new home may die as well.
 
 use rookery_hub::Value;
+use rookery_jid::Jid;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
 
 use super::{WRITTEN_MS, at, nodes};
@@ -93,4 +94,72 @@ fn news_of_meanwhile_reach_contacts_whose_home_it_was() {
     let got = juliet.all();
     let news = got.iter().filter(|got| got.child("event", "http://jabber.org/protocol/pubsub#event").is_some());
     assert_eq!(news.count(), 1, "{got:?}");
+}
+
+/// Returns three nodes of two shards each, with a session that can be resumed at the second one,
+/// whose next home is the third one.
+fn three_nodes() -> (Server, Client, String) {
+    let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let id = juliet.enable();
+    server.advance(WRITTEN_MS);
+    juliet.all();
+    (server, juliet, id)
+}
+
+/// Kills the third node, too, while it takes over from the second one, and lets the client come
+/// back.
+fn kill_the_next_home(server: &Server, jid: &Jid, id: &str) -> Vec<String> {
+    server.silence(2);
+    server.slow_journals(false);
+    server.slow_lookups(false);
+    server.bury(2);
+    let (mut juliet, _) = super::back(server, jid, id, 0, 0);
+    juliet.bodies()
+}
+
+#[test]
+fn a_session_survives_a_new_home_that_dies_before_it_has_read_the_journal() {
+    let (server, mut juliet, id) = three_nodes();
+    let jid = juliet.jid.clone().expect("bound");
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    romeo.send(&super::say(juliet.full(), "one"));
+    assert_eq!(juliet.bodies(), ["one"]);
+    server.silence(1);
+    server.slow_lookups(true);
+    server.bury(1);
+    assert_eq!(server.home_of(juliet.bare()) / 2, 2, "the third node takes over");
+    assert_eq!(kill_the_next_home(&server, &jid, &id), ["one"]);
+}
+
+#[test]
+fn a_session_survives_a_new_home_that_dies_before_its_own_journal_has_it() {
+    let (server, mut juliet, id) = three_nodes();
+    let jid = juliet.jid.clone().expect("bound");
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    romeo.send(&super::say(juliet.full(), "one"));
+    assert_eq!(juliet.bodies(), ["one"]);
+    server.silence(1);
+    server.slow_lookups(true);
+    server.bury(1);
+    server.slow_journals(true);
+    server.slow_lookups(false);
+    assert_eq!(kill_the_next_home(&server, &jid, &id), ["one"]);
+}
+
+/// Its state there is the later one.
+#[test]
+fn a_session_continues_from_the_journal_of_the_home_that_died_last() {
+    let (server, mut juliet, id) = three_nodes();
+    let jid = juliet.jid.clone().expect("bound");
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    romeo.send(&super::say(juliet.full(), "one"));
+    assert_eq!(juliet.bodies(), ["one"]);
+    super::kill(&server);
+    let (mut juliet, _) = super::back(&server, &jid, &id, 4, 1);
+    server.advance(WRITTEN_MS);
+    romeo.send(&super::say(juliet.full(), "two"));
+    assert_eq!(juliet.bodies(), ["two"]);
+    server.advance(WRITTEN_MS);
+    assert_eq!(kill_the_next_home(&server, &jid, &id), ["two"], "the first one was acknowledged");
 }

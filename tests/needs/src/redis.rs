@@ -84,7 +84,7 @@ impl Redis {
 
     /// Starts one with more in its configuration.
     fn launch(more: &str) -> Redis {
-        Redis::run(&format!("save \"\"\nappendonly no\n{more}"), &[])
+        Redis::run(&format!("save \"\"\nappendonly no\nunixsocket redis.sock\n{more}"), &[])
     }
 
     fn run(config: &str, arguments: &[&str]) -> Redis {
@@ -115,9 +115,9 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Returns its address as a socket on this machine.
-    pub fn socket_url(&self) -> String {
-        format!("unix://{}", self.folder.join(SOCKET).display())
+    /// Returns the path of its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("redis.sock")
     }
 
     /// Carries out a command, and returns the beginning of the answer.

@@ -20,6 +20,7 @@ use rookery_cluster::clocks::{PeerClocks, ahead_ms, stamped};
 use rookery_cluster::courier::{Append, ArrivedPart, Courier, CourierLetter, Unposted};
 use rookery_cluster::death::{Deaths, LeaseVerdict};
 use rookery_cluster::members::{self, MemberRow, NotJoined};
+use rookery_cluster::reading::JournalPart;
 use rookery_cluster::service::fence_off;
 use rookery_cluster::table::{NodeTable, Update};
 use rookery_cluster::wire::NodeProcess;
@@ -75,8 +76,8 @@ pub(crate) struct PostedHere {
     letters: Mutex<Vec<(u16, NodeLetter)>>,
     journal: Mutex<Vec<(usize, JournalBatch)>>,
     lookups: Mutex<Vec<(usize, JournalLookup)>>,
-    /// Processes that don't hand on in time.
-    overdue: Mutex<BTreeSet<NodeProcess>>,
+    /// Those that may be removed.
+    read: Mutex<Vec<(usize, JournalLookup)>>,
     /// The milliseconds for which them linger.
     linger_ms: Arc<AtomicU64>,
 }
@@ -101,12 +102,8 @@ impl Outlet for PostedHere {
         lock(&self.lookups).push((shard, lookup));
     }
 
-    fn fences_off(&self) -> bool {
-        true
-    }
-
-    fn overdue(&self, node: u16, incarnation: u32) {
-        lock(&self.overdue).insert(NodeProcess { node, incarnation });
+    fn have_read(&self, shard: usize, read: JournalLookup) {
+        lock(&self.read).push((shard, read));
     }
 
     fn linger_ms(&self) -> u64 {
@@ -119,7 +116,7 @@ pub(super) enum AgentNews {
     FencedOff(Option<Vec<(String, MemberRow)>>),
     TakenOver(NodeProcess, Result<bool, NotJoined>),
     Withdrawn,
-    Found(usize, NodeProcess, JournalFields),
+    Found(usize, NodeProcess, JournalFields, Vec<JournalPart>),
     Voided(u64, bool),
     Nothing,
 }
@@ -276,6 +273,7 @@ impl Agent {
         if !has_lease {
             return self.supersede();
         }
+        self.journal.renew(me, &mut self.reach.redis.borrow_mut(), self.now_ms);
         let has_inbox = self.redis().has_inbox(me);
         if !has_inbox {
             self.lost();
@@ -456,7 +454,8 @@ impl Agent {
     fn heard(&mut self, news: AgentNews) {
         match news {
             AgentNews::Nothing => {}
-            AgentNews::Found(shard, process, fields) => {
+            AgentNews::Found(shard, process, fields, parts) => {
+                self.journal.reads(shard, process, parts);
                 self.server.recovered(shard, (process.node, process.incarnation), fields);
             }
             AgentNews::Voided(era, is_void) => self.journal.voided(era, is_void),
@@ -588,12 +587,19 @@ impl Agent {
             }
         }
         let any = !letters.is_empty() || !lookups.is_empty() || !batches.is_empty();
-        for (shard, JournalLookup { process: (node, incarnation), slots }) in lookups {
-            let (process, reach, meta) =
-                (NodeProcess { node, incarnation }, self.reach.clone(), self.members.meta.clone());
+        let read = std::mem::take(&mut *lock(&self.posted.read));
+        for (shard, lookup) in lookups {
+            let (process, reach, meta) = (process_of(&lookup), self.reach.clone(), self.members.meta.clone());
+            self.journal.reads(shard, process, Vec::new());
             self.calls.push(Box::pin(async move {
-                AgentNews::Found(shard, process, journal::look_up(reach, meta, process, slots).await)
+                let (fields, parts) = journal::look_up(reach, meta, lookup).await;
+                AgentNews::Found(shard, process, fields, parts)
             }));
+        }
+        for (shard, read) in read {
+            let is_there = self.connection.is_some() && self.can_reach();
+            let mut redis = self.reach.redis.borrow_mut();
+            self.journal.have_read(shard, process_of(&read), is_there.then_some(&mut *redis));
         }
         for (shard, batch) in batches {
             let batch = self.journal.take(shard, batch);
@@ -637,9 +643,20 @@ impl Agent {
     /// a while.
     fn void_journal(&mut self) {
         let Some(era) = self.journal.void(self.now_ms) else { return };
-        let (meta, me) = (self.members.meta.clone(), self.table.me());
-        self.calls.push(Box::pin(async move { AgentNews::Voided(era, journal::say_void(meta, me, era).await) }));
+        let (meta, me, read) = (self.members.meta.clone(), self.table.me(), self.journal.read());
+        self.calls.push(Box::pin(async move {
+            let mut is_void = true;
+            for process in read {
+                is_void &= journal::say_void(meta.clone(), process, u64::MAX).await;
+            }
+            AgentNews::Voided(era, is_void && journal::say_void(meta, me, era).await)
+        }));
     }
+}
+
+fn process_of(lookup: &JournalLookup) -> NodeProcess {
+    let (node, incarnation) = lookup.process;
+    NodeProcess { node, incarnation }
 }
 
 /// The numbers of the kinds of letters, as in the server.

@@ -2,15 +2,15 @@
 //! processes: in the steps of the server.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
+use rookery_cluster::reading::{ClosedJournal, JournalPart, JournalQuestion, JournalReader};
 use rookery_cluster::wire::NodeProcess;
-use rookery_hub::{Custody, JournalBatch, JournalFields};
+use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup};
 use rookery_store::{Meta, ProcessWriter};
 
 use crate::nodes::fencing::SimulatedFences;
@@ -47,6 +47,11 @@ pub(crate) struct AgentJournal {
     held: Vec<(usize, Vec<Custody>)>,
     /// The shards that have written all their data in this era.
     whole: BTreeSet<usize>,
+    /// The time at which the era was renewed.
+    renewed_ms: u64,
+    /// The parts of others' journals that shards have read, and their own journals don't have
+    /// completely, by shard and process.
+    reading: BTreeMap<(usize, NodeProcess), Vec<JournalPart>>,
 }
 
 impl AgentJournal {
@@ -59,6 +64,8 @@ impl AgentJournal {
             is_voiding: false,
             held: Vec::new(),
             whole: BTreeSet::new(),
+            renewed_ms: now_ms,
+            reading: BTreeMap::new(),
         }
     }
 
@@ -77,8 +84,8 @@ impl AgentJournal {
             self.lost(now_ms);
             return None;
         }
-        (self.broken_since_ms, self.is_void) = (None, false);
-        redis.forget_journal(me, last);
+        (self.broken_since_ms, self.is_void, self.renewed_ms) = (None, false, now_ms);
+        redis.forget_journal(me, last, None);
         Some(self.era)
     }
 
@@ -117,6 +124,34 @@ impl AgentJournal {
         }
     }
 
+    /// Keeps it from expiring.
+    pub fn renew(&mut self, me: NodeProcess, redis: &mut SimRedis, now_ms: u64) {
+        if self.broken_since_ms.is_none() && now_ms >= self.renewed_ms + RENEWED_EVERY_MS {
+            self.renewed_ms = now_ms;
+            redis.renew_journal(me, self.era);
+        }
+    }
+
+    /// Records which parts of journals are read for a shard that has asked for that of a process.
+    pub fn reads(&mut self, shard: usize, process: NodeProcess, parts: Vec<JournalPart>) {
+        self.reading.entry((shard, process)).or_default().extend(parts);
+    }
+
+    /// Removes what was read for a shard that had asked for the journal of a process.
+    pub fn have_read(&mut self, shard: usize, process: NodeProcess, redis: Option<&mut SimRedis>) {
+        let parts = self.reading.remove(&(shard, process)).unwrap_or_default();
+        let Some(redis) = redis.filter(|_| self.broken_since_ms.is_none()) else { return };
+        for JournalPart { process, era, slots } in parts {
+            redis.forget_journal(process, era, Some(&slots));
+        }
+    }
+
+    /// Returns the processes whose journals are read here.
+    pub fn read(&self) -> BTreeSet<NodeProcess> {
+        let parts = self.reading.values().flatten().map(|part| part.process);
+        self.reading.keys().map(|(_, process)| *process).chain(parts).collect()
+    }
+
     /// Returns the era that the database has to declare invalid now, if nothing could be written
     /// for a while.
     pub fn void(&mut self, now_ms: u64) -> Option<u64> {
@@ -137,42 +172,62 @@ impl AgentJournal {
     }
 }
 
-/// Returns the data of some slots in the journal of a process, and removes it there: nothing if
-/// Redis or the database doesn't answer in time.
+/// Returns the data of some slots in the journal of a process, and its place: nothing if Redis or
+/// the database doesn't answer in time.
 pub(crate) async fn look_up(
     reach: RedisReach,
     meta: Arc<dyn Meta>,
-    process: NodeProcess,
-    slots: Vec<u16>,
-) -> JournalFields {
+    lookup: JournalLookup,
+) -> (JournalFields, Vec<JournalPart>) {
     let until = reach.now_ms.get() + LOOKUP_MS;
-    let now_ms = reach.now_ms.clone();
-    let mut found = pin!(look_into(reach, meta, process, slots));
-    poll_fn(move |context| match found.as_mut().poll(context) {
-        Poll::Ready(found) => Poll::Ready(found.unwrap_or_default()),
-        Poll::Pending if now_ms.get() >= until => Poll::Ready(JournalFields::new()),
-        Poll::Pending => Poll::Pending,
-    })
-    .await
+    let mut reader = JournalReader::new(lookup);
+    while let Some(question) = reader.question() {
+        let now_ms = reach.now_ms.clone();
+        let mut answer = Box::pin(ask(&reach, &*meta, &question));
+        let answer = poll_fn(|context| match answer.as_mut().poll(context) {
+            Poll::Pending if now_ms.get() >= until => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        });
+        match answer.await {
+            None => break,
+            Some(Some(JournalAnswer::Closed(state))) => reader.closed(state),
+            Some(Some(JournalAnswer::Fields(fields))) => reader.read(fields),
+            // It is tried again a little later.
+            Some(None) => {
+                let failed_ms = reach.now_ms.get();
+                let is_later = |now_ms: u64| now_ms >= until || now_ms >= failed_ms + RETRY_MS;
+                poll_fn(|_| if is_later(now_ms.get()) { Poll::Ready(()) } else { Poll::Pending }).await;
+                if now_ms.get() >= until {
+                    break;
+                }
+            }
+        }
+    }
+    reader.finish()
 }
 
-async fn look_into(
-    reach: RedisReach,
-    meta: Arc<dyn Meta>,
-    process: NodeProcess,
-    slots: Vec<u16>,
-) -> Option<JournalFields> {
+enum JournalAnswer {
+    Closed(ClosedJournal),
+    Fields(JournalFields),
+}
+
+/// Asks Redis, and the database; `None` if one of them fails.
+async fn ask(reach: &RedisReach, meta: &dyn Meta, question: &JournalQuestion) -> Option<JournalAnswer> {
+    let there = || reach.is_there().then(|| reach.redis.borrow_mut());
+    let process = match question {
+        JournalQuestion::Read(part) => return Some(JournalAnswer::Fields(there()?.read_journal(part))),
+        JournalQuestion::Close(process) => *process,
+    };
     // From here on its accounts belong to others.
     reach.fences.note_taken(ProcessWriter { node: process.node, incarnation: process.incarnation });
-    let there = || reach.is_there().then(|| reach.redis.borrow_mut());
-    let era = there()?.close_journal(process)?;
+    let state = there()?.close_journal(process);
+    let ClosedJournal::Era(era) = state else { return Some(JournalAnswer::Closed(state)) };
     let entries = meta.entries(VOID).await.ok()?;
     let void = entries.iter().find(|(name, _)| *name == process.to_string());
     let void = void.and_then(|(_, era)| Some(u64::from_be_bytes(era.as_slice().try_into().ok()?)));
-    if void.is_some_and(|void| void >= era) {
-        return None;
-    }
-    Some(there()?.take_journal(process, era, &slots))
+    let is_void = void.is_some_and(|void| void >= era);
+    Some(JournalAnswer::Closed(if is_void { ClosedJournal::Void(era) } else { state }))
 }
 
 /// Ends the journal of a process, whose sessions and rooms have moved elsewhere.
@@ -195,3 +250,6 @@ const VOID: &str = "cluster journals void";
 const PATIENCE_MS: u64 = 2_000;
 /// The time limit for reading a journal.
 const LOOKUP_MS: u64 = 8_000;
+/// The time between two attempts, and between two renewals.
+const RETRY_MS: u64 = 300;
+const RENEWED_EVERY_MS: u64 = 3_600_000;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rookery_cluster::courier::AppendOutcome;
-use rookery_cluster::engine::FoundLease;
+use rookery_cluster::reading::{ClosedJournal, JournalPart};
 use rookery_cluster::wire::NodeProcess;
 use rookery_hub::{JournalFields, JournalWrite};
 
@@ -27,13 +27,25 @@ struct Inbox {
     last: u64,
 }
 
-/// The journal of a process.
+/// The journal of a process: its state and its parts, which expire.
 #[derive(Default)]
 struct SimJournal {
-    era: u64,
+    state: Option<SimJournalState>,
+    /// The fields by era and slot.
+    parts: BTreeMap<(u64, u16), SimPart>,
+}
+
+struct SimJournalState {
+    /// Its era; `None` if its process has ended in order.
+    era: Option<u64>,
     is_closed: bool,
-    /// The fields by era, slot and name.
-    fields: BTreeMap<(u64, u16, Vec<u8>), Vec<u8>>,
+    until_ms: u64,
+}
+
+#[derive(Default)]
+struct SimPart {
+    fields: BTreeMap<Vec<u8>, Vec<u8>>,
+    until_ms: u64,
 }
 
 struct Lease {
@@ -46,6 +58,11 @@ impl SimRedis {
     pub fn set_now(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         self.leases.retain(|_, lease| lease.until_ms > now_ms);
+        for journal in self.journals.values_mut() {
+            journal.state.take_if(|state| state.until_ms <= now_ms);
+            journal.parts.retain(|_, part| part.until_ms > now_ms);
+        }
+        self.journals.retain(|_, journal| journal.state.is_some() || !journal.parts.is_empty());
     }
 
     /// Loses all data, and all connections.
@@ -121,65 +138,84 @@ impl SimRedis {
 
     /// Begins an era of a process's journal. Returns `false` if others have closed the journal.
     pub fn begin_journal(&mut self, own: NodeProcess, era: u64) -> bool {
+        let until_ms = self.now_ms + KEPT_MS;
         let journal = self.journals.entry(own).or_default();
-        if !journal.is_closed {
-            journal.era = era;
+        let is_closed = journal.state.as_ref().is_some_and(|state| state.is_closed);
+        if !is_closed {
+            journal.state = Some(SimJournalState { era: Some(era), is_closed, until_ms });
         }
-        !journal.is_closed
+        !is_closed
     }
 
     /// Carries out writes to a process's journal. Returns whether they count, which they don't if
     /// another era has begun or others have closed the journal.
     pub fn write_journal(&mut self, own: NodeProcess, era: u64, writes: Vec<JournalWrite>) -> bool {
-        let Some(journal) = self.journals.get_mut(&own) else { return false };
+        let until_ms = self.now_ms + KEPT_MS;
+        let journal = self.journals.entry(own).or_default();
         for JournalWrite { slot, field, value } in writes {
+            let part = journal.parts.entry((era, slot)).or_default();
             match value {
-                Some(value) => drop(journal.fields.insert((era, slot, field), value)),
-                None => drop(journal.fields.remove(&(era, slot, field))),
+                Some(value) => {
+                    part.fields.insert(field, value);
+                    part.until_ms = until_ms;
+                }
+                None => drop(part.fields.remove(&field)),
             }
         }
-        journal.era == era && !journal.is_closed
+        journal.parts.retain(|_, part| !part.fields.is_empty());
+        journal.is_open(era)
     }
 
-    /// Removes an era of a process's journal.
-    pub fn forget_journal(&mut self, own: NodeProcess, era: u64) {
+    /// Keeps an era of a process's journal from expiring.
+    pub fn renew_journal(&mut self, own: NodeProcess, era: u64) {
+        let until_ms = self.now_ms + KEPT_MS;
+        let Some(journal) = self.journals.get_mut(&own).filter(|journal| journal.is_open(era)) else { return };
+        journal.state.iter_mut().for_each(|state| state.until_ms = until_ms);
+        journal.parts.iter_mut().filter(|(key, _)| key.0 == era).for_each(|(_, part)| part.until_ms = until_ms);
+    }
+
+    /// Removes an era of a process's journal, or some slots of it.
+    pub fn forget_journal(&mut self, own: NodeProcess, era: u64, slots: Option<&[u16]>) {
+        let is_forgotten = |slot: u16| slots.is_none_or(|slots| slots.contains(&slot));
         let journal = self.journals.get_mut(&own);
-        journal.into_iter().for_each(|journal| journal.fields.retain(|(of, ..), _| *of != era));
+        journal
+            .into_iter()
+            .for_each(|journal| journal.parts.retain(|(of, slot), _| *of != era || !is_forgotten(*slot)));
     }
 
-    /// Closes the journal of a process. Returns its era, if there is one.
-    pub fn close_journal(&mut self, of: NodeProcess) -> Option<u64> {
-        let journal = self.journals.get_mut(&of)?;
-        journal.is_closed = true;
-        Some(journal.era)
+    /// Closes the journal of a process. Returns its state.
+    pub fn close_journal(&mut self, of: NodeProcess) -> ClosedJournal {
+        let until_ms = self.now_ms + CLOSED_MS;
+        let state = self.journals.get_mut(&of).and_then(|journal| journal.state.as_mut());
+        let Some(state) = state else { return ClosedJournal::Missing };
+        if !std::mem::replace(&mut state.is_closed, true) {
+            state.until_ms = until_ms;
+        }
+        state.era.map_or(ClosedJournal::Ended, ClosedJournal::Era)
     }
 
     /// Ends the journal of a process, which is not read any more.
     pub fn end_journal(&mut self, own: NodeProcess) {
-        let journal = self.journals.entry(own).or_default();
-        journal.is_closed = true;
-        journal.fields.clear();
+        let state = SimJournalState { era: None, is_closed: true, until_ms: self.now_ms + CLOSED_MS };
+        self.journals.insert(own, SimJournal { state: Some(state), parts: BTreeMap::new() });
     }
 
-    /// Takes the data of some slots from an era of a process's journal.
-    pub fn take_journal(&mut self, of: NodeProcess, era: u64, slots: &[u16]) -> JournalFields {
-        let Some(journal) = self.journals.get_mut(&of) else { return JournalFields::new() };
-        let is_wanted = |key: &(u64, u16, Vec<u8>)| key.0 == era && slots.contains(&key.1);
-        let (taken, kept) = std::mem::take(&mut journal.fields).into_iter().partition(|(key, _)| is_wanted(key));
-        journal.fields = kept;
-        let taken: BTreeMap<_, _> = taken;
-        taken.into_iter().map(|((_, _, field), value)| (field, value)).collect()
+    /// Returns the data of a part of a process's journal.
+    pub fn read_journal(&self, JournalPart { process, era, slots }: &JournalPart) -> JournalFields {
+        let Some(journal) = self.journals.get(process) else { return JournalFields::new() };
+        let parts = slots.iter().filter_map(|slot| journal.parts.get(&(*era, *slot)));
+        parts.flat_map(|part| part.fields.clone()).collect()
     }
 
     /// Returns the full JIDs of the sessions that the journal of a process has.
     pub fn journaled(&self, of: NodeProcess) -> Vec<String> {
         let Some(journal) = self.journals.get(&of) else { return Vec::new() };
+        let Some(own) = journal.state.as_ref().and_then(|state| state.era) else { return Vec::new() };
+        let fields =
+            || journal.parts.iter().filter(|((era, _), _)| *era == own).flat_map(|(_, part)| part.fields.keys());
         let names = |kind: u8| {
-            let of_kind = move |(era, _, field): &(u64, u16, Vec<u8>)| {
-                let name = field.strip_prefix(&[kind]).filter(|_| *era == journal.era)?;
-                String::from_utf8(name.to_vec()).ok()
-            };
-            journal.fields.keys().filter_map(of_kind).collect::<BTreeSet<_>>()
+            let of_kind = move |field: &Vec<u8>| String::from_utf8(field.strip_prefix(&[kind])?.to_vec()).ok();
+            fields().filter_map(of_kind).collect::<BTreeSet<_>>()
         };
         names(b'c').intersection(&names(b'n')).cloned().collect()
     }
@@ -201,9 +237,20 @@ impl SimRedis {
     }
 }
 
+impl SimJournal {
+    /// Returns whether what its process writes to an era counts.
+    fn is_open(&self, era: u64) -> bool {
+        self.state.as_ref().is_some_and(|state| state.era == Some(era) && !state.is_closed)
+    }
+}
+
 fn is_of(text: &str, process: NodeProcess) -> bool {
     text.split_once(':').is_some_and(|(incarnation, _)| incarnation.parse() == Ok(process.incarnation))
 }
 
 /// The time that a lease lasts, in milliseconds.
 pub(crate) const LEASE_MS: u64 = 4_000;
+/// The times for which a journal is kept: without being renewed, and once others have closed it, in
+/// milliseconds.
+const KEPT_MS: u64 = 24 * 3_600_000;
+const CLOSED_MS: u64 = 3_600_000;
