@@ -9,7 +9,10 @@
 //!
 //! * Letters of one shard to another arrive in the order in which they were posted, and each once,
 //!   as long as both processes live: entries are numbered, a reader accepts only the next number,
-//!   and a writer sends again any entry that isn't known to have been read.
+//!   and a writer sends again any entry that the engine has lost.
+//! * A reader that is slow gets nothing twice, since that would make it slower. Entries are lost if
+//!   the engine was unreachable, or the inbox was missing, or the reader misses them: it has got
+//!   later ones, or a reminder of their number. A writer that hears nothing for a while sends one.
 //! * A reader learns which entries were given up, so that neither side waits for them.
 //! * A share is kept until the other side has handled the letter, or until it was refused. A
 //!   confirmation covers the named entry and all before it, and the later ones except those named
@@ -128,8 +131,14 @@ struct CourierPeer<S> {
     bytes: usize,
     last_seq: u64,
     is_appending: Option<Appending>,
+    /// The time of the last sign that it reads, or the last reminder, in milliseconds.
+    heard_ms: u64,
+    /// The first entry that it missed, when entries were last sent again for that, and the time.
+    missed: (u64, u64),
     /// The last of its entries that was read here.
     read: u64,
+    /// True if entries of it are missing here, although later ones have arrived, or a reminder.
+    is_missing: bool,
     /// Its entries that are not handled yet; the other side never has more unconfirmed entries than
     /// allowed.
     at_work: BTreeSet<u64>,
@@ -145,7 +154,7 @@ struct CourierPeer<S> {
 enum Appending {
     /// The entry with this number, with its numbers of letters and bytes.
     Letters(u64, usize, usize),
-    /// A header alone.
+    /// A header, and maybe a reminder.
     Header,
 }
 
@@ -153,7 +162,6 @@ enum Appending {
 struct CourierSent<S> {
     seq: u64,
     letters: Vec<CourierLetter<S>>,
-    at_ms: u64,
 }
 
 impl<S> Courier<S> {
@@ -258,6 +266,7 @@ impl<S> Courier<S> {
 
     /// Returns the appends to carry out now.
     pub fn appends(&mut self, now_ms: u64, unix_ms: u64) -> Vec<Append> {
+        self.now_ms = now_ms;
         if self.is_over {
             return Vec::new();
         }
@@ -280,9 +289,14 @@ impl<S> Courier<S> {
         match (peer.is_appending.take(), outcome) {
             (Some(Appending::Letters(seq, letters, bytes)), AppendOutcome::Taken) => {
                 peer.traffic.sent.add(letters, bytes);
-                peer.cursor = seq + 1;
+                // The other side may have asked for earlier ones meanwhile.
+                peer.cursor += u64::from(peer.cursor == seq);
             }
-            (_, AppendOutcome::NoInbox) => _ = peer.away_since.get_or_insert(now_ms),
+            (_, AppendOutcome::NoInbox) => {
+                peer.away_since.get_or_insert(now_ms);
+                // Whatever was in it is gone.
+                peer.cursor = 0;
+            }
             _ => {}
         }
     }
@@ -306,16 +320,18 @@ impl<S> Courier<S> {
         // A node that writes again after a long silence isn't given up at once: its lease will be
         // seen soon.
         peer.away_since = peer.away_since.map(|_| self.now_ms);
-        peer.heard(&header, &letters);
+        peer.heard(&header, &letters, self.now_ms);
         let is_torn = header.first > peer.read.saturating_add(1);
         if is_torn {
             peer.read = header.first - 1;
             // Their writer doesn't wait for them any more.
             peer.at_work = peer.at_work.split_off(&header.first);
         }
+        let reminder = number_in(&letters, REMINDER).unwrap_or_default();
         if header.seq != peer.read.saturating_add(1) {
             // It was read before, or will arrive again in order.
-            peer.is_urgent |= header.seq != 0;
+            peer.is_urgent |= header.seq != 0 || reminder != 0;
+            peer.is_missing |= header.seq.max(reminder) > peer.read;
             return Ok(is_torn.then(|| ArrivedPart { from: header.from, letters: Vec::new(), is_torn, waits: None }));
         }
         peer.read = header.seq;
@@ -323,7 +339,7 @@ impl<S> Courier<S> {
         peer.at_work.extend(waits);
         let letters = letters
             .iter()
-            .filter(|letter| letter.kind < AT_WORK)
+            .filter(|letter| letter.kind < REMINDER)
             .map(|letter| (letter.kind, letter.from, letter.to, letter.body.to_vec()));
         let letters: Vec<_> = letters.collect();
         peer.traffic.received.add(letters.len(), entry.len());
@@ -338,7 +354,7 @@ impl<S> Courier<S> {
     pub fn only_confirmed(&mut self, entry: &[u8]) -> Result<(), Malformed> {
         let (header, letters) = wire::read(entry)?;
         if let Some(peer) = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from) {
-            peer.heard(&header, &letters);
+            peer.heard(&header, &letters, self.now_ms);
         }
         Ok(())
     }
@@ -390,7 +406,10 @@ impl<S> CourierPeer<S> {
             bytes: 0,
             last_seq: 0,
             is_appending: None,
+            heard_ms: 0,
+            missed: (0, 0),
             read: 0,
+            is_missing: false,
             at_work: BTreeSet::new(),
             told: (0, 0),
             told_at: 0,
@@ -417,11 +436,19 @@ impl<S> CourierPeer<S> {
     }
 
     /// Handles the other side's confirmations of our entries.
-    fn heard(&mut self, header: &EntryHeader, letters: &[CarriedMail<'_>]) {
-        let received = letters.iter().filter(|letter| letter.kind == RECEIVED);
-        let received = received.filter_map(|letter| Some(u64::from_le_bytes(letter.body.try_into().ok()?))).max();
+    fn heard(&mut self, header: &EntryHeader, letters: &[CarriedMail<'_>], now_ms: u64) {
+        let received = number_in(letters, RECEIVED);
         let known = received.unwrap_or_default().max(header.read).min(self.last_seq);
-        self.received = self.received.max(known);
+        if known > self.received {
+            (self.received, self.heard_ms) = (known, now_ms);
+        }
+        if let Some(missing) = number_in(letters, MISSING).filter(|missing| *missing == self.received + 1) {
+            // It says so for each later entry that is still on its way.
+            let is_known = self.missed.0 == missing && now_ms < self.missed.1 + REMIND_MS;
+            if missing < self.cursor && !is_known {
+                (self.cursor, self.missed, self.heard_ms) = (missing, (missing, now_ms), now_ms);
+            }
+        }
         while let Some(mut sent) = self.unread.pop_front_if(|sent| sent.seq <= self.received) {
             self.bytes -= size(&sent.letters);
             sent.letters.retain(CourierLetter::is_awaited);
@@ -444,14 +471,15 @@ impl<S> CourierPeer<S> {
         }
     }
 
-    /// Appends how far the other side's entries were read and handled, in addition to the header.
+    /// Appends how far the other side's entries were read and handled, in addition to the header,
+    /// and whether any are missing.
     fn note(&self, entry: &mut Vec<u8>) {
+        if self.is_missing {
+            note(MISSING, &(self.read + 1).to_le_bytes(), entry);
+        }
         if self.at_work.is_empty() {
             return;
         }
-        let note = |kind, body: &[u8], entry: &mut Vec<u8>| {
-            wire::push(&CarriedMail { kind, from: 0, to: 0, body }, entry);
-        };
         note(RECEIVED, &self.read.to_le_bytes(), entry);
         // The first of them is the one after the confirmed ones.
         let from_here = |seq: u64| seq - self.confirmed() - 1;
@@ -473,14 +501,10 @@ impl<S> CourierPeer<S> {
         if self.is_appending.is_some() || self.away_since.is_some() {
             return None;
         }
-        let is_late = |sent: &CourierSent<S>| now_ms >= sent.at_ms + AGAIN_MS;
-        if self.next_entry().is_none() && self.unread.front().is_some_and(is_late) {
-            self.cursor = 0;
-            self.unread.iter_mut().for_each(|sent| sent.at_ms = now_ms);
-        }
         if self.next_entry().is_none() && !self.queue.is_empty() && self.last_seq - self.received < MOST_UNREAD {
             self.pack(now_ms);
         }
+        let reminds = self.reminds_at().is_some_and(|at| now_ms >= at);
         let oldest = self.unhandled.front().or(self.unread.front());
         let first = oldest.map_or(self.last_seq + 1, |sent| sent.seq);
         let (read, received) = (self.confirmed(), self.read);
@@ -494,26 +518,37 @@ impl<S> CourierPeer<S> {
                 sent.letters.iter().for_each(|letter| wire::push(&letter.carried(), &mut entry));
                 Appending::Letters(sent.seq, sent.letters.len(), entry.len())
             }
-            None if self.tells_at((read, received)).is_some_and(|at| now_ms >= at) => {
+            None if reminds || self.tells_at((read, received)).is_some_and(|at| now_ms >= at) => {
                 wire::begin(&header(0, false), &mut entry);
                 self.note(&mut entry);
+                if reminds {
+                    self.heard_ms = now_ms;
+                    note(REMINDER, &self.last_seq.to_le_bytes(), &mut entry);
+                }
                 Appending::Header
             }
             None => return None,
         };
         (self.is_appending, self.told, self.told_at, self.is_urgent) = (Some(next), (read, received), now_ms, false);
+        self.is_missing = false;
+        if let Appending::Letters(seq, ..) = next {
+            self.cursor = seq;
+        }
         Some(Append { to: self.process, entry })
     }
 
     /// Packs waiting letters into an entry.
-    fn pack(&mut self, at_ms: u64) {
+    fn pack(&mut self, now_ms: u64) {
+        if self.unread.is_empty() {
+            self.heard_ms = now_ms;
+        }
         let (mut letters, mut size) = (Vec::new(), 0);
         while let Some(letter) = self.queue.pop_front_if(|letter| size == 0 || size + letter.size() <= LARGE) {
             size += letter.size();
             letters.push(letter);
         }
         self.last_seq += 1;
-        self.unread.push_back(CourierSent { seq: self.last_seq, letters, at_ms });
+        self.unread.push_back(CourierSent { seq: self.last_seq, letters });
     }
 
     /// Returns the time at which the other side is informed, without a letter, up to where its
@@ -525,12 +560,28 @@ impl<S> CourierPeer<S> {
         }
     }
 
+    /// Returns the time at which the other side is reminded of entries that it has not confirmed.
+    fn reminds_at(&self) -> Option<u64> {
+        let waits = !self.unread.is_empty() && self.next_entry().is_none();
+        waits.then_some(self.heard_ms + REMIND_MS)
+    }
+
     fn due(&self) -> Option<u64> {
         let tell = self.tells_at((self.confirmed(), self.read));
-        let again = self.unread.front().map(|sent| sent.at_ms + AGAIN_MS);
         let over = self.away_since.filter(|_| self.bytes > 0).map(|since| since + PATIENCE_MS);
-        if self.away_since.is_some() { over } else { tell.into_iter().chain(again).min() }
+        if self.away_since.is_some() { over } else { tell.into_iter().chain(self.reminds_at()).min() }
     }
+}
+
+/// Appends a letter between couriers.
+fn note(kind: u8, body: &[u8], entry: &mut Vec<u8>) {
+    wire::push(&CarriedMail { kind, from: 0, to: 0, body }, entry);
+}
+
+/// Returns the highest number in letters between couriers of a kind.
+fn number_in(letters: &[CarriedMail<'_>], kind: u8) -> Option<u64> {
+    let found = letters.iter().filter(|letter| letter.kind == kind);
+    found.filter_map(|letter| Some(u64::from_le_bytes(letter.body.try_into().ok()?))).max()
 }
 
 impl<S> CourierLetter<S> {
@@ -560,9 +611,14 @@ const MOST_UNREAD: u64 = 4096;
 /// The kind of a letter between couriers: the last entry that was read, if that is later than the
 /// last one handled. Versions that don't know it skip it.
 const RECEIVED: u8 = 255;
-/// The kind of a letter between couriers: [`NamedEntries`]. Versions that don't know it skip it;
-/// letters between shards have lower numbers.
+/// The kind of a letter between couriers: [`NamedEntries`]. Versions that don't know it skip it.
 const AT_WORK: u8 = 254;
+/// The kind of a letter between couriers: the first entry that is missing, although later ones have
+/// been appended. Versions that don't know it skip it.
+const MISSING: u8 = 253;
+/// The kind of a letter between couriers: the last entry that was appended. Versions that don't
+/// know it skip it; letters between shards have lower numbers.
+const REMINDER: u8 = 252;
 /// The entry up to which all were handled except the following ones, which are numbered from the
 /// first one that the header doesn't confirm.
 type NamedEntries = (u64, Vec<u64>);
@@ -572,8 +628,9 @@ const MOST_NAMED: usize = 32;
 pub const MOST_WAITING: usize = 32 << 20;
 /// The time for which letters wait for an unreachable node, in milliseconds.
 pub const PATIENCE_MS: u64 = 30_000;
-/// The time after which unread entries are sent again, in milliseconds.
-const AGAIN_MS: u64 = 5_000;
+/// The time after which a reader is reminded of entries that it has not confirmed, and after which
+/// those that it misses are sent once more, in milliseconds.
+const REMIND_MS: u64 = 5_000;
 /// The time within which a writer learns that an entry was handled, in milliseconds, if it isn't
 /// urgent.
 const TELL_MS: u64 = 200;

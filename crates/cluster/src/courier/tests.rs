@@ -393,6 +393,117 @@ fn one_letter_that_takes_long_keeps_no_other_waiting() {
     assert!(here.is_idle());
 }
 
+/// Returns the numbers of entries; 0 are those without letters.
+fn seqs(appends: &[Append]) -> Vec<u64> {
+    appends.iter().map(|append| wire::read(&append.entry).unwrap().0.seq).collect()
+}
+
+/// Lets a courier append what it can at a time.
+fn append_all(here: &mut Courier<Rc<()>>, now_ms: u64) -> Vec<Append> {
+    let mut all = Vec::new();
+    loop {
+        let appends = here.appends(now_ms, now_ms);
+        if appends.is_empty() {
+            return all;
+        }
+        here.appended(THERE, AppendOutcome::Taken, now_ms);
+        all.extend(appends);
+    }
+}
+
+/// Such as over a slow link: whatever comes twice delays the rest.
+#[test]
+fn who_reads_slowly_gets_nothing_twice() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    let mut inbox = Vec::new();
+    for text in ["one", "two", "three"] {
+        here.post(THERE, letter(text, &share)).unwrap();
+        inbox.extend(append_all(&mut here, 0));
+    }
+    assert_eq!(seqs(&inbox), [1, 2, 3]);
+    for now_ms in (0..600_000).step_by(500) {
+        inbox.extend(append_all(&mut here, now_ms));
+    }
+    let reminders = inbox.split_off(3);
+    assert!(seqs(&reminders).iter().all(|seq| *seq == 0), "{:?}", seqs(&reminders));
+    let bytes: usize = reminders.iter().map(|append| append.entry.len()).sum();
+    assert!(bytes < 120 * 100, "{bytes} bytes in ten minutes");
+    let got: Vec<_> =
+        inbox.iter().chain(&reminders).flat_map(|append| texts(take(&mut there, &append.entry))).collect();
+    assert_eq!(got, ["one", "two", "three"]);
+    here.arrived(&there.appends(600_000, 0).remove(0).entry).unwrap();
+    assert!(here.is_idle());
+}
+
+/// Somebody has removed entries from its inbox.
+#[test]
+fn what_a_reader_misses_is_sent_again() {
+    for lost in 0..3 {
+        let (mut here, mut there) = pair();
+        let share = Rc::new(());
+        let (mut inbox, mut got) = (Vec::new(), Vec::new());
+        for text in ["one", "two", "three"] {
+            here.post(THERE, letter(text, &share)).unwrap();
+            inbox.extend(append_all(&mut here, 0));
+        }
+        inbox.remove(lost);
+        let mut again = 0;
+        for now_ms in (0..30_000).step_by(10) {
+            inbox.drain(..).for_each(|append| got.extend(texts(take(&mut there, &append.entry))));
+            for append in there.appends(now_ms, now_ms) {
+                there.appended(HERE, AppendOutcome::Taken, now_ms);
+                here.arrived(&append.entry).unwrap();
+            }
+            inbox.extend(append_all(&mut here, now_ms));
+            again += seqs(&inbox).iter().filter(|seq| **seq != 0).count();
+        }
+        assert_eq!(got, ["one", "two", "three"], "without entry {lost}");
+        assert_eq!(again, 3 - lost, "and those behind it, once");
+        assert!(here.is_idle());
+    }
+}
+
+/// Redis has lost everything, and the reader has made its inbox again.
+#[test]
+fn what_was_in_an_inbox_that_is_gone_is_sent_again() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    for text in ["one", "two"] {
+        here.post(THERE, letter(text, &share)).unwrap();
+        append_all(&mut here, 0);
+    }
+    here.post(THERE, letter("three", &share)).unwrap();
+    assert_eq!(here.appends(10, 10).len(), 1);
+    here.appended(THERE, AppendOutcome::NoInbox, 10);
+    here.set_present(THERE, true, 1_000);
+    let inbox = append_all(&mut here, 1_000);
+    let got: Vec<_> = inbox.iter().flat_map(|append| texts(take(&mut there, &append.entry))).collect();
+    assert_eq!(got, ["one", "two", "three"]);
+}
+
+#[test]
+fn what_is_missing_is_sent_though_an_entry_is_on_its_way() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    let append = |here: &mut Courier<Rc<()>>, text: &str| {
+        here.post(THERE, letter(text, &share)).unwrap();
+        here.appends(0, 0).remove(0).entry
+    };
+    append(&mut here, "one");
+    here.appended(THERE, AppendOutcome::Taken, 0);
+    let second = append(&mut here, "two");
+    here.appended(THERE, AppendOutcome::Taken, 0);
+    let third = append(&mut here, "three");
+    assert_eq!(texts(there.arrived(&second).unwrap()), [""; 0], "the first one is lost");
+    here.arrived(&there.appends(HURRY_MS, 0).remove(0).entry).unwrap();
+    here.appended(THERE, AppendOutcome::Taken, HURRY_MS);
+    assert_eq!(texts(there.arrived(&third).unwrap()), [""; 0]);
+    let inbox = append_all(&mut here, HURRY_MS);
+    let got: Vec<_> = inbox.iter().flat_map(|append| texts(take(&mut there, &append.entry))).collect();
+    assert_eq!(got, ["one", "two", "three"]);
+}
+
 #[test]
 fn a_node_that_comes_back_gets_nothing_by_the_numbers_of_its_shards() {
     for shards in [SHARDS - 1, SHARDS, SHARDS + 1] {
@@ -436,7 +547,7 @@ proptest! {
         let (mut now, mut at_work) = (0, Vec::new());
         let settle = steps.len();
         for step in steps.into_iter().chain(std::iter::repeat_n(255, settle + 50)) {
-            now += if step == 255 { AGAIN_MS } else { 50 };
+            now += if step == 255 { REMIND_MS } else { 50 };
             if step < 3 {
                 posted.push(posted.len().to_string());
                 here.post(THERE, letter(posted.last().unwrap(), &share)).unwrap();
