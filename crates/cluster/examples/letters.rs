@@ -88,7 +88,7 @@ async fn read(engine: &RedisEngine, until: Instant) -> Result<(u64, Duration), L
     let mut connection = engine.connect().await?;
     let (mut count, mut position, since, mut trimmed) = (0, START.to_owned(), cpu(), Instant::now());
     while Instant::now() < until {
-        for (at, entry) in connection.read(READER, &position).await? {
+        for (at, entry) in connection.read(READER, &position, AT_ONCE).await? {
             let mut courier = Courier::<()>::new(READER);
             courier.meet(WRITER, 1);
             let arrived = courier.arrived(&entry).map_err(|error| error.to_string())?;
@@ -118,7 +118,7 @@ fn alone(engine: &RedisEngine) -> Result<(u128, u128), LetterError> {
             for append in courier.appends(0, 0) {
                 writer.append(append.to, &append.entry).await?;
             }
-            if let Some((at, _)) = reader.read(READER, &position).await?.pop() {
+            if let Some((at, _)) = reader.read(READER, &position, AT_ONCE).await?.pop() {
                 position = at;
             }
             times.push(since.elapsed().as_micros());
@@ -152,6 +152,8 @@ fn redis_cpu(engine: &RedisEngine) -> Result<Duration, LetterError> {
 
 /// The bytes of a letter: a message with its envelope.
 const BYTES: usize = 600;
+/// The entries that are read at once.
+const AT_ONCE: usize = 64;
 /// The time of each measurement.
 const SECONDS: u64 = 4;
 /// The number of letters that are sent one by one.

@@ -31,12 +31,12 @@ use crate::agreed::AgreedSettings;
 use crate::clocks::PeerClocks;
 use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
 use crate::death::Deaths;
-use crate::engine::{AT_ONCE, RedisConnection, RedisEngine, START};
+use crate::engine::{RedisConnection, RedisEngine};
+use crate::inbox::InboxReader;
 use crate::journal::{self, JournalState};
 use crate::leases::{LeaseKeeper, Leases};
-use crate::marks::unix_ms;
-use crate::members::{self, NotJoined};
-use crate::service::{ClusterEnding, LINGER, Members, PostedLetters, ServiceEnds, ServiceEvent};
+use crate::members;
+use crate::service::{ClusterEnding, Members, PostedLetters, ServiceEnds, ServiceEvent};
 use crate::source::is_demoted;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
@@ -535,48 +535,17 @@ impl CarryingLoop {
         }
     }
 
-    /// Reads the inbox: entries that follow a pause are read at once. If entries follow each other
-    /// closely, the next ones are read together, and requested when letters leave for Redis anyway,
-    /// so that it is woken once for both.
-    fn read_inbox(&self, mut shared: RedisConnection) -> JoinHandle<()> {
-        let (engine, events, turn, me) =
-            (self.outer.engine.clone(), self.posted.events.clone(), self.turn, self.table.me());
-        let leaving = self.leaving.clone();
+    /// Reads the inbox, over a connection of its own where it has much to read.
+    fn read_inbox(&self, shared: RedisConnection) -> JoinHandle<()> {
+        let reader = InboxReader {
+            engine: self.outer.engine.clone(),
+            shared,
+            me: self.table.me(),
+            leaving: self.leaving.clone(),
+        };
+        let (events, turn) = (self.posted.events.clone(), self.turn);
         tokio::spawn(async move {
-            let read = async {
-                let mut connection = engine.connect().await?;
-                let (mut position, mut trimmed) = (START.to_owned(), Instant::now());
-                // The number of consecutive empty reads; `None` if entries don't follow closely.
-                let mut in_vain = None;
-                loop {
-                    let asked = Instant::now();
-                    let entries = match in_vain {
-                        Some(_) => shared.read_now(me, &position).await?,
-                        None => connection.read(me, &position).await?,
-                    };
-                    in_vain = match in_vain {
-                        Some(reads) if entries.is_empty() => Some(reads + 1).filter(|reads| *reads < IN_VAIN),
-                        None if asked.elapsed() >= LINGER => None,
-                        _ => Some(0),
-                    };
-                    let is_all = entries.len() < AT_ONCE;
-                    if let Some((last, _)) = entries.last() {
-                        position.clone_from(last);
-                        let entries = entries.into_iter().map(|(_, entry)| entry).collect();
-                        if events.send(ServiceEvent::Read(entries)).is_err() {
-                            return Ok::<_, RedisError>(());
-                        }
-                    }
-                    if trimmed.elapsed() >= SECOND {
-                        trimmed = Instant::now();
-                        connection.trim(me, &position).await?;
-                    }
-                    if in_vain.is_some() && is_all {
-                        _ = tokio::time::timeout(LONGEST_LINGER, leaving.notified()).await;
-                    }
-                }
-            };
-            if let Err(error) = read.await {
+            if let Err(error) = reader.read(&events).await {
                 _ = events.send(ServiceEvent::Lost(turn, error));
             }
         })
@@ -647,11 +616,6 @@ const NEWS: u8 = 3;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-/// The longest time for which reading a busy inbox waits for outgoing letters to be sent along
-/// with.
-const LONGEST_LINGER: Duration = Duration::from_millis(5);
-/// The number of consecutive empty reads before the next one waits for an entry.
-const IN_VAIN: u32 = 2;
 /// The longest wait of the loop.
 const IDLE: Duration = Duration::from_millis(500);
 /// The time between two attempts to connect.

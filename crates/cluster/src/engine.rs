@@ -78,7 +78,20 @@ impl RedisEngine {
     /// # Errors
     /// The error of the system or of Redis.
     pub async fn connect(&self) -> Result<RedisConnection, RedisError> {
-        Ok(RedisConnection { connection: self.source.connect().await?, prefix: self.prefix.clone() })
+        self.connect_with(PATIENCE).await
+    }
+
+    /// Connects in order to read large answers, for which this connection waits longer: others
+    /// notice whether Redis is reachable.
+    ///
+    /// # Errors
+    /// The error of the system or of Redis.
+    pub async fn connect_patiently(&self) -> Result<RedisConnection, RedisError> {
+        self.connect_with(READING_PATIENCE).await
+    }
+
+    async fn connect_with(&self, patience: Duration) -> Result<RedisConnection, RedisError> {
+        Ok(RedisConnection { connection: self.source.connect(patience).await?, prefix: self.prefix.clone() })
     }
 
     /// Returns whether a connection still leads to the primary, as far as that is known.
@@ -131,24 +144,25 @@ impl RedisConnection {
         cmd("UNLINK").arg(self.inbox(own)).query_async::<()>(&mut self.connection).await
     }
 
-    /// Returns the entries after a position, as soon as there are any or a while has passed.
+    /// Returns the entries after a position, at most `count`, as soon as there are any or a while
+    /// has passed.
     ///
     /// # Errors
     /// The error of the system or of Redis.
-    pub async fn read(&mut self, own: NodeProcess, after: &str) -> Result<InboxEntries, RedisError> {
+    pub async fn read(&mut self, own: NodeProcess, after: &str, count: usize) -> Result<InboxEntries, RedisError> {
         let mut read = cmd("XREAD");
-        read.arg("COUNT").arg(AT_ONCE).arg("BLOCK").arg(BLOCK_MS).arg("STREAMS").arg(self.inbox(own)).arg(after);
+        read.arg("COUNT").arg(count).arg("BLOCK").arg(BLOCK_MS).arg("STREAMS").arg(self.inbox(own)).arg(after);
         let answer: Value = read.query_async(&mut self.connection).await?;
         Ok(entries(answer).unwrap_or_default())
     }
 
-    /// Returns the existing entries after a position.
+    /// Returns the existing entries after a position, at most `count`.
     ///
     /// # Errors
     /// The error of the system or of Redis.
-    pub async fn read_now(&mut self, own: NodeProcess, after: &str) -> Result<InboxEntries, RedisError> {
+    pub async fn read_now(&mut self, own: NodeProcess, after: &str, count: usize) -> Result<InboxEntries, RedisError> {
         let mut read = cmd("XREAD");
-        read.arg("COUNT").arg(AT_ONCE).arg("STREAMS").arg(self.inbox(own)).arg(after);
+        read.arg("COUNT").arg(count).arg("STREAMS").arg(self.inbox(own)).arg(after);
         let answer: Value = read.query_async(&mut self.connection).await?;
         Ok(entries(answer).unwrap_or_default())
     }
@@ -485,9 +499,12 @@ const CLOSED_SECONDS: u64 = 3600;
 const KEPT_SECONDS: u64 = 24 * 3600;
 /// The number of slots that are renewed at once.
 const RENEWED_AT_ONCE: usize = 512;
+/// The time within which Redis has to answer before it counts as unreachable.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The time within which it has to answer with a part of an inbox: a mebibyte at half a megabit per
+/// second.
+const READING_PATIENCE: Duration = Duration::from_secs(20);
 /// The time for which one call waits for an entry in an empty inbox, in milliseconds.
 const BLOCK_MS: u64 = 1_000;
-/// The most entries that are read at once, each of at most [`crate::courier`]'s size.
-pub(crate) const AT_ONCE: usize = 64;
 /// The position before all entries.
 pub const START: &str = "0";

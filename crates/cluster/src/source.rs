@@ -68,17 +68,17 @@ impl RedisSource {
         }
     }
 
-    /// Connects to the current primary.
+    /// Connects to the current primary, which has to answer within this time.
     ///
     /// # Errors
     /// The error of the system, of Redis or of the Sentinels.
-    pub async fn connect(&self) -> Result<RedisWay, RedisError> {
+    pub async fn connect(&self, patience: Duration) -> Result<RedisWay, RedisError> {
         match self {
-            Self::One(client) => Ok(RedisWay::One(open(client).await?)),
+            Self::One(client) => Ok(RedisWay::One(open(client, patience).await?)),
             Self::Sentinels { sentinels, name, primary } => {
                 let at = named_by(sentinels, name).await?;
-                let mut connection =
-                    open(&Client::open(primary.clone().set_addr(addressed(primary.addr(), &at)?))?).await?;
+                let client = Client::open(primary.clone().set_addr(addressed(primary.addr(), &at)?))?;
+                let mut connection = open(&client, patience).await?;
                 // A former primary may not know yet that it isn't one any more.
                 let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
                 match role.first().and_then(|role| String::from_redis_value_ref(role).ok()).as_deref() {
@@ -87,7 +87,7 @@ impl RedisSource {
                 }
             }
             Self::Cluster(client) => {
-                let config = ClusterConfig::new().set_connection_timeout(PATIENCE).set_response_timeout(PATIENCE);
+                let config = ClusterConfig::new().set_connection_timeout(patience).set_response_timeout(patience);
                 let mut connection = client.get_async_connection_with_config(config).await?;
                 let epoch = epoch(&mut connection).await?;
                 Ok(RedisWay::Cluster(connection, epoch))
@@ -158,9 +158,9 @@ pub(crate) fn is_demoted(error: &RedisError) -> bool {
     matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "LOADING" | "UNBLOCKED"))
 }
 
-async fn open(client: &Client) -> Result<MultiplexedConnection, RedisError> {
+async fn open(client: &Client, patience: Duration) -> Result<MultiplexedConnection, RedisError> {
     let config =
-        AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
+        AsyncConnectionConfig::new().set_connection_timeout(Some(patience)).set_response_timeout(Some(patience));
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
@@ -233,9 +233,7 @@ fn other(text: String) -> RedisError {
     std::io::Error::other(text).into()
 }
 
-/// The time within which Redis has to answer before it counts as unreachable.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// The same for one of several Sentinels.
+/// The time within which one of several Sentinels has to answer.
 const SENTINEL_PATIENCE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
