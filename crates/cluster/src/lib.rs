@@ -11,9 +11,11 @@
 //! * [`wire`]: the content of one append to an inbox. [`courier`]: order, confirmation, bounds,
 //!   without I/O. [`engine`]: the commands of Redis; `source`: how it is found.
 //! * [`placement`]: the slots of each node. [`members`]: the rows of the database; [`table`]:
-//!   their meaning for a process.
+//!   their meaning for a process. [`marks`]: the one Redis that all have to use; `agreed`: the
+//!   settings on which they have to agree.
 //! * [`service`]: joining, and the handle of the thread; `carrying`: its loop; `inbox`: reading
-//!   letters; `leases`: the signs of life; [`death`]: processes that are gone, and their homes.
+//!   letters; `leases`: the signs of life; [`clocks`]: the times of day that these show; [`death`]:
+//!   processes that are gone, and their homes.
 //! * `journal`: the data recorded for the other nodes; [`reading`]: that of a process that is gone.
 //! * For an operator, `check` checks the Redis, and `home` finds the home of an address.
 

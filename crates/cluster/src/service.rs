@@ -32,7 +32,9 @@ use crate::check::{exposed, is_new_enough};
 use crate::clocks::{ahead_ms, is_apart, is_far_apart, stamped};
 use crate::courier::AppendOutcome;
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
-use crate::members::{self, LetterVersions, MemberRow, NotJoined};
+use crate::leases::LookedAtLease;
+use crate::marks::{self, unix_ms};
+use crate::members::{self, JoiningMember, LetterVersions, MemberNotes, MemberRow, NotJoined};
 use crate::reading::JournalPart;
 use crate::source::RedisAddresses;
 use crate::table::{NodeTable, Update};
@@ -227,6 +229,14 @@ impl Outlet for PostedLetters {
 
     fn look_up(&self, shard: usize, lookup: JournalLookup) {
         _ = self.events.send(ServiceEvent::LookUp(shard, lookup));
+    }
+
+    fn fences_off(&self) -> bool {
+        true
+    }
+
+    fn overdue(&self, node: u16, incarnation: u32) {
+        _ = self.events.send(ServiceEvent::Overdue(NodeProcess { node, incarnation }));
     }
 
     fn have_read(&self, shard: usize, JournalLookup { process: (node, incarnation), .. }: JournalLookup) {
@@ -762,6 +772,8 @@ pub(crate) enum ServiceEvent {
     Void(u64, bool),
     /// A shard asks for the journal of a dead process.
     LookUp(usize, JournalLookup),
+    /// This process has read its configuration again.
+    Settings(AgreedSettings),
     /// These parts of journals were read for a shard that had asked for that of this process.
     LookedUp(usize, NodeProcess, Vec<JournalPart>),
     /// The journal has everything that a shard has read in that of this process.

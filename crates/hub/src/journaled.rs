@@ -121,7 +121,7 @@ pub(crate) struct BatchUnderWay {
     pub(crate) read: Vec<MovesProcess>,
 }
 
-/// A session that the journal has.
+/// A session as the journal has it, so that only differences are written.
 #[derive(Debug)]
 pub(crate) struct JournaledSession {
     pub(crate) serial: u32,

@@ -112,7 +112,7 @@ impl World {
             Mail::Copies { to, packet } => {
                 let mut audience = Audience::new(world.shards());
                 to.iter().for_each(|(hash, name)| audience.add(world.hop(hash), hash, name));
-                world.fan_out_sorted(&packet, audience);
+                world.fan_out_sorted(&packet.again(), audience);
             }
             Mail::Distant(distant) => world.multicast_away(*distant),
             Mail::Memo(memo) => memo.again(world),

@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// Answers for the members who are online, as soon as they are here, and asks elsewhere for
+    /// Replies for the members who are online, as soon as they are here, and asks elsewhere for
     /// those whose home that is. Those who are offline have no presence: the store isn't asked.
     pub(crate) fn answer_shared_probes(&mut self, from: &Jid, to: &Addresses) {
         let others = |to| Mail::Memo(Box::new(ProbeMembers { from: from.clone(), to: Arc::new(to) }));

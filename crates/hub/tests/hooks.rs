@@ -86,6 +86,15 @@ struct HookStage {
 
 impl HookStage {
     fn new(on: &[&'static str]) -> Self {
+        Self::at(Place::alone(0, 1, [1, 2, 3, 4]), on)
+    }
+
+    /// Returns the first of two shards, without a module.
+    fn of_two_shards() -> Self {
+        Self::at(Place::alone(0, 2, [1, 2, 3, 4]), &[])
+    }
+
+    fn at(place: Place, on: &[&'static str]) -> Self {
         // In the wrong order on purpose.
         let modules: Vec<Box<dyn Module>> = vec![Box::new(Spy::<2>), Box::new(Spy::<1>), Box::new(Spy::<0>)];
         let modules_on = on.iter().map(|name| (*name, Options::default())).collect();
@@ -94,7 +103,6 @@ impl HookStage {
         let stores = Memory::stores();
         let keys = Credentials::derive_with("password", 1, [[0; 16]; 3]).unwrap();
         assert_eq!(wait(stores.accounts.create(account().as_ref(), keys)), Ok(true));
-        let place = Place::alone(0, 1, [1, 2, 3, 4]);
         let background = Background::new(1).unwrap();
         let wakeups = Wakeups::new(|| {});
         let registry = Registry::new(modules);
@@ -192,4 +200,24 @@ fn what_comes_back_from_a_session_is_not_seen_again() {
     assert_eq!(stage.seen(), ["record delivers 0 user@example.org"]);
     stage.world.closed(Link(0));
     assert_eq!(stage.seen(), ["record ended user@example.org/r"]);
+}
+
+/// Nobody knows what its first home has done with it.
+#[test]
+fn mail_that_goes_to_a_new_home_is_marked() {
+    let mut stage = HookStage::of_two_shards();
+    let names = (0..).map(|number| Jid::parse(&format!("user{number}@example.org")).unwrap());
+    let to: Vec<_> = names.filter(|name| stage.world.home_of(name.as_ref()) == 1).take(2).collect();
+    let packet = Packet::scanned(b"<message from='x@example.net/r' id='1'><body>hi</body></message>").unwrap();
+    stage.world.fan_out(&packet, to.iter().map(Jid::as_ref));
+    stage.world.route(&packet, to[0].as_ref());
+    stage.world.bundle(vec![packet], &to[0]);
+    let posted = stage.world.take_mail(1);
+    assert_eq!(posted.len(), 3);
+    posted.iter().for_each(|parcel| stage.world.mail_again(&parcel.encode().unwrap(), None));
+    let again = stage.world.take_mail(1);
+    assert_eq!(again.len(), 3);
+    for parcel in again {
+        assert!(format!("{parcel:?}").contains("again: true"), "{parcel:?}");
+    }
 }

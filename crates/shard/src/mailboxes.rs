@@ -292,6 +292,15 @@ pub trait Outlet: Send + Sync {
     /// gets an answer in any case ([`Envelope::Recovered`]).
     fn look_up(&self, shard: usize, lookup: JournalLookup);
 
+    /// Returns whether processes that are [`overdue`](Self::overdue) are fenced off.
+    fn fences_off(&self) -> bool {
+        false
+    }
+
+    /// Fences off a process of another node that doesn't hand on in time what lives at homes of this
+    /// process, so that others take over from it.
+    fn overdue(&self, _node: u16, _incarnation: u32) {}
+
     /// Removes the part of a dead process's journal that was looked up for a shard, since the
     /// journal of this process has everything now that came of it.
     fn have_read(&self, shard: usize, read: JournalLookup);
@@ -375,6 +384,18 @@ impl<S> Post<S> {
     pub(crate) fn look_up(&self, from: usize, lookup: JournalLookup) {
         if let Some(outlet) = self.outlet.get() {
             outlet.look_up(from, lookup);
+        }
+    }
+
+    /// Returns whether processes that are late can be fenced off.
+    pub(crate) fn fences_off(&self) -> bool {
+        self.outlet.get().is_some_and(|outlet| outlet.fences_off())
+    }
+
+    /// Lets a process be fenced off that is late.
+    pub(crate) fn overdue(&self, node: u16, incarnation: u32) {
+        if let Some(outlet) = self.outlet.get() {
+            outlet.overdue(node, incarnation);
         }
     }
 

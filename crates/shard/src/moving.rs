@@ -115,11 +115,14 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Asks for what processes that have died had written down, and lets go what isn't needed any
-    /// more.
+    /// Asks for what processes that have died had written down, reports those that are late, and
+    /// lets go what isn't needed any more.
     pub(crate) fn look_up(&mut self) {
         for lookup in self.world.take_lookups() {
             self.common.post.look_up(self.index(), lookup);
+        }
+        for (node, incarnation) in self.world.take_overdue() {
+            self.common.post.overdue(node, incarnation);
         }
         for read in self.world.take_read() {
             self.common.post.have_read(self.index(), read);

@@ -115,9 +115,14 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Returns its address as a socket on this machine.
+    pub fn socket_url(&self) -> String {
+        format!("unix://{}", self.folder.join(SOCKET).display())
+    }
+
     /// Returns the path of its socket.
     pub fn socket(&self) -> PathBuf {
-        self.folder.join("redis.sock")
+        self.folder.join(SOCKET)
     }
 
     /// Carries out a command, and returns the beginning of the answer.

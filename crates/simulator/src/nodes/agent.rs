@@ -76,6 +76,8 @@ pub(crate) struct PostedHere {
     letters: Mutex<Vec<(u16, NodeLetter)>>,
     journal: Mutex<Vec<(usize, JournalBatch)>>,
     lookups: Mutex<Vec<(usize, JournalLookup)>>,
+    /// Processes that don't hand on in time.
+    overdue: Mutex<BTreeSet<NodeProcess>>,
     /// Those that may be removed.
     read: Mutex<Vec<(usize, JournalLookup)>>,
     /// The milliseconds for which them linger.
@@ -100,6 +102,14 @@ impl Outlet for PostedHere {
 
     fn look_up(&self, shard: usize, lookup: JournalLookup) {
         lock(&self.lookups).push((shard, lookup));
+    }
+
+    fn fences_off(&self) -> bool {
+        true
+    }
+
+    fn overdue(&self, node: u16, incarnation: u32) {
+        lock(&self.overdue).insert(NodeProcess { node, incarnation });
     }
 
     fn have_read(&self, shard: usize, read: JournalLookup) {

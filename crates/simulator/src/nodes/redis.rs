@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rookery_cluster::courier::AppendOutcome;
+use rookery_cluster::engine::FoundLease;
 use rookery_cluster::reading::{ClosedJournal, JournalPart};
 use rookery_cluster::wire::NodeProcess;
 use rookery_hub::{JournalFields, JournalWrite};
