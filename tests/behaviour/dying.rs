@@ -506,5 +506,28 @@ fn an_occupant_whose_session_has_ended_with_its_node_leaves() {
     assert!(got.iter().any(|got| got.attr("type") == Some("unavailable")), "{got:?}");
 }
 
+/// The room is silent: nothing comes back from her session as an error.
+#[test]
+fn an_occupant_whose_session_has_ended_with_its_node_leaves_the_rooms_of_other_nodes() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let mut nurse = at(&server, "nurse", 3, 3, "kitchen");
+    let rooms = (0..).map(|number| format!("room{number}@conference.example.org"));
+    let room = rooms.into_iter().find(|room| server.home_of(room) < 2).expect("some room is at home there");
+    enter(&mut romeo, &room, "romeo");
+    enter(&mut juliet, &room, "juliet");
+    enter(&mut nurse, &room, "nurse");
+    nurse.enable();
+    server.advance(3_000);
+    romeo.all();
+    kill(&server);
+    romeo.expect_nothing();
+    server.advance(20_000);
+    let got = romeo.all();
+    let gone = got.iter().filter(|got| got.attr("type") == Some("unavailable")).filter_map(|gone| gone.attr("from"));
+    assert_eq!(gone.collect::<Vec<_>>(), [format!("{room}/juliet")], "{got:?}");
+}
+
 /// The time within which archives write what they have, and what is theirs is acknowledged.
 const WRITTEN_MS: u64 = 2_000;

@@ -1,6 +1,6 @@
 //! Maintains rolls, and sends packets to everybody on one.
 
-use rookery_fanout::{Link, Packet, To};
+use rookery_fanout::{Link, Packet, To, View};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
@@ -45,15 +45,27 @@ impl World {
         roll.len -= usize::from(is_struck);
     }
 
-    /// Sorts a roll by the homes that there are now.
-    pub fn sort_again(&self, roll: &mut Roll) {
+    /// Sorts a roll by the homes that there are now, after they have changed. Returns those of its
+    /// addresses whose home is in another process than before.
+    pub fn sort_again(&self, roll: &mut Roll) -> Vec<String> {
+        let process_of = |view: &View, hop| view.station(hop).map(|station| (station.node, station.incarnation));
+        let (was, is) = (&self.here.before, &self.here.view);
         let chunks = std::mem::take(&mut roll.shards);
         roll.shards.resize_with(self.shards(), Vec::new);
-        for (hash, name) in chunks.iter().flatten().flat_map(|chunk| chunk.iter()) {
-            if let Some(chunks) = roll.shards.get_mut(self.hop(hash)) {
-                push(chunks, hash, name);
+        let mut moved = Vec::new();
+        for (before, chunks) in chunks.iter().enumerate() {
+            for (hash, name) in chunks.iter().flat_map(|chunk| chunk.iter()) {
+                let home = self.hop(hash);
+                // The next process of a node has the hop of the last one.
+                if process_of(was, before) != process_of(is, home) {
+                    moved.push(name.to_owned());
+                }
+                if let Some(chunks) = roll.shards.get_mut(home) {
+                    push(chunks, hash, name);
+                }
             }
         }
+        moved
     }
 
     /// Sends one packet to everybody on a roll but a few. Nobody sees who else gets it.

@@ -86,6 +86,8 @@ pub(crate) struct WorldIdentity {
     /// The name of this shard for others.
     pub(crate) station: Station,
     pub(crate) view: Arc<View>,
+    /// The homes before the last change.
+    pub(crate) before: Arc<View>,
     /// The address hash, the same for all shards of all nodes.
     pub(crate) addresses: AddressHash,
     /// The hash behind texts that nobody can guess.
@@ -100,7 +102,8 @@ impl WorldIdentity {
     pub(crate) fn new(place: Place) -> Self {
         let Place { shard, view, addresses, secrets, .. } = place;
         let station = view.station(shard).unwrap_or_default();
-        Self { shard, station, view, addresses, secrets: Keyed::with(secrets), serial: 0, unique: 0 }
+        let (before, secrets) = (view.clone(), Keyed::with(secrets));
+        Self { shard, station, view, before, addresses, secrets, serial: 0, unique: 0 }
     }
 }
 

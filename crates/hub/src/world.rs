@@ -385,6 +385,7 @@ impl World {
     pub fn set_view(&mut self, view: Arc<View>) {
         self.out.mail.resize_with(view.hops().max(self.out.mail.len()), Vec::new);
         let before = std::mem::replace(&mut self.here.view, view);
+        self.here.before = before.clone();
         // Another home may have changed data that is cached here.
         self.people.absent.forget_loaded();
         self.change_homes(&before);

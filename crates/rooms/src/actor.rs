@@ -20,6 +20,7 @@ use super::absent;
 use super::directory::Directory;
 use super::refusal::turn_away;
 use super::room::Room;
+use super::seated;
 use super::spread;
 use super::unsaved::{self, Unsaved};
 use super::work::{Arranged, FoundRoom, RoomTask, RoomWork, Size, WantedSettings};
@@ -548,16 +549,18 @@ pub(super) fn shut_down(world: &mut World) {
     }
 }
 
-/// Sorts the occupants of all rooms by the homes that their accounts have now.
+/// Sorts the occupants of all rooms by the homes that their accounts have now, and asks the new
+/// homes for their sessions.
 pub(super) fn sort_again(world: &mut World) {
     let mut slots = std::mem::take(&mut world.state_mut::<Actors>().slots);
+    let mut moved = Vec::new();
     for slot in slots.values_mut() {
         if let ActorSlot::Here(room) = slot {
-            world.sort_again(&mut room.moderators);
-            world.sort_again(&mut room.others);
+            moved.append(&mut room.sort_again(world));
         }
     }
     world.state_mut::<Actors>().slots = slots;
+    seated::ask_homes(world, moved);
 }
 
 /// Tells nodes that have joined which rooms here the store doesn't have, and forgets the rooms of

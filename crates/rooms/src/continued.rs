@@ -3,11 +3,9 @@
 //! handed over.
 //!
 //! Occupants that did not outlive the restart leave as always: sessions of this server when they
-//! expire, or at once if their home doesn't know them ([`Seated`]); those of other servers when a
-//! message bounces, see [`super::ghosts`]. If the room itself doesn't continue, because it doesn't
+//! expire, or at once if their home doesn't know them, see [`super::seated`]; those of other servers
+//! when a message bounces, see [`super::ghosts`]. If the room itself doesn't continue, because it doesn't
 //! exist any more or another room has its name, all occupants are told that they have left it.
-
-use std::collections::BTreeMap;
 
 use rookery_base::Map;
 use rookery_fanout::Packet;
@@ -26,6 +24,7 @@ use super::occupant::{Occupant, OccupantSeat, nick_key, occupant_id};
 use super::rate::RoomBucket;
 use super::role::{RoomRole, affiliation_name, affiliation_named};
 use super::room::Room;
+use super::seated;
 use super::unsaved::{Unsaved, UnsavedChanges};
 
 /// A room that another process continues.
@@ -202,7 +201,10 @@ fn loaded_with(
                 let lack = UnsavedChanges::refused(users);
                 world.state_mut::<Unsaved>().put_back(jid.clone(), lack);
             }
-            let then = move |world: &mut World, room: Room| {
+            let then = move |world: &mut World, mut room: Room| {
+                // Homes may have moved while the history was loaded.
+                room.sort_again(world);
+                seated::ask_homes(world, room.seats_here(world));
                 actor::go_on(world, Box::new(room));
                 world.state_mut::<Actors>().end_loading(&jid);
             };
@@ -215,43 +217,6 @@ fn loaded_with(
             // The other room is being loaded, and ends that itself.
             actor::arrived(world, &jid, loaded, removed);
             continued.tell_all_out(world);
-        }
-    }
-}
-
-/// Asks the home of some sessions whether they continue; those that don't leave.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Seated {
-    /// The sessions, each with its address in the room.
-    seats: Vec<(Jid, Jid)>,
-}
-
-impl Memo for Seated {
-    const NAME: &'static str = "rooms seated";
-
-    fn open(self, world: &mut World) {
-        if world.other_nodes().is_empty() {
-            return self.look(world);
-        }
-        // Some sessions may be on their way here.
-        world.after(SEATED_MS, move |world| self.look(world));
-    }
-}
-
-impl Seated {
-    fn look(self, world: &mut World) {
-        let mut elsewhere = BTreeMap::<usize, Vec<(Jid, Jid)>>::new();
-        for (session, occupant) in self.seats {
-            if !world.acts_for(session.bare_str()) {
-                elsewhere.entry(world.home_of(session.as_ref())).or_default().push((session, occupant));
-            } else if !world.goes_on(session.as_ref(), occupant.as_ref()) {
-                let mut presence = Writer::new("presence");
-                presence.attr("type", "unavailable").attr("from", session.as_str());
-                world.route_built(&presence.finish(), &occupant);
-            }
-        }
-        for (shard, seats) in elsewhere {
-            world.send_memo(shard, Self { seats });
         }
     }
 }
@@ -351,7 +316,6 @@ impl Room {
         self.set_last_number(last_number);
         self.history.restore(history);
         let mut elsewhere = Map::<String, ()>::default();
-        let mut here = BTreeMap::<usize, Vec<(Jid, Jid)>>::new();
         for CarriedOccupant { jid, role, seats } in occupants {
             let (Some(key), Some(role)) = (jid.resource().and_then(nick_key), RoomRole::named(&role)) else { continue };
             let Some(account) = seats.first().map(|(session, ..)| session.to_bare()) else { continue };
@@ -368,11 +332,8 @@ impl Room {
                 if !may {
                     continue;
                 }
-                match is_here {
-                    true => {
-                        here.entry(world.home_of(session.as_ref())).or_default().push((session.clone(), jid.clone()))
-                    }
-                    false => drop(elsewhere.insert(session.domain().to_owned(), ())),
+                if !is_here {
+                    elsewhere.insert(session.domain().to_owned(), ());
                 }
                 world.enroll(self.roll(role), session.as_ref());
                 self.seats.insert(session.clone(), at);
@@ -402,14 +363,9 @@ impl Room {
         for domain in elsewhere.into_keys() {
             ghosts::look_at(world, domain);
         }
-        for (shard, seats) in here {
-            world.send_memo(shard, Seated { seats });
-        }
     }
 }
 
-/// Milliseconds after which the home of a session has to know it, in a cluster.
-const SEATED_MS: u64 = 15_000;
 /// Milliseconds until a store that has failed is asked again; the time doubles this many times.
 const AGAIN_MS: u64 = 1000;
 const MOST_DOUBLINGS: u32 = 4;

@@ -19,10 +19,10 @@
 //!   rate limits of all that. `service`: the service itself.
 //! * [`operate`]: operators' view and actions; [`arrange`] and [`affiliates`]: settings and
 //!   affiliations that they change; `work`: a room's work other than stanzas. `whole`: its
-//!   invariants. `bounds`: its bounds. `gauges`: counts
-//!   for metrics. `unsaved`: rooms whose changes the store refused. `keep`,
-//!   `kept`: the stored form; `continued`: the data for the next process; `said`: the ids of
-//!   messages, for when a node dies; `past`: the archive and the history; `logs`: files for people.
+//!   invariants. `bounds`: its bounds. `gauges`: counts for metrics. `unsaved`: rooms whose changes
+//!   the store refused. `keep`, `kept`: the stored form; `continued`: the data for the next process;
+//!   `seated`: occupants whose home is in another process; `said`: the ids of messages, for when a
+//!   node dies; `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
 //!
@@ -94,6 +94,7 @@ mod requests;
 mod role;
 pub mod room;
 mod said;
+mod seated;
 mod service;
 mod shown;
 mod speak;
@@ -199,7 +200,7 @@ impl Module for Rooms {
         hooks.state(said::SaidMessages::default());
         hooks.memo::<said::NotedMessage>();
         hooks.every(said::PERIOD_MS, said::forget);
-        hooks.memo::<continued::Seated>();
+        hooks.memo::<seated::Seated>();
         hooks.memo::<spread::Noted>();
         hooks.moved(actor::sort_again);
         hooks.moved(actor::spread_again);
