@@ -529,5 +529,30 @@ fn an_occupant_whose_session_has_ended_with_its_node_leaves_the_rooms_of_other_n
     assert_eq!(gone.collect::<Vec<_>>(), [format!("{room}/juliet")], "{got:?}");
 }
 
+/// So much is under way that nothing more is written: a letter waits for what comes before it.
+#[test]
+fn no_letter_overtakes_what_the_journal_has_no_room_for() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let mut nurse = at(&server, "nurse", 2, 2, "kitchen");
+    juliet.enable();
+    server.advance(1_000);
+    server.slow_journals(true);
+    let texts: Vec<String> = (0..MANY_BATCHES).map(|number| number.to_string()).collect();
+    for text in &texts {
+        nurse.send(&say(juliet.full(), text));
+        nurse.pump();
+    }
+    assert_eq!(juliet.bodies(), texts, "nothing within a node waits for Redis");
+    nurse.send(&say(romeo.full(), "last"));
+    nurse.pump();
+    assert_eq!(romeo.bodies(), [""; 0], "it left before what the journal lacks");
+    server.slow_journals(false);
+    assert_eq!(romeo.bodies(), ["last"]);
+}
+
+/// More batches than are under way at a time.
+const MANY_BATCHES: usize = 40;
 /// The time within which archives write what they have, and what is theirs is acknowledged.
 const WRITTEN_MS: u64 = 2_000;

@@ -133,18 +133,23 @@ impl World {
         self.people.journal.iter_mut().for_each(|journal| journal.shares.extend(custody.clone()));
     }
 
-    /// Returns whether there is something to be written, and not too much under way.
+    /// Returns whether there is something to be written.
     pub fn has_to_journal(&self) -> bool {
         self.people.journal.as_ref().is_some_and(|journal| {
             let has_homes = journal.owes || journal.homes.may_write;
             let has_notes = !journal.shares.is_empty() || !journal.notes.is_empty();
-            let has_news = self.outboxes.has_changed() || has_homes || has_notes || self.has_read_all();
-            has_news && journal.batches.under_way.len() < MOST_UNDER_WAY
+            self.outboxes.has_changed() || has_homes || has_notes || self.has_read_all()
         })
     }
 
-    /// Returns the writes that are due now; `None` if there are none, or if too many are under
-    /// way.
+    /// Returns whether so little is under way that more may be written. The end of a batch wakes
+    /// the shard.
+    pub fn may_journal(&self) -> bool {
+        self.people.journal.as_ref().is_none_or(|journal| journal.batches.under_way.len() < MOST_UNDER_WAY)
+    }
+
+    /// Returns the writes that are due now, or the first of them if they are large; `None` if there
+    /// are none.
     pub fn journal(&mut self, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Option<JournalBatch> {
         if !self.has_to_journal() {
             return None;
@@ -353,7 +358,7 @@ impl JournalWrite {
 /// nobody does: rooms may be large.
 const HOMES_MS: u64 = 50;
 const LATER_MS: u64 = 1_000;
-/// Batches that may be under way.
+/// Batches that are under way when further writes wait, unless much else would wait for them.
 const MOST_UNDER_WAY: usize = 32;
 /// Bytes of a batch, unless that is one session.
 const AT_ONCE_BYTES: usize = 1 << 20;

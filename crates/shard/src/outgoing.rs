@@ -8,7 +8,10 @@
 //! # Invariants
 //!
 //! * Letters leave in order, and after the writes to the journal of all ticks in which they were
-//!   written; and so does data for clients of this node.
+//!   written: no other node reads anything that the journal lacks. If Redis is slow and many writes
+//!   are under way, letters wait in here, for the same Redis.
+//! * Data for clients of this node leaves after the writes of its tick, unless so many are under
+//!   way: nothing within a node waits for Redis.
 //! * Nothing waits once the shard stops, or its node leaves; and nothing larger than
 //!   [`LARGE_BYTES`] together with what waits before it.
 
@@ -22,16 +25,20 @@ impl<D: Driver> Shard<D> {
     /// Ends a tick: writes to the clients, and releases data for others, if it is time.
     pub(crate) fn let_out(&mut self) {
         let has_others = self.world.has_journal() || self.world.shards() > self.world.own_shards();
-        let linger_ms = if has_others { self.linger_ms() } else { 0 };
+        let is_ending = self.is_stopping() || self.common.post.is_shut();
+        // The milliseconds for which things wait.
+        let linger_ms = if has_others && !is_ending { self.common.post.linger_ms() } else { 0 };
         let may_leave = linger_ms == 0 || self.timing.now_ms >= self.timing.outgoing.next_ms;
         if has_others {
             self.look_up();
             self.number_lines();
         }
-        let mut any = has_others && may_leave && self.journal();
+        let may_write = has_others && may_leave && (is_ending || self.world.may_journal());
+        let mut any = may_write && self.journal();
+        let is_behind = has_others && self.world.has_to_journal();
         // A client that has something that the journal lacks would get it twice, if this process
         // died now.
-        let is_kept = has_others && !may_leave && self.world.has_to_journal();
+        let is_kept = is_behind && !may_leave;
         if !is_kept {
             self.flush();
         }
@@ -42,28 +49,23 @@ impl<D: Driver> Shard<D> {
         }
         self.take_mail();
         let is_large = self.timing.outgoing.bytes > LARGE_BYTES;
-        if is_large && is_kept {
+        if is_large && is_behind {
             any |= self.journal();
+        }
+        if is_large && is_kept {
             self.flush();
             self.mark_lines();
             self.take_mail();
         }
-        if may_leave || is_large {
+        if is_large || may_leave && (is_ending || !is_behind) {
             any |= self.post_afar();
             self.timing.outgoing.waits = false;
         } else {
-            self.timing.outgoing.waits = is_kept || !self.timing.outgoing.letters.is_empty();
+            let has_letters = !self.timing.outgoing.letters.is_empty();
+            self.timing.outgoing.waits = is_kept || has_letters && (!may_leave || self.world.may_journal());
         }
         if any {
             self.timing.outgoing.next_ms = self.timing.now_ms + linger_ms;
-        }
-    }
-
-    /// Returns the time for which things wait, in milliseconds.
-    fn linger_ms(&self) -> u64 {
-        match self.is_stopping() || self.common.post.is_shut() {
-            true => 0,
-            false => self.common.post.linger_ms(),
         }
     }
 
