@@ -36,7 +36,8 @@
 //!
 //! `recorder`: the way into the archives. `query`: requests; `answer`, `search`, with `terms`: the
 //! way out, in a `page`; `newest`: the way for rooms. `id`: ids; `own`: forged ones; `last_id`:
-//! those of another node, above which they continue. `known`: possible duplicates, `noted`: how they are recognised. `prefs`: preferences. `sweep`: expiry.
+//! those of another node, above which they continue. `known`: possible duplicates, `noted`: how
+//! they are recognised. `prefs`: preferences. `sweep`: expiry.
 //! `purge`: emptied archives. `retract`: retracted messages. `options`: the operator's settings.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]

@@ -176,8 +176,8 @@ pub(crate) async fn exposed(connection: &mut RedisConnection) -> Option<String> 
     ))
 }
 
-/// Returns whether the protected mode refuses other machines. Redis 6 ignores it if it is told where
-/// to listen.
+/// Returns whether the protected mode refuses other machines. Redis 6 ignores it if it is told
+/// where to listen.
 fn is_kept(addresses: &str, is_protected: bool, is_newer: bool) -> bool {
     is_protected && (is_newer || addresses.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Which Redis the nodes of a database use: all have to use the same one.
+//! The mark of the Redis that the nodes of a database use: all have to use the same one.
 //!
 //! Nodes on one database with two Redis would see nothing of each other's leases, and take over
 //! from each other again and again. So each Redis has a *mark*, a random number that the first node

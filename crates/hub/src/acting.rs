@@ -89,14 +89,20 @@ pub(crate) struct Moves {
     /// The cards that have still to go, by the hashes of their homes.
     pub(crate) leaving: VecDeque<(u64, Vec<u8>)>,
     pub(crate) sending: SendingCards,
-    /// Since when processes are late that can be fenced off, or were last reported.
-    pub(crate) overdue_since_ms: Option<u64>,
-    /// Those that have still to be reported.
-    pub(crate) overdue: BTreeSet<MovesProcess>,
-    /// The number of times that somebody went on without what others had not done in time.
-    pub(crate) lateness: u64,
+    pub(crate) late: MovesLateness,
     /// The cards that have come.
     pub(crate) cards: Vec<Vec<u8>>,
+}
+
+/// The record of what others have not done in time.
+#[derive(Debug, Default)]
+pub(crate) struct MovesLateness {
+    /// The number of times that somebody went on without it.
+    pub(crate) times: u64,
+    /// Since when processes are late that can be fenced off, or were last reported.
+    pub(crate) since_ms: Option<u64>,
+    /// Those that have still to be reported.
+    pub(crate) overdue: BTreeSet<MovesProcess>,
 }
 
 /// The place of an address, as a shard knows it.

@@ -39,7 +39,7 @@ impl World {
                 "a node of the cluster hasn't confirmed that it sent everything; its accounts and rooms start without the rest"
             );
         }
-        self.people.moves.iter_mut().for_each(|moves| moves.lateness += u64::from(is_awaiting && is_late));
+        self.people.moves.iter_mut().for_each(|moves| moves.late.times += u64::from(is_awaiting && is_late));
         let cards = std::mem::take(&mut self.people.moves.as_mut()?.cards);
         let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
         for encoded in cards {
@@ -57,7 +57,7 @@ impl World {
             moves.acting.set(slot, true);
         }
         moves.awaited = Default::default();
-        moves.overdue_since_ms = None;
+        moves.late.since_ms = None;
         moves.forget_sources();
         Some(here)
     }
@@ -75,14 +75,14 @@ impl World {
         if late.is_empty() {
             return false;
         }
-        let since_ms = *moves.overdue_since_ms.get_or_insert(now_ms);
+        let since_ms = *moves.late.since_ms.get_or_insert(now_ms);
         if now_ms >= since_ms + OVERDUE_MS {
             warn!(
                 ?late,
                 "nodes of the cluster haven't handed on in time what lives at homes that are here now; they are fenced off"
             );
-            moves.overdue_since_ms = Some(now_ms);
-            moves.overdue.extend(late);
+            moves.late.since_ms = Some(now_ms);
+            moves.late.overdue.extend(late);
         }
         self.after(OVERDUE_MS + 1, |_| {});
         true
@@ -90,7 +90,7 @@ impl World {
 
     /// Takes the processes that don't hand on in time what lives at homes that are here now.
     pub fn take_overdue(&mut self) -> BTreeSet<(u16, u32)> {
-        self.people.moves.as_mut().map(|moves| std::mem::take(&mut moves.overdue)).unwrap_or_default()
+        self.people.moves.as_mut().map(|moves| std::mem::take(&mut moves.late.overdue)).unwrap_or_default()
     }
 
     /// Lets everything that has arrived begin, and processes the stanzas that have waited for it.

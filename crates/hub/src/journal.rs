@@ -333,7 +333,7 @@ impl World {
 
     /// Takes the questions that are to be asked of the journals of others.
     pub fn take_lookups(&mut self) -> Vec<JournalLookup> {
-        self.people.journal.as_mut().map(|journal| std::mem::take(&mut journal.lookups)).unwrap_or_default()
+        self.people.journal.as_mut().map(|journal| std::mem::take(&mut journal.others.lookups)).unwrap_or_default()
     }
 
     /// Returns the number of continuations that wait for batches: nothing of the server but clients

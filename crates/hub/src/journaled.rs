@@ -11,7 +11,6 @@ use rookery_jid::Jid;
 use crate::acting::MovesProcess;
 use crate::card::CardTally;
 use crate::custody::Custody;
-use crate::readings::JournalReading;
 use crate::session::SessionRef;
 
 /// Writes of a shard to the journal of its process, which are to be carried out together.
@@ -68,17 +67,33 @@ pub(crate) struct ShardJournal {
     pub(crate) shares: Vec<Custody>,
     pub(crate) homes: JournalHomes,
     pub(crate) batches: JournalBatches,
-    /// Questions that are to be asked.
-    pub(crate) lookups: Vec<JournalLookup>,
-    /// The journals that are read, and those that have been and may go.
-    pub(crate) readings: BTreeMap<MovesProcess, JournalReading>,
-    pub(crate) read: Vec<JournalLookup>,
+    pub(crate) others: OtherJournals,
     /// Sessions that continue from a journal, and whose clients haven't come back yet.
     pub(crate) recovered: Set<SessionRef>,
     /// Those whose clients have just come back, and repeat their unacknowledged stanzas.
     pub(crate) repeating: Set<SessionRef>,
     /// The numbers of the connections that sessions have on other nodes, or had last.
     pub(crate) lines: Map<SessionRef, u64>,
+}
+
+/// The journals of dead processes that this shard reads.
+#[derive(Debug, Default)]
+pub(crate) struct OtherJournals {
+    /// Questions that are to be asked.
+    pub(crate) lookups: Vec<JournalLookup>,
+    /// The ones that are read.
+    pub(crate) open: BTreeMap<MovesProcess, JournalReading>,
+    /// Those that have been read, and may go.
+    pub(crate) read: Vec<JournalLookup>,
+}
+
+/// The journal of a dead process that a shard reads.
+#[derive(Debug, Default)]
+pub(crate) struct JournalReading {
+    /// The slots for which it is read.
+    pub(crate) slots: BTreeSet<u16>,
+    /// True if the note about it is taken back by a batch under way.
+    pub(crate) is_ending: bool,
 }
 
 /// Homes of what modules hand on.

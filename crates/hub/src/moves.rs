@@ -117,7 +117,7 @@ impl World {
         having.for_each(|member| moves.wait_for(member, view.name()));
         moves.parting = Some((PartingStage::Agreeing, now_ms));
         if !was_awaiting || !dead.is_empty() || !sources.is_empty() {
-            moves.overdue_since_ms = None;
+            moves.late.since_ms = None;
             moves.awaiting_since_ms = now_ms;
         }
         for (process, slots) in dead {
@@ -224,7 +224,7 @@ impl World {
     /// Returns the number of times that this shard went on without what others had not done in
     /// time: what they have may have been lost, or come twice.
     pub fn lateness(&self) -> u64 {
-        self.people.moves.as_ref().map_or(0, |moves| moves.lateness)
+        self.people.moves.as_ref().map_or(0, |moves| moves.late.times)
     }
 
     /// Returns whether homes of this shard move, or may.

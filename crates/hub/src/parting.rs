@@ -45,7 +45,7 @@ impl World {
         }
         let now_ms = self.clock.now_ms;
         if let Some(moves) = &mut self.people.moves {
-            moves.lateness += u64::from(is_late);
+            moves.late.times += u64::from(is_late);
             moves.parting = Some((PartingStage::Freezing, now_ms));
         }
         let links = self.parting_links();
@@ -139,7 +139,7 @@ impl World {
         let (mut carried, mut cards) = (Vec::new(), Vec::new());
         for link in self.parting_links() {
             let is_settled = self.ledger(link).is_none_or(|ledger| ledger.is_settled());
-            self.people.moves.iter_mut().for_each(|moves| moves.lateness += u64::from(!is_settled));
+            self.people.moves.iter_mut().for_each(|moves| moves.late.times += u64::from(!is_settled));
             let card = self.card_of(link, &peer_of);
             match card.zip(self.address(link).map(|jid| self.hash(jid.bare_str()))) {
                 Some((card, hash)) => {

@@ -20,15 +20,6 @@ use crate::World;
 use crate::acting::MovesProcess;
 use crate::journaled::{COUNTS, JournalFields, JournalLookup, JournalWrite, LETTERS, STANZA, STATE};
 
-/// The journal of a dead process that a shard reads.
-#[derive(Debug, Default)]
-pub(crate) struct JournalReading {
-    /// The slots for which it is read.
-    slots: BTreeSet<u16>,
-    /// True if the note about it is taken back by a batch under way.
-    is_ending: bool,
-}
-
 /// The place of the notes about other journals, among the slots of a journal.
 pub const READINGS: u16 = SLOTS as u16;
 
@@ -36,7 +27,7 @@ impl World {
     /// Notes that the journal of a process is read for some slots.
     pub(crate) fn begin_reading(&mut self, process: MovesProcess, slots: &[u16]) {
         let Some(journal) = &mut self.people.journal else { return };
-        let reading = journal.readings.entry(process).or_default();
+        let reading = journal.others.open.entry(process).or_default();
         reading.slots.extend(slots);
         reading.is_ending = false;
         self.note_reading(process);
@@ -45,15 +36,15 @@ impl World {
     /// Writes all notes about journals that are read into a new era.
     pub(crate) fn note_readings(&mut self) {
         let Some(journal) = &mut self.people.journal else { return };
-        let processes: Vec<MovesProcess> = journal.readings.keys().copied().collect();
-        journal.readings.values_mut().for_each(|reading| reading.is_ending = false);
+        let processes: Vec<MovesProcess> = journal.others.open.keys().copied().collect();
+        journal.others.open.values_mut().for_each(|reading| reading.is_ending = false);
         processes.into_iter().for_each(|process| self.note_reading(process));
     }
 
     fn note_reading(&mut self, process: MovesProcess) {
         let field = field_of(process, self.shard());
         let Some(journal) = &mut self.people.journal else { return };
-        let Some(reading) = journal.readings.get(&process) else { return };
+        let Some(reading) = journal.others.open.get(&process) else { return };
         let value = postcard::to_allocvec(&reading.slots).ok();
         journal.notes.push(JournalWrite { slot: READINGS, field, value });
     }
@@ -61,7 +52,7 @@ impl World {
     /// Returns whether there are journals that need not be read by anyone else, once everything is
     /// written that is known here.
     pub(crate) fn has_read_all(&self) -> bool {
-        let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.readings.is_empty()) else {
+        let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.others.open.is_empty()) else {
             return false;
         };
         let has_come = self.people.moves.as_ref().is_none_or(|moves| {
@@ -69,7 +60,7 @@ impl World {
             !waits && !moves.sending.is_under_way
         });
         let are_written = journal.homes.noted.is_empty() && journal.homes.later.is_empty();
-        let any = journal.readings.values().any(|reading| !reading.is_ending);
+        let any = journal.others.open.values().any(|reading| !reading.is_ending);
         any && has_come && are_written && self.people.returning.is_empty()
     }
 
@@ -81,7 +72,7 @@ impl World {
         }
         let shard = self.shard();
         let Some(journal) = &mut self.people.journal else { return Vec::new() };
-        let ending = journal.readings.iter_mut().filter(|(_, reading)| !reading.is_ending);
+        let ending = journal.others.open.iter_mut().filter(|(_, reading)| !reading.is_ending);
         let ending = ending.map(|(process, reading)| {
             reading.is_ending = true;
             writes.push(JournalWrite { slot: READINGS, field: field_of(*process, shard), value: None });
@@ -94,14 +85,14 @@ impl World {
     pub(crate) fn have_read(&mut self, processes: Vec<MovesProcess>) {
         let Some(journal) = &mut self.people.journal else { return };
         for process in processes {
-            if let Some(reading) = journal.readings.remove(&process) {
+            if let Some(reading) = journal.others.open.remove(&process) {
                 match reading.is_ending {
                     true => {
                         let slots = reading.slots.into_iter().collect();
-                        journal.read.push(JournalLookup { process, earlier: Vec::new(), slots });
+                        journal.others.read.push(JournalLookup { process, earlier: Vec::new(), slots });
                     }
                     // It is read for more slots.
-                    false => _ = journal.readings.insert(process, reading),
+                    false => _ = journal.others.open.insert(process, reading),
                 }
             }
         }
@@ -110,7 +101,7 @@ impl World {
     /// Takes the journals of others, or parts of them, that are to be removed: this shard has what
     /// was in them.
     pub fn take_read(&mut self) -> Vec<JournalLookup> {
-        self.people.journal.as_mut().map(|journal| std::mem::take(&mut journal.read)).unwrap_or_default()
+        self.people.journal.as_mut().map(|journal| std::mem::take(&mut journal.others.read)).unwrap_or_default()
     }
 }
 

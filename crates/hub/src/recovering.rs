@@ -56,7 +56,7 @@ impl World {
             && let Some(moves) = &mut self.people.moves
         {
             moves.journals.push(process);
-            journal.lookups.push(JournalLookup { process, earlier, slots });
+            journal.others.lookups.push(JournalLookup { process, earlier, slots });
         }
     }
 

@@ -41,8 +41,8 @@ pub struct NodeSeen {
     pub is_up: bool,
     /// The slots whose home it is, out of 16384.
     pub slots: u64,
-    /// The milliseconds by which its clock is ahead of this node's, negative if it is behind; `None`
-    /// if that is unknown.
+    /// The milliseconds by which its clock is ahead of this node's, negative if it is behind;
+    /// `None` if that is unknown.
     pub clock_ms: Option<i64>,
     /// The traffic with it; of this node itself there is none.
     pub traffic: NodeTraffic,

@@ -20,9 +20,9 @@
 //! * [`operate`]: operators' view and actions; [`arrange`] and [`affiliates`]: settings and
 //!   affiliations that they change; `work`: a room's work other than stanzas. `whole`: its
 //!   invariants. `bounds`: its bounds. `gauges`: counts for metrics. `unsaved`: rooms whose changes
-//!   the store refused. `keep`, `kept`: the stored form; `continued`: the data for the next process;
-//!   `seated`: occupants whose home is in another process; `said`: the ids of messages, for when a
-//!   node dies; `past`: the archive and the history; `logs`: files for people.
+//!   the store refused. `keep`, `kept`: the stored form; `continued`: the data for the next
+//!   process; `seated`: occupants whose home is in another process; `said`: the ids of messages,
+//!   for when a node dies; `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
 //!

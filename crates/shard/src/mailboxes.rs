@@ -297,8 +297,8 @@ pub trait Outlet: Send + Sync {
         false
     }
 
-    /// Fences off a process of another node that doesn't hand on in time what lives at homes of this
-    /// process, so that others take over from it.
+    /// Fences off a process of another node that doesn't hand on in time what lives at homes of
+    /// this process, so that others take over from it.
     fn overdue(&self, _node: u16, _incarnation: u32) {}
 
     /// Removes the part of a dead process's journal that was looked up for a shard, since the

@@ -161,7 +161,7 @@ mod test {
         assert_eq!((second.stop(), first.stop()), (0, 0));
     }
 
-    /// Restored from a backup, for example, while the cluster runs.
+    /// Restores a backup under another name, as it were, while the cluster runs.
     pub fn a_copy_of_the_database_is_another_one() {
         let nodes = ClusterNodes::new(2);
         let (first, _) = nodes.serve(0);

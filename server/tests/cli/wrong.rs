@@ -190,7 +190,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
         "[cluster]\nnode = \"n1\"\nredis = \"http://localhost\"",
         &[
             "2: cluster.node: nodes share a database, but SQLite is a file on one machine: set `url` in [store] to a PostgreSQL or MariaDB",
-            "3: cluster.redis: expected \"redis://…\" or \"rediss://…\"",
+            "3: cluster.redis: expected \"redis://…\", \"rediss://…\" or \"unix:///…\"",
         ],
     ),
     (

@@ -1,4 +1,4 @@
-//! What happens while others take over: they ask a silent node for presence and have news for its
+//! The time in which others take over: they ask a silent node for presence and have news for its
 //! accounts, which go to the new homes; and a new home may die as well.
 
 use rookery_hub::Value;

@@ -1,5 +1,5 @@
-//! Assesses the cluster as this process sees it: the nodes, Redis, and the journal from which others
-//! restore the sessions and rooms of this node if it dies.
+//! Assesses the cluster as this process sees it: the nodes, Redis, and the journal from which
+//! others restore the sessions and rooms of this node if it dies.
 
 use rookery_observe::cluster::ClusterSeen;
 
