@@ -291,7 +291,9 @@ impl Agent {
         }
         let others = self.table.others();
         for (_, process) in &others {
-            let found = self.redis().find_lease(process.node).filter(|_| self.redis().has_lease(*process));
+            let redis = self.redis();
+            let found = redis.find_lease(process.node).filter(|_| redis.has_lease(*process));
+            drop(redis);
             let ahead_ms = found.and_then(|found| ahead_ms(&found, self.server.time_of_day()));
             ahead_ms.into_iter().for_each(|ahead_ms| self.clocks.observe(*process, ahead_ms));
         }
