@@ -10,7 +10,9 @@ use tokio::runtime::Builder;
 
 use crate::clocks::is_far_apart;
 use crate::engine::{RedisConnection, RedisEngine};
-use crate::service::{ClusterSettings, JoinFailure, clocks, compared, engine_of};
+use crate::failure::JoinFailure;
+use crate::joining::{clocks, compared};
+use crate::service::{ClusterSettings, engine_of};
 use crate::source::RedisAddresses;
 use crate::{marks, members};
 

@@ -22,10 +22,11 @@ use tracing::{error, info, warn};
 
 use crate::carrying::{CarryingLoop, SECOND, number};
 use crate::courier::CourierLetter;
+use crate::joining::{OTHER_SETTINGS, tell_clock};
 use crate::leases::LookedAtLease;
 use crate::marks;
 use crate::members::{self, LetterVersions, MemberRow, NotJoined};
-use crate::service::{OTHER_SETTINGS, ServiceEvent, fence_off, tell_clock};
+use crate::service::{ServiceEvent, fence_off};
 use crate::wire::NodeProcess;
 
 /// The processes that may be gone.

@@ -4,8 +4,8 @@
 use rookery_base::{AddressHash, wait};
 use rookery_store::Meta;
 
+use crate::failure::JoinFailure;
 use crate::members;
-use crate::service::JoinFailure;
 use crate::table::NodeTable;
 
 /// Returns the names of the nodes at which these bare JIDs are at home; empty if there is no node.

@@ -13,7 +13,8 @@
 //! * [`placement`]: the slots of each node. [`members`]: the rows of the database; [`table`]:
 //!   their meaning for a process. [`marks`]: the one Redis that all have to use; `agreed`: the
 //!   settings on which they have to agree.
-//! * [`service`]: joining, and the handle of the thread; `carrying`: its loop; `inbox`: reading
+//! * `joining`: the way into the cluster, and `failure`: the reasons against it. [`service`]: the
+//!   handle of the thread; `carrying`: its loop; `inbox`: reading
 //!   letters; `leases`: the signs of life; [`clocks`]: the times of day that these show; [`death`]:
 //!   processes that are gone, and their homes.
 //! * `journal`: the data recorded for the other nodes; [`reading`]: that of a process that is gone.
@@ -26,8 +27,10 @@ pub mod clocks;
 pub mod courier;
 pub mod death;
 pub mod engine;
+mod failure;
 mod home;
 mod inbox;
+mod joining;
 mod journal;
 mod leases;
 pub mod marks;
@@ -41,10 +44,10 @@ pub mod wire;
 
 pub use agreed::AgreedSettings;
 pub use check::check;
+pub use failure::JoinFailure;
 pub use home::homes;
 pub use members::LetterVersions;
 pub use service::{
-    ClusterEnding, ClusterSettings, JoinFailure, Joined, ListedNode, Members, RunningCluster, drain, join, nodes,
-    remove,
+    ClusterEnding, ClusterSettings, Joined, ListedNode, Members, RunningCluster, drain, join, nodes, remove,
 };
 pub use source::RedisAddresses;

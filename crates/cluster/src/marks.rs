@@ -24,8 +24,8 @@ use rookery_store::meta::Meta;
 use tracing::info;
 
 use crate::engine::{RedisConnection, lease_prefix};
+use crate::failure::JoinFailure;
 use crate::members::{self, MemberRow, NotJoined};
-use crate::service::JoinFailure;
 use crate::wire::NodeProcess;
 
 /// Returns the processes, with the names of their nodes, that may use another Redis than the one

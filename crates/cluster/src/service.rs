@@ -1,4 +1,4 @@
-//! Joining a cluster, and the handle of the thread that carries letters.
+//! The thread that carries letters: its start, its handle, and the events that it handles.
 //!
 //! # Invariants
 //!
@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::RedisError;
 use rookery_base::lock::lock;
@@ -23,21 +23,17 @@ use rookery_store::{Fencing, ProcessWriter};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use tokio::task;
-use tracing::warn;
 
 use crate::agreed::AgreedSettings;
 use crate::carrying::{CarryingLoop, Outer};
-use crate::check::{exposed, is_new_enough};
-use crate::clocks::{ahead_ms, is_apart, is_far_apart, stamped};
 use crate::courier::AppendOutcome;
-use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
+use crate::engine::{RedisConnection, RedisEngine};
+use crate::failure::JoinFailure;
+use crate::joining::{Entered, enter};
 use crate::leases::LookedAtLease;
-use crate::marks::{self, unix_ms};
-use crate::members::{self, JoiningMember, LetterVersions, MemberNotes, MemberRow, NotJoined};
+use crate::members::{self, MemberRow, NotJoined};
 use crate::reading::JournalPart;
 use crate::source::RedisAddresses;
-use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
 
 /// The operator's settings for a process in a cluster.
@@ -53,119 +49,6 @@ pub struct ClusterSettings {
     pub lease: Duration,
     /// The settings on which all nodes have to agree.
     pub agreed: AgreedSettings,
-}
-
-/// The reason why a process can't join.
-#[derive(Debug)]
-pub enum JoinFailure {
-    /// An error of the database, or of its content.
-    Members(NotJoined),
-    /// Redis is unreachable.
-    Redis(RedisError),
-    /// Redis is too old: its version.
-    TooOld(String),
-    /// A process already has this name.
-    NameTaken(String),
-    /// Others took over from this process while it joined.
-    TakenOver(String),
-    /// A node that lives uses another Redis: its name.
-    OtherRedis(String),
-    /// The clock of a node is too far from this machine's: its name, and the milliseconds by which
-    /// it is ahead.
-    OtherClock(String, i64),
-    /// A node that lives uses this Redis and gives no signs in this database: its name.
-    OtherDatabase(String),
-    /// A node that lives hasn't adopted the homes that this process would have: its name.
-    Unnoticed(String),
-    /// A node that lives serves other domains: its name.
-    OtherDomains(String),
-    /// A node can't read the letters of this process: its name, and the versions it can read.
-    NoCommonLetters(String, LetterVersions),
-    /// A thread or a runtime can't be started.
-    System(std::io::Error),
-}
-
-impl std::fmt::Display for JoinFailure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Members(NotJoined::Store(error)) => write!(f, "the database does not let this node join: {error}"),
-            Self::Members(NotJoined::Taken) => {
-                f.write_str("another process is joining the cluster under the same name of a node at this moment")
-            }
-            Self::Members(NotJoined::Unreadable(name)) => {
-                write!(f, "the database has an entry \"{name}\" of the cluster that this version can't read")
-            }
-            Self::Members(NotJoined::Chance) => f.write_str("the operating system has no random bytes"),
-            Self::Redis(error) => write!(f, "the cluster's Redis can't be used: {error}"),
-            Self::TooOld(version) => {
-                write!(f, "the cluster's Redis is of version {version}: 6.2 or later is needed, or Valkey")
-            }
-            Self::NameTaken(name) => {
-                write!(f, "another process runs as node \"{name}\" of this cluster: give each node a name of its own")
-            }
-            Self::TakenOver(name) => write!(
-                f,
-                "others have taken over from node \"{name}\" while it joined: it was silent for longer than its lease, \
-                 or `rookery node remove` has removed it; start it again"
-            ),
-            Self::OtherRedis(name) => write!(
-                f,
-                "node \"{name}\" runs on this database with another Redis than this one: each would take over from the \
-                 other; set `redis` of [cluster] to the same Redis on all nodes, or give this cluster a database of its own"
-            ),
-            Self::OtherClock(name, ahead_ms) => {
-                let direction = if *ahead_ms > 0 { "ahead of" } else { "behind" };
-                write!(
-                    f,
-                    "the clock of node \"{name}\" of this cluster is {} seconds {direction} this machine's: the order of \
-                     archives would be lost; let both follow the same source of time (NTP)",
-                    (ahead_ms.unsigned_abs() + 500) / 1000
-                )
-            }
-            Self::OtherDatabase(name) => write!(
-                f,
-                "node \"{name}\" runs with this Redis on another database than this one, which may be a copy of it: accounts \
-                 would have two homes; set `url` of [store] to the same database on all nodes, or use another Redis for \
-                 the copy, and remove the nodes in it (`rookery node remove {name}`)"
-            ),
-            Self::Unnoticed(name) => write!(
-                f,
-                "node \"{name}\" runs and doesn't take note of this one: accounts would have two homes; find out from its log \
-                 why it can't read the database, or stop it, and start this one again"
-            ),
-            Self::OtherDomains(name) => write!(
-                f,
-                "node \"{name}\" of this cluster serves other domains than this configuration names: clients of one node \
-                 have accounts on the other; set `domains` to the same on all nodes, and reload those that run"
-            ),
-            Self::NoCommonLetters(name, theirs) if theirs.newest < LetterVersions::OWN.oldest => write!(
-                f,
-                "node \"{name}\" of this cluster is of too early a version: it understands letters of version {theirs}, \
-                 and this one {}; upgrade that node first, by way of a release between the two, or remove it \
-                 (`rookery node remove {name}`)",
-                LetterVersions::OWN
-            ),
-            Self::NoCommonLetters(name, theirs) => write!(
-                f,
-                "node \"{name}\" of this cluster is of too late a version for this one: it understands letters of version \
-                 {theirs}, and this one {}; upgrade this one, by way of a release between the two",
-                LetterVersions::OWN
-            ),
-            Self::System(error) => write!(f, "the thread of the cluster can't be started: {error}"),
-        }
-    }
-}
-
-impl From<NotJoined> for JoinFailure {
-    fn from(error: NotJoined) -> Self {
-        Self::Members(error)
-    }
-}
-
-impl From<RedisError> for JoinFailure {
-    fn from(error: RedisError) -> Self {
-        Self::Redis(error)
-    }
 }
 
 /// A process that has joined and doesn't serve clients yet. Its thread renews its lease.
@@ -335,269 +218,6 @@ pub fn join(settings: &ClusterSettings, shards: usize, members: Members) -> Resu
     Ok(Joined { view, addresses, away, fencing, posted, begins, thread })
 }
 
-/// The result of joining.
-struct Entered {
-    engine: RedisEngine,
-    table: NodeTable,
-    addresses: AddressHash,
-    away: Vec<NodeProcess>,
-    /// The task that renews the lease.
-    joining: task::JoinHandle<()>,
-}
-
-async fn enter(settings: &ClusterSettings, shards: u16, members: &Members) -> Result<Entered, JoinFailure> {
-    let meta = &*members.meta;
-    let (engine, addresses) = engine(settings, meta).await?;
-    let mut connection = engine.connect().await?;
-    let (mark, rows) = expect_fit(&mut connection, settings, meta).await?;
-    if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
-        wait_for_lease(&mut connection, row.number, settings).await?;
-    }
-    let joining = JoiningMember {
-        shards,
-        public_host: settings.public_host.clone(),
-        notes: MemberNotes { mark: Some(mark), settings: settings.agreed.clone() },
-    };
-    let joined = members::join(meta, &*members.fencing, &settings.node, joining).await?;
-    let me = NodeProcess { node: joined.row.number, incarnation: joined.row.incarnation };
-    let is_newcomer = joined.is_newcomer;
-    let table = NodeTable::joining(settings.node.clone(), joined, rows);
-    let entered = take_place(engine, &mut connection, members, table, settings).await;
-    if entered.is_err() && is_newcomer {
-        // Others would wait for it until its lease has expired. If it has a predecessor, the next
-        // process continues with that one's journal.
-        _ = members::withdraw(meta, me).await;
-        _ = connection.remove_inbox(me).await;
-        _ = connection.end_lease(me).await;
-    }
-    entered.map(|(engine, table, away, joining)| Entered { engine, table, addresses, away, joining })
-}
-
-/// Checks that this process fits its Redis and the nodes that live. Returns the mark of the Redis
-/// and the rows of the database.
-async fn expect_fit(
-    connection: &mut RedisConnection,
-    settings: &ClusterSettings,
-    meta: &dyn Meta,
-) -> Result<(u64, Vec<(String, MemberRow)>), JoinFailure> {
-    is_new_enough(connection).await?;
-    if let Some(policy) = connection.setting("maxmemory-policy").await.filter(|policy| policy != "noeviction") {
-        warn!(
-            policy,
-            "the cluster's Redis may throw letters away when its memory is full; set maxmemory-policy to noeviction"
-        );
-    }
-    if let Some(exposed) = exposed(connection).await {
-        warn!("{exposed}");
-    }
-    let rows = members::all(meta).await?;
-    fits(&rows, &settings.node)?;
-    let mark = connection.mark(marks::new_mark()?).await?;
-    marks::expect_none_elsewhere(connection, meta, mark, None).await?;
-    for (name, differences) in compared(connection, &rows, settings).await? {
-        warn!(node = name, sections = differences.join(", "), "{OTHER_SETTINGS}");
-    }
-    for (name, ahead_ms) in clocks(connection, &rows, &settings.node).await? {
-        match is_far_apart(ahead_ms) {
-            true => return Err(JoinFailure::OtherClock(name, ahead_ms)),
-            false => tell_clock(&name, ahead_ms),
-        }
-    }
-    Ok((mark, rows))
-}
-
-/// Takes the place that a process has in the table: its lease, its inbox, and its homes, once the
-/// live nodes have adopted them. Returns the processes of other nodes without a lease, and the task
-/// that renews this one's.
-async fn take_place(
-    engine: RedisEngine,
-    connection: &mut RedisConnection,
-    members: &Members,
-    mut table: NodeTable,
-    settings: &ClusterSettings,
-) -> Result<(RedisEngine, NodeTable, Vec<NodeProcess>, task::JoinHandle<()>), JoinFailure> {
-    let (meta, fencing, me) = (&*members.meta, &*members.fencing, table.me());
-    marks::give_sign(meta, me, unix_ms()).await?;
-    task::spawn(marks::keep_giving_signs(members.meta.clone(), me));
-    // Another one may have joined at the same time.
-    marks::expect_none_elsewhere(connection, meta, table.mark().unwrap_or_default(), Some(me.node)).await?;
-    let rows = members::all(meta).await?;
-    fence_off(fencing, &table.gone(&rows)).await?;
-    table.update(rows);
-    // The ids of processes that are gone are in the archives of homes that are here now.
-    let latest = marks::signs(meta).await?.into_values().max().unwrap_or_default();
-    table.raise_floor(latest.saturating_add(SIGNS_MS), unix_ms());
-    let lease = stamped(&table.lease(), unix_ms(), settings.lease);
-    if !connection.take_lease(me.node, &lease, settings.lease).await? {
-        return Err(JoinFailure::NameTaken(settings.node.clone()));
-    }
-    let text = Arc::new(Mutex::new(table.lease()));
-    let joining = task::spawn(renew(engine.clone(), me, text.clone(), settings.lease));
-    connection.create_inbox(me).await?;
-    let awaited = match wait_for_others(connection, members, &mut table, &text, settings).await {
-        Ok(()) => away(connection, &table).await.map_err(JoinFailure::from),
-        Err(failed) => Err(failed),
-    };
-    match awaited {
-        Ok(away) => Ok((engine, table, away, joining)),
-        Err(failed) => {
-            joining.abort();
-            Err(failed)
-        }
-    }
-}
-
-/// Checks that this process and all nodes can understand each other.
-///
-/// # Errors
-/// [`JoinFailure::NoCommonLetters`].
-fn fits(rows: &[(String, MemberRow)], own: &str) -> Result<(), JoinFailure> {
-    // The row of this process's own node may still be its predecessor's.
-    match rows.iter().find(|(name, row)| name != own && !row.letters.fits(LetterVersions::OWN)) {
-        Some((name, row)) => Err(JoinFailure::NoCommonLetters(name.clone(), row.letters)),
-        None => Ok(()),
-    }
-}
-
-/// Compares the settings of this process with those of other nodes that live. Returns the names of
-/// those whose settings differ, with the sections.
-///
-/// # Errors
-/// [`JoinFailure::OtherDomains`]; the errors of Redis.
-pub(crate) async fn compared(
-    connection: &mut RedisConnection,
-    rows: &[(String, MemberRow)],
-    settings: &ClusterSettings,
-) -> Result<Vec<(String, Vec<String>)>, JoinFailure> {
-    let mut found = Vec::new();
-    for (name, row) in rows.iter().filter(|(name, _)| *name != settings.node) {
-        let theirs = &row.notes.settings;
-        let differences = settings.agreed.differences(theirs);
-        let has_others = settings.agreed.has_other_domains(theirs);
-        if (differences.is_empty() && !has_others) || connection.find_lease(row.number).await?.is_none() {
-            continue;
-        }
-        if has_others {
-            return Err(JoinFailure::OtherDomains(name.clone()));
-        }
-        found.push((name.clone(), differences.into_iter().map(str::to_owned).collect()));
-    }
-    Ok(found)
-}
-
-/// Returns the nodes other than this one whose clocks differ from this machine's so much that
-/// somebody should know, with the differences in milliseconds.
-///
-/// # Errors
-/// The error of the system or of Redis.
-pub(crate) async fn clocks(
-    connection: &mut RedisConnection,
-    rows: &[(String, MemberRow)],
-    own: &str,
-) -> Result<Vec<(String, i64)>, RedisError> {
-    let mut apart = Vec::new();
-    for (name, row) in rows.iter().filter(|(name, _)| name != own) {
-        let found = connection.find_lease_with_age(row.number).await?;
-        let ahead_ms = found.and_then(|found| ahead_ms(&found, unix_ms()));
-        apart.extend(ahead_ms.filter(|ahead_ms| is_apart(*ahead_ms)).map(|ahead_ms| (name.clone(), ahead_ms)));
-    }
-    Ok(apart)
-}
-
-/// Warns of a node whose clock is apart from this machine's.
-pub(crate) fn tell_clock(node: &str, ahead_ms: i64) {
-    let seconds = ahead_ms / 1000;
-    warn!(
-        node,
-        seconds,
-        "the clock of a node is ahead of this one's by so many seconds, or behind if they are negative; let both follow the same source of time (NTP)"
-    );
-}
-
-/// Renews the lease of a joining process, however long joining takes. Ends when another process
-/// holds it.
-async fn renew(engine: RedisEngine, me: NodeProcess, text: Arc<Mutex<String>>, lease: Duration) {
-    loop {
-        // Redis may be unreachable for a moment.
-        if let Ok(mut connection) = engine.connect().await {
-            loop {
-                let now = stamped(&lock(&text), unix_ms(), lease);
-                match connection.renew_lease(me, &now, lease).await {
-                    Ok(true) => tokio::time::sleep(renewed_every(lease)).await,
-                    Ok(false) => return,
-                    Err(_) => break,
-                }
-            }
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-/// Waits until the lease of a node's last process has expired.
-async fn wait_for_lease(
-    connection: &mut RedisConnection,
-    node: u16,
-    settings: &ClusterSettings,
-) -> Result<(), JoinFailure> {
-    let until = Instant::now() + settings.lease + GRACE;
-    while connection.find_lease(node).await?.is_some() {
-        if Instant::now() >= until {
-            return Err(JoinFailure::NameTaken(settings.node.clone()));
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-    Ok(())
-}
-
-/// Waits until the live nodes use the same table as this one, so that no account has two homes.
-/// Nodes that join at the same time are in the table as soon as the database has them.
-///
-/// # Errors
-/// [`JoinFailure::OtherDatabase`] and [`JoinFailure::Unnoticed`] if a node that lives doesn't adopt
-/// the table; the errors of the database and of Redis.
-async fn wait_for_others(
-    connection: &mut RedisConnection,
-    members: &Members,
-    table: &mut NodeTable,
-    text: &Mutex<String>,
-    settings: &ClusterSettings,
-) -> Result<(), JoinFailure> {
-    let until = Instant::now() + (settings.lease + GRACE).max(NOTICE);
-    let before = marks::signs(&*members.meta).await?;
-    loop {
-        let rows = members::all(&*members.meta).await?;
-        fence_off(&*members.fencing, &table.gone(&rows)).await?;
-        let has_successor = rows.iter().any(|(name, _)| *name == settings.node);
-        if table.update(rows) == Update::Superseded {
-            return Err(superseded(&settings.node, has_successor));
-        }
-        lock(text).clone_from(&table.lease());
-        // Renewed at once, so that the others see this node and its table.
-        let lease = stamped(&table.lease(), unix_ms(), settings.lease);
-        if !connection.renew_lease(table.me(), &lease, settings.lease).await? {
-            return Err(JoinFailure::NameTaken(settings.node.clone()));
-        }
-        let Some((name, process)) = behind(connection, table).await? else { return Ok(()) };
-        if Instant::now() >= until {
-            let now = marks::signs(&*members.meta).await?;
-            let gives_signs = before.contains_key(&process);
-            let is_silent = before.get(&process) == now.get(&process);
-            let is_elsewhere = gives_signs && is_silent && is_renewed(connection, process).await?;
-            return Err(if is_elsewhere { JoinFailure::OtherDatabase(name) } else { JoinFailure::Unnoticed(name) });
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-/// Returns the reason why a process whose row is gone can't continue: another process may have its
-/// own row there.
-fn superseded(node: &str, has_successor: bool) -> JoinFailure {
-    match has_successor {
-        true => JoinFailure::NameTaken(node.to_owned()),
-        false => JoinFailure::TakenOver(node.to_owned()),
-    }
-}
-
 /// Fences off processes that are gone according to the database. Most were fenced off when they
 /// were removed.
 ///
@@ -608,40 +228,6 @@ pub async fn fence_off(fencing: &dyn Fencing, gone: &[NodeProcess]) -> Result<()
         fencing.fence(ProcessWriter { node: *node, incarnation: *incarnation }).await?;
     }
     Ok(())
-}
-
-/// Returns whether the lease of a process was renewed a moment ago.
-async fn is_renewed(connection: &mut RedisConnection, process: NodeProcess) -> Result<bool, RedisError> {
-    let Some(before) = connection.find_lease_with_age(process.node).await? else { return Ok(false) };
-    tokio::time::sleep(RENEWED_WITHIN).await;
-    let now = connection.find_lease_with_age(process.node).await?;
-    Ok(now.is_some_and(|now| now.text != before.text || now.remaining_ms >= before.remaining_ms))
-}
-
-/// Returns a live node that uses another table, with its process.
-async fn behind(
-    connection: &mut RedisConnection,
-    table: &NodeTable,
-) -> Result<Option<(String, NodeProcess)>, RedisError> {
-    let digest = table.digest();
-    for (name, process) in table.others() {
-        if connection.find_lease(process.node).await?.is_some_and(|found| !found.ends_with(&digest)) {
-            return Ok(Some((name, process)));
-        }
-    }
-    Ok(None)
-}
-
-/// Returns the processes of other nodes that have no lease.
-async fn away(connection: &mut RedisConnection, table: &NodeTable) -> Result<Vec<NodeProcess>, RedisError> {
-    let mut away = Vec::new();
-    for (_, process) in table.others() {
-        let lease = connection.find_lease(process.node).await?;
-        if lease.is_none_or(|lease| !lease.starts_with(&lease_prefix(process))) {
-            away.push(process);
-        }
-    }
-    Ok(away)
 }
 
 /// A node, and whether it is up.
@@ -694,7 +280,10 @@ pub fn remove(of: &Members, name: &str) -> Result<bool, JoinFailure> {
 }
 
 /// Returns the engine of the cluster of a database, and its address hash.
-async fn engine(settings: &ClusterSettings, meta: &dyn Meta) -> Result<(RedisEngine, AddressHash), JoinFailure> {
+pub(crate) async fn engine(
+    settings: &ClusterSettings,
+    meta: &dyn Meta,
+) -> Result<(RedisEngine, AddressHash), JoinFailure> {
     Ok(engine_of(settings, members::key(meta).await?)?)
 }
 
@@ -786,56 +375,8 @@ pub(crate) enum ServiceEvent {
     Stop,
 }
 
-/// The time for which a process may go on after its last sign in the database, in milliseconds.
-const SIGNS_MS: u64 = 5_000;
-/// The words about a node with other settings.
-pub(crate) const OTHER_SETTINGS: &str = "a node of the cluster has other settings than this one, and its accounts go by those; \
-                                         compare `rookery config show` of both, then reload the one that is wrong";
 /// The time for which letters wait for others that could be sent with them, at each end: a message
 /// passes three nodes at most, and should arrive within 20 ms.
 pub(crate) const LINGER: Duration = Duration::from_millis(3);
-/// The time beyond a lease for which a process waits for others.
-const GRACE: Duration = Duration::from_secs(2);
 /// The time limit for finding out whether other nodes are up.
 const DECISION: Duration = Duration::from_secs(5);
-/// The time within which a node that lives reads the database and adopts new homes, even if it has
-/// much to do.
-const NOTICE: Duration = Duration::from_secs(20);
-/// The time within which a process that lives renews its lease.
-const RENEWED_WITHIN: Duration = Duration::from_secs(3);
-/// The time between two checks of a lease.
-const LOOK: Duration = Duration::from_millis(100);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_that_others_took_over_from_while_it_joined_may_start_again() {
-        assert!(superseded("n1", false).may_pass(), "its row was removed");
-        assert!(!superseded("n1", true).may_pass(), "another process has its name");
-    }
-
-    #[test]
-    fn a_process_does_not_join_nodes_that_it_has_no_letters_in_common_with() {
-        let row = |oldest, newest| MemberRow {
-            number: 1,
-            incarnation: 1,
-            shards: 1,
-            public_host: None,
-            leaves: false,
-            letters: LetterVersions { oldest, newest },
-            notes: MemberNotes::default(),
-        };
-        let own = LetterVersions::OWN;
-        let rows =
-            |oldest, newest| [("n1".to_owned(), row(own.oldest, own.newest)), ("n2".to_owned(), row(oldest, newest))];
-        assert!(fits(&rows(own.newest, own.newest + 5), "n1").is_ok());
-        let refused = fits(&rows(own.newest + 1, own.newest + 5), "n1").unwrap_err();
-        assert!(refused.to_string().contains("node \"n2\" of this cluster is of too late a version"), "{refused}");
-        assert!(!refused.may_pass());
-        assert!(fits(&rows(own.newest + 1, own.newest + 5), "n2").is_ok(), "its own row is replaced");
-        let refused = fits(&rows(0, 0), "n1").unwrap_err();
-        assert!(refused.to_string().contains("is of too early a version"), "{refused}");
-    }
-}

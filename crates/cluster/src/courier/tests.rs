@@ -3,6 +3,7 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::EntryHeader;
 
 const HERE: NodeProcess = NodeProcess { node: 1, incarnation: 4 };
 const THERE: NodeProcess = NodeProcess { node: 2, incarnation: 9 };

@@ -11,37 +11,14 @@ use rookery_dpm::status::Status;
 use crate::settings;
 use crate::world::{ServiceWorld, TcpClient, numbers, statuses};
 
-const DEVICES: &str = "
-[[node]]
-name = 'EPICS'
-protocol = 'CA'
-search = ['10.1.0.255:5064']
-name_servers = ['10.1.0.7:5064']
-[[device]]
-index = 1
-name = 'E:BEAM'
-[device.reading]
-node = 'EPICS'
-pv = 'BEAM'
-[device.setting]
-node = 'EPICS'
-pv = 'BEAM'
-[[device]]
-index = 2
-name = 'E:WAVE'
-[device.reading]
-node = 'EPICS'
-pv = 'WAVE'
-size = 32
-default_size = 32
-[[device]]
-index = 3
-name = 'E:MODE'
-[device.reading]
-node = 'EPICS'
-pv = 'MODE'
-primary = 68
-";
+const DEVICES: &str = concat!(
+    "[[node]]\n\
+     name = 'EPICS'\n\
+     protocol = 'CA'\n\
+     search = ['10.1.0.255:5064']\n\
+     name_servers = ['10.1.0.7:5064']\n",
+    include_str!("variables.toml")
+);
 
 /// The host that has all variables, and a stranger.
 const HOST: &str = "10.1.0.5:5064";
