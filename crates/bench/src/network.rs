@@ -256,9 +256,11 @@ impl BenchNetwork {
         self.shard.tick(&self.ready, self.now_ms, 1_800_000_000_000);
     }
 
-    /// Lets enough time pass for every timer of a login.
+    /// Lets enough time pass for every timer of a login, and has the work done that these timers
+    /// put off until the next tick.
     pub fn pass_time(&mut self) {
         self.now_ms += 120_000;
+        self.tick(std::iter::empty());
         self.tick(std::iter::empty());
     }
 
