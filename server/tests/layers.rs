@@ -4,6 +4,11 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+mod layers {
+    pub mod picture;
+}
+use layers::picture::{CrateGraph, draw};
+
 /// For each crate, the crates of ours that its library may use. All may use `base`.
 const LAYERS: &[(&str, &str)] = &[
     ("base", ""),
@@ -95,6 +100,25 @@ fn the_protocol_crates_cannot_reach_the_outside() {
             assert!(!OUTSIDE.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
         }
     }
+}
+
+#[test]
+fn the_picture_of_the_crates_is_up_to_date() {
+    let is_drawn = |name: &str| !matches!(name, "base" | "behaviour" | "needs" | "fuzz" | "xtask");
+    let short = |name: &str| if name == "rookery" { "server" } else { name.trim_start_matches("rookery-") }.to_owned();
+    let ours = |name: &&String| name.starts_with("rookery-");
+    let graph: CrateGraph = dependencies()
+        .iter()
+        .map(|(name, used)| (short(name), used.iter().filter(ours).map(|used| short(used))))
+        .filter(|(name, _)| is_drawn(name))
+        .map(|(name, used)| (name, used.filter(|used| is_drawn(used)).collect()))
+        .collect();
+    let (file, picture) = (concat!(env!("CARGO_MANIFEST_DIR"), "/../doc/pictures/crates.svg"), draw(&graph));
+    if std::env::var_os("UPDATE_DOC").is_some() {
+        std::fs::write(file, &picture).expect("the picture can be written");
+    }
+    let found = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(found == picture, "doc/pictures/crates.svg is old: run UPDATE_DOC=1 cargo test --workspace up_to_date");
 }
 
 /// Returns the crates of the workspace with the names of their normal dependencies.
