@@ -66,6 +66,10 @@ impl Forward for Shuffled {
     }
 }
 
+/// The operations among which the next is drawn. Each is compared with all before it, so that
+/// thousands would take minutes.
+const MOST_DRAWN: usize = 100;
+
 impl<T> ShuffledWaiting<T> {
     /// Returns an empty list, whose order is drawn from a seed.
     pub fn new(seed: u64) -> Self {
@@ -77,13 +81,14 @@ impl<T> ShuffledWaiting<T> {
         self.operations.push((owners, operation));
     }
 
-    /// Takes one of the operations that may be next; `None` if no operation waits.
+    /// Takes one of the operations that may be next, out of the oldest hundred; `None` if no
+    /// operation waits.
     pub fn take_next(&mut self) -> Option<T> {
         let is_next = |at: &usize| {
             let (before, rest) = self.operations.split_at(*at);
             rest.first().is_some_and(|(own, _)| before.iter().all(|(other, _)| !own.waits_for(other)))
         };
-        let next: Vec<usize> = (0..self.operations.len()).filter(is_next).collect();
+        let next: Vec<usize> = (0..self.operations.len().min(MOST_DRAWN)).filter(is_next).collect();
         let drawn = next.get(self.sequence.below(next.len())).copied()?;
         Some(self.operations.remove(drawn).1)
     }

@@ -17,7 +17,7 @@ use rookery_stream::tls::trust::Trust;
 
 use crate::config::Meeting;
 use crate::net::{self, Peer, Socket};
-use crate::server::{Server, ServerAbsent};
+use crate::server::{Server, ServerAbsent, next_stop};
 
 /// The network between servers; clones share it.
 #[derive(Clone)]
@@ -105,15 +105,16 @@ impl Internet {
         panic!("the servers do not come to rest");
     }
 
-    /// Advances the clock of all servers.
+    /// Advances the clock of all servers, in the steps of [`Server::advance`].
     pub(crate) fn advance(&self, until: u64) {
         loop {
             self.settle();
             let servers = self.servers();
-            let due = servers.iter().filter_map(Server::next_timer).min();
-            let now = due.unwrap_or(until).min(until);
+            let due = servers.iter().filter_map(Server::next_timer).min().filter(|&due| due <= until);
+            let stop = |server: &Server| due.map_or(until, |due| next_stop(server.now(), due, until));
+            let now = servers.iter().map(stop).max().unwrap_or(until);
             servers.iter().for_each(|server| server.set_now(now));
-            if due.is_none_or(|due| due > until) {
+            if due.is_none() {
                 return self.settle();
             }
         }

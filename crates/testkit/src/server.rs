@@ -30,6 +30,7 @@ use crate::login::Security;
 use crate::net::{self, Peer};
 use crate::remote::Left;
 use running::ServerRunning;
+pub(crate) use running::next_stop;
 
 /// A handle of the server; clones share it.
 #[derive(Clone)]
@@ -417,7 +418,9 @@ impl Server {
         self.0.borrow().shards.len()
     }
 
-    /// Advances the clock, timer by timer, and settles.
+    /// Advances the clock and settles: timer by timer in the last hour, and by a minute at a
+    /// time before these. An idle server has several timers that are due every second or two, and
+    /// days of them would take longer than all other tests.
     pub fn advance(&self, ms: u64) {
         let until = self.now() + ms;
         if let Some(internet) = self.internet() {

@@ -404,7 +404,7 @@ fn last_items_stay_behind_the_news_that_wait_for_a_contact() {
 /// within the other for each that had gone, and the end of the process.
 #[test]
 fn a_thousand_may_go_before_one_of_them_has_answered() {
-    let stack = 1 << 20;
+    let stack = 1 << 19;
     let scene = || {
         let server = Server::new();
         let (presence, ..) = caps(&[TUNE]);
@@ -423,4 +423,4 @@ fn a_thousand_may_go_before_one_of_them_has_answered() {
     scene.join().expect("the end of the scene");
 }
 
-const GONE: usize = 2000;
+const GONE: usize = 1000;

@@ -234,7 +234,7 @@ impl ServerRunning {
     /// Advances to the next timer before `until`, and runs it. Returns `false` if there is none.
     pub(super) fn advance_to_next_timer(&mut self, until: u64) -> bool {
         let Some(due) = self.next_timer().filter(|&due| due <= until) else { return false };
-        self.now_ms = self.now_ms.max(due);
+        self.now_ms = next_stop(self.now_ms, due, until);
         self.settle();
         true
     }
@@ -253,6 +253,16 @@ fn waker(awake: &Arc<AtomicBool>) -> Box<dyn Fn() + Send + Sync> {
     let awake = awake.clone();
     Box::new(move || awake.store(true, Ordering::Relaxed))
 }
+
+/// Returns the time to which the clock goes next, on its way to `until`, if a timer is due earlier.
+pub(crate) fn next_stop(now_ms: u64, due: u64, until: u64) -> u64 {
+    let is_far = until.saturating_sub(now_ms) > EXACT_MS;
+    due.max(if is_far { now_ms + LEAP_MS } else { now_ms })
+}
+
+/// The time in which no timer is leapt over, and the length of leaps before it.
+const EXACT_MS: u64 = 60 * 60_000;
+const LEAP_MS: u64 = 60_000;
 
 /// The rounds after which a server that never rests counts as broken.
 const MOST_ROUNDS: usize = 200_000;
