@@ -3,6 +3,9 @@
 use std::env;
 use std::sync::{Arc, LazyLock};
 
+mod emptied;
+
+use emptied::EmptiedDatabases;
 use rookery_needs::{Mariadb, Postgres};
 use rookery_store::forward::{Forward, Owners};
 use rookery_store::memory::Memory;
@@ -23,7 +26,7 @@ pub(crate) fn stores() -> Stores {
             at_once(Stores::of(Arc::new(store.expect("a new database"))), folder)
         }
         Ok("postgres") => {
-            // The schema is created once, and each server gets a copy.
+            // The schema is created once, and each database is a copy.
             static CLUSTER: LazyLock<(Postgres, String)> = LazyLock::new(|| {
                 let cluster = Postgres::start();
                 let address = cluster.database();
@@ -31,23 +34,29 @@ pub(crate) fn stores() -> Stores {
                 let name = address.rsplit('/').next().expect("a name").to_owned();
                 (cluster, format!("TEMPLATE {name}"))
             });
+            static EMPTIED: EmptiedDatabases = EmptiedDatabases::new();
             let (cluster, template) = &*CLUSTER;
-            let store = postgres::open(&options(&cluster.database_with(template)));
-            at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
+            let lent = EMPTIED.lend(cluster, || cluster.database_with(template));
+            let store = postgres::open(&options(&lent.address));
+            at_once(Stores::of(Arc::new(store.expect("a new database"))), lent)
         }
         Ok("postgres-index") => {
             static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
+            static EMPTIED: EmptiedDatabases = EmptiedDatabases::new();
             let terms_of: Option<TermsOf> = Some(rookery_archive::terms);
-            let store = postgres::open(&postgres::PostgresOptions { terms_of, ..options(&CLUSTER.database()) });
-            at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
+            let lent = EMPTIED.lend(&*CLUSTER, || CLUSTER.database());
+            let store = postgres::open(&postgres::PostgresOptions { terms_of, ..options(&lent.address) });
+            at_once(Stores::of(Arc::new(store.expect("a new database"))), lent)
         }
         Ok(engine @ ("mariadb" | "mariadb-index")) => {
             static SERVER: LazyLock<Mariadb> = LazyLock::new(Mariadb::start);
-            let address = mysql::MysqlAddress::parse(&SERVER.database()).expect("an address");
+            static EMPTIED: EmptiedDatabases = EmptiedDatabases::new();
+            let lent = EMPTIED.lend(&*SERVER, || SERVER.database());
+            let address = mysql::MysqlAddress::parse(&lent.address).expect("an address");
             let terms_of: Option<TermsOf> = if engine == "mariadb" { None } else { Some(rookery_archive::terms) };
             let store =
                 mysql::open(&mysql::MysqlOptions { connections: 2, terms_of, ..mysql::MysqlOptions::at(address) });
-            at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
+            at_once(Stores::of(Arc::new(store.expect("a new database"))), lent)
         }
         Ok(other) => panic!("{ENGINE} is {other:?}: memory, sqlite, postgres or mariadb is expected"),
     }
