@@ -37,13 +37,13 @@ pub fn run(source: &ConfigSource, command: AdminCommand) -> Result<(), CommandFa
                     "there is no account {jid}; create it with `rookery user add {jid}`"
                 )));
             }
-            wait(rights::name(&database.stores, &at.domain, &jid))?;
+            wait(rights::appoint(&database.stores, &at.domain, &jid))?;
             note(source, &database.stores, &at.domain, &format!("made an administrator: {jid}"));
             say(&format!("{jid} now administers {}\n", at.domain));
         }
         AdminCommand::Remove { jid, domain } => {
             let (jid, at) = administered(&jid, domain.as_deref(), &domains)?;
-            let was_named = wait(rights::unname(&database.stores, &at.domain, &jid))?;
+            let was_named = wait(rights::dismiss(&database.stores, &at.domain, &jid))?;
             if at.configured.contains(&jid) {
                 return Err(CommandFailure::Failed(format!(
                     "the configuration names {jid} as an administrator of {}: take it out of `admins` of \

@@ -168,7 +168,7 @@ fn let_in(plan: &SetupPlan, database: &OpenedDatabase) -> Result<Links, CommandF
         Err(Refusal::Exists(_)) => false,
         Err(refusal) => return Err(CommandFailure::Failed(refusal.to_string())),
     };
-    wait(rights::name(stores, admin.domain(), admin))?;
+    wait(rights::appoint(stores, admin.domain(), admin))?;
     let until = clock::now() + DAYS * 24 * 60 * 60;
     Ok(Links {
         admin: if is_new { Some(link(&plan.config, database, LinkPurpose::Password(admin.clone()))?) } else { None },

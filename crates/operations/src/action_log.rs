@@ -3,8 +3,9 @@
 //!
 //! One action log for all shards and the web front. The last thousand entries are saved in the
 //! store, a few seconds later, so that they outlive a restart; the log of the process has all of
-//! them at once. While a server runs, actions of the command line are recorded here, through its
-//! control socket; while none does, they are stored where the next one finds them ([`keep_entry`]).
+//! them at once. While a server runs, the command line records its actions here, through the
+//! control socket; while none does, it stores them where the next server finds them
+//! ([`keep_entry`]).
 
 use std::collections::VecDeque;
 use std::mem::{Discriminant, discriminant};
@@ -117,7 +118,7 @@ impl ActionLog {
     }
 
     /// Returns whether a failure of the store is to be logged: each cause once a minute, although
-    /// every few seconds it is tried again.
+    /// the store is tried again every few seconds.
     fn is_to_be_told(&self, error: &StoreError, now_ms: u64) -> bool {
         let (mut inner, cause) = (self.lock(), discriminant(error));
         let is_due = inner.told.is_none_or(|(told, when)| told != cause || when + MINUTE_MS <= now_ms);
@@ -127,7 +128,7 @@ impl ActionLog {
         is_due
     }
 
-    /// Puts stored entries before the present ones.
+    /// Puts the entries that were stored by earlier runs before those of this run.
     fn fill(&self, kept: Vec<(String, Vec<u8>)>) {
         let mut inner = self.lock();
         inner.is_filled = true;
@@ -150,7 +151,7 @@ impl Entry {
         self.by.split_once(" from ").map_or((&self.by, None), |(way, address)| (way, Some(address)))
     }
 
-    /// Returns it without control characters, and with texts of a bounded length.
+    /// Returns the entry without control characters, with each text cut to [`MAX_CHARS`].
     fn cut(mut self) -> Self {
         for text in [&mut self.who, &mut self.by, &mut self.act, &mut self.domain] {
             *text = text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MAX_CHARS).collect();
@@ -158,7 +159,7 @@ impl Entry {
         self
     }
 
-    /// Returns its name in the store, which sorts by time.
+    /// Returns the entry's name in the store; names sort by time.
     fn name(&self, serial: u64) -> String {
         format!("{:016}-{:06}", self.unix_ms, serial % 1_000_000)
     }
@@ -187,7 +188,7 @@ pub fn keep_entry(stores: &Stores, entry: Entry) -> Pending<()> {
     let (stores, entry) = (stores.clone(), entry.cut());
     Box::pin(async move {
         let kept = stores.meta.entries(KEY).await?;
-        // One that no entry of the same moment has.
+        // The first serial whose name isn't taken by another entry of the same moment.
         let name = (1..).map(|serial| entry.name(serial)).find(|name| kept.iter().all(|(other, _)| other != name));
         stores.meta.put_entry(KEY, &name.unwrap_or_default(), entry.write().into_bytes()).await?;
         let surplus = (kept.len() + 1).saturating_sub(MOST);
@@ -206,7 +207,7 @@ fn read(world: &mut World) {
     world.wait(kept, |world, kept| match kept {
         Ok(kept) => world.state::<ActionLog>().fill(kept),
         Err(error) if world.state::<ActionLog>().is_to_be_told(&error, world.time()) => {
-            tracing::error!(%error, "the journal of administrators can't be read; this is tried again");
+            tracing::error!(%error, "the action log can't be read from the store; this is tried again");
         }
         Err(_) => {}
     });
@@ -216,11 +217,11 @@ fn keep(world: &mut World) {
     if world.shard() > 0 {
         return;
     }
-    let journal = world.state::<ActionLog>();
-    if !journal.lock().is_filled {
+    let actions = world.state::<ActionLog>();
+    if !actions.lock().is_filled {
         return read(world);
     }
-    let Unkept { new, old } = journal.take_unkept();
+    let Unkept { new, old } = actions.take_unkept();
     let put: Vec<_> = new.into_iter().map(|(name, line)| world.stores.meta.put_entry(KEY, &name, line)).collect();
     let removed: Vec<_> = old.iter().map(|name| world.stores.meta.remove_entry(KEY, name)).collect();
     if put.is_empty() && removed.is_empty() {
@@ -238,16 +239,16 @@ fn keep(world: &mut World) {
     });
     world.wait(kept, move |world, kept| {
         if let Err(error) = kept {
-            let journal = world.state::<ActionLog>();
-            journal.put_back(count, old);
-            if journal.is_to_be_told(&error, world.time()) {
-                tracing::error!(%error, "the journal of administrators can't be saved; this is tried again");
+            let actions = world.state::<ActionLog>();
+            actions.put_back(count, old);
+            if actions.is_to_be_told(&error, world.time()) {
+                tracing::error!(%error, "the action log can't be saved in the store; this is tried again");
             }
         }
     });
 }
 
-/// The key under which the store keeps it.
+/// The key of the action log in the store.
 const KEY: &str = "journal";
 /// The number of entries that are kept.
 const MOST: usize = 1000;
@@ -268,27 +269,27 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_the_store_is_told_once_a_minute() {
-        let (journal, start) = (ActionLog::default(), 1_278_803_305_000);
-        assert!(journal.is_to_be_told(&StoreError::Busy, start), "the first");
-        assert!(!(1..MINUTE_MS).step_by(3000).any(|later| journal.is_to_be_told(&StoreError::Busy, start + later)));
-        assert!(journal.is_to_be_told(&StoreError::Closed, start + 3000), "another cause");
-        assert!(journal.is_to_be_told(&StoreError::Closed, start + 3000 + MINUTE_MS), "it still fails");
+    fn a_failure_of_the_store_is_logged_once_a_minute() {
+        let (actions, start) = (ActionLog::default(), 1_278_803_305_000);
+        assert!(actions.is_to_be_told(&StoreError::Busy, start), "the first");
+        assert!(!(1..MINUTE_MS).step_by(3000).any(|later| actions.is_to_be_told(&StoreError::Busy, start + later)));
+        assert!(actions.is_to_be_told(&StoreError::Closed, start + 3000), "another cause");
+        assert!(actions.is_to_be_told(&StoreError::Closed, start + 3000 + MINUTE_MS), "it still fails");
     }
 
     #[test]
-    fn what_was_noted_is_read_back_and_bounded() {
-        let journal = ActionLog::default();
+    fn entries_are_read_back_as_they_were_and_their_number_is_bounded() {
+        let actions = ActionLog::default();
         // Nothing is stored until the stored entries are loaded.
-        journal.fill(Vec::new());
+        actions.fill(Vec::new());
         for number in 0..MOST + 5 {
-            journal.note(entry(&format!("act {number}\n\tforged\tline"), "a.example"));
+            actions.note(entry(&format!("act {number}\n\tforged\tline"), "a.example"));
         }
-        let kept = journal.take_unkept();
+        let kept = actions.take_unkept();
         assert_eq!((kept.new.len(), kept.old.len()), (MOST, 5));
-        assert_eq!(journal.take_unkept(), Unkept::default());
-        journal.put_back(2, vec!["old".into()]);
-        assert_eq!(journal.take_unkept(), Unkept { new: kept.new[MOST - 2..].to_vec(), old: vec!["old".into()] });
+        assert_eq!(actions.take_unkept(), Unkept::default());
+        actions.put_back(2, vec!["old".into()]);
+        assert_eq!(actions.take_unkept(), Unkept { new: kept.new[MOST - 2..].to_vec(), old: vec!["old".into()] });
         let again = ActionLog::default();
         again.note(entry("new", ""));
         again.fill(kept.new);
@@ -305,13 +306,13 @@ mod tests {
     }
 
     #[test]
-    fn others_domains_are_nobodys_business() {
-        let journal = ActionLog::default();
-        journal.note(entry("here", "a.example"));
-        journal.note(entry("there", "b.example"));
-        journal.note(entry("everywhere", ""));
+    fn entries_of_other_domains_are_not_shown() {
+        let actions = ActionLog::default();
+        actions.note(entry("here", "a.example"));
+        actions.note(entry("there", "b.example"));
+        actions.note(entry("everywhere", ""));
         let acts = |of_server| {
-            let entries = journal.recent(&["a.example".into()], of_server, 10).into_iter();
+            let entries = actions.recent(&["a.example".into()], of_server, 10).into_iter();
             entries.map(|entry| entry.act).collect::<Vec<_>>()
         };
         assert_eq!(acts(true), ["everywhere", "here"]);

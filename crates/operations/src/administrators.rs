@@ -5,9 +5,9 @@ use rookery_jid::Jid;
 
 use crate::rights::{Rights, with_rights};
 
-/// Finds the domains that an account administers, in the order of the configuration; none if it is
-/// disabled or was removed. The answer holds only for now: code that acts for an account asks each
-/// time.
+/// Finds the domains that an account administers, in the order of the configuration; none if the
+/// account is disabled or was removed. The answer may be out of date a moment later: code that acts
+/// for an account asks each time.
 pub fn domains_of(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Vec<String>) + 'static) {
     let credentials = world.stores.accounts.exists(account.as_ref());
     let disabled = world.stores.accounts.is_disabled(account.as_ref());

@@ -1,5 +1,5 @@
-//! Announcements of administrators, and the message of the day: XEP-0133 §4.23 to §4.26, and by
-//! messages to addresses, as in other servers.
+//! Announcements of administrators, and the message of the day: by the commands of XEP-0133 §4.23
+//! to §4.26, and by messages to special addresses, as other servers have them.
 //!
 //! A message to `DOMAIN/announce/online` goes to users who are available, one to
 //! `DOMAIN/announce/all` to all accounts, including those that are offline. `DOMAIN/announce/motd`
@@ -174,7 +174,7 @@ fn put_motd(
     });
 }
 
-/// Says to the other nodes which message of the day a domain has from now on.
+/// Tells the other nodes the new message of the day of a domain.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct MotdChanged {
     domain: String,
@@ -272,7 +272,7 @@ pub fn to_everybody(world: &mut World, domain: &str, text: &Text) {
     }
 }
 
-/// Does the same, page by page.
+/// Sends a packet to all accounts of a domain that sort after a given one, page by page.
 fn to_all(world: &mut World, domain: String, packet: Packet, after: Option<Jid>) {
     let page = world.stores.accounts.list(&domain, after.as_ref().map(Jid::as_ref), PAGE);
     world.wait(page, move |world, page| match page {
@@ -364,7 +364,7 @@ fn greet(world: &mut World, link: Link) {
     });
 }
 
-/// Handles a message to one of the addresses.
+/// Handles a message to one of the special addresses below a domain.
 fn by_message(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     let Some(what) = to.resource().and_then(|resource| resource.strip_prefix("announce/")) else {
         return Verdict::Pass;

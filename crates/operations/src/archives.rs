@@ -1,4 +1,4 @@
-//! Archives of accounts, for those who may export them.
+//! Reads archives of accounts, for callers that may export them.
 
 use rookery_archive::id;
 use rookery_jid::{Jid, JidRef};

@@ -1,9 +1,9 @@
 //! Events for other programs: accounts, logins, sessions, reports, messages. The API streams them,
 //! and the web front posts them to an address.
 //!
-//! One list for all shards. Code that records an event never waits for readers: the newest are
-//! kept in memory, within bounds, and a reader who is too slow is told how many it has missed. If
-//! the module is off, nothing is recorded.
+//! One list for all shards. Code that records an event never waits for readers: the newest are kept
+//! in memory, within bounds, and a reader that is too slow is told how many events it has missed.
+//! If the module is off, nothing is recorded.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -104,7 +104,8 @@ impl EventLog {
         let mut kept = lock(&self.0);
         if kept.newest <= serial {
             let is_known = kept.waiting.iter().any(|waker| waker.will_wake(context.waker()));
-            // Readers that have gone are still included: the others will register again.
+            // Some may be readers that have gone. All are woken, and those that remain register
+            // again.
             let woken = match kept.waiting.len() >= MOST_WAITING {
                 true => std::mem::take(&mut kept.waiting),
                 false => Vec::new(),
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_go_on_behind_what_they_have() {
+    fn readers_continue_after_the_last_event_that_they_have() {
         let events = EventLog::default();
         assert_eq!(behind(&events, 0), None);
         for kind in ["one", "two", "three"] {
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_who_is_slow_hears_it() {
+    fn memory_is_bounded_and_a_slow_reader_learns_how_much_it_missed() {
         let events = EventLog::default();
         for _ in 0..MOST + 5 {
             events.note(1, "login", "a.example", Vec::new());

@@ -86,8 +86,8 @@ pub fn revoke(stores: &Stores, domains: &[String], token: &str, now_ms: u64) -> 
     })
 }
 
-/// Remembers who has made a link, for operators: a user of the machine, a token of the API, or an
-/// administrator. What is known of links that have ended is forgotten.
+/// Records who made a link, for operators: a user of the machine, a token of the API, or an
+/// administrator. The makers of links that have ended are forgotten.
 pub fn remember_maker(stores: &Stores, made: &Invitation, maker: &str, now_ms: u64) -> Pending<()> {
     let (stores, token, line) = (stores.clone(), made.token.clone(), format!("{}\t{maker}", made.expires_ms));
     Box::pin(async move {
@@ -103,7 +103,7 @@ pub fn remember_maker(stores: &Stores, made: &Invitation, maker: &str, now_ms: u
     })
 }
 
-/// Returns who has made links, by their tokens, as far as that was remembered.
+/// Returns the makers of links, by the links' tokens. Links without a recorded maker are missing.
 pub fn makers(stores: &Stores) -> Pending<Map<String, String>> {
     let known = stores.meta.entries(MAKERS);
     Box::pin(async move {
@@ -112,7 +112,7 @@ pub fn makers(stores: &Stores) -> Pending<Map<String, String>> {
     })
 }
 
-/// Returns token, end and maker of an entry.
+/// Returns the token of an entry, its end in milliseconds since 1970, and its maker.
 fn read_maker((token, line): (String, Vec<u8>)) -> (String, u64, String) {
     let line = String::from_utf8_lossy(&line);
     let (ends_ms, maker) = line.split_once('\t').unwrap_or_default();
@@ -162,7 +162,7 @@ fn token() -> Result<String, NoChance> {
 pub const MAX_OPEN: usize = 50;
 /// The number of characters of a token.
 pub const TOKEN_CHARS: usize = 26;
-/// The key under which the store keeps who has made links, and the most of them.
+/// The key under which the store keeps the makers of links.
 const MAKERS: &str = "link makers";
 const MOST_MAKERS: usize = 1000;
 /// A day, in milliseconds.
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn makers_are_known_as_long_as_their_links_are_good() {
+    fn makers_are_known_as_long_as_their_links_are_valid() {
         let stores = Stores::of(Arc::new(Memory::default()));
         let link = |token: &str, expires_ms| Invitation {
             token: token.to_owned(),

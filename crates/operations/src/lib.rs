@@ -23,12 +23,12 @@
 //!
 //! * An operation that needs a world runs on any shard and finds the others itself; it completes
 //!   once, through its continuation.
-//! * Other shards are asked by questions, each defined beside the operation that puts it. If no
+//! * Other shards are asked by questions, each defined next to the operation that asks it. If no
 //!   answer arrives in time, the operation refuses or says that its list is partial.
 //! * Nothing here depends on a form or a command: the interfaces depend on operations, never the
 //!   other way.
 //! * Operations that only need the stores take only those, so that the command line can use them
-//!   beside a running server.
+//!   while a server runs on the same stores.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -61,7 +61,7 @@ use std::fmt;
 use rookery_hub::Hooks;
 use rookery_store::{StoreError, WorkError};
 
-/// Installs the answers to the questions that operations put to shards.
+/// Installs the handlers of the questions that operations ask shards.
 pub fn install(hooks: &mut Hooks<'_>) {
     removed::install(hooks);
     reports::install(hooks);
@@ -118,7 +118,8 @@ impl Refusal {
         Self::Missing(format!("there is no account {account}"))
     }
 
-    /// Returns the answer of a shard that has asked the store.
+    /// Returns what the store told the shard that was asked, or [`Refusal::Late`] without an
+    /// answer.
     fn or_late<T>(answer: Option<Result<T, StoreError>>) -> Outcome<T> {
         answer.ok_or(Self::Late)?.map_err(Self::from)
     }

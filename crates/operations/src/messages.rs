@@ -16,8 +16,8 @@ pub enum MessageAudience {
     All,
 }
 
-/// Sends a message of a domain to an address, here or elsewhere. Its fate isn't known here, as with
-/// any message.
+/// Sends a message of a domain to an address, here or elsewhere. As with any message, the caller
+/// doesn't learn whether it arrives.
 pub fn send(world: &mut World, domain: &str, to: &Jid, text: &Text) {
     let mut message = Writer::new("message");
     message.attr("type", "normal").attr("id", &world.unique_text()).attr("from", domain);

@@ -1,10 +1,10 @@
-//! The rule for new passwords, and the keys that are stored of them.
+//! The rule for new passwords, and the derivation of the keys that are stored in place of them.
 //!
 //! # Invariants
 //!
 //! * However a password is set, the same rule says how long it has to be: [`long_enough`]. Only the
-//!   operator at the command line may decide otherwise. Keys that come without their password, as
-//!   in an import, can't be measured.
+//!   operator at the command line is exempt. Keys that come without their password, as in an
+//!   import, can't be checked.
 
 use std::fmt;
 
@@ -21,12 +21,12 @@ use rookery_stream::error::{Condition, StanzaError};
 pub struct TooShort {
     /// The fewest characters.
     pub least: u64,
-    /// True if the configuration decides about it: the module `register` is on in the domain.
+    /// True if the configuration sets that number: the module `register` is on in the domain.
     pub is_configured: bool,
 }
 
 impl fmt::Display for TooShort {
-    /// Writes it for operators, with the key of the configuration.
+    /// Writes the rule for operators, with the option that sets it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { least, is_configured } = self;
         write!(f, "the password must have at least {least} characters ")?;
@@ -48,7 +48,7 @@ pub fn least(settings: &Settings, domain: &str) -> u64 {
 /// Checks that a new password has as many characters as its domain requires.
 ///
 /// # Errors
-/// The number that it must have.
+/// [`TooShort`], with the number of characters that the password must have.
 pub fn long_enough(settings: &Settings, domain: &str, password: &str) -> Result<(), TooShort> {
     let configured = configured(settings, domain);
     let least = configured.unwrap_or(LEAST);
@@ -85,7 +85,7 @@ pub fn derive(world: &World, whose: JidRef<'_>, password: String) -> WorkOutcome
 /// Returns the keys.
 ///
 /// # Errors
-/// The error for the person who chose the password.
+/// The error to send to the person who chose the password; failures of the server are logged.
 pub fn derived(
     world: &mut World,
     whose: &Jid,

@@ -32,12 +32,13 @@ type Hear = Box<dyn Fn(Wish) + Send + Sync>;
 type Reload = Box<dyn Fn(Completer<Reloaded>) + Send + Sync>;
 
 impl Process {
-    /// Sets the function that handles requests, from any thread. The first call counts.
+    /// Sets the function that handles requests, from any thread. Only the first call has an effect.
     pub fn listen(&self, hear: impl Fn(Wish) + Send + Sync + 'static) {
         let _ = self.0.wishes.set(Box::new(hear));
     }
 
-    /// Sets the function that reads configuration and certificates again. The first call counts.
+    /// Sets the function that reads configuration and certificates again. Only the first call has
+    /// an effect.
     pub fn reload_by(&self, reload: impl Fn(Completer<Reloaded>) + Send + Sync + 'static) {
         let _ = self.0.reloads.set(Box::new(reload));
     }

@@ -57,7 +57,7 @@ pub enum Unregistered {
 pub enum BadName {
     /// No account can have it (RFC 7622 §3.3).
     Impossible,
-    /// It mixes letters of different scripts, which look-alikes of other names do.
+    /// It mixes letters of different scripts, as look-alikes of other names do.
     MixesScripts,
     /// The invitation is only for this name.
     OnlyFor(String),
@@ -134,7 +134,7 @@ impl OnTheWay {
     /// Uses the token up.
     fn use_token(self, world: &mut World, credentials: Credentials) {
         let Some(invitation) = &self.wanted.invitation else { return self.create(world, credentials) };
-        // XEP-0445 §3: an expiry since it was shown doesn't matter.
+        // XEP-0445 §3: a token that has expired since it was shown is still accepted.
         let taken = world.stores.invitations.take(&invitation.token, 0);
         world.wait(taken, move |world, taken| match taken {
             Ok(Some(_)) if self.resets() => self.set_password(world, credentials),
@@ -169,8 +169,8 @@ impl OnTheWay {
         });
     }
 
-    /// Keeps a new account from logging in until an operator approves it, who finds it among the
-    /// reports.
+    /// Keeps a new account from logging in until an operator, who finds it among the reports,
+    /// approves it.
     fn wait_for_approval(self, world: &mut World) {
         let account = self.wanted.account.clone();
         users::set_disabled(world, account.clone(), true, move |world, disabled| {

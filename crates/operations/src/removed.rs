@@ -1,11 +1,11 @@
-//! Carries out requests of the command line about accounts while a server runs, which has sessions
-//! to end, contacts to notify and memory to clear: accounts are to be removed, or get a new
-//! password, which ends their sessions.
+//! Carries out requests of the command line while a server runs: to remove an account, or to end
+//! the sessions of one that got a new password. Only the server can end sessions, notify contacts
+//! and forget what it has in memory.
 //!
 //! The command line records its request in the store; the first shard checks every second, and
-//! deletes finished requests. A request also identifies the account by its keys, and is valid for a
-//! minute: the next account of that name isn't affected. Two commands that write at the same time
-//! may overwrite each other, so the one that waits repeats its request.
+//! deletes finished requests. A request identifies the account by its keys, too, and is valid for a
+//! minute, so that the next account of that name isn't affected. Two commands that write at the
+//! same time may overwrite each other, so the one that waits repeats its request.
 
 use rookery_base::hex;
 use rookery_hub::{Hooks, World};
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{sessions, users};
 
-/// An account that is to be removed by a server on the same stores.
+/// A request to the server on the same stores to remove an account.
 #[derive(Debug)]
 pub struct PendingRemoval {
     account: Jid,
@@ -30,8 +30,8 @@ impl PendingRemoval {
         Box::pin(async move { Ok(keys.await?.map(|keys| Self { account, mark: mark(&keys) })) })
     }
 
-    /// Asks the server for it, which takes a second or two. `unix_ms` is the current time, in
-    /// milliseconds since 1970.
+    /// Asks the server to remove the account, which takes a second or two. `unix_ms` is the
+    /// current time, in milliseconds since 1970.
     pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
         self.note(stores, unix_ms, RemovalDeed::Remove)
     }
@@ -62,8 +62,8 @@ impl SessionsEnd {
         Box::pin(async move { Ok(found.await?.map(Self)) })
     }
 
-    /// Asks the server for it, which takes a second or two. `unix_ms` is the current time, in
-    /// milliseconds since 1970.
+    /// Asks the server to end the sessions, which takes a second or two. `unix_ms` is the current
+    /// time, in milliseconds since 1970.
     pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
         self.0.note(stores, unix_ms, RemovalDeed::EndSessions)
     }
@@ -76,7 +76,7 @@ impl SessionsEnd {
     }
 }
 
-/// Checks for such requests again and again.
+/// Checks for such requests every [`PERIOD_MS`].
 pub(crate) fn install(hooks: &mut Hooks<'_>) {
     hooks.every(PERIOD_MS, move |world| {
         if world.shard() > 0 {

@@ -102,7 +102,7 @@ pub fn dismiss(stores: &Stores, domain: &str, id: &str) -> Pending<bool> {
     stores.meta.remove_entry(&key(domain), id)
 }
 
-/// Removes the reports of a domain about an account or domain, and returns their number.
+/// Removes a domain's reports about an account or another domain, and returns their number.
 pub fn settle(stores: &Stores, domain: &str, about: JidRef<'_>) -> Pending<usize> {
     let (stores, domain, about) = (stores.clone(), domain.to_owned(), about.bare().to_jid());
     Box::pin(async move {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read_as_it_was_made_until_it_is_dismissed() {
+    fn a_report_stays_as_it_was_made_until_it_is_dismissed() {
         let stores = Stores::of(Arc::new(Memory::default()));
         let made = report(7, "alice@a.example", "mallory@b.example");
         wait(keep(&stores, "a.example", &made)).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reports_most_pushes_out_only_their_own() {
+    fn the_busiest_reporter_displaces_only_their_own_reports() {
         let stores = Stores::of(Arc::new(Memory::default()));
         wait(keep(&stores, "a.example", &report(1, "alice@a.example", "mallory@b.example"))).unwrap();
         for at in 0..MOST as u64 + 20 {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn those_about_one_address_are_settled_together() {
+    fn reports_about_one_address_are_settled_together() {
         let stores = Stores::of(Arc::new(Memory::default()));
         for (at, about) in [(1, "m@b.example"), (2, "m@b.example/phone"), (3, "n@b.example")] {
             wait(keep(&stores, "a.example", &report(at, "alice@a.example", about))).unwrap();

@@ -130,12 +130,12 @@ pub fn administrators(stores: &Stores, settings: &Settings) -> Pending<Vec<Admin
 }
 
 /// Adds an administrator to a domain's list.
-pub fn name(stores: &Stores, domain: &str, admin: &Jid) -> Pending<()> {
+pub fn appoint(stores: &Stores, domain: &str, admin: &Jid) -> Pending<()> {
     stores.meta.put_entry(&key(domain), admin.bare_str(), Vec::new())
 }
 
 /// Removes an administrator from a domain's list. Returns `false` if it wasn't there.
-pub fn unname(stores: &Stores, domain: &str, admin: &Jid) -> Pending<bool> {
+pub fn dismiss(stores: &Stores, domain: &str, admin: &Jid) -> Pending<bool> {
     stores.meta.remove_entry(&key(domain), admin.bare_str())
 }
 

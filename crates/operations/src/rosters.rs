@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Outcome, Refusal};
 
-/// Returns the contacts in an account's own roster, without those by groups.
+/// Returns the contacts in an account's own roster, without those that come from a group of the
+/// domain.
 pub fn list(stores: &Stores, account: JidRef<'_>) -> Pending<Outcome<Vec<RosterItem>>> {
     let (found, account) = (stores.rosters.get(account), account.to_jid());
     Box::pin(async move {
@@ -21,7 +22,7 @@ pub fn list(stores: &Stores, account: JidRef<'_>) -> Pending<Outcome<Vec<RosterI
 
 /// Changes a contact of an account, or removes it; the clients of the account are notified. With
 /// `is_mutual`, both accounts, which must be of this server, become contacts of each other and see
-/// each other's presence, without being asked.
+/// each other's presence; their users aren't asked.
 pub fn change(
     world: &mut World,
     owner: Jid,
@@ -87,7 +88,7 @@ impl Question for ChangeContact {
     }
 }
 
-/// Installs the answers to questions about contacts.
+/// Installs the handler of the question that changes a contact.
 pub(crate) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<ChangeContact>();
 }

@@ -32,7 +32,8 @@ pub struct SessionInfo {
     pub is_available: bool,
     /// The priority of that presence.
     pub priority: i8,
-    /// The client by its own statement: the address in its capabilities (XEP-0115).
+    /// The client, as it describes itself: the address of its software in its capabilities
+    /// (XEP-0115).
     pub client: Option<String>,
     /// The loss of its connection; `None` while it is connected.
     pub lost: Option<LostClient>,
@@ -99,7 +100,7 @@ pub fn of(world: &mut World, account: &Jid, then: impl FnOnce(&mut World, Outcom
     world.put_to_home(account.as_ref(), asked, move |world, found| then(world, whole(found)));
 }
 
-/// Continues with those of some accounts that have a session with a connected client, in no
+/// Continues with those of the given accounts that have a session with a connected client, in no
 /// particular order. An account whose home doesn't answer in time is left out.
 pub fn connected(world: &mut World, accounts: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
     let gathering = Rc::new(RefCell::new((accounts.len(), Vec::new(), Some(then))));
@@ -253,7 +254,7 @@ pub fn end(world: &mut World, address: Jid, then: impl FnOnce(&mut World, Outcom
     });
 }
 
-/// Does the same without checking that the account exists.
+/// Ends sessions as [`end`] does, for a given reason and without checking that the account exists.
 pub fn close(world: &mut World, address: Jid, why: Why, then: impl FnOnce(&mut World, Outcome<usize>) + 'static) {
     let account = address.to_bare();
     let which = if address.resource().is_none() { SessionWhich::All } else { SessionWhich::Only(address) };
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_know_nothing_of_idle_sessions_are_understood_and_understand() {
+    fn nodes_without_idle_times_read_our_answers_and_we_read_theirs() {
         let both = vec![session("alice", Some(5)), session("bob", None)];
         let bytes = postcard::to_allocvec(&SessionAnswer::from(both.clone())).expect("written");
         assert_eq!(postcard::from_bytes::<SessionAnswer>(&bytes).expect("read").whole(), both);
