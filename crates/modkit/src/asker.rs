@@ -1,23 +1,23 @@
 //! The right to know that an account exists (XEP-0030 §8, RFC 6121 §8.5.1).
 //!
-//! For every asker but the account itself, the store is asked whether the account exists, even if
-//! it is online: so the time that a reply takes reveals as little as the reply.
+//! For every asker but the account itself, the store is asked whether the account exists, even
+//! while it is online. So the time until a reply reveals no more than the reply does.
 
 use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};
 use rookery_store::{StoreError, Subscription};
 
-/// The knowledge that an asker may have of the account that a request is for.
+/// The things that an asker may learn about the account that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asker {
-    /// That it exists, and what its resources show: the account itself, or a contact who gets its
-    /// presence.
+    /// The account's existence and the state of its resources. The asker is the account itself, or
+    /// a contact that gets its presence.
     Trusted,
     /// Nothing, not even whether it exists.
     Stranger,
 }
 
-/// Goes on with a request to an account once it is known who asks.
+/// Continues with a request to an account once the rights of its sender are known.
 pub fn with_asker(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Iq, Asker) + 'static) {
     if iq.is_own() {
         return then(world, iq, Asker::Trusted);

@@ -18,7 +18,7 @@ pub fn ver(info: &Info) -> String {
 }
 
 /// Returns whether `ver` is the hash of a service discovery reply (§5.4), by one of the algorithms
-/// that clients use. A reply that says something twice has none.
+/// that clients use. A reply that repeats an identity, a feature or a form has no valid hash.
 pub fn is_hash_of(algorithm: &str, ver: &str, answer: &Element) -> bool {
     let of = |name: &'static str| answer.children().filter(move |child| child.is(name, ns::DISCO_INFO));
     let part = |element: &Element, name: &str| element.attr(name).unwrap_or_default().to_owned();

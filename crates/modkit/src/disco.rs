@@ -4,14 +4,14 @@
 use rookery_hub::{Iq, World};
 use rookery_xml::{Element, Writer, ns};
 
-/// The description of an entity, as disco#info tells it.
+/// The description of an entity for disco#info (XEP-0030 §3.1).
 #[derive(Debug)]
 pub struct Info<'a> {
     /// The first identity.
     pub identity: DiscoIdentity<'a>,
     /// More identities, if it has any.
     pub more: &'static [DiscoIdentity<'static>],
-    /// Sorted, each once.
+    /// The features, sorted, each once.
     pub features: Vec<&'static str>,
     /// Extended information (XEP-0128).
     pub forms: Vec<Element>,
@@ -60,7 +60,7 @@ pub fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, Option<&str>)]) {
     world.reply(iq, reply);
 }
 
-/// Returns the node that is asked for. An empty one, as some clients write it, is none.
+/// Returns the node that a request names. An empty name, as some clients write it, is none.
 pub fn node(iq: &Iq) -> Option<&str> {
     iq.payload.attr("node").filter(|node| !node.is_empty())
 }

@@ -1,9 +1,8 @@
 //! XEP-0004: Data Forms, as modules read and write them.
 //!
 //! An incoming form is parsed into its fields, at most [`MAX_FIELDS`] of them with [`MAX_VALUES`]
-//! values in all; a larger form is invalid, so that a form of a thousand fields costs its bytes
-//! and no more. Instructions, labels and media are ignored: nobody who fills in a form has to send
-//! them back.
+//! values in all; a larger form is invalid, so that an excessive form costs no more than its bytes.
+//! Instructions, labels and media are ignored: nobody who fills in a form has to send them back.
 
 use rookery_xml::{Element, ns};
 
@@ -62,7 +61,8 @@ impl Form {
         self
     }
 
-    /// Reads the `<x/>` of a form. `None` if it is none, or larger than anybody needs.
+    /// Reads the `<x/>` of a form. `None` if it is no data form, or has more than [`MAX_FIELDS`] or
+    /// [`MAX_VALUES`].
     pub fn read(x: &Element) -> Option<Self> {
         if !x.is("x", ns::DATA_FORMS) {
             return None;
@@ -115,10 +115,11 @@ impl Form {
         self.get(var).into_iter().flat_map(|field| &field.values).map(String::as_str)
     }
 
-    /// Returns a yes or no (§3.3, `boolean`). `None` without the field or its value.
+    /// Returns the value of a boolean field (§3.3, `boolean`). `None` without the field or its
+    /// value.
     ///
     /// # Errors
-    /// The content that is written there instead.
+    /// The text of the value, which is no boolean.
     pub fn boolean(&self, var: &str) -> Option<Result<bool, &str>> {
         self.value(var).map(|value| match value.trim() {
             "1" | "true" => Ok(true),
@@ -157,7 +158,8 @@ impl Field {
         Self::typed("text-single", var)
     }
 
-    /// Makes a field for one line of text that nobody should read over the shoulder.
+    /// Makes a field for one line of text that clients don't show while it is typed
+    /// (`text-private`).
     #[must_use]
     pub fn text_private(var: &str) -> Self {
         Self::typed("text-private", var)
@@ -169,7 +171,7 @@ impl Field {
         Self::typed("text-multi", var)
     }
 
-    /// Makes a field for yes or no.
+    /// Makes a field for yes or no (`boolean`).
     #[must_use]
     pub fn boolean(var: &str, value: bool) -> Self {
         Self::typed("boolean", var).value(if value { "1" } else { "0" })
@@ -229,7 +231,7 @@ impl Field {
         self
     }
 
-    /// Returns the same, to be filled in by all means.
+    /// Returns the same, marked as one that must be filled in.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.is_required = true;
@@ -250,7 +252,8 @@ impl Field {
         self
     }
 
-    /// Returns the same with one more option to choose: what is sent, and what people read.
+    /// Returns the same with one more option: the value that is sent, and the label that people
+    /// read.
     #[must_use]
     pub fn option(mut self, value: &str, label: &str) -> Self {
         self.options.push((value.to_owned(), label.to_owned()));
@@ -293,9 +296,9 @@ impl Field {
     }
 }
 
-/// Fields that a form may have.
+/// The most fields that a form may have.
 pub const MAX_FIELDS: usize = 200;
-/// Values that the fields of a form may have together.
+/// The most values that the fields of a form may have together.
 pub const MAX_VALUES: usize = 10_000;
 
 #[cfg(test)]
@@ -340,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_of_a_thousand_fields_is_none() {
+    fn a_form_of_a_thousand_fields_is_invalid() {
         let many = |fields: usize, values: usize| {
             let field = format!("<field var='a'>{}</field>", "<value/>".repeat(values));
             format!("<x xmlns='jabber:x:data' type='submit'>{}</x>", field.repeat(fields))

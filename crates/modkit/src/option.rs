@@ -17,7 +17,7 @@ pub fn at_least_one(value: &Value) -> Result<(), String> {
     }
 }
 
-/// Accepts a host of its own below a domain, which is written `@`.
+/// Accepts the host of a service below its domain, such as `service.@`, where `@` is the domain.
 pub fn host(value: &Value) -> Result<(), String> {
     let Value::Text(text) = value else { return Ok(()) };
     let example = text.replace('@', "example.org");
@@ -57,11 +57,11 @@ pub fn access_list(value: &Value) -> Result<(), String> {
     })
 }
 
-/// Returns whether a list that passed [`access_list`] lets somebody in.
+/// Returns whether a list that passed [`access_list`] admits a user.
 pub fn may_use(world: &World, list: &[String], who: &Jid) -> bool {
     list.iter().any(|rule| match rule.as_str() {
         "all" => true,
-        // Those whom nobody knows have to be named.
+        // Anonymous users (SASL ANONYMOUS) are let in only by the name of their domain.
         "local" => world.is_ours(who.domain()) && !world.is_anonymous(who.domain()),
         address => address == who.domain() || address == who.bare_str(),
     })

@@ -6,9 +6,9 @@ use rookery_jid::JidRef;
 use rookery_stream::error::Condition;
 use rookery_xml::Kind;
 
-/// Returns the request of a stanza for a service that takes nothing else and has no addresses below
-/// its own, and the settings of its module in the domain. `None`: the stanza was something else,
-/// and its sender has been told if that is due.
+/// Returns the request in a stanza to a service that takes only requests and only at its own
+/// address, and the settings of its module in the domain. Returns `None` for any other stanza,
+/// which has been bounced if its kind may be (RFC 6120 §8.3.1).
 pub fn to_service<'d>(
     world: &mut World,
     packet: &Packet,
@@ -17,7 +17,7 @@ pub fn to_service<'d>(
     module: &str,
 ) -> Option<(Iq, &'d Options)> {
     if !matches!((packet.kind(), packet.type_()), (Kind::Iq, StanzaType::Get | StanzaType::Set)) {
-        // Replies to nothing, and what no service of this kind takes.
+        // No error may follow a result or an error (RFC 6120 §8.3.1), and presence is ignored.
         let is_answer =
             matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || packet.kind() == Kind::Presence;
         if !is_answer {

@@ -1,4 +1,4 @@
-//! XEP-0059: Result Set Management: the request, and the reply's metadata; for lists in memory also
+//! XEP-0059: Result Set Management: the request and the reply's metadata, and, for lists in memory,
 //! the requested part.
 //!
 //! A number that is too large for the machine means the largest possible one; text that isn't a
@@ -11,7 +11,7 @@ use rookery_xml::{Element, Writer, ns};
 /// The part of a set that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RsmRequest {
-    /// Items wanted at most; `None`: as many as the responder likes.
+    /// The most items that the requester wants; `None` leaves the number to the responder.
     pub max: Option<usize>,
     /// The place of that part within the set.
     pub part: Part,
@@ -23,13 +23,13 @@ pub enum Part {
     /// From the beginning.
     #[default]
     First,
-    /// Behind the item with this id (§2.2).
+    /// After the item with this id (§2.2).
     After(String),
-    /// Up to the item with this id, and without it (§2.3).
+    /// Before the item with this id (§2.3).
     Before(String),
     /// The last page (§2.5).
     Last,
-    /// From a place on, counted from 0 (§2.6).
+    /// From the item at this index, counted from 0 (§2.6).
     Index(usize),
 }
 
@@ -48,7 +48,7 @@ impl RsmRequest {
     /// Reads the `<set/>` in the payload of a request; `None` if it has none.
     ///
     /// # Errors
-    /// `bad-request` for numbers that are none, and where it asks for more than one part.
+    /// `bad-request` if a number isn't one, or if more than one part is requested.
     pub fn read(payload: &Element) -> Result<Option<Self>, Condition> {
         payload.child("set", ns::RSM).map(Self::of_set).transpose()
     }
@@ -70,12 +70,12 @@ impl RsmRequest {
         }
     }
 
-    /// Returns the part of a list that lies in memory, in its order. `most`: items that the
-    /// responder gives at once; `id` names each item.
+    /// Returns the requested part of a list in memory, in its order. `most` is the number of items
+    /// that the responder gives at once; `id` names each item.
     ///
     /// # Errors
-    /// `item-not-found` where the id or the place that the request goes from isn't there (§2.2,
-    /// §2.6).
+    /// `item-not-found` if the list has no item with the id, or at the index, from which the part
+    /// is to start (§2.2, §2.6).
     pub fn page<'a, T>(
         &self,
         items: &'a [T],
@@ -85,8 +85,8 @@ impl RsmRequest {
         self.page_within(items, (most, usize::MAX), id, |_| 0)
     }
 
-    /// Returns a page as [`RsmRequest::page`] does, within so many items and bytes; `bytes` tells
-    /// the size of an item. One item fits always.
+    /// Returns a page as [`RsmRequest::page`] does, of a bounded number of items and bytes; `bytes`
+    /// returns the size of an item. A page of a nonempty part has at least one item, of any size.
     ///
     /// # Errors
     /// The errors of [`RsmRequest::page`].
@@ -144,7 +144,7 @@ fn behind(end: usize, max: usize) -> (usize, usize, bool) {
     (end.saturating_sub(max), end, true)
 }
 
-/// Returns the number of items of these sizes that fit, one in any case.
+/// Returns the number of items of these sizes that fit, at least one.
 fn fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
     let mut sum = 0_usize;
     let fits = |(place, size): &(usize, usize)| {
@@ -248,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_asked_for_a_page_is_a_stretch_of_the_list(
+        fn every_page_is_a_contiguous_part_of_the_list(
             items in 0..40usize, max in any::<Option<usize>>(), most in 0..50usize, which in 0..5u8, at in any::<usize>(),
         ) {
             let names: Vec<_> = (0..items).map(|item| item.to_string()).collect();
