@@ -32,7 +32,7 @@ impl PasswordCall {
     /// Asks whether a password is that of an account.
     ///
     /// # Errors
-    /// The service can't tell.
+    /// The reason why the service has said neither yes nor no, as a text for the log.
     pub async fn judge(&self, account: &Jid, password: &str) -> Result<Judgement, Away> {
         let user = account.local().unwrap_or_default();
         let question = json!({ "user": user, "domain": account.domain(), "password": password });

@@ -1,9 +1,9 @@
-//! Asks a source: a thread, and the bounds on waiting questions.
+//! A thread on which a source is asked, and the bounds on the questions that wait for it.
 //!
-//! A question has a deadline from the time when it is asked, including its wait for a turn.
-//! When several questions in a row had no answer, the source is considered unreachable: most
-//! questions are refused at once then, and one every few seconds is still asked, to see whether
-//! the source is back.
+//! A question has a deadline from the time when it is asked, including its wait for a turn. After
+//! several questions in a row without an answer, the source is considered unreachable. Questions
+//! are then refused at once, except for one every few seconds, which shows whether the source is
+//! back.
 
 use std::fmt;
 use std::future::ready;
@@ -89,8 +89,8 @@ impl LoginDesk {
         })
     }
 
-    /// Returns the same for a source that knows most answers by itself, so that it is asked even
-    /// after unanswered questions.
+    /// Returns the same for a source that can answer most questions from memory, so that it is
+    /// asked even while it is considered unreachable.
     pub fn always(self) -> Self {
         Self { asks_always: true, ..self }
     }
@@ -110,7 +110,8 @@ impl LoginDesk {
         Box::pin(async { answer.await.unwrap_or(Judgement::Away) })
     }
 
-    /// Does the same with any question; there is no answer if the source is unreachable.
+    /// Asks any other question as [`Self::ask`] does; there is no answer if the source is
+    /// unreachable.
     pub fn ask_for<T: Send + 'static>(
         &self,
         question: impl Future<Output = Result<T, Away>> + Send + 'static,
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_questions_is_counted() {
+    fn answers_are_counted_by_their_kind() {
         let desk = desk(Duration::from_secs(60), 2);
         let bad = || Judgement::Bad { why: String::new() };
         for outcome in [Ok(GOOD), Ok(GOOD), Ok(bad()), Err("broken".to_owned())] {
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn the_number_of_waiting_questions_is_bounded() {
         let desk = desk(Duration::from_secs(600), 1);
         let (free, is_free) = oneshot::channel::<()>();
         let first = desk.ask(async move {

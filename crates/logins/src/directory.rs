@@ -1,9 +1,9 @@
 //! A directory (LDAP, RFC 4511) that checks passwords: a user who can bind with a password is
 //! authenticated.
 //!
-//! The name of a user's entry follows from the user's name, or the entry is searched for, with an
-//! account of ours if the directory shows nothing to strangers. Each login has a connection of its
-//! own, since a bind changes the identity of the connection.
+//! The name of a user's entry follows from the user's name, or the entry is searched for: under an
+//! entry of our own if the directory permits no anonymous searches. Each login has a connection of
+//! its own, since a bind changes the identity of the connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct LdapDirectory {
     tls: Arc<ClientConfig>,
 }
 
-/// Our own entry in a directory that strangers may not search.
+/// Our own entry in a directory that may not be searched anonymously.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnEntry {
     /// Its name.
@@ -94,8 +94,7 @@ impl fmt::Display for DirectoryAddress {
 }
 
 impl LdapDirectory {
-    /// Returns a directory that nobody has connected to yet, with the trust in authorities that
-    /// `web` has.
+    /// Returns a directory without connecting to it. It trusts the authorities that `web` trusts.
     pub fn new(place: DirectoryAddress, entry: EntryLookup, own: Option<OwnEntry>, web: &Web) -> Self {
         Self { place, entry, own, tls: web.tls() }
     }
@@ -103,7 +102,7 @@ impl LdapDirectory {
     /// Asks whether a password is that of a user.
     ///
     /// # Errors
-    /// The directory can't tell.
+    /// The reason why the directory has said neither yes nor no, as a text for the log.
     pub async fn judge(&self, account: &Jid, password: &str) -> Result<Judgement, Away> {
         let bad = || Judgement::Bad { why: String::new() };
         // RFC 4513 §5.1.2: a bind without a password succeeds, and proves nothing.
@@ -115,7 +114,7 @@ impl LdapDirectory {
         };
         let Some(named) = named else { return Ok(bad()) };
         let bound = ldap.simple_bind(&named, password).await.map_err(|error| self.failed(&error))?;
-        // The farewell may fail.
+        // The connection isn't needed any more: a failed unbind doesn't matter.
         drop(ldap.unbind().await);
         match bound.rc {
             SUCCESS => Ok(Judgement::Good { username: None, until_s: None }),
@@ -126,7 +125,7 @@ impl LdapDirectory {
         }
     }
 
-    /// Checks whether the directory can be reached, and our own entry used.
+    /// Checks whether the directory can be reached and accepts our own entry.
     ///
     /// # Errors
     /// The reason why not, as a text.
@@ -240,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_sent_encrypted_but_on_this_machine() {
+    fn passwords_leave_this_machine_only_encrypted() {
         for (text, starts_tls) in [
             ("ldaps://ldap.example.org", Some(false)),
             ("ldap://ldap.example.org:1389", Some(true)),

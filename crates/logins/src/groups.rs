@@ -1,5 +1,5 @@
 //! The groups of a directory, whose members become each other's contacts. They are read
-//! periodically, and the last state stays in force while the directory can't be reached.
+//! periodically; while the directory can't be reached, the last state holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ impl KnownGroups {
         lock(&self.0).clone()
     }
 
-    /// Reads the groups again and again, as long as they are needed.
+    /// Reads the groups every [`WantedGroups::every`], as long as the result is used.
     pub async fn keep_reading(self, directory: impl AsRef<LdapDirectory>, wanted: WantedGroups) {
         let (mut is_away, directory) = (false, directory.as_ref());
         loop {
@@ -95,7 +95,7 @@ impl LdapDirectory {
             }
             groups.insert(name.clone(), Group { name, members });
         }
-        // The farewell may fail.
+        // The connection isn't needed any more: a failed unbind doesn't matter.
         drop(ldap.unbind().await);
         Ok(groups.into_values().collect())
     }
@@ -244,7 +244,7 @@ const MOST_GROUPS: usize = 2_000;
 const MOST_MEMBERS: usize = 200_000;
 /// The entries of a page: Active Directory returns a thousand at most.
 const PAGE: i32 = 500;
-/// The time that a reading may take, and the pause after a failed one.
+/// The longest time that a reading may take, and the pause after a failed one.
 const LONGEST: Duration = Duration::from_secs(120);
 const RETRY: Duration = Duration::from_secs(60);
 

@@ -79,8 +79,8 @@ impl fmt::Debug for IssuerClient {
 }
 
 impl Issuer {
-    /// Returns an issuer; `believed.issuer` is its address. `None` if that is invalid, or if
-    /// answers from there could be changed on the way.
+    /// Returns an issuer; `believed.issuer` is its address. `None` if that is invalid, or if its
+    /// answers could be changed in transit (plain HTTP to another machine).
     pub fn new(believed: Believed, scope: Option<String>, web: Web) -> Option<Self> {
         let discovery = discovery(&believed.issuer)?;
         Some(Self {
@@ -96,7 +96,7 @@ impl Issuer {
         })
     }
 
-    /// Returns the same for browsers that sign in there, and come back to us.
+    /// Returns the same with our registration as a client, so that browsers can sign in there.
     pub fn with_client(self, client: IssuerClient) -> Self {
         Self { client: Some(client), ..self }
     }
@@ -115,7 +115,7 @@ impl Issuer {
     /// RFC 7636 §4.3).
     ///
     /// # Errors
-    /// The issuer doesn't announce it.
+    /// The reason why the address isn't known, as a text for the log.
     pub async fn entrance(self: Arc<Self>, visit: &SignIn) -> Result<String, Away> {
         let client = self.client.as_ref().ok_or("browsers can't sign in here")?;
         let places = self.places().await?;
@@ -139,7 +139,8 @@ impl Issuer {
     /// 1.0 §3.1.3).
     ///
     /// # Errors
-    /// The issuer has no answer, or it can't be checked.
+    /// The reason why the issuer has no answer, or why that can't be checked, as a text for the
+    /// log.
     pub async fn redeem(self: Arc<Self>, code: &str, visit: &SignIn) -> Result<Judgement, Away> {
         let client = self.client.as_ref().ok_or("browsers can't sign in here")?;
         let places = self.places().await?;
@@ -170,7 +171,7 @@ impl Issuer {
             _ => Err("it was issued for another visit".to_owned()),
         });
         match claims.and_then(|claims| believed.user(&claims)) {
-            // A visit of the admin page has its own time limit.
+            // A visit to the admin page has its own time limit.
             Ok(username) => Ok(Judgement::Good { username: Some(username), until_s: None }),
             Err(why) => Ok(self.refuse(&why)),
         }
@@ -192,7 +193,7 @@ impl Issuer {
     /// Checks a token.
     ///
     /// # Errors
-    /// The issuer's keys are not known, and it doesn't return them.
+    /// The reason why the issuer's keys are neither known nor readable, as a text for the log.
     pub async fn judge(self: Arc<Self>, token: &str) -> Result<Judgement, Away> {
         let Ok(token) = ShownToken::read(token) else {
             return Ok(self.refuse("it isn't a JWT with a known algorithm"));
@@ -257,7 +258,7 @@ impl Issuer {
             };
         }
         lock(&self.known).tried = Some(Instant::now());
-        // The askers may run out of patience before there is an answer.
+        // Away until there is an answer: an asker whose patience ends drops this future.
         lock(&self.known).is_away = true;
         match self.fetch().await {
             Ok((keys, places)) => {
@@ -338,7 +339,7 @@ impl fmt::Debug for Issuer {
 
 /// The scope that browsers request: the identity, and the usual claims with names.
 const SCOPE: &str = "openid profile email";
-/// The age from which keys are read again, and the age above which they aren't believed.
+/// The age from which keys are read again, and the age above which they aren't trusted.
 const FRESH: Duration = Duration::from_secs(3600);
 const LONGEST_KNOWN: Duration = Duration::from_secs(86_400);
 /// The times between two readings of the keys, which unknown keys can cause.
@@ -419,7 +420,7 @@ mod tests {
     const DISCOVERY: &str = "/.well-known/openid-configuration";
 
     #[test]
-    fn tokens_are_believed_that_the_issuer_has_made_for_us() {
+    fn only_tokens_that_the_issuer_made_for_us_are_believed() {
         let signer = Signer::new("a");
         let (site, issuer) = issuer_of(&Arc::new(Mutex::new(Some(vec![signer.jwk()]))));
         assert_eq!(judge(&issuer, &signer.sign(&claims(&site))), juliet());
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_so_much_later_than_its_token() {
+    fn a_session_ends_as_long_after_its_token_as_is_configured() {
         let signer = Signer::new("a");
         let (site, issuer) = issuer_of(&Arc::new(Mutex::new(Some(vec![signer.jwk()]))));
         let issuer = Arc::new(Arc::into_inner(issuer).unwrap().with_sessions_that_end(Duration::from_secs(60)));
@@ -469,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_has_the_keys_read_again_but_not_all_the_time() {
+    fn an_unknown_key_makes_the_keys_be_read_again_but_not_at_once() {
         let (old, new) = (Signer::new("old"), Signer::new("new"));
         let shown: Shown = Arc::new(Mutex::new(Some(vec![old.jwk()])));
         let (site, issuer) = issuer_of(&shown);
@@ -582,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_says_what_it_is_at_known_places() {
+    fn an_issuer_is_described_at_well_known_addresses() {
         let places = |issuer: &str| discovery(issuer).map(|places| places.map(|place| place.to_string()));
         assert_eq!(
             places("https://id.example.org/realms/a"),

@@ -1,11 +1,10 @@
-//! Asks outside sources who may log in. To a world each is a [`Source`]; this crate implements
-//! them.
+//! Asks outside sources who may log in. A world knows each of them as a [`Source`].
 //!
 //! # Invariants
 //!
 //! * A shard never waits for an answer: each source has a thread of its own.
 //! * No question waits for longer than the operator permits, and the number of waiting ones is
-//!   bounded. An unreachable source is asked only now and then ([`LoginDesk`]).
+//!   bounded. An unreachable source is asked only once every few seconds ([`LoginDesk`]).
 //! * What a source sends is read within a bound in bytes, and believed only over TLS, or from this
 //!   machine.
 //! * No password and no token is stored, logged or shown; a cache has hashes of passwords under a
@@ -72,8 +71,8 @@ struct LoginLine<T> {
 }
 
 impl Outside {
-    /// Returns a value without sources. With `makes_accounts`, users that they vouch for get an
-    /// account; `remembered` is the time for which a yes to a password holds.
+    /// Returns a set without sources. With `makes_accounts`, users that its sources vouch for get
+    /// an account; `remembered` is the time for which a yes to a password holds.
     ///
     /// # Errors
     /// The system provides no random bytes.
@@ -126,7 +125,7 @@ impl Passwords {
     /// Asks whether a password is that of an account.
     ///
     /// # Errors
-    /// The source can't tell.
+    /// The reason why the source has said neither yes nor no, as a text for the log.
     pub async fn judge(&self, account: &Jid, password: &str) -> Result<Judgement, Away> {
         match self {
             Self::Call(call) => call.judge(account, password).await,
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_yes_is_remembered_for_a_while_where_that_is_wanted() {
+    fn a_yes_is_remembered_for_the_configured_time() {
         for (remembered, questions) in [(Duration::ZERO, 3), (Duration::from_secs(600), 1)] {
             let site = Site::start(|_, _| (200, String::new()));
             let outside = outside(&site, remembered);
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_where_nobody_is_is_away() {
+    fn an_address_without_a_service_counts_as_away() {
         let site = Site::start(|_, _| (200, String::new()));
         let outside = outside(&site, Duration::ZERO);
         drop(site);
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_tells_a_door_that_is_open_to_all() {
+    fn a_probe_finds_a_service_that_accepts_everybody() {
         let probe = |status: u16| {
             let site = Site::start(move |_, _| (status, String::new()));
             let call = PasswordCall::new(WebAddress::read(&site.url("/")).unwrap(), Web::trusting(None).unwrap());

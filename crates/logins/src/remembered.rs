@@ -47,7 +47,7 @@ impl Remembered {
         known.is_some_and(|known| self.mac(account, password).is_some_and(|mac| mac.verify_slice(&known.hash).is_ok()))
     }
 
-    /// Remembers a confirmation, or drops one after a no.
+    /// Remembers a confirmation, or forgets the last one if the source has said no.
     pub fn note(&self, account: &Jid, password: &str, is_right: bool) {
         if self.time.is_zero() {
             return;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_yes_holds_for_the_same_until_there_is_a_no() {
+    fn a_yes_holds_for_the_same_password_until_there_is_a_no() {
         let remembered = Remembered::for_a(Duration::from_secs(600)).unwrap();
         let account = |name: &str| Jid::parse(&format!("{name}@example.org")).unwrap();
         let (juliet, romeo) = (account("juliet"), account("romeo"));

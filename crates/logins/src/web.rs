@@ -1,5 +1,5 @@
-//! A client of HTTP for sources: one connection for each request, over TLS unless the address is of
-//! this machine.
+//! An HTTP client for sources. It opens a connection for each request, over TLS unless the address
+//! is on this machine.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_on_the_way_is_no_address() {
+    fn an_address_that_others_could_read_along_is_refused() {
         for (text, is_one) in [
             ("https://login.example.org/check", true),
             ("https://[2001:db8::1]:8443/", true),
