@@ -65,13 +65,13 @@ pub fn read(text: &str) -> Option<u64> {
     (value > 0 && value <= i64::MAX as u64).then_some(value)
 }
 
-/// Random bits of an id.
+/// The number of random bits of an id.
 const BITS: u32 = 21;
-/// Ids of one millisecond.
+/// The number of ids of one millisecond.
 const SPAN: u64 = 1 << BITS;
 /// The largest distance between two ids of one millisecond.
 const STEP: u64 = 255;
-/// Digits of five bits.
+/// The number of digits, of five bits each, of an id as text.
 const LENGTH: u32 = 13;
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 

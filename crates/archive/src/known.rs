@@ -6,7 +6,7 @@
 //!
 //! * Only a message with an id of its own (RFC 6120 §8.1.3) can be the same as another one.
 //! * Later stanzas for the account wait until the message has been looked up.
-//! * An archive that can't be asked counts as not having it.
+//! * An archive that can't be asked counts as not having the message.
 
 use rookery_fanout::Packet;
 use rookery_hub::{Notes, World};
@@ -73,6 +73,6 @@ pub(super) fn find(
     });
 }
 
-/// Messages of the conversation that are searched, and their bytes.
+/// The most messages of the conversation that are searched.
 const MOST: usize = 200;
 const MOST_BYTES: usize = 1 << 20;

@@ -1,5 +1,5 @@
-//! The last id that a shard has assigned, which a shard that gives archives away tells the others:
-//! the ids there have to grow at their new home, whatever its clock shows.
+//! The last id that a shard has assigned. A shard that gives archives away tells the others, so
+//! that ids keep growing at the archives' new home, whatever the clock there shows.
 
 use rookery_hub::{Memo, World};
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,8 @@ impl Memo for LastId {
     const SINCE: u16 = 2;
 
     fn open(self, world: &mut World) {
-        // If that clock is much too far ahead, it isn't followed: all archives of this shard would
-        // get its times.
+        // An id from a clock that is far ahead is ignored: all archives of this shard would get its
+        // times.
         if id::time(self.0) <= world.time() + MOST_AHEAD_MS {
             world.state_mut::<ArchiveRecorder>().ids_mut().raise(self.0);
         }

@@ -5,19 +5,18 @@
 //!
 //! For an account: messages of type `normal` and `chat`, in both directions, that have a body or
 //! are otherwise part of a conversation (`payload`), except those with a hint against storing;
-//! messages with a hint for storing are included (XEP-0334). Not: chat states and other transient
-//! messages, errors, headlines, results of archives, carbons, and messages that this server
-//! refuses. Messages in rooms are in the rooms' archives. The user's preferences decide last
-//! (XEP-0441).
+//! messages with a hint for storing are included (XEP-0334). Chat states and other transient
+//! messages, errors, headlines, results of archives, carbons, and messages that this server refuses
+//! are not archived. Messages in rooms are in the rooms' archives. The user's preferences decide
+//! last (XEP-0441).
 //!
 //! # Invariants
 //!
 //! * Only its owner sees an archive. For everybody else it is `forbidden`, whether the account
 //!   exists or not.
 //! * An incoming message carries `<stanza-id by='account'/>` with its id in the archive if it is
-//!   archived, and no other such id (XEP-0359). Only the recipient gets it: a message that an
-//!   account sends is recorded under an id that the account's own copies show (XEP-0280), and
-//!   nobody else.
+//!   archived, and no other such id (XEP-0359). An id is shown to its owner only: the id of a sent
+//!   message is on the account's own copies of it (XEP-0280), and the recipient doesn't see it.
 //! * A message that waits in the offline store carries that id too. So the two stores are
 //!   independent: a client that has read the archive recognises duplicates, and one that doesn't
 //!   know archives gets everything.
@@ -195,7 +194,7 @@ const BOUNDS: [Bound; 11] = [
     Bound::on("different words in a search", Per::Stanza, Most::Fixed(query::MAX_WORDS as u64), Unit::Number)
         .or("the search gets <policy-violation/>"),
     Bound::on(
-        "ids of messages that died nodes hadn't written into archives",
+        "ids of messages that dead nodes had not yet written into archives",
         Per::Shard,
         Most::Fixed(noted::MOST_KNOWN as u64),
         Unit::Number,
@@ -216,7 +215,7 @@ fn asked(world: &mut World, iq: Iq) {
         "prefs" => prefs::answer(world, iq),
         _ => match iq.origin {
             // Pages are large, rooms fill them as well, and clients ask for several ahead: each is
-            // sent when the last was read.
+            // sent when the previous one has been read.
             Some(session) => world.when_room_in_lane(session, move |world| answer(world, iq, ArchiveView::Account)),
             None => answer(world, iq, ArchiveView::Account),
         },
@@ -398,7 +397,7 @@ fn is_excluding(child: &Child<'_>) -> bool {
 /// XEP-0313 §8: a query may say whether it wants groupchat; there is none.
 const GROUPCHAT_FIELD: &str = "urn:xmpp:mam:2#groupchat-field";
 const CONVERSATION: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]);
-/// The stanzas that carbons are made of.
+/// Stanzas that are never archived here, but may carry ids or stamps in the account's name.
 const OTHERS: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Groupchat, StanzaType::Headline, StanzaType::Error]);
 /// Namespaces whose elements may keep a message with a body out of archives.
 const SPECIAL: Namespaces = Namespaces::of(&[ns::HINTS, ns::MAM, ns::CARBONS]);
@@ -433,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_the_moment_is_not() {
+    fn transient_messages_are_not_worth_keeping() {
         for content in [
             "",
             "<composing xmlns='http://jabber.org/protocol/chatstates'/>",

@@ -10,7 +10,7 @@ use rookery_jid::Jid;
 use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
 
-/// The ids that died nodes had given to messages, and that the store may lack.
+/// The ids that dead nodes had given to messages and that the store may lack.
 #[derive(Debug, Default)]
 pub(super) struct KnownIds {
     /// By the archive's owner, and the mark of the message.
@@ -67,7 +67,7 @@ pub(super) fn hand_on(world: &mut World) {
     }
 }
 
-/// Returns the mark by which a message can be recognised; `None` if nobody would look for it.
+/// Returns the mark by which a message can be recognised; `None` if no node would look for it.
 pub(super) fn mark(world: &World, packet: &Packet) -> Option<u64> {
     if !world.has_journal() || packet.id().is_none() {
         return None;
@@ -81,5 +81,5 @@ pub(super) fn essence(packet: &Packet) -> Vec<u8> {
     packet.without_children(|child| child.is("delay", ns::DELAY)).bytes().to_vec()
 }
 
-/// Ids of died nodes that are remembered.
+/// The most ids of dead nodes that are remembered.
 pub(super) const MOST_KNOWN: usize = 1 << 16;

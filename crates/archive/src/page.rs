@@ -102,7 +102,7 @@ fn finish(world: &mut World, iq: &Iq, query: &Query, FoundPage { page, reached }
         true => (reached.or(first), last.or(*reached)),
         false => (first.or(*reached), reached.or(last)),
     };
-    // Not for the last page: clients that continue from there would take it for the only one.
+    // The last page has none: clients that continue from there would take it for the only page.
     let index = page.count.filter(|_| !query.wanted.last).map(|_| 0);
     let ends = first.zip(last).map(|(first, last)| (id::text(first), id::text(last)));
     RsmAnswer { ends, index, count: page.count }.write(&mut reply);
@@ -124,7 +124,7 @@ pub(super) fn stamp(id: u64) -> String {
     date::timestamp_ms(id::time(id))
 }
 
-/// Returns the number that an option says for the domain of this account or room.
+/// Returns the value of a numeric option for the domain of this account or room.
 pub(super) fn option(world: &World, owner: &Jid, key: &str) -> usize {
     let options = world.domain_of(owner.domain()).and_then(|domain| domain.module(NAME));
     usize::try_from(options.map_or(0, |options| options.number(key))).unwrap_or(usize::MAX)

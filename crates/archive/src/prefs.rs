@@ -130,7 +130,7 @@ fn reply(world: &mut World, iq: &Iq, preferences: &Preferences) {
     world.reply(iq, reply);
 }
 
-/// Addresses in both lists together.
+/// The most addresses in both lists together.
 const MAX_ADDRESSES: usize = 500;
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_kept_and_decides() {
+    fn preferences_are_kept_as_set_and_decide() {
         let set = preferences(
             "<prefs xmlns='urn:xmpp:mam:2' default='roster'><always><jid>romeo@montague.lit</jid></always>\
              <never><jid>montague@montague.lit</jid><jid>romeo@montague.lit/phone</jid></never></prefs>",
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_ones_are_refused() {
+    fn malformed_preferences_are_refused() {
         for (xml, expected) in [
             ("<prefs xmlns='urn:xmpp:mam:2'/>", Condition::BadRequest),
             ("<prefs xmlns='urn:xmpp:mam:2' default='sometimes'/>", Condition::BadRequest),

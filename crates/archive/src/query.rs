@@ -34,11 +34,11 @@ pub(super) struct Query {
     pub(super) wanted: ArchiveQuery,
     /// Words that the bodies must contain, in lower case (XEP-0431).
     pub(super) words: Vec<String>,
-    /// The real JID of the occupant who wrote it, bare or full (§4.1.1).
+    /// The real JID of the occupant who wrote the messages, bare or full (§4.1.1).
     pub(super) by: Option<Jid>,
     /// The name that the client gave the query.
     pub(super) query_id: Option<String>,
-    /// Newest first (§4.3.4).
+    /// True if the newest messages of a page come first (§4.3.4).
     pub(super) flip: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Query {
 pub(super) struct PageLimits {
     /// The most messages, unless the request asks for fewer (XEP-0059 `max`).
     pub(super) messages: usize,
-    /// Bytes of stanzas.
+    /// The most bytes of their stanzas.
     pub(super) bytes: usize,
 }
 
@@ -56,9 +56,9 @@ impl Query {
     ///
     /// # Errors
     /// `feature-not-implemented` for a field that isn't known (§4.1.6) and for a page by its index
-    /// (XEP-0059 §2.6), `item-not-found` for what can't be an id of an archive (§4.1.4, §4.3.2),
-    /// `resource-constraint` for too many ids, `policy-violation` for too many or too long words
-    /// and too long an id, `bad-request` for the rest.
+    /// (XEP-0059 §2.6), `item-not-found` for a text that can't be an id of an archive (§4.1.4,
+    /// §4.3.2), `resource-constraint` for too many ids, `policy-violation` for too many or too long
+    /// words and too long an id, `bad-request` for the rest.
     pub(super) fn read(
         payload: &Element,
         owner: &Jid,
@@ -165,7 +165,7 @@ impl Query {
 
     fn up_to(&mut self, before: u64) {
         let bound = if self.wanted.before == 0 { u64::MAX } else { self.wanted.before };
-        // Never 0, which means no bound: no id is below 1 either.
+        // Never 0, which would mean no bound; there are no ids below 1 either.
         self.wanted.before = bound.min(before.max(1));
     }
 }
@@ -177,7 +177,7 @@ pub(super) fn form(view: ArchiveView) -> Element {
     let form = texts.into_iter().fold(form, Form::field);
     let groupchat = (view == ArchiveView::Account).then(|| Field::boolean(GROUPCHAT, false));
     let mut form = groupchat.into_iter().fold(form, Form::field).element();
-    // Any value goes, not only those of a list (XEP-0122 §3.2.2).
+    // Any value is valid, not only those of a list (XEP-0122 §3.2.2).
     let open = Element::new("open", ns::DATA_VALIDATE);
     let validate = Element::new("validate", ns::DATA_VALIDATE).with_attr("datatype", "xs:string").with_child(open);
     let ids = Element::new("field", ns::DATA_FORMS).with_attr("var", IDS).with_attr("type", "list-multi");
@@ -218,15 +218,15 @@ const IDS: &str = "ids";
 const GROUPCHAT: &str = "include-groupchat";
 /// XEP-0431 §3.1, in Clark notation.
 const TEXT: &str = "{urn:xmpp:fulltext:0}fulltext";
-/// Ids that one query may name.
+/// The most ids that one query may name.
 const MAX_IDS: usize = 1000;
-/// Different words that one query may search for.
+/// The most different words that one query may search for.
 pub(super) const MAX_WORDS: usize = 16;
 /// The most bytes of each of them.
 const MAX_WORD_BYTES: usize = 256;
 /// The most bytes of the id of a query, which is repeated in each message of the reply.
 const MAX_QUERY_ID: usize = 1024;
-/// Messages are counted up to this many: beyond, the reply has no count.
+/// Messages are counted up to this number; a reply about more of them has no count.
 const COUNT_TO: usize = 10_000;
 
 #[cfg(test)]
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_and_ids_meet() {
+    fn a_page_and_a_range_of_ids_are_combined() {
         let (low, high) = (id::text(1 << 40), id::text(1 << 50));
         let read = query(&[("after-id", &low), ("before-id", &high)], "").unwrap();
         assert_eq!((read.wanted.after, read.wanted.before, read.wanted.last), (1 << 40, 1 << 50, false));
@@ -295,7 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_asked_for_has_bounds(
+        fn every_page_is_bounded(
             fields in proptest::collection::vec((proptest::sample::select(&FIELDS[..]), "\\PC{0,30}"), 0..5),
             max in "\\PC{0,25}", at in proptest::option::of(1..i64::MAX as u64),
         ) {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_has_its_error() {
+    fn each_fault_gets_its_error() {
         for (var, value, expected) in [
             ("with", "@", Condition::BadRequest),
             ("start", "yesterday", Condition::BadRequest),

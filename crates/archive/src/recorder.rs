@@ -75,7 +75,7 @@ struct RecordedMessage {
 /// Messages that are written together.
 struct RecordGroup {
     messages: Arc<[ArchivedMessage]>,
-    /// Cause, whether it is in custody, and its mark, of each.
+    /// For each message its cause, true if it is in custody, and its mark.
     notes: Vec<(u8, bool, Option<u64>)>,
     /// The shares of everything that waits for it.
     custody: Rc<[Custody]>,
@@ -115,22 +115,23 @@ impl Caused {
 struct Day {
     /// Days since 1970.
     number: u64,
-    /// In units of [`DAY_UNIT`]; [`u32::MAX`]: no more today. Places are assigned by keyed hashes:
-    /// few senders share one, nobody can choose it, and there is no table that grows.
+    /// The bytes that senders have used, in units of [`DAY_UNIT`]; [`u32::MAX`] once the limit is
+    /// reached. Places are assigned by keyed hashes: few senders share one, nobody can choose
+    /// theirs, and there is no table that grows.
     spent: Vec<u32>,
 }
 
-/// Says whether a sender has bytes left today.
+/// The bytes that a sender has left today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeftToday {
     Enough,
-    /// Nothing from now on.
+    /// None from this message on, which would exceed the limit.
     JustSpent,
     Nothing,
 }
 
 impl Day {
-    /// Counts bytes for the sender with this hash; `most`: the bytes allowed per day.
+    /// Counts bytes for the sender with this hash, who may use `most` bytes a day.
     fn spend(&mut self, hash: u64, bytes: usize, most: u64, now_ms: u64) -> LeftToday {
         let today = now_ms / DAY_MS;
         if self.number != today || self.spent.is_empty() {
@@ -155,15 +156,15 @@ impl ArchiveRecorder {
         &mut self.ids
     }
 
-    /// Returns whether so many more bytes of this cause may wait.
+    /// Returns whether this many more bytes of a cause may wait.
     fn has_room(&mut self, cause: u8, bytes: usize) -> bool {
         let all = self.unconfirmed + self.waiting.bytes + bytes;
         let own = *self.caused.of(cause) + bytes;
         all <= MAX_BYTES && (all <= MAX_BYTES / 2 || own <= MAX_BYTES / 4)
     }
 
-    /// Counts bytes for their sender; `a_day`: the bytes that it may have in a day, 0 for no
-    /// limit.
+    /// Counts bytes for their sender, and returns whether they are within its `a_day` bytes of
+    /// today; 0 means no limit.
     fn may_spend(&mut self, by: JidRef<'_>, hash: u64, bytes: usize, a_day: u64, now_ms: u64) -> bool {
         if a_day == 0 {
             return true;
@@ -207,18 +208,19 @@ pub struct ArchiveRecord<'a> {
     pub by: JidRef<'a>,
     /// The other party of the conversation; for a room the occupant JID.
     pub with: Jid,
-    /// Record it only if the other party is in the account's roster.
+    /// True to record it only if the other party is in the account's roster.
     pub contacts_only: bool,
     /// The stanza: with `from` and `to` for an account, without `to` for a room (XEP-0313 §5.1.2).
     pub stanza: Vec<u8>,
-    /// The mark by which others recognise it should this node die, if they would look for it.
+    /// The mark by which other nodes recognise it if this node dies; `None` if none would look for
+    /// it.
     pub mark: Option<u64>,
     /// The id that it had before, if it had one.
     pub id: Option<u64>,
 }
 
-/// Records a message, and returns the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store
-/// is too far behind, and the archive lacks it.
+/// Records a message, and returns the id for its `<stanza-id/>` (XEP-0313 §3.4). `None` if the
+/// archive will lack it: the store is too far behind, or the sender has reached its daily limit.
 pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
     let options = RecordOptions::of(world, record.owner.domain());
     let most = match record.of {
@@ -441,7 +443,7 @@ pub fn refusal(world: &mut World, by: JidRef<'_>, bytes: usize) -> Option<Stanza
 }
 
 impl WaitingGroup {
-    /// Adds a message; returns how many wait now, and how many bytes.
+    /// Adds a message; returns the number of waiting messages and of their bytes.
     fn put(&mut self, heap: usize, message: RecordedMessage, bytes: usize) -> (usize, usize) {
         if let Some(heap) = self.heaps.get_mut(heap) {
             heap.push(message);
@@ -480,31 +482,31 @@ fn size(message: &ArchivedMessage) -> usize {
     message.stanza.len() + BYTES_PER_MESSAGE
 }
 
-/// Places of a day: 256 KiB in each shard.
+/// The number of places in [`Day::spent`]: 256 KiB in each shard.
 const DAY_PLACES: usize = 1 << 16;
 /// The bytes that a place counts as one.
 const DAY_UNIT: u64 = 64;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
-/// Numbers of causes.
+/// The number of causes.
 const CAUSES: usize = 256;
-/// The time for which a group is collected, in milliseconds.
+/// The longest time for which a group is collected, in milliseconds.
 const GATHER_MS: u64 = 1000;
 /// The time after which an unreachable store is asked again, in milliseconds; it doubles each
 /// time.
 const AGAIN_MS: u64 = 1000;
 /// The longest time between two such questions.
 const MOST_AGAIN_MS: u64 = 30_000;
-/// The same, from the first message on whose sender waits for an acknowledgement.
+/// The same as [`GATHER_MS`], from the first message whose sender waits for an acknowledgement.
 const GATHER_IN_CUSTODY_MS: u64 = 100;
-/// Messages of a group.
+/// The number of waiting messages at which a group is written.
 const GROUP: usize = 20_000;
-/// The most that is written in one go.
+/// The bytes of waiting messages at which a group is written.
 const GROUP_BYTES: usize = 8 << 20;
-/// Heaps into which the messages are divided.
+/// The number of heaps into which waiting messages are divided.
 const HEAPS: usize = 32;
-/// Messages that are written at once, or a few more.
+/// The messages that one transaction writes; up to a heap more.
 const PORTION: usize = 500;
-/// Bytes that wait in one shard, or that the store hasn't confirmed.
+/// The most bytes that wait in one shard or that the store hasn't confirmed.
 const MAX_BYTES: usize = 32 << 20;
 /// The bytes that a message takes in addition to its stanza.
 const BYTES_PER_MESSAGE: usize = 256;

@@ -2,15 +2,15 @@
 //! message that retracted them.
 //!
 //! In a conversation a message is named by the `id` that its sender gave it, which is no key of an
-//! archive: it is searched for among the newest messages of that conversation, and older ones keep
-//! their text. In a room the id is the archive's.
+//! archive. So it is searched for among the newest messages of that conversation, and older ones
+//! can't be retracted. In a room the id is the archive's.
 //!
 //! # Invariants
 //!
 //! * Only its author can retract a message (XEP-0424 §6): the same bare JID, in a room the same
 //!   pseudonym (XEP-0421), or a moderator.
-//! * Nothing waits for it. Few retractions of a sender are under way at a time; messages beyond
-//!   that keep their text.
+//! * Nothing waits for a retraction. A sender has few under way at a time; beyond that, messages
+//!   keep their text.
 
 use rookery_base::date;
 use rookery_fanout::Packet;
@@ -68,7 +68,7 @@ impl UnderWay {
     }
 }
 
-/// Replaces a message with a tombstone in an archive whose home this shard is. `retracted`: the
+/// Replaces a message with a tombstone in an archive whose home this shard is. `retracted` is the
 /// result of [`tombstone_mark`].
 pub fn retract(world: &mut World, owner: JidRef<'_>, message: Retracted, retracted: Element) {
     let query = match &message {
@@ -135,7 +135,7 @@ pub(super) fn heed(world: &mut World, owner: JidRef<'_>, with: &Jid, packet: &Pa
     retract(world, owner, message, mark);
 }
 
-/// Returns the `<retracted/>` of a tombstone: by which message, and when.
+/// Returns the `<retracted/>` of a tombstone, with the id of the retracting message and its time.
 pub fn tombstone_mark(id: &str, unix_ms: u64) -> Element {
     Element::new("retracted", ns::RETRACT).with_attr("stamp", date::timestamp_ms(unix_ms)).with_attr("id", id)
 }
@@ -186,9 +186,9 @@ fn tells_who(child: &Child<'_>) -> bool {
 }
 
 const RETRACTION: Namespaces = Namespaces::of(&[ns::RETRACT]);
-/// Retractions under way at a time, in one shard.
+/// The most retractions under way at a time, in one shard.
 const MOST_UNDER_WAY: usize = 64;
-/// Retractions of one account under way at a time, in one shard.
+/// The most retractions of one account under way at a time, in one shard.
 const MOST_UNDER_WAY_OF_ONE: usize = 16;
 /// The number of newest messages of a conversation among which a retracted one is looked for.
 const MOST_SEARCHED: usize = 500;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_said_by_the_same_is_buried() {
+    fn only_a_message_of_the_same_sender_is_buried() {
         let jid = |text| Jid::parse(text).unwrap();
         let message = Retracted::Said { with: jid("lord@c.example"), sender: jid("romeo@m.example"), id: "w1".into() };
         let said = |from, id, rest| {

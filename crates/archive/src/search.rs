@@ -54,7 +54,7 @@ impl ArchiveSearches {
         has_room
     }
 
-    /// Counts one less.
+    /// Counts one search of an account less.
     fn leave(&mut self, account: JidRef<'_>) {
         match self.of.get_mut(account.bare_str()) {
             Some(own) if *own > 1 => *own -= 1,
@@ -93,9 +93,9 @@ pub(super) struct Search {
     /// The messages found so far.
     page: ArchivePage,
     bytes: usize,
-    /// Messages searched so far, and their bytes.
+    /// The number of messages searched so far, and of their bytes.
     examined: (usize, usize),
-    /// Messages that it may search.
+    /// The most messages that it may search.
     most: usize,
 }
 
@@ -146,7 +146,7 @@ impl Search {
         } else {
             self.query.wanted.after = last.unwrap_or(self.query.wanted.after);
         }
-        // Its presence has been checked.
+        // The caller has checked that there is one.
         self.query.wanted.known.clear();
         let (words, by, view) = (self.query.words.clone(), self.query.by.clone(), self.view);
         let found = world.background.run(iq.from.bare_str(), move || {
@@ -218,15 +218,15 @@ fn is_by(stanza: &Stanza<'_>, by: &Jid) -> bool {
     jid.and_then(|jid| Jid::parse(jid).ok()).is_some_and(|jid| jid == *by || jid.bare() == by.as_ref())
 }
 
-/// Messages that are searched at a time.
+/// The most messages of a portion.
 const PORTION: usize = 500;
-/// Bytes of stanzas that are searched at a time.
+/// The most bytes of stanzas of a portion.
 const PORTION_BYTES: usize = 1 << 20;
-/// Bytes of stanzas that one search reads, or a portion more.
+/// The bytes of stanzas after which a search ends, with the portion that reaches them.
 const MAX_EXAMINED_BYTES: usize = 64 << 20;
-/// Searches of an account, whose sessions may have one each, in a shard.
+/// The most searches of an account in a shard; each of its sessions may have one.
 pub(super) const MOST_SEARCHES_OF_ONE: usize = 2;
-/// Searches in a shard. Each may hold a page of results.
+/// The most searches in a shard. Each may hold a page of results.
 pub(super) const MOST_SEARCHES: usize = 200;
 
 #[cfg(test)]
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_occupant_is_known_by_what_the_room_noted() {
+    fn an_occupant_is_found_by_the_address_that_the_room_noted() {
         let stanza = "<message from='coven@chat.example/hag' type='groupchat'><body>hi</body>\
                       <x xmlns='http://jabber.org/protocol/muc#user'><item jid='hag@x.example/pda'/></x></message>";
         for (by, expected) in [

@@ -1,5 +1,5 @@
-//! Removes old messages periodically, and archives without an owner at once: in small steps, with
-//! pauses for everybody else.
+//! Removes old messages periodically, and archives without an owner at once, in small steps with
+//! pauses, so that the store has time for other work.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -9,7 +9,7 @@ use tracing::warn;
 use super::id;
 use super::options::{EXPIRE_DAYS, NAME, ROOM_EXPIRE_DAYS};
 
-/// Says which sweeps are under way in a shard.
+/// The sweeps that are under way in a shard.
 #[derive(Debug, Default)]
 pub(super) struct Sweeps {
     is_running: bool,
@@ -24,7 +24,7 @@ pub(super) fn begin(world: &mut World) {
     }
 }
 
-/// Removes whole months, where archives are partitioned, and looks for single messages then.
+/// Removes whole months where archives are partitioned, and then single messages.
 fn months(world: &mut World) {
     let kept = world.stores.archive.months(retention(world));
     world.wait(kept, |world, kept| {
@@ -99,7 +99,7 @@ fn retention(world: &World) -> Retention {
 
 /// The time between two rounds, in milliseconds.
 pub const PERIOD_MS: u64 = 60 * 60 * 1000;
-/// Messages removed in one step.
+/// The most messages removed in one step.
 const STEP: usize = 500;
 /// The pause between two steps, in milliseconds.
 const PAUSE_MS: u64 = 200;

@@ -1,10 +1,10 @@
 //! The terms by which messages are found in a store with an index (XEP-0431): every three
 //! consecutive characters of a body, in lower case, as a number.
 //!
-//! A word that is part of a body has all of its terms among those of the body, whatever the
-//! script. The reverse may be coincidence: a search reads the messages that the index has found.
-//! So numbers may collide, and words of one or two characters, which have no terms, are searched
-//! for in all messages.
+//! A word that is part of a body has all of its terms among those of the body, whatever the script.
+//! The reverse may be a coincidence, so a search reads the messages that the index has found. That
+//! is why numbers may collide. Words of one or two characters have no terms: they are searched for
+//! in all messages.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +40,8 @@ fn collect(text: &str, into: &mut BTreeSet<u32>) {
     }
 }
 
-/// Returns three characters as a number: FNV-1a, a character at a time. Databases keep it: it can't
-/// change.
+/// Returns three characters as a number: FNV-1a, a character at a time. Databases store these
+/// numbers, so the function must never change.
 fn number(characters: [char; 3]) -> u32 {
     characters.iter().fold(0x811C_9DC5, |number: u32, one| (number ^ u32::from(*one)).wrapping_mul(0x0100_0193))
 }
