@@ -45,7 +45,7 @@ type ActorQueue = VecDeque<WaitingStanza>;
 /// A waiting stanza, and its recipient.
 type WaitingStanza = (Packet, Jid, Option<Custody>);
 
-/// The next thing that a room does.
+/// A thing for a room to do, in its turn.
 #[derive(Debug)]
 enum ActorTurn {
     Stanza(WaitingStanza),
@@ -275,7 +275,7 @@ pub(super) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
 fn give(world: &mut World, packet: &Packet, to: JidRef<'_>, absent: fn(&mut World, &Packet, JidRef<'_>)) {
     match world.state_mut::<Actors>().take(to.bare_str()) {
         TakenRoom::Room(mut room) if !room.lost.is_empty() && packet.type_() != StanzaType::Error => {
-            // Without lost occupants, the place may hold no room any more.
+            // Without its lost occupants, the room may be dropped.
             room.drop_lost(world);
             go_on(world, room);
             give(world, packet, to, absent);
@@ -293,7 +293,7 @@ fn give(world: &mut World, packet: &Packet, to: JidRef<'_>, absent: fn(&mut Worl
     }
 }
 
-/// Lets a room work for an operator, or go on with a request.
+/// Lets a room work for an operator, or continue with a request.
 pub(super) fn operate(world: &mut World, work: RoomWork) {
     employ(world, work, |world, work| {
         if !may_be_stored(world, work.room.as_ref()) {
@@ -320,7 +320,7 @@ fn employ(world: &mut World, work: RoomWork, absent: fn(&mut World, RoomWork)) {
     }
 }
 
-/// Does work for which there is no room: to create one, perhaps.
+/// Does work for a room that doesn't exist: to create it, if the work is that.
 fn without_room(world: &mut World, work: RoomWork) {
     match work.what {
         RoomTask::Arrange(wanted, Some(owner), reply) => make(world, work.room, (wanted, owner), reply),
@@ -439,7 +439,7 @@ pub(super) fn turn_all_away(world: &mut World, jid: &Jid, (condition, failed): (
     }
 }
 
-/// Lets a room take the turns that have arrived meanwhile, and puts it back.
+/// Lets a room take the turns that have queued up meanwhile, and puts it back into the table.
 pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
     while let Some(turn) = world.state_mut::<Actors>().next(&room.jid) {
         match turn {

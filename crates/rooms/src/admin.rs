@@ -40,7 +40,7 @@ impl Room {
 
     /// Replies with as much of a list as is requested and fits (XEP-0059). A client that requests
     /// no part gets the whole list if that fits, and otherwise the first part, marked as such: an
-    /// owner can't mend a list that can't be read.
+    /// owner must be able to read a list in order to mend it.
     fn list(&mut self, world: &mut World, iq: &Iq, item: &Element) -> Result<(), StanzaError> {
         let affiliation = item.attr("affiliation").map(|name| affiliation_named(name).ok_or(Condition::BadRequest));
         let role = item.attr("role").map(|name| RoomRole::named(name).ok_or(Condition::BadRequest));

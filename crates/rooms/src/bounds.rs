@@ -39,7 +39,9 @@ pub(super) const BOUNDS: &[Bound] = &[
     number("rooms that know a user who registers with one more", Per::Account, REGISTRATIONS)
         .or("the request gets <resource-constraint/>"),
     fixed("users who wait for approval", approve::MOST_WAITING).or("one more gets <resource-constraint/>"),
-    fixed("the oldest are forgotten", voices::MOST).or("the oldest are forgotten").kept_in(&["room_users"]),
+    fixed("users whose voice or lack of it is remembered", voices::MOST)
+        .or("the oldest are forgotten")
+        .kept_in(&["room_users"]),
     fixed_bytes("hats that users wear", hats::MOST_BYTES)
         .or("the command gets <resource-constraint/>")
         .kept_in(&["room_users"]),

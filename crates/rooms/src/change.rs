@@ -5,7 +5,7 @@ use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_store::{Affiliated, Affiliation, StoreError};
 
-use super::keep::told;
+use super::keep::reply_to_change;
 use super::occupant::{Occupant, nick_key};
 use super::role::RoomRole;
 use super::room::{Room, bytes_of};
@@ -106,7 +106,7 @@ impl Room {
             return world.reply_done(iq);
         }
         let iq = iq.clone();
-        self.affiliate(world, changes, move |world, kept| told(world, &iq, kept));
+        self.affiliate(world, changes, move |world, kept| reply_to_change(world, &iq, kept));
     }
 
     /// Returns the status code with which a user who has this affiliation now is removed; `None`

@@ -21,7 +21,7 @@ pub(crate) struct RoomConfig {
     pub is_moderated: bool,
     /// True if all occupants see real JIDs, not only moderators.
     pub is_nonanonymous: bool,
-    /// Empty if none is needed.
+    /// The password that users need to enter; empty if they need none.
     pub password: String,
     pub max_occupants: usize,
     /// True if participants, too, may change the subject.

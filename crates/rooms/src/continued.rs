@@ -161,7 +161,7 @@ fn load(world: &mut World, continued: Continued, failures: u32) {
 /// Users who write to it meanwhile get that error.
 fn load_again(world: &mut World, continued: Continued, failures: u32, error: &StoreError) {
     let jid = &continued.jid;
-    world.store_failed("going on with a room", jid, error);
+    world.store_failed("continuing a room", jid, error);
     actor::turn_all_away(world, jid, (&condition(error), Some(error)));
     world.state_mut::<Actors>().expect(jid.clone());
     let custody = world.custody();
@@ -367,6 +367,6 @@ impl Room {
     }
 }
 
-/// Milliseconds until a store that has failed is asked again; the time doubles this many times.
+/// Milliseconds until a store that has failed is asked again; the time doubles with each failure.
 const AGAIN_MS: u64 = 1000;
 const MOST_DOUBLINGS: u32 = 4;

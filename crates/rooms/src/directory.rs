@@ -1,5 +1,5 @@
-//! The existing rooms, in memory and in the store: for lists, for the limit of their number, and
-//! so that naming a room that doesn't exist costs nothing.
+//! The rooms that exist, in memory and in the store. Lists and the limits on their number need
+//! them, and a stanza to a room that doesn't exist costs no query of the store.
 //!
 //! The directory is shared by all shards, since a room's home may be any of them and a list
 //! contains them all; each node has one, and `spread` keeps them in sync. It changes when a room is
@@ -49,7 +49,7 @@ struct Unheeded {
     heeded: Map<usize, usize>,
 }
 
-/// The reason for which a service has no place for one more room.
+/// The reason why a service has no place for one more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     /// The service has as many rooms as it may.
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_before_the_list_is_here_wins() {
+    fn changes_before_the_list_is_loaded_win_over_it() {
         let directory = Directory::default();
         assert_eq!(directory.add(jid("new").as_ref(), entry("new", false), most(2)), Ok(()));
         directory.remove(jid("gone").as_ref());
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_count_for_who_created_them() {
+    fn rooms_count_against_the_limits_of_their_creators() {
         let directory = Directory::default();
         let listed = |local: &str| {
             let creator = entry("", true).creator;

@@ -8,7 +8,7 @@ use super::actor::Actors;
 pub(super) const GAUGES: [ModuleGauge; 2] = [
     ModuleGauge {
         name: "rookery_rooms",
-        help: "Rooms in memory: those with occupants, and some that were used lately.",
+        help: "Rooms in memory: those with occupants, and some that were used recently.",
         read: |world| world.state::<Actors>().count(|_| 1),
     },
     ModuleGauge {

@@ -1,9 +1,8 @@
 //! Hats (XEP-0317): titles that admins of a room invent and give to users, shown with their
 //! presence.
 //!
-//! The commands (§5) keep no state between their steps: a client that sends the form is asked
-//! nothing more. So one step is enough for a client that knows what to send, and a session needs
-//! no memory.
+//! The commands (§5) keep no state between their steps: a submitted form has all that is needed. So
+//! a client that knows the form needs one step only, and a session takes no memory.
 
 use rookery_base::Set;
 use rookery_hub::{Iq, World};

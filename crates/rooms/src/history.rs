@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_answer_to_all_conditions_is_given() {
+    fn the_history_that_meets_all_conditions_is_given() {
         assert_eq!(ids(WantedHistory::default()), ["1", "2", "3", "4"]);
         assert_eq!(ids(WantedHistory { stanzas: Some(2), ..WantedHistory::default() }), ["3", "4"]);
         assert_eq!(ids(WantedHistory { chars: Some(0), ..WantedHistory::default() }), [""; 0]);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_wishes_are_none() {
+    fn absurd_requests_for_history_are_ignored() {
         let read = |attributes: &str| {
             let x = format!("<x xmlns='http://jabber.org/protocol/muc'><history {attributes}/></x>");
             WantedHistory::read(&Element::parse(x.as_bytes()).unwrap(), 10_000_000)
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn who_retracts_must_be_the_sender() {
+    fn only_the_sender_of_a_message_can_retract_it() {
         let mut history = history();
         history.retract("s2", Some("somebody else"));
         assert_eq!(history.newest(WantedHistory::default()).len(), 4);

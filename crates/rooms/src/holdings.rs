@@ -134,7 +134,7 @@ mod tests {
     use rookery_jid::Jid;
 
     #[test]
-    fn who_wrote_long_ago_is_forgotten() {
+    fn accounts_that_wrote_long_ago_are_forgotten() {
         let holdings = RoomHoldings::default();
         let jid = |number: u64| Jid::parse(&format!("u{number}@x.example")).unwrap();
         let minute = 60_000;

@@ -74,7 +74,7 @@ impl Room {
                 world.store_failed("keeping a room", &room, error);
             }
             if let Some(iq) = iq {
-                told(world, &iq, kept);
+                reply_to_change(world, &iq, kept);
             }
         });
     }
@@ -119,7 +119,7 @@ impl Room {
     }
 
     /// Makes the room persistent now that a message was sent in it, if its configuration says so.
-    pub(crate) fn take_root(&mut self, world: &mut World) {
+    pub(crate) fn become_persistent(&mut self, world: &mut World) {
         if self.config.is_persistent && !self.is_stored() {
             self.keep_configured(world, true, Vec::new(), |_, _| {});
         }
@@ -155,7 +155,7 @@ impl Room {
 }
 
 /// Replies to a change once the store has accepted or refused it.
-pub(crate) fn told(world: &mut World, iq: &Iq, kept: Result<(), StoreError>) {
+pub(crate) fn reply_to_change(world: &mut World, iq: &Iq, kept: Result<(), StoreError>) {
     match kept {
         Ok(()) => world.reply_done(iq),
         Err(error) => world.reply_error(iq, not_kept_yet(&error)),

@@ -79,5 +79,5 @@ impl Room {
 
 /// The most users who are told, or told about, after one request. Longer lists can be requested.
 const MOST_TOLD: usize = 50;
-/// Messages of a room to users who are not there, on average.
+/// The most messages from a room to users who are not in it, on average per second.
 const COURTESIES_PER_SECOND: u64 = 10;

@@ -11,7 +11,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
 use super::config::{ADMINS, OWNERS, ROOMCONFIG, RoomConfig, unacceptable};
-use super::keep::told;
+use super::keep::reply_to_change;
 use super::leave::destroyed;
 use super::room::Room;
 use super::spread;
@@ -78,7 +78,7 @@ impl Room {
         self.reconfigure(world, new, |room, world| {
             room.tell_absent(world, &changes, &iq.from);
             room.set_affiliations(world, changes.clone(), actor.as_deref(), |room, world| {
-                room.keep_configured(world, stays, changes, move |world, kept| told(world, &iq, kept));
+                room.keep_configured(world, stays, changes, move |world, kept| reply_to_change(world, &iq, kept));
             });
         });
         Ok(())
@@ -170,7 +170,7 @@ impl Room {
     /// Destroys the room for its owner (§10.9).
     fn destroy(&mut self, world: &mut World, iq: &Iq, destroy: &Element) -> Result<(), StanzaError> {
         let iq = iq.clone();
-        self.destroy_with(world, destroy, move |world, removed| told(world, &iq, removed));
+        self.destroy_with(world, destroy, move |world, removed| reply_to_change(world, &iq, removed));
         Ok(())
     }
 

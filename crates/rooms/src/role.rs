@@ -1,4 +1,5 @@
-//! Roles and affiliations: their names, and the rules for changing them (XEP-0045 §5). Pure.
+//! Roles and affiliations: their names, and the rules for changing them (XEP-0045 §5), as pure
+//! functions.
 
 use rookery_store::Affiliation;
 use rookery_stream::error::Condition;
@@ -96,7 +97,7 @@ impl Actor {
                 Err(Condition::NotAllowed)
             }
             () if !may => Err(Condition::Forbidden),
-            // §8.2: nobody is kicked by an occupant who stands lower.
+            // §8.2: an occupant can't kick anyone who stands higher.
             () if to == RoomRole::None && target > self.affiliation => Err(Condition::NotAllowed),
             // §5.1.3: a moderator is removed by an admin; an equal without affiliation isn't one.
             () if to == RoomRole::None && from == RoomRole::Moderator && self.affiliation < Affiliation::Admin => {
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn kicks_and_voice() {
+    fn kicks_and_voice_follow_the_ranks_of_both() {
         let moderator = actor(NOBODY, RoomRole::Moderator);
         assert_eq!(moderator.may_change_role(NOBODY, RoomRole::Participant, RoomRole::None), Ok(()));
         assert_eq!(
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn affiliations() {
+    fn affiliations_are_changed_by_those_who_stand_higher() {
         let (admin, owner, member) =
             (actor(Admin, RoomRole::None), actor(Owner, RoomRole::None), actor(Member, RoomRole::Moderator));
         for (from, to) in [(NOBODY, Outcast), (Outcast, NOBODY), (NOBODY, Member), (Member, NOBODY)] {

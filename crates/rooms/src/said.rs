@@ -50,7 +50,7 @@ pub(super) fn mark(world: &World, packet: &Packet) -> Option<u64> {
     std::str::from_utf8(essence.bytes()).ok().map(|text| world.common_hash(text))
 }
 
-/// Returns the id that a message had before, if it may have passed here.
+/// Returns the id under which a message was passed on before, here or by a node that has died.
 pub(super) fn id_before(world: &World, room: &Jid, packet: &Packet, mark: Option<u64>) -> Option<String> {
     let mark = mark.filter(|_| packet.is_again())?;
     world.state::<SaidMessages>().ids.get(&(room.clone(), mark)).cloned()

@@ -44,11 +44,12 @@ impl Memo for Whisper {
         self.to.first().cloned()
     }
 
-    /// Lets the room tell the sender, by an error that doesn't say that the session is gone: that
-    /// isn't known.
+    /// Makes the room send the sender an error. Its condition doesn't mean that the session is
+    /// gone, since that isn't known.
     fn refused(self, world: &mut World) {
         if let Some(to) = self.to.first() {
-            let error = StanzaError::new(Condition::ResourceConstraint).with_text("it can't be reached now");
+            let error =
+                StanzaError::new(Condition::ResourceConstraint).with_text("the recipient can't be reached at present");
             world.bounce(&self.packet, to.as_ref(), error);
         }
     }
@@ -146,7 +147,7 @@ impl Room {
             self.remember(world, at, &packet, stanza, &id, is_subject);
         }
         if lasts {
-            self.take_root(world);
+            self.become_persistent(world);
         }
         Ok(())
     }

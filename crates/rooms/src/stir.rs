@@ -74,7 +74,7 @@ impl Room {
 }
 
 fn too_fast() -> StanzaError {
-    StanzaError::new(Condition::ResourceConstraint).with_text("you are too fast")
+    StanzaError::new(Condition::ResourceConstraint).with_text("you send too much at a time; wait a few seconds")
 }
 
 /// The least cost of a presence; a request costs 1.

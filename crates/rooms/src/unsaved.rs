@@ -105,13 +105,13 @@ impl UnsavedChanges {
         Self { is_refused: true, users: users.into_iter().collect(), ..Self::default() }
     }
 
-    /// Returns whether anything was refused, or is on its way.
+    /// Returns whether a write was refused, or is under way.
     pub(crate) fn is_real(&self) -> bool {
         self.is_refused || self.pending > 0
     }
 }
 
-/// Returns the error for a change that holds but is not in the store.
+/// Returns the error for a change that is in effect, but not in the store yet.
 pub(crate) fn not_kept_yet(error: &StoreError) -> StanzaError {
     StanzaError::new(rookery_hub::failure::condition(error))
         .with_type(ErrorType::Wait)

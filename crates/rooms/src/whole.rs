@@ -6,7 +6,7 @@ use super::role::RoomRole;
 use super::room::Room;
 
 impl Room {
-    /// Asserts that occupants, their nicks and their sessions belong together.
+    /// Asserts that the tables of occupants, nicks and sessions agree with each other.
     ///
     /// # Panics
     /// In builds with assertions, if they don't.

@@ -33,7 +33,7 @@ pub(super) enum RoomTask {
     Register { iq: Iq, known_in: u64 },
 }
 
-/// The answer of a room to an operator; `None` where there is no such room.
+/// The answer of a room to an operator; `None` if there is no such room.
 pub(super) type FoundRoom<T> = Result<Option<T>, StoreError>;
 
 impl RoomWork {
