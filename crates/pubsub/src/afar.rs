@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_domain_shows_is_bounded() {
+    fn the_resources_of_a_domain_are_bounded() {
         let mut afar = Afar::default();
         let caps = PresenceCaps::named("one");
         for number in 0..MOST_OF_DOMAIN + 10 {

@@ -1,10 +1,10 @@
 //! XEP-0402: PEP Native Bookmarks, and the older kinds, which are the same bookmarks in another
 //! form.
 //!
-//! The items of the node `urn:xmpp:bookmarks:1` are what is stored. A client that asks for
-//! bookmarks in private storage (XEP-0049), or for the one item of the node `storage:bookmarks`
-//! (XEP-0048), gets them translated; bookmarks written there are split into items. So no two
-//! copies can differ (XEP-0411). Bookmarks of web pages are not kept, as XEP-0402 has none.
+//! Bookmarks are stored as the items of the node `urn:xmpp:bookmarks:1` only. A client that asks
+//! for bookmarks in private storage (XEP-0049), or for the one item of the node `storage:bookmarks`
+//! (XEP-0048), gets them translated; bookmarks written there are split into items. So no two copies
+//! can differ (XEP-0411). Bookmarks of web pages are not kept, as XEP-0402 has none.
 
 use rookery_base::{Map, Set};
 use rookery_hub::failure::condition;

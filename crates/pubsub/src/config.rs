@@ -20,7 +20,7 @@ pub(crate) struct NodeConfig {
     pub contact: Vec<Jid>,
     pub access: Access,
     pub publish: Publish,
-    /// Items that are kept; `None` is `max`, as many as the operator allows.
+    /// The most items that are kept; `None` stands for `max`, as many as the operator allows.
     pub max_items: Option<usize>,
     /// Seconds after which an item expires; `None` for never.
     pub item_expire: Option<u64>,
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_again() {
+    fn a_stored_configuration_is_read_as_it_was() {
         let mut config = NodeConfig::of_account("x");
         let form = submit(&[
             ("title", &["Ideas & more"]),

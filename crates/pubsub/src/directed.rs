@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_session_tells_is_bounded() {
+    fn the_capabilities_that_a_session_announces_are_bounded() {
         let (mut directed, link) = (Directed::default(), Link(3));
         for number in 0..MAX_ACCOUNTS {
             assert!(directed.tell(link, &PresenceCaps::named("one"), &account(number)));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_news_once() {
+    fn known_capabilities_are_news_once() {
         let (mut directed, link) = (Directed::default(), Link(3));
         let caps = Rc::new(PresenceCaps::named("one"));
         directed.tell(link, &caps, &account(1));

@@ -147,7 +147,7 @@ pub(super) fn service_nodes(world: &mut World, call: PubsubCall) {
     let after = match request.part {
         Part::First => String::new(),
         Part::After(id) => id,
-        // The position of a node among those that a user may see isn't known.
+        // There is no index: the position of a node among those that a user may see isn't known.
         Part::Before(_) | Part::Last | Part::Index(_) => return call.refuse(world, Condition::FeatureNotImplemented),
     };
     let most = request.max.unwrap_or(MAX_LISTED).min(MAX_LISTED);
@@ -185,7 +185,7 @@ pub(super) fn account_nodes(
     });
 }
 
-/// Returns how many of the entries fit a reply, by the bytes of their texts.
+/// Returns the number of entries that fit into a reply, by the bytes of their texts.
 fn fitting<T>(all: &[T], bytes: impl Fn(&T) -> usize) -> usize {
     let mut room = MAX_BYTES;
     let fits = all.iter().take_while(|one| {

@@ -9,7 +9,8 @@ use rookery_jid::{Jid, JidRef};
 use super::limits::PEP;
 use super::node::NodeKey;
 
-/// The accounts of a shard that may have nodes, by classes of node ids. It never has too few.
+/// The accounts of a shard that may have nodes, by classes of node ids. It may list accounts
+/// without nodes, but lacks none that has any.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
     hashing: Keyed,

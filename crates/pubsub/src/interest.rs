@@ -270,7 +270,8 @@ fn next(world: &mut World, caps: &PresenceCaps) {
     interests(world).asked.remove(caps);
 }
 
-/// Does the same when the current work is done: an answer may arrive while its query is being sent.
+/// Calls [`next`] once the current work is done: an answer may arrive while its query is being
+/// sent.
 fn next_later(world: &mut World, caps: PresenceCaps) {
     world.after(0, move |world| next(world, &caps));
 }
@@ -300,5 +301,5 @@ fn note_session(world: &mut World, session: SessionRef, caps: &Rc<PresenceCaps>,
     last::wanted_of(world, session.link, accounts, texts(nodes));
 }
 
-/// The number of those who wait for one answer from which on it is worth looking who has gone.
+/// The number of waiting askers from which on those that have gone are looked for and removed.
 const CROWD: usize = 1024;

@@ -190,7 +190,7 @@ fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(S
     let links = world.links_of(resource.as_ref());
     let link = links.into_iter().find(|&link| world.address(link) == Some(resource));
     let Some(session) = link.and_then(|link| world.reference(link)) else { return };
-    // After the news that wait for the account.
+    // They are sent after the news that wait for the account.
     world.bundle(packets, resource);
     if let Some((station, rest)) = more {
         world.when_room(session, move |world| {

@@ -32,10 +32,10 @@
 //! # Left out
 //!
 //! * Collections (XEP-0248).
-//! * Several subscriptions of one address to one node, and with them subscription ids. They would
-//!   distinguish what filters let through, of which there are none, and a client that doesn't
-//!   repeat its id would be refused (§6.2.3.5, §6.3.4.5). So a second request to subscribe gets
-//!   the existing subscription (§6.1.6), and an id that a client makes up is ignored (§6.2.3.5).
+//! * Several subscriptions of one address to one node, and with them subscription ids. Their ids
+//!   would tell apart the results of filters, which this service lacks, and a client that doesn't
+//!   repeat its id would be refused (§6.2.3.5, §6.3.4.5). So a second request to subscribe gets the
+//!   existing subscription (§6.1.6), and an id that a client makes up is ignored (§6.2.3.5).
 //! * Of the options of a subscription, all but `pubsub#deliver`: the service doesn't see its
 //!   subscribers' presence (`show-values`), knows no payload well enough to describe it for people
 //!   (`include_body`), and notifies at once (`digest`, and with it `expire`).

@@ -23,23 +23,24 @@ pub const PEP: &str = "pep";
 /// The limits that the operator sets for a host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NodeLimits {
-    /// Nodes of the host.
+    /// The most nodes of the host.
     nodes: usize,
-    /// Nodes of the host that one account may create; unlimited where the host is that account.
+    /// The most nodes of the host that one account may create; unlimited if the host is that
+    /// account.
     account_nodes: usize,
-    /// Items that a node keeps at most.
+    /// The most items that a node keeps.
     pub items: usize,
-    /// Bytes of an item's payload.
+    /// The most bytes of an item's payload.
     payload: usize,
-    /// Bytes of an item's payload if it is an image or a vCard.
+    /// The most bytes of an item's payload if it is an image or a vCard.
     image: usize,
     /// The most bytes that a node may take, with its items and affiliations.
     node_bytes: u64,
-    /// Bytes of all nodes that one account has created.
+    /// The most bytes of all nodes that one account has created.
     account_bytes: u64,
-    /// Subscriptions of a node, and also its affiliations.
+    /// The most subscriptions of a node, and also the most affiliations.
     pub subscriptions: usize,
-    /// Subscriptions of an account to nodes of the host.
+    /// The most subscriptions of an account to nodes of the host.
     pub account_subscriptions: usize,
 }
 

@@ -137,7 +137,7 @@ pub(super) fn set_subscribers(
         };
         let is_new = before.is_none();
         match (jid, subscription) {
-            // There is none, and is to be none: no one is notified.
+            // There is no subscription, and there is to be none: nobody is notified.
             (Some(_), Some(None)) if is_new => {}
             (Some(jid), Some(subscription))
                 if !is_new || subscribe::has_room(world, &key, &after, &jid, wanted == "pending") =>
@@ -189,8 +189,8 @@ fn next_subscriber(
 }
 
 /// Finds out whether a user has agreed to notifications by the caller. They come from the service,
-/// so blocking their author doesn't help. An owner may therefore subscribe only itself and those
-/// accounts of this server that see its presence, for they have asked for that.
+/// so blocking their author doesn't help. An owner may therefore subscribe only itself and accounts
+/// of this server that see its presence, since these have asked for it.
 fn agreed(world: &mut World, call: PubsubCall, jid: &Jid, then: impl FnOnce(&mut World, PubsubCall, bool) + 'static) {
     let is_account = jid.local().is_some() && world.domain(jid.domain()).is_some();
     if jid.bare() == call.iq.from.bare() || !is_account {
@@ -212,7 +212,7 @@ fn agreed(world: &mut World, call: PubsubCall, jid: &Jid, then: impl FnOnce(&mut
     });
 }
 
-/// Changes affiliations, for an owner (§8.9.2). A node keeps an owner.
+/// Changes affiliations, for an owner (§8.9.2). A node always keeps at least one owner.
 pub(super) fn set_affiliated(
     world: &mut World,
     call: PubsubCall,

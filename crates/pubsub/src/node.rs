@@ -186,7 +186,7 @@ impl PubsubNode {
 }
 
 impl PubsubSubscription {
-    /// Returns an approved one with the default options.
+    /// Returns an approved subscription with the default options.
     pub(crate) fn new() -> Self {
         Self { pending: false, deliver: true, offline: false }
     }

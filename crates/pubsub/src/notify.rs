@@ -1,8 +1,8 @@
 //! Notifications: one message for each form, built once, for all recipients (XEP-0060 §12).
 //!
-//! Recipients are the subscribers – those of a node for its owner's roster must still be in it as
-//! the node requires – and, for the node of an account, the contacts who are interested (XEP-0163
-//! §4.3), whom `news` knows.
+//! The recipients are the subscribers and, for a node of an account, the interested contacts
+//! (XEP-0163 §4.3), whom `news` knows. If the node is for contacts in its owner's roster only, a
+//! subscriber must still be one.
 
 use std::rc::Rc;
 

@@ -3,11 +3,11 @@
 //!
 //! # Recipients of an account's news
 //!
-//! Besides those with a subscription to a node: the resources of the account, and of the contacts
-//! who see its presence, that ask for the node by their capabilities (`interest`). Nothing is
-//! stored for that: its home knows its contacts, and the home of a contact knows the contact's
-//! resources. A publication goes as one parcel to each shard that is home to any of the contacts,
-//! with one packet, which the interested resources get there.
+//! The news of a node go to its subscribers, and to the resources of the account and of contacts
+//! who see its presence that ask for the node by their capabilities (`interest`). Nothing is stored
+//! for the latter: an account's home knows its contacts, and the home of a contact knows the
+//! contact's resources. A publication goes as one parcel to each shard that is home to any of the
+//! contacts, with one packet, which the interested resources get there.
 //!
 //! When a resource becomes available, or wants more than before, it gets the last items. Its home
 //! sends one parcel to each shard that is home to any of its contacts, with all its wishes; there,

@@ -22,7 +22,7 @@ pub(super) fn published(world: &mut World, key: &NodeKey, node: &PubsubNode, ite
     if infos.peek().is_none() {
         return card::set_photo(world, key.0.clone(), None);
     }
-    // The image that is stored here, not elsewhere.
+    // The image itself must be stored here; an address of one isn't followed.
     let Some(info) = infos.find(|info| info.attr("url").is_none()) else { return };
     let id = info.attr("id").unwrap_or(&item.id).to_owned();
     let type_ = info.attr("type").unwrap_or("image/png").to_owned();

@@ -197,7 +197,7 @@ fn await_replaced(
     });
 }
 
-/// Returns how many items a node keeps, and since when.
+/// Returns the most items that a node keeps, and the time before which its items have expired.
 pub(super) fn kept(config: &NodeConfig, limits: &NodeLimits, now_ms: u64) -> ItemsKept {
     ItemsKept { items: config.max_items.unwrap_or(limits.items).min(limits.items), since_ms: since(config, now_ms) }
 }

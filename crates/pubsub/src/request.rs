@@ -82,7 +82,7 @@ impl Asks for PubsubCall {
 /// The action that a request asks for. Nodes are never empty texts.
 #[derive(Debug)]
 pub(crate) enum RequestAction {
-    /// §8.1. Without a node the service makes up its id.
+    /// To create a node (§8.1). Without an id, the service makes one up.
     Create { node: Option<String>, form: Option<Form> },
     /// To publish an item (§7.1).
     Publish { node: String, item: Option<Element>, options: Option<Form> },

@@ -67,7 +67,7 @@ impl Asks for SentOther {
 
 /// The nodes that a shard is home to, of all services or of all accounts.
 pub(super) struct HomeNodes {
-    at_hand: AtHand,
+    cached: CachedNodes,
     busy: Map<NodeKey, Busy>,
     /// Divides the queues of nodes among the senders.
     waiting: Share,
@@ -87,7 +87,7 @@ pub(super) struct OfServices(pub(super) HomeNodes);
 impl Default for HomeNodes {
     fn default() -> Self {
         Self {
-            at_hand: AtHand::default(),
+            cached: CachedNodes::default(),
             busy: Map::default(),
             waiting: Share::new(WAITING),
             asked: (Set::default(), 0),
@@ -104,7 +104,7 @@ impl std::fmt::Debug for HomeNodes {
 /// Nodes of two generations: when the younger one is full it becomes the older one, and nodes that
 /// weren't used since are dropped.
 #[derive(Default)]
-struct AtHand {
+struct CachedNodes {
     young: Map<NodeKey, Rc<PubsubNode>>,
     old: Map<NodeKey, Rc<PubsubNode>>,
     /// The number of subscriptions and affiliations in the younger generation.
@@ -143,7 +143,7 @@ pub(super) fn home_at(world: &World, host: &str, node: &str) -> usize {
     world.home_of_text(&format!("{host}/{node}"))
 }
 
-/// Returns the nodes to which those of a host belong.
+/// Returns the shard's nodes of all services or of all accounts, as the host is one or the other.
 fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut HomeNodes {
     match host.local() {
         Some(_) => &mut world.state_mut::<OfAccounts>().0,
@@ -151,8 +151,8 @@ fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut HomeNodes {
     }
 }
 
-/// Runs `operation` with a node, after the operations that wait for that node already. One that may
-/// not wait gets [`Withheld::Crowded`].
+/// Runs `operation` with a node, after the operations that wait for that node already. An operation
+/// that may not wait gets [`Withheld::Crowded`].
 pub(super) fn with_node<A: Asks>(
     world: &mut World,
     key: NodeKey,
@@ -163,7 +163,7 @@ pub(super) fn with_node<A: Asks>(
     if nodes.busy.contains_key(&key) {
         return wait(world, &key, asks, operation);
     }
-    match nodes.at_hand.get(&key) {
+    match nodes.cached.get(&key) {
         Some(node) => operation(world, asks, Ok(Some(node))),
         None => {
             wait(world, &key, asks, operation);
@@ -206,9 +206,9 @@ pub(super) fn let_go(world: &mut World, key: NodeKey, change: NodeChange) {
     let nodes = nodes(world, &key.0);
     match change {
         NodeChange::None => {}
-        NodeChange::Put(node) => nodes.at_hand.put(key.clone(), Rc::new(*node)),
-        NodeChange::Edit(edit) => nodes.at_hand.edit(&key, edit),
-        NodeChange::Forget => nodes.at_hand.forget(&key),
+        NodeChange::Put(node) => nodes.cached.put(key.clone(), Rc::new(*node)),
+        NodeChange::Edit(edit) => nodes.cached.edit(&key, edit),
+        NodeChange::Forget => nodes.cached.forget(&key),
     }
     if let Some(busy) = nodes.busy.get_mut(&key) {
         debug_assert!(busy.holders > 0, "a hold ends once");
@@ -238,7 +238,7 @@ impl HomeNodes {
     /// Drops all nodes from memory: something other than their homes may have changed them, such as
     /// the removal of an account, or their homes have moved.
     pub(super) fn forget_all(&mut self) {
-        self.at_hand = AtHand::default();
+        self.cached = CachedNodes::default();
     }
 }
 
@@ -251,7 +251,7 @@ fn go_on(world: &mut World, key: NodeKey) {
             nodes.busy.remove(&key);
             return;
         };
-        match nodes.at_hand.get(&key) {
+        match nodes.cached.get(&key) {
             Some(node) => world.in_custody(custody, |world| operation(world, Ok(Some(node)))),
             None => return world.in_custody(custody, |world| load(world, key, operation)),
         }
@@ -272,7 +272,7 @@ fn load(world: &mut World, key: NodeKey, operation: NodeOperation) {
         if let Ok(Some(node)) = &node
             && home_of(world, &key) == world.shard()
         {
-            nodes(world, &key.0).at_hand.put(key.clone(), node.clone());
+            nodes(world, &key.0).cached.put(key.clone(), node.clone());
         }
         operation(world, node);
         let_go(world, key, NodeChange::None);
@@ -284,7 +284,7 @@ pub(super) fn defaults(host: &Jid, node: &str) -> NodeConfig {
     if host.local().is_some() { NodeConfig::of_account(node) } else { NodeConfig::of_service() }
 }
 
-impl AtHand {
+impl CachedNodes {
     fn get(&mut self, key: &NodeKey) -> Option<Rc<PubsubNode>> {
         if let Some(node) = self.young.get(key) {
             return Some(node.clone());
@@ -295,7 +295,7 @@ impl AtHand {
     }
 
     fn put(&mut self, key: NodeKey, node: Rc<PubsubNode>) {
-        if self.young.len() >= MAX_AT_HAND / 2 || self.entries >= MAX_ENTRIES / 2 {
+        if self.young.len() >= MAX_CACHED / 2 || self.entries >= MAX_ENTRIES / 2 {
             self.old = std::mem::take(&mut self.young);
             self.entries = 0;
         }
@@ -328,7 +328,7 @@ fn entries(node: &PubsubNode) -> usize {
 /// those of the last one.
 const MAX_ENTRIES: usize = 400_000;
 /// The most nodes that a shard has in memory.
-const MAX_AT_HAND: usize = 20_000;
+const MAX_CACHED: usize = 20_000;
 /// The milliseconds for which owners aren't notified of another request of the same account.
 const ASKED_MS: u64 = 3_600_000;
 /// The most requests that are remembered.

@@ -1,9 +1,9 @@
 //! XEP-0054: vcard-temp, and the hash of its photo in presence (XEP-0153, XEP-0398).
 //!
 //! A vCard is public; an account without one looks like one that doesn't exist. Its photo and the
-//! avatar in the account's nodes (XEP-0084) are one: `avatar` carries each change over to the
-//! other. The photo's hash is in memory with the account, and is added to every available presence
-//! of a client that leaves it empty.
+//! avatar in the account's nodes (XEP-0084) are kept the same: `avatar` and `photo` carry each
+//! change over to the other. The photo's hash is in memory with the account, and is added to every
+//! available presence of a client that leaves it empty.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::failure::condition;

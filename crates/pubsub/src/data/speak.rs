@@ -81,7 +81,7 @@ enum SpeakerSeat {
     Outside,
     Entering,
     Inside,
-    /// The room did not let the service in, which tries again later.
+    /// The room did not let the service in; the service tries again later.
     Waiting,
 }
 

@@ -1,6 +1,6 @@
 //! The subscriptions of all shards: for the limit per account, and for lists of them.
 //!
-//! A look-up takes a lock, and only happens when a user subscribes, or when a session with a
+//! A look-up takes a lock. It happens only when a user subscribes, or when a session with a
 //! subscription of its own ends.
 
 use rookery_base::Map;
