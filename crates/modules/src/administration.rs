@@ -127,7 +127,7 @@ fn accounts_of(order: &CommandOrder) -> Result<Vec<Jid>, String> {
 }
 
 /// Refuses a command by which an administrator would lock itself out (`not-allowed`).
-fn is_own(order: &CommandOrder, accounts: &[Jid]) -> Result<(), StanzaError> {
+fn refuse_own(order: &CommandOrder, accounts: &[Jid]) -> Result<(), StanzaError> {
     match accounts.iter().any(|account| account.bare() == order.from().bare()) {
         true => Err(StanzaError::new(Condition::NotAllowed).with_text("administrators can't do that to themselves")),
         false => Ok(()),

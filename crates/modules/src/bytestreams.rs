@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! * Only the requester's own address makes the token of its stream: no client can activate another
-//!   one's.
+//!   client's stream.
 //! * The rule about who may use the proxy applies to the address and to the activation alike.
 //!
 //! Left out: UDP (§7), which no client supports.
@@ -89,14 +89,14 @@ impl Bytestreams {
 }
 
 impl Relay {
-    /// Sets the port of the relay and the function that joins connections, from any thread. The
-    /// first call counts.
+    /// Sets the port of the relay and the function that joins connections, from any thread. Only
+    /// the first call has an effect.
     pub fn serve(&self, port: u16, join: impl Fn(RelayWish) + Send + Sync + 'static) {
         // A second relay would be a mistake in the program; ignoring it does no harm.
         let _ = self.0.set(Serving { port, join: Box::new(join) });
     }
 
-    /// Asks that two connections be joined. Without a relay the wish is dropped.
+    /// Asks the relay to join two connections. Without a relay the wish is dropped.
     pub fn ask(&self, wish: RelayWish) {
         if let Some(serving) = self.0.get() {
             (serving.join)(wish);

@@ -27,14 +27,17 @@ impl Module for Caps {
     }
 
     fn left_out(&self) -> &'static [(&'static str, &'static str)] {
-        &[("XEP-0390", "hashes of clients, which pass through; those of XEP-0115 beside them are read")]
+        &[(
+            "XEP-0390",
+            "hashes of clients, which are passed on unread; clients send those of XEP-0115 as well, which are read",
+        )]
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::CAPS);
         hooks.feature(Target::Server, ns::CAPS_2);
-        // §6.3: as a stream feature; after login, when it is settled which features the client may
-        // use.
+        // §6.3: announced as a stream feature, but only after login, when it is settled which
+        // features the client may use.
         hooks.login_features(|registry, domain| {
             if !is_on(domain) {
                 return Vec::new();

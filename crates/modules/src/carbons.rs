@@ -6,11 +6,11 @@
 //!
 //! # What is copied (§6.1)
 //!
-//! Messages of type `chat`; of type `normal` with a body or a payload of instant messaging
-//! clients; invitations to rooms. Not: `groupchat`, `headline`; private messages from an occupant
-//! of a room, which the room itself sends to every device; messages with a `<private/>` or the
-//! hint `<no-copy/>`; messages that this server refuses. The `<private/>` stays in the message, as
-//! the XEP has it since 0.13.
+//! Messages of type `chat`; of type `normal` with a body or a payload of instant messaging clients;
+//! invitations to rooms. Not copied are `groupchat` and `headline`; private messages from an
+//! occupant of a room, which the room itself sends to every device; messages with a `<private/>` or
+//! the hint `<no-copy/>`; messages that this server refuses. The `<private/>` stays in the message,
+//! as the XEP has it since 0.13.
 //!
 //! An error is copied if it includes the message that it answers, and that message is of a kind
 //! that is copied. For errors without it, all sent messages would have to be remembered: so
@@ -98,7 +98,7 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
     Delivery::Pass
 }
 
-/// Copies a message for an account to those of its sessions that don't get it anyway (§7).
+/// Copies a message for an account to those of its sessions that don't get the message itself (§7).
 fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let mut links = world.links_with_carbons(to);
     if links.is_empty() {
@@ -178,7 +178,8 @@ fn is_eligible(packet: &Packet, direction: CarbonDirection, to: JidRef<'_>) -> b
 /// The key below `[modules]`.
 const NAME: &str = "carbons";
 const COPIED: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat, StanzaType::Error]);
-/// A client never takes a room's message for a carbon.
+/// The messages from which forged carbons are removed. Those of rooms aren't among them: a client
+/// never takes a room's message for a carbon.
 const FORGEABLE: Stanzas = COPIED.and(Stanzas::of(Kind::Message, &[StanzaType::Headline]));
 
 #[cfg(test)]

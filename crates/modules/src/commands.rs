@@ -48,7 +48,7 @@ impl Module for Commands {
     }
 
     fn left_out(&self) -> &'static [(&'static str, &'static str)] {
-        &[("XEP-0050", "`bad-locale`: who wants another language is answered in English, marked as such")]
+        &[("XEP-0050", "`bad-locale`: a client that prefers another language gets English, marked as such")]
     }
 
     fn bounds(&self) -> &'static [Bound] {

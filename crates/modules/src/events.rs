@@ -90,7 +90,7 @@ fn removed(world: &mut World, account: JidRef<'_>) {
 fn message(world: &mut World, Passage { packet, to, .. }: Passage<'_>, way: &'static str) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let domain = if way == "sent" { sender.domain().to_owned() } else { to.domain().to_owned() };
-    // Copies and the like are no messages of the user.
+    // Carbons and other copies aren't messages that the user has sent.
     let Some(body) = body(packet) else { return Delivery::Pass };
     let mut fields = vec![("way", way.to_owned()), ("from", sender.to_string()), ("to", to.to_string())];
     let stanza = packet.stanza();
@@ -126,9 +126,9 @@ const OPTIONS: [OptionSpec; 2] = [
 fn is_kinds(value: &Value) -> Result<(), String> {
     option::each(value, |kind| match EventKind::ALL.iter().any(|known| known.group() == kind) {
         true => Ok(()),
-        false => {
-            Err(format!("{kind:?} is none of \"accounts\", \"logins\", \"sessions\", \"reports\" and \"messages\""))
-        }
+        false => Err(format!(
+            "{kind:?} isn't a kind of event; write \"accounts\", \"logins\", \"sessions\", \"reports\" or \"messages\""
+        )),
     })
 }
 

@@ -63,7 +63,7 @@ mod tests {
     use crate::{Shared, table};
 
     #[test]
-    fn what_is_listed_is_there_once() {
+    fn each_listed_module_exists_and_is_listed_once() {
         let modules: Vec<&str> = table(&Shared::default()).iter().map(|module| module.name()).collect();
         for name in USUAL.into_iter().chain(ON_REQUEST).chain([FAST, "register"]) {
             assert!(modules.contains(&name), "{name} is no module");

@@ -10,8 +10,8 @@
 //!   outbox is half full. Otherwise everything else for the account, including its other resources,
 //!   would wait for that one client; stanzas that overtake then can be recognised by the delay
 //!   stamp.
-//! * A message goes to one session. A session that becomes reachable takes over from one that is
-//!   being served.
+//! * A message goes to one session. A session that becomes reachable takes over a delivery from the
+//!   session that is being served.
 //! * A message that a session got and that is still in the store isn't given to it again by any
 //!   delivery: a session may be unavailable for a while, or be served again after another one has
 //!   ended.
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_would_miss_is_kept() {
+    fn messages_that_a_user_would_miss_are_kept() {
         for content in [
             "<body>hi</body>",
             "<active xmlns='http://jabber.org/protocol/chatstates'/><body>hi</body>",
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_later_is_dropped() {
+    fn messages_that_mean_nothing_later_are_dropped() {
         for content in [
             "",
             "<composing xmlns='http://jabber.org/protocol/chatstates'/>",
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_stored_is_refused() {
+    fn messages_that_may_not_be_stored_are_refused() {
         assert_eq!(fate_of("chat", "<body>hi</body><no-store xmlns='urn:xmpp:hints'/>"), OfflineFate::Unstored);
         for type_ in ["groupchat", "headline", "error"] {
             assert_eq!(fate_of(type_, "<body>hi</body>"), OfflineFate::Refused, "{type_}");

@@ -3,11 +3,11 @@
 //!
 //! # Layout
 //!
-//! [`rules`]: the rules, pure. `passage`: their effect on incoming and outgoing stanzas.
-//! [`blocking`] and `lists`: the requests of the two standards. `sessions`: the active list of
-//! each session. `report`: reports about blocked users (XEP-0377). `limits`: the number of rules.
-//! `pushes`: notifications of clients about changes. `change`: the transition from one set of
-//! rules to the next, with the notifications of contacts and resources.
+//! [`rules`]: the rules, as pure functions. `passage`: their effect on incoming and outgoing
+//! stanzas. [`blocking`] and `lists`: the requests of the two standards. `sessions`: the active
+//! list of each session. `report`: reports about blocked users (XEP-0377). `limits`: the number of
+//! rules. `pushes`: notifications of clients about changes. `change`: the transition from one set
+//! of rules to the next, with the notifications of contacts and resources.
 //!
 //! # Invariants
 //!

@@ -1,4 +1,4 @@
-//! XEP-0357: Push Notifications. Notifies a phone without a connection of a waiting message.
+//! XEP-0357: Push Notifications. Notifies a phone that has no connection of a waiting message.
 //!
 //! Users' clients name the push services of their makers. When a message arrives about which a user
 //! wants to be notified, and the user isn't looking at any session – there is none, or all are
@@ -92,7 +92,7 @@ const REGISTRATIONS: OptionSpec = OptionSpec {
 fn content(value: &Value) -> Result<(), String> {
     match value {
         Value::Text(text) if !matches!(text.as_str(), "none" | "sender" | "body") => {
-            Err(format!("{text:?} is none of \"none\", \"sender\" and \"body\""))
+            Err(format!("{text:?} must be \"none\", \"sender\" or \"body\""))
         }
         _ => Ok(()),
     }
@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registrations_come_back() {
+    fn registrations_are_read_as_they_were_written() {
         let service = Jid::parse("push.example.net").unwrap();
         let options = Form::new("submit").hidden("FORM_TYPE", "x").element();
         let all = vec![

@@ -183,7 +183,7 @@ fn reply_registered(world: &mut World, iq: &Iq) {
 /// Removes the account (§3.2). The reply follows the removal, and then the stream ends.
 fn remove(world: &mut World, iq: Iq) {
     let account = iq.from.to_bare();
-    // Before anything waits, so that no further request of its sessions is carried out.
+    // This comes before anything waits, so that no further request of its sessions is carried out.
     world.retire(&iq);
     world.end_sessions_of_removed(&account);
     // The next owner of the name must not inherit the rights.

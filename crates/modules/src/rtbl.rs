@@ -3,12 +3,12 @@
 //!
 //! The list is a node of another server (or this one) whose items are named by the SHA-256 of an
 //! address, in hexadecimal: of a bare JID, or of a domain. One shard of each node of a cluster
-//! subscribes and fetches the items. One shard in all is notified of changes, and tells the other
-//! nodes; all shards look the hashes up. Stanzas from a listed address of
-//! another server to a room, to enter or to speak, are refused as from an outcast. Accounts of this
-//! server are its own operator's business, unless the operator wants them treated alike. If the
-//! operator wants that, listed servers and addresses are excluded altogether: nothing is accepted
-//! from them or sent to them.
+//! subscribes and fetches the items. Of all these shards one is notified of changes, and tells the
+//! other nodes; all shards look the hashes up. Stanzas from a listed address of another server to a
+//! room, to enter or to speak, are refused as from an outcast. Accounts of this server are its own
+//! operator's business, unless the operator wants them treated alike. If the operator wants that,
+//! listed servers and addresses are excluded altogether: nothing is accepted from them or sent to
+//! them.
 //!
 //! Invariants:
 //! * Only the configured service changes a list. If it can't be reached, the known list stays in
@@ -170,8 +170,8 @@ fn wanted(world: &World, domain: &str) -> Vec<ListSource> {
     texts.iter().filter_map(|text| list(text)).collect()
 }
 
-/// Subscribes to lists that aren't loaded yet and fetches them; now and then it does so for all of
-/// them.
+/// Subscribes to lists that aren't loaded yet and fetches them; every [`REFRESH_MS`] it does so for
+/// all of them.
 fn follow(world: &mut World) {
     let (settings, lists) = (world.settings().clone(), world.state::<Lists>().clone());
     let mut all = Set::default();
@@ -204,7 +204,7 @@ fn subscribe(world: &mut World, domain: &str, list: ListSource) {
         other => {
             warn!(service = %list.service, node = list.node, ?other, "a block list for rooms can't be fetched");
             world.after(RETRY_MS, move |world| {
-                // The operator may not want it any more.
+                // The operator may have removed the list from the configuration meanwhile.
                 if world.state::<Lists>().has(&list) {
                     subscribe(world, &asker, list);
                 }

@@ -3,9 +3,10 @@
 //!
 //! # Layout
 //!
-//! [`groups`]: the configured groups, and who sees whom, pure. [`directory`]: the existing
-//! accounts, and those online, for groups of all accounts. `force`: the groups in force. `news`:
-//! notifications of clients about changes. This file: the answers to the hub ([`SharedContacts`]).
+//! [`groups`]: the configured groups, and who sees whom, as pure functions. [`directory`]: the
+//! existing accounts, and those online, for groups of all accounts. `force`: the groups in force.
+//! `news`: notifications of clients about changes. This file: the answers to the hub
+//! ([`SharedContacts`]).
 //!
 //! # Invariants
 //!
@@ -243,7 +244,7 @@ impl Memo for OnlineNews {
     }
 }
 
-/// Asks for the list of a domain's accounts, now and then.
+/// Asks for the list of a domain's accounts, every [`LISTING_MS`].
 fn list_accounts(world: &mut World, domain: &str) {
     let now = world.time();
     let is_due = directories(world).with(domain, |directory| {

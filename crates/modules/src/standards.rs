@@ -89,24 +89,24 @@ fn link(standard: &str) -> String {
 
 /// The standards that streams and the web front implement without a module.
 const OF_STREAMS: [(&str, &str, &str); 18] = [
-    ("XEP-0004", "2.13.2", "data forms, in whatever has any"),
-    ("XEP-0114", "1.6.1", "components: programs of their own, for bridges"),
+    ("XEP-0004", "2.13.2", "data forms, wherever another standard uses them"),
+    ("XEP-0114", "1.6.1", "components: separate programs, such as bridges to other networks"),
     ("XEP-0124", "1.11.2", "BOSH: streams over HTTP"),
     ("XEP-0156", "1.4.0", "how browsers find WebSocket and BOSH"),
     ("XEP-0175", "1.2", "domains that let everybody in, with accounts for one session"),
-    ("XEP-0178", "1.2", "other servers prove themselves by certificates, in SASL EXTERNAL"),
-    ("XEP-0185", "1.0", "keys of dialback need no memory"),
+    ("XEP-0178", "1.2", "other servers authenticate by certificate, with SASL EXTERNAL"),
+    ("XEP-0185", "1.0", "dialback keys are computed, and needn't be stored"),
     ("XEP-0206", "1.4", "XMPP over BOSH"),
-    ("XEP-0220", "1.1.1", "dialback: other servers prove themselves by DNS, where that is allowed"),
+    ("XEP-0220", "1.1.1", "dialback: other servers are verified through DNS, if the operator allows that"),
     ("XEP-0227", "1.1", "accounts exported and imported"),
     ("XEP-0237", "1.3", "versions of rosters"),
     ("XEP-0288", "1.0.1", "both directions on one stream with another server"),
-    ("XEP-0355", "0.5.0", "components that answer in the place of this server"),
+    ("XEP-0355", "0.5.0", "components that reply in the place of this server"),
     ("XEP-0356", "0.4.1", "components that act in the name of accounts"),
     ("XEP-0368", "1.1.0", "TLS from the first byte, and by ALPN"),
-    ("XEP-0440", "1.0.0", "which channel bindings there are"),
-    ("XEP-0474", "0.5.0", "nobody on the way takes mechanisms away unnoticed"),
-    ("XEP-0478", "0.2.0", "limits of streams are told and kept"),
+    ("XEP-0440", "1.0.0", "the channel bindings that the server supports are announced"),
+    ("XEP-0474", "0.5.0", "an attacker on the way can't remove mechanisms unnoticed"),
+    ("XEP-0478", "0.2.0", "limits of streams are announced and enforced"),
 ];
 
 /// The parts that are left out of these.

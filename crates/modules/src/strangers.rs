@@ -1,5 +1,5 @@
-//! Limits messages and subscription requests between users who aren't contacts, because that is the
-//! form of spam.
+//! Limits messages and subscription requests between users who aren't contacts, because spam is of
+//! that kind.
 //!
 //! Stanzas that a local account sends to strangers are counted at its home, and those to strangers
 //! on other servers once more and over a longer time: a stolen account must not write to the whole
@@ -57,7 +57,7 @@ impl Module for StrangersModule {
     }
 
     fn summary(&self) -> &'static str {
-        "strangers can send only so much, against spam"
+        "messages between people who aren't contacts are limited, against spam"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
@@ -112,7 +112,7 @@ fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
     if count(&mut world.state_mut::<StrangerCounts>().sent, sender.bare()) <= limit {
         return Delivery::Pass;
     }
-    refuse(world, packet, to, "too much to those who are not among your contacts")
+    refuse(world, packet, to, "you send too much to people who aren't among your contacts; try again in a minute")
 }
 
 fn going_abroad(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
@@ -122,7 +122,12 @@ fn going_abroad(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> D
     if is_free || world.is_component(to.domain()) || may_go_abroad(world, sender.bare(), to, limit) {
         return Delivery::Pass;
     }
-    refuse(world, packet, to, "too many users of other servers who aren't among your contacts")
+    refuse(
+        world,
+        packet,
+        to,
+        "you have written to too many users of other servers who aren't among your contacts; try again later",
+    )
 }
 
 /// Counts a remote stranger to whom an account writes; returns `false` above the limit.

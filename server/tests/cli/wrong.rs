@@ -398,7 +398,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ),
     (
         "[modules.push]\ncontent = \"all\"",
-        &["2: modules.push.content: \"all\" is none of \"none\", \"sender\" and \"body\""],
+        &["2: modules.push.content: \"all\" must be \"none\", \"sender\" or \"body\""],
     ),
     (
         "shards = 2 # fine\n[log]\nlevel = debug",

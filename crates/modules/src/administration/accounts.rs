@@ -6,7 +6,7 @@ use rookery_modkit::form::Field;
 use rookery_operations::rights::Rights;
 use rookery_operations::{sessions, users};
 
-use super::{Done, NAME, account_form, accounts_form, accounts_of, each, form, is_own, note, refuse};
+use super::{Done, NAME, account_form, accounts_form, accounts_of, each, form, note, refuse, refuse_own};
 use crate::commands::order::{AdHocCommand, CommandOrder};
 
 pub(crate) const COMMANDS: &[AdHocCommand] = &[
@@ -127,7 +127,7 @@ fn add(world: &mut World, order: CommandOrder) {
 /// Applies an action to the accounts of a form, unless the administrator's own is among them.
 fn with_others(world: &mut World, order: CommandOrder, what: &'static str, deed: super::Deed) {
     match accounts_of(&order) {
-        Ok(accounts) => match is_own(&order, &accounts) {
+        Ok(accounts) => match refuse_own(&order, &accounts) {
             Ok(()) => each(world, order, accounts, what, deed),
             Err(error) => order.refuse(world, error),
         },

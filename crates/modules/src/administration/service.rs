@@ -1,4 +1,5 @@
-//! A domain's greetings, its administrators and its end: XEP-0133 §4.23 to §4.32.
+//! A domain's announcements, its administrators, and the restart and shutdown of the server:
+//! XEP-0133 §4.23 to §4.32.
 
 use rookery_base::counted;
 use rookery_hub::World;
@@ -260,7 +261,7 @@ fn end(world: &mut World, order: CommandOrder, wish: Wish) {
     let act = if wish == Wish::Restart { "restarts the server" } else { "shuts the server down" };
     let time = counted(seconds, "second");
     note(world, &order, act, &format!("in {time}"));
-    order.done(world, &format!("the server does so in {time}"));
+    order.done(world, &format!("this happens in {time}"));
     // Waits at least a moment, so that the reply and the announcement go out first.
     world.after((seconds * 1000).max(LAST_WORDS_MS), move |world| world.state::<Process>().wish(wish));
 }
@@ -284,7 +285,7 @@ fn multi(var: &str, label: &str, text: Option<&Text>) -> Field {
 
 /// The most administrators that can be named.
 const MAX_ADMINS: usize = 100;
-/// The longest delay before an end, seconds.
+/// The longest delay before a restart or shutdown, in seconds.
 const MAX_DELAY: u64 = 86_400;
 /// The shortest delay, in milliseconds.
 const LAST_WORDS_MS: u64 = 500;

@@ -37,7 +37,8 @@ pub(super) struct CommandSession {
 pub(super) enum Gone {
     /// It isn't known, or it belongs to another user.
     Unknown,
-    /// It was completed, cancelled or given up, because it is too old or there are too many others.
+    /// It was completed or cancelled, or dropped because it was too old or there were too many
+    /// others.
     Ended,
 }
 
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_its_owners_alone_and_grows_old() {
+    fn a_session_belongs_to_its_owner_and_expires() {
         let mut sessions = Sessions::default();
         sessions.put("1".into(), session("a@x/r", 0));
         assert_eq!(take(&mut sessions, "1", "a@x/s", 1), Err(Gone::Unknown));

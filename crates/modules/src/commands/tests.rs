@@ -33,7 +33,7 @@ pub(super) const COMMANDS: &[AdHocCommand] = &[AdHocCommand {
 }];
 
 #[test]
-fn every_node_is_there_once() {
+fn every_node_names_one_command() {
     for command in table() {
         assert_eq!(table().filter(|other| other.node == command.node).count(), 1, "{}", command.node);
         assert!(!command.name.is_empty(), "{}", command.node);
@@ -117,7 +117,7 @@ fn error(answer: &Element) -> String {
 }
 
 #[test]
-fn stages_go_forth_and_back() {
+fn stages_go_forward_and_back() {
     let mut stage = CommandStage::new();
     let id = stage.start();
     assert_eq!(said(&stage.act(&id, "next", Some(("service", "httpd")))), "executing complete prev+complete state");

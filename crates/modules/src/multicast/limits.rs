@@ -2,7 +2,8 @@
 //! ejabberd's form), and the bytes that a sender may have multiplied.
 //!
 //! One message of 100 KB for a hundred recipients is stored a hundred times or more: in their
-//! archives, and once again for those who are offline. So bytes times recipients count, per minute.
+//! archives, and once again for those who are offline. So the limit is on bytes times recipients,
+//! per minute.
 
 use rookery_base::{Bucket, Map};
 use rookery_hub::Options;
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn who_owes_nothing_is_forgotten() {
+    fn senders_without_debt_are_forgotten() {
         let mut spent = Spent::default();
         for number in 0..3 * MOST_SENDERS as u64 {
             assert!(spent.charge(&number.to_string(), 1000, 60_000, number * 10));

@@ -43,7 +43,7 @@ pub(super) fn handle(world: &mut World, packet: &Packet, to: JidRef<'_>, domain:
         StanzaType::Error => return,
         StanzaType::Subscribe | StanzaType::Subscribed | StanzaType::Unsubscribe | StanzaType::Unsubscribed => {
             // The sender's own server wouldn't know about the subscription (RFC 6121 §3).
-            let text = "a subscription is between two, and goes to its address";
+            let text = "a subscription request must be sent to its recipient directly";
             return world.bounce(packet, to, StanzaError::new(Condition::NotAllowed).with_text(text));
         }
         StanzaType::Probe => return,
@@ -145,7 +145,7 @@ impl UntrustedRoute<'_, '_> {
         let sender = if is_local { self.sender.bare_str() } else { self.sender.domain() };
         let now_ms = self.world.time();
         let is_allowed = self.world.state_mut::<limits::Spent>().charge(sender, bytes, most, now_ms);
-        let text = "too many bytes for too many recipients in this minute";
+        let text = "you have sent too many bytes to too many recipients; try again in a minute";
         is_allowed.then_some(()).ok_or_else(|| StanzaError::new(Condition::ResourceConstraint).with_text(text))
     }
 

@@ -111,7 +111,8 @@ pub(crate) fn ended(world: &mut World, link: Link) {
     }
 }
 
-/// Has each session of an account filtered separately while any of them has a list of its own.
+/// Makes the hub filter stanzas for each session of an account separately, while any session has a
+/// list of its own.
 pub(crate) fn screen(world: &mut World, account: JidRef<'_>) {
     let sessions = world.state::<PrivacySessions>();
     let links = world.links_of(account).into_iter();

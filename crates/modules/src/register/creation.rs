@@ -74,7 +74,7 @@ fn ask(world: &mut World, guest: Guest, iq: &Iq, instructions: &str, invitation:
 struct Creation {
     guest: Guest,
     iq: Iq,
-    /// Returns the turn to the address if the creation fails.
+    /// The turn of the address, which it gets back if the creation fails.
     slot: CreationSlot,
     /// The token that the connection has shown.
     token: Option<String>,

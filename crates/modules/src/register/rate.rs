@@ -26,8 +26,8 @@ pub struct Creations {
 struct Recent {
     /// The end of the wait, in milliseconds since 1970.
     until: u64,
-    /// The accounts that it has created, or is creating: more than one only if several nodes are
-    /// asked at the same moment.
+    /// The number of accounts that it has created or is creating: more than one only if several
+    /// nodes were asked at the same moment.
     created: u32,
     /// The number of times that a requested name was taken.
     conflicts: u32,
@@ -151,7 +151,7 @@ fn recent(parties: &mut Map<IpAddr, Recent>, party: IpAddr, now: u64, window: u6
     }
     let fresh = Recent { until: now.saturating_add(window), created: 0, conflicts: 0 };
     let recent = parties.entry(party).or_insert(fresh);
-    // An end that is further away than a whole window was set before the clock was put back.
+    // An end that is further away than a whole window was set before the clock was set back.
     if recent.until <= now || recent.until > fresh.until {
         *recent = fresh;
     }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_at_one_node_is_none_at_another() {
+    fn a_turn_taken_at_one_node_counts_at_all_nodes() {
         let (one, other) = (Creations::default(), Creations::default());
         let party = address("192.0.2.1");
         let hear = |creations: &Creations, step| creations.hear(party, step, 0, &options());
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn no_window_no_limit_no_memory() {
+    fn without_a_window_nothing_is_limited_or_remembered() {
         let mut options = options();
         options.set(&PER_ADDRESS_SECONDS, Value::Number(0));
         let creations = Creations::default();

@@ -262,7 +262,7 @@ impl OnlineByNode {
 
 /// The bounds of news between nodes.
 pub(crate) const BOUNDS: &[Bound] = &[Bound::on(
-    "accounts of a domain that another node has told to be online, where a group has these",
+    "accounts of a domain that another node has reported as online, if a group contains these",
     Per::Domain,
     Most::Fixed(MAX_THERE as u64),
     Unit::Number,
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_knows_who_is_on_the_others() {
+    fn each_node_knows_the_accounts_on_the_others() {
         let (mut one, mut other) = (AccountDirectory::default(), AccountDirectory::default());
         one.came(&jid("alice"), true);
         other.came(&jid("bob"), true);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_process_go_those_who_were_there() {
+    fn the_accounts_of_a_process_go_with_it() {
         let (mut one, mut other) = (AccountDirectory::default(), AccountDirectory::default());
         one.came(&jid("alice"), true);
         tell(&mut one, &mut other);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn many_go_in_several_memos() {
+    fn many_accounts_are_sent_in_several_memos() {
         let (mut one, mut other) = (AccountDirectory::default(), AccountDirectory::default());
         (0..MAX_TOLD + 1).for_each(|number| one.came(&jid(&format!("user{number}")), true));
         assert_eq!(tell(&mut one, &mut other), 2);

@@ -123,7 +123,7 @@ pub(super) fn take_up(world: &mut World) -> Compiled {
     now
 }
 
-/// Does the same, and checks whether the sources' groups have changed.
+/// Does the same as [`take_up`], after checking whether the sources' groups have changed.
 pub(super) fn renew(world: &mut World) -> Compiled {
     let now = take_up(world);
     if now.is_current() {

@@ -122,7 +122,8 @@ impl RosterGroups {
         self.relation_of(&self.groups_of(owner), contact)
     }
 
-    /// Returns the same for any account with this [key](RosterGroups::key).
+    /// Returns the subscription that groups make between any account with a
+    /// [key](RosterGroups::key) and a contact, seen from the account.
     pub fn relation_of(&self, mine: &[usize], contact: JidRef<'_>) -> Subscription {
         let theirs = self.groups_of(contact);
         Subscription::new(self.shows(&theirs, mine), self.shows(mine, &theirs))
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_others_are_added() {
+    fn groups_from_a_source_of_logins_are_added() {
         let mut groups = groups(&["Sales: a@x.example"]);
         let of = |name: &str, members: &[&str]| rookery_hub::Group {
             name: name.into(),
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_is_the_accounts_of_the_domain() {
+    fn everybody_means_the_accounts_of_the_domain() {
         let groups = groups(&["Everybody: @all@", "News: news@y.example -> Everybody"]);
         assert_eq!(relation(&groups, "a", "b"), "both");
         assert!(
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_group_is_told() {
+    fn each_fault_of_a_group_is_reported() {
         for (lines, part) in [
             (&["Sales"][..], "isn't a group"),
             (&[": a@x.example"], "has no name"),

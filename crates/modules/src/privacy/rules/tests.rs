@@ -50,7 +50,7 @@ fn the_first_rule_that_matches_decides() {
 /// The roster is looked up at most once for any number of items, and not at all if an earlier item
 /// decides.
 #[test]
-fn the_roster_is_asked_when_it_matters() {
+fn the_roster_is_looked_up_only_if_it_decides() {
     let groups = |from: usize| -> String {
         let item = |n: usize| format!("<item type='group' value='g{n}' action='deny' order='{n}'/>");
         (from..from + 1000).map(item).collect()
@@ -75,7 +75,7 @@ fn the_roster_is_asked_when_it_matters() {
 }
 
 #[test]
-fn what_an_item_names_is_all_that_it_stops() {
+fn an_item_stops_only_the_kinds_that_it_names() {
     let rules = rules("<list name='l'><item action='deny' order='1'><presence-out/></item></list>");
     let list = rules.list("l").unwrap();
     let all = [
@@ -110,7 +110,7 @@ fn blocking_leaves_the_other_rules_behind_it() {
 }
 
 #[test]
-fn what_is_wrong_is_refused() {
+fn invalid_lists_are_refused() {
     for item in [
         "<item action='deny'/>",
         "<item action='deny' order='-1'/>",
@@ -168,7 +168,7 @@ proptest! {
 
     /// The index finds the same item as a walk over all items.
     #[test]
-    fn the_index_is_the_list(
+    fn the_index_finds_the_same_item_as_the_list(
         items in prop::collection::vec((any_test(), any::<bool>(), 1u8..32), 1..12),
         contact in "[a-c]@[x-z]\\.example(/r)?",
         groups in prop::collection::vec("[A-Z' <&]{1,2}", 0..4),
