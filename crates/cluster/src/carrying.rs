@@ -11,6 +11,10 @@
 //!   new homes accept what it would refuse.
 //! * A letter whose handling is awaited is confirmed when the last share in it is given up, and
 //!   never if no shard has seen it.
+//!
+//! # Layout
+//!
+//! `membership`: the rows of the nodes, which the loop reads, adopts and changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -25,9 +29,8 @@ use rookery_shard::{Door, MailboxKind};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
-use crate::agreed::AgreedSettings;
 use crate::clocks::PeerClocks;
 use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
 use crate::death::Deaths;
@@ -35,12 +38,15 @@ use crate::engine::{RedisConnection, RedisEngine};
 use crate::inbox::InboxReader;
 use crate::journal::{self, JournalState};
 use crate::leases::{LeaseKeeper, Leases};
-use crate::marks::unix_ms;
-use crate::members::{self, NotJoined};
-use crate::service::{ClusterEnding, Members, PostedLetters, ServiceEnds, ServiceEvent};
+use crate::members;
+use crate::service::{Members, PostedLetters, ServiceEnds, ServiceEvent};
 use crate::source::is_demoted;
 use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
+
+mod membership;
+
+use membership::NEWS;
 
 /// The parts outside that the loop uses.
 pub(crate) struct Outer {
@@ -354,117 +360,6 @@ impl CarryingLoop {
         custody
     }
 
-    pub(crate) fn updated(&mut self, update: Update) {
-        match update {
-            Update::Same => {}
-            Update::Superseded => {
-                self.is_over = true;
-                self.courier.end();
-                if let Some(ends) = self.outer.ends.take() {
-                    error!(
-                        "other nodes have taken over from this process, or another process has this node's name: it exits; find out why it stood still or was cut off from Redis, and start it again"
-                    );
-                    ends(ClusterEnding::TakenOver);
-                }
-            }
-            Update::Changed(gone) => {
-                for process in gone {
-                    self.departed(process);
-                }
-                self.table.raise_floor(self.clocks.latest(unix_ms()), unix_ms());
-                let others = self.table.others();
-                self.clocks.keep(|process| others.iter().any(|(_, other)| *other == process));
-                *lock(&self.leases) = Leases::of(&self.table);
-                self.outer.door.set_view(&self.table.view());
-                self.slots = self.table.slots();
-                let others = self.table.others();
-                for (name, process) in &others {
-                    info!(node = name, %process, "this node has joined the cluster");
-                    let letters = self.courier.meet(*process, self.table.shards_of(*process));
-                    self.send_again(letters);
-                }
-                for node in self.courier.nodes() {
-                    if !others.iter().any(|(_, process)| process.node == node) {
-                        let letters = self.courier.forget(node);
-                        self.send_again(letters);
-                    }
-                }
-                self.spread(&others);
-                if self.table.leaves()
-                    && let Some(ends) = &self.outer.ends
-                {
-                    ends(ClusterEnding::Leaves);
-                }
-            }
-        }
-    }
-
-    /// Makes other nodes read the rows of the database at once, which they do each second in any
-    /// case.
-    fn spread(&mut self, others: &[(String, NodeProcess)]) {
-        for (_, process) in others {
-            let news = CourierLetter {
-                kind: NEWS,
-                from: 0,
-                to: 0,
-                body: Vec::new(),
-                outlives: false,
-                until_read: false,
-                share: None,
-            };
-            // A node that is unreachable, or has too much to read, reads them at its own time.
-            _ = self.courier.post(*process, news);
-        }
-    }
-
-    /// Reads the rows of the database.
-    fn look_at_rows(&self) {
-        let (meta, events) = (self.outer.members.meta.clone(), self.posted.events.clone());
-        tokio::spawn(async move {
-            // Otherwise the next reading finds them.
-            if let Ok(rows) = members::all(&*meta).await {
-                _ = events.send(ServiceEvent::Rows(rows));
-            }
-        });
-    }
-
-    /// Writes the settings of this process into its row.
-    fn settle(&self, settings: AgreedSettings) {
-        let (meta, events, me) = (self.outer.members.meta.clone(), self.posted.events.clone(), self.table.me());
-        tokio::spawn(async move {
-            match members::settle(&*meta, me, &settings).await {
-                Ok(_) => {}
-                Err(NotJoined::Store(error)) if error.is_temporary() => {
-                    tokio::time::sleep(SECOND).await;
-                    _ = events.send(ServiceEvent::Settings(settings));
-                }
-                Err(error) => warn!(?error, "the other nodes of the cluster can't be told the new settings"),
-            }
-        });
-    }
-
-    /// Begins to leave the homes of this node to others, if a node is up that can take them.
-    fn begin_leaving(&mut self, answer: &std::sync::mpsc::SyncSender<bool>) {
-        let can_take_over = |(_, process): &(String, NodeProcess)| {
-            !self.table.has_leaving(*process) && !self.deaths.is_silent(*process)
-        };
-        let may = !self.is_over && self.connection.is_some() && self.table.others().iter().any(can_take_over);
-        // The caller may have stopped waiting.
-        _ = answer.try_send(may);
-        if !may || self.table.leaves() {
-            return;
-        }
-        let (meta, events, name) =
-            (self.outer.members.meta.clone(), self.posted.events.clone(), self.table.name().to_owned());
-        tokio::spawn(async move {
-            if members::leave(&*meta, &name).await.is_ok()
-                && let Ok(rows) = members::all(&*meta).await
-            {
-                _ = events.send(ServiceEvent::Rows(rows));
-            }
-        });
-    }
-
     /// Connects to Redis, and retries for as long as necessary.
     fn connect(&mut self) {
         let (engine, events, turn) = (self.outer.engine.clone(), self.posted.events.clone(), self.turn);
@@ -552,23 +447,6 @@ impl CarryingLoop {
         })
     }
 
-    /// Reads the rows of the database each second.
-    fn watch_rows(&self) {
-        let (meta, events) = (self.outer.members.meta.clone(), self.posted.events.clone());
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(SECOND).await;
-                let event = match members::all(&*meta).await {
-                    Ok(rows) => ServiceEvent::Rows(rows),
-                    Err(error) => ServiceEvent::NoRows(error),
-                };
-                if events.send(event).is_err() {
-                    return;
-                }
-            }
-        });
-    }
-
     /// Ends the node's part, so that others notice at once.
     async fn leave(mut self) {
         self.tasks.drain(..).for_each(|task| task.abort());
@@ -610,10 +488,6 @@ fn kind_of(number: u8) -> Option<MailboxKind> {
         _ => None,
     }
 }
-
-/// The kind of a letter between the loops of two nodes, by which one informs the other that the
-/// rows of the database have changed. Versions that don't know it skip it.
-const NEWS: u8 = 3;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -4,23 +4,29 @@
 //! Known keys serve while newer ones are read and, for a day, while the issuer is unreachable. A
 //! token with an unknown key causes another reading, but at most every half minute, so that made-up
 //! tokens can't cause a flood of requests to the issuer.
+//!
+//! # Layout
+//!
+//! `sign_in`: the sign-in of a browser at the issuer, by a code.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use rookery_base::lock::lock;
-use rookery_hub::{Judgement, SignIn};
+use rookery_hub::Judgement;
 use rookery_tokens::{ShownToken, TokenKeys, end};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as Turn;
 use tracing::{info, warn};
 
 use crate::believed::Believed;
 use crate::desk::Away;
 use crate::web::{Web, WebAddress};
+
+mod sign_in;
+
+pub use sign_in::IssuerClient;
 
 /// An issuer of tokens, and the terms on which its tokens are believed.
 pub struct Issuer {
@@ -62,22 +68,6 @@ struct Places {
     token: WebAddress,
 }
 
-/// Our registration as a client of an issuer, for sign-ins by browsers.
-#[derive(Clone, PartialEq, Eq)]
-pub struct IssuerClient {
-    /// The client id that the issuer has given us.
-    pub id: String,
-    /// The secret that goes with it, if there is one.
-    pub secret: Option<String>,
-}
-
-impl fmt::Debug for IssuerClient {
-    /// Shows no secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
 impl Issuer {
     /// Returns an issuer; `believed.issuer` is its address. `None` if that is invalid, or if its
     /// answers could be changed in transit (plain HTTP to another machine).
@@ -109,85 +99,6 @@ impl Issuer {
     /// Returns whether browsers can sign in there.
     pub fn signs_in(&self) -> bool {
         self.client.is_some()
-    }
-
-    /// Returns the address to which a browser goes to sign in (OpenID Connect Core 1.0 §3.1.2.1,
-    /// RFC 7636 §4.3).
-    ///
-    /// # Errors
-    /// The reason why the address isn't known, as a text for the log.
-    pub async fn entrance(self: Arc<Self>, visit: &SignIn) -> Result<String, Away> {
-        let client = self.client.as_ref().ok_or("browsers can't sign in here")?;
-        let places = self.places().await?;
-        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&visit.verifier));
-        let query = form_urlencoded::Serializer::new(String::new())
-            .append_pair("response_type", "code")
-            .append_pair("client_id", &client.id)
-            .append_pair("redirect_uri", &visit.back)
-            .append_pair("scope", SCOPE)
-            .append_pair("state", &visit.state)
-            .append_pair("nonce", &visit.nonce)
-            .append_pair("code_challenge", &challenge)
-            .append_pair("code_challenge_method", "S256")
-            .finish();
-        let place = places.authorization.to_string();
-        let joint = if place.contains('?') { '&' } else { '?' };
-        Ok(format!("{place}{joint}{query}"))
-    }
-
-    /// Checks the code with which a browser comes back: redeems it for a token (OpenID Connect Core
-    /// 1.0 §3.1.3).
-    ///
-    /// # Errors
-    /// The reason why the issuer has no answer, or why that can't be checked, as a text for the
-    /// log.
-    pub async fn redeem(self: Arc<Self>, code: &str, visit: &SignIn) -> Result<Judgement, Away> {
-        let client = self.client.as_ref().ok_or("browsers can't sign in here")?;
-        let places = self.places().await?;
-        let form = form_urlencoded::Serializer::new(String::new())
-            .append_pair("grant_type", "authorization_code")
-            .append_pair("code", code)
-            .append_pair("redirect_uri", &visit.back)
-            .append_pair("client_id", &client.id)
-            .append_pair("code_verifier", &visit.verifier)
-            .finish();
-        let secret = client.secret.as_deref().map(|secret| (client.id.as_str(), secret));
-        let answer = self.web.post_form(&places.token, form, secret).await?;
-        if answer.status.is_client_error() {
-            return Ok(self.refuse(&format!("the issuer doesn't accept the code: {}", answer.status)));
-        }
-        if !answer.status.is_success() {
-            return Err(format!("{}: the status {}", places.token, answer.status));
-        }
-        let said: Value = serde_json::from_slice(&answer.body).map_err(|error| format!("{}: {error}", places.token))?;
-        let token = said.get("id_token").and_then(Value::as_str).unwrap_or_default();
-        let Ok(token) = ShownToken::read(token) else {
-            return Ok(self.refuse("there is no readable ID token"));
-        };
-        let keys = self.keys_for(&token).await?;
-        let believed = Believed { audience: vec![client.id.clone()], ..self.believed.clone() };
-        let claims = believed.claims(&keys, &token).and_then(|claims| match claims.get("nonce") {
-            Some(Value::String(nonce)) if *nonce == visit.nonce => Ok(claims),
-            _ => Err("it was issued for another visit".to_owned()),
-        });
-        match claims.and_then(|claims| believed.user(&claims)) {
-            // A visit to the admin page has its own time limit.
-            Ok(username) => Ok(Judgement::Good { username: Some(username), until_s: None }),
-            Err(why) => Ok(self.refuse(&why)),
-        }
-    }
-
-    /// Returns the endpoints for browsers and for codes.
-    async fn places(self: &Arc<Self>) -> Result<Places, Away> {
-        let known = lock(&self.known).places.clone();
-        let places = match known {
-            Some(places) => Some(places),
-            None => {
-                self.read_again().await?;
-                lock(&self.known).places.clone()
-            }
-        };
-        places.ok_or_else(|| format!("{self}: it doesn't say where browsers sign in"))
     }
 
     /// Checks a token.
@@ -337,8 +248,6 @@ impl fmt::Debug for Issuer {
     }
 }
 
-/// The scope that browsers request: the identity, and the usual claims with names.
-const SCOPE: &str = "openid profile email";
 /// The age from which keys are read again, and the age above which they aren't trusted.
 const FRESH: Duration = Duration::from_secs(3600);
 const LONGEST_KNOWN: Duration = Duration::from_secs(86_400);
@@ -347,9 +256,12 @@ const PAUSES: Pauses = Pauses { usual: Duration::from_secs(30), after_failure: D
 
 #[cfg(test)]
 mod tests {
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
     use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
     use rcgen::KeyPair;
+    use rookery_hub::SignIn;
     use rookery_needs::Site;
+    use sha2::{Digest, Sha256};
 
     use super::*;
 

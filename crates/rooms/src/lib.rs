@@ -191,7 +191,7 @@ impl Module for Rooms {
         hooks.service(serve);
         // The store has forgotten the account's affiliations; loaded rooms do the same.
         hooks.account_removed(|world, user| world.state::<Directory>().account_removed(user.bare().to_jid()));
-        hooks.stopping(actor::shut_down);
+        hooks.stopping(actor::upkeep::shut_down);
         hooks.handing_on(continued::hand_on);
         hooks.handing_on(said::hand_on);
         hooks.on_journal(continued::write_down);
@@ -202,13 +202,13 @@ impl Module for Rooms {
         hooks.every(said::PERIOD_MS, said::forget);
         hooks.memo::<seated::Seated>();
         hooks.memo::<spread::Noted>();
-        hooks.moved(actor::sort_again);
-        hooks.moved(actor::spread_again);
+        hooks.moved(actor::upkeep::sort_again);
+        hooks.moved(actor::upkeep::spread_again);
         hooks.resting(continued::are_resting);
-        hooks.arrived(actor::spread_again);
-        hooks.every(unsaved::RETRY_MS, actor::save_again);
-        hooks.every(HEED_MS, actor::heed_removals);
-        hooks.every(rookery_archive::PERIOD_MS, actor::expire_archives);
+        hooks.arrived(actor::upkeep::spread_again);
+        hooks.every(unsaved::RETRY_MS, actor::upkeep::save_again);
+        hooks.every(HEED_MS, actor::upkeep::heed_removals);
+        hooks.every(rookery_archive::PERIOD_MS, actor::upkeep::expire_archives);
     }
 }
 
