@@ -2,8 +2,8 @@
 //! that connect to it.
 //!
 //! A process writes hashes of its settings into its row. Two nodes with different domains can't be
-//! one server: a client would be let in by one, and its home not know its account. Other
-//! differences are only reported.
+//! one server: one of them would let a client in whose home, on the other, doesn't know the
+//! account. Other differences are only reported.
 
 use std::hash::Hasher;
 
@@ -13,9 +13,9 @@ use siphasher::sip::SipHasher13;
 /// Hashes of a process's settings, which are the same on all machines.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgreedSettings {
-    /// That of the set of domains; `None` if the process doesn't state it.
+    /// The hash of the set of domains; `None` if the process doesn't state it.
     domains: Option<u64>,
-    /// Those of sections of the configuration, by name.
+    /// The hashes of sections of the configuration, by name.
     sections: Vec<(String, u64)>,
 }
 

@@ -48,7 +48,7 @@ mod membership;
 
 use membership::NEWS;
 
-/// The parts outside that the loop uses.
+/// The parts outside the loop that it uses.
 pub(crate) struct Outer {
     pub engine: RedisEngine,
     pub members: Members,
@@ -81,7 +81,7 @@ pub(crate) struct CarryingLoop {
     pub(crate) clocks: PeerClocks,
     /// The data that others need of this process if it dies.
     pub(crate) journal: JournalState,
-    /// True once the shards end.
+    /// True once the shards end: no more letters are read.
     is_deaf: bool,
     /// True once others have taken over from this process.
     pub(crate) is_over: bool,
@@ -181,7 +181,7 @@ impl CarryingLoop {
                     Err(error) if turn == self.turn && is_broken(&error) => self.lost(&error),
                     Err(error) => {
                         self.tell("append", || warn!(%error, "Redis doesn't accept letters for other nodes; they wait"));
-                        // There is a pause first: Redis may be out of memory.
+                        // The next attempt comes after a pause: Redis may be out of memory.
                         let events = self.posted.events.clone();
                         tokio::spawn(async move {
                             tokio::time::sleep(RETRY).await;

@@ -138,7 +138,7 @@ fn may_pass(error: &RedisError) -> bool {
     !is_refused && !matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"))
 }
 
-/// Finds a field in the output of INFO: lines of `name:value`.
+/// Returns a field of the output of INFO, which has lines of `name:value`.
 fn member<'a>(information: &'a str, name: &str) -> Option<&'a str> {
     information.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
 }

@@ -1,15 +1,15 @@
 //! The clocks of other nodes, as their leases show them.
 //!
-//! The ids of archived messages grow with the time of day, so accounts that get another home want
-//! clocks that agree: a client that asks an archive for all after the last id that it knows would
-//! miss those with lower ones. Each lease has its process's time of day, and its remaining time
-//! tells how old that is.
+//! The ids of archived messages grow with the time of day, so the clocks of an account's former and
+//! new home have to agree: a client that asks an archive for all messages after the last id that it
+//! knows would miss those with lower ids. Each lease has its process's time of day, and its
+//! remaining time tells how old that is.
 //!
 //! # Invariants
 //!
 //! * Whatever delays an observation makes the other clock seem to be behind, never ahead. So the
 //!   largest of several differences counts.
-//! * A node is only reported as behind by several observations.
+//! * A node is reported as behind only after several observations.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

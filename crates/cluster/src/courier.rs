@@ -139,7 +139,8 @@ struct CourierPeer<S> {
     is_appending: Option<Appending>,
     /// The time of the last sign that it reads, or the last reminder, in milliseconds.
     heard_ms: u64,
-    /// The first entry that it missed, when entries were last sent again for that, and the time.
+    /// The first entry that it missed when missed entries were last sent again, and the time of
+    /// that.
     missed: (u64, u64),
     /// The last of its entries that was read here.
     read: u64,
@@ -178,7 +179,7 @@ impl<S> Courier<S> {
 
     /// Records the process that a node has now, and its number of shards. Returns the letters that
     /// its last process had not handled: it may have read them, and the shards that wrote them send
-    /// them again, marked so.
+    /// them again, marked as possible repetitions.
     pub fn meet(&mut self, process: NodeProcess, shards: u16) -> Vec<CourierLetter<S>> {
         let peer = self.peers.entry(process.node).or_insert_with(|| CourierPeer::new(process, shards));
         if peer.process == process {
@@ -220,7 +221,7 @@ impl<S> Courier<S> {
         };
         let Some(peer) = self.peers.get_mut(&to.node).filter(is_there) else { return Err(Unposted::Gone(letter)) };
         let size = letter.size();
-        // Leaving out a frame of a line would break the line.
+        // Frames are always accepted: leaving one out would break its line.
         if letter.outlives && peer.bytes + size > MOST_WAITING {
             peer.traffic.refused += 1;
             return Err(Unposted::Full(letter));
@@ -241,8 +242,8 @@ impl<S> Courier<S> {
         let over = self.peers.values_mut().filter(is_late);
         over.flat_map(|peer| {
             let away_since = peer.away_since;
-            // Its numbers continue, since the same process may come back. It has to learn that
-            // something is missing, even if no entry had been made of it.
+            // The numbers of entries continue, since the same process may come back. It has to
+            // learn that letters are missing, even if they were never part of an entry.
             let last_seq = peer.last_seq + u64::from(!peer.queue.is_empty());
             let next = CourierPeer {
                 away_since,
@@ -300,7 +301,7 @@ impl<S> Courier<S> {
             }
             (_, AppendOutcome::NoInbox) => {
                 peer.away_since.get_or_insert(now_ms);
-                // Whatever was in it is gone.
+                // Everything that was in the inbox is gone.
                 peer.cursor = 0;
             }
             _ => {}

@@ -87,7 +87,8 @@ impl Deaths {
         verdicts
     }
 
-    /// Records that a process is being taken over from. Returns `false` if it was before.
+    /// Records that a process is being taken over from. Returns `false` if that was under way
+    /// already.
     pub fn begin(&mut self, process: NodeProcess) -> bool {
         self.under_way.insert(process)
     }
@@ -171,7 +172,7 @@ impl CarryingLoop {
         if is_member && !self.is_over && self.deaths.begin(process) {
             error!(
                 %process,
-                "a process of the cluster lives and doesn't hand on what others are home to now: they take over from it, and it ends; find out why it stands still"
+                "a process of the cluster lives, but doesn't hand on the accounts and rooms whose home is now on other nodes: these take over from it, and it ends; find out why it stands still"
             );
             self.take_over(process);
         }

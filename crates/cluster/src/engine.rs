@@ -230,7 +230,7 @@ impl RedisConnection {
         cmd("GET").arg(self.lease(node)).query_async(&mut self.connection).await
     }
 
-    /// Returns the mark of this Redis, which becomes this one if it has none.
+    /// Returns the mark of this Redis; `new` becomes its mark if it has none.
     ///
     /// # Errors
     /// The error of the system or of Redis.
@@ -257,8 +257,8 @@ impl RedisConnection {
         begin.query_async(&mut self.connection).await
     }
 
-    /// Applies writes to a process's journal atomically. Returns whether they count, which they
-    /// don't if another era has begun or others have closed the journal: then they only expire.
+    /// Applies writes to a process's journal atomically. Returns whether they count: if another era
+    /// has begun, or others have closed the journal, they don't, and expire unread.
     ///
     /// # Errors
     /// The error of the system or of Redis; the writes may have been applied.
@@ -316,7 +316,7 @@ impl RedisConnection {
         })
     }
 
-    /// Ends the journal of this process, which won't be read.
+    /// Ends the journal of this process, so that nobody reads it.
     ///
     /// # Errors
     /// The error of the system or of Redis.

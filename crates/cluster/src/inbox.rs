@@ -48,8 +48,8 @@ impl InboxPace {
         self.most.min(AT_ONCE_BYTES.checked_div(self.mean).unwrap_or(self.most)).max(1)
     }
 
-    /// Takes note of entries, of which so many were asked for: larger ones may follow, so the
-    /// number doubles at most.
+    /// Takes note of the entries that came when `asked` were requested. Larger ones may follow, so
+    /// the number at most doubles.
     fn note(&mut self, asked: usize, entries: &InboxEntries) {
         let bytes: usize = entries.iter().map(|(_, entry)| entry.len()).sum();
         if let Some(mean) = bytes.checked_div(entries.len()) {

@@ -201,7 +201,7 @@ pub(crate) fn tell_clock(node: &str, ahead_ms: i64) {
     warn!(
         node,
         seconds,
-        "the clock of a node is ahead of this one's by so many seconds, or behind if they are negative; let both follow the same source of time (NTP)"
+        "the clock of a node differs from this one's by this many seconds, and is behind if they are negative; let both follow the same source of time (NTP)"
     );
 }
 

@@ -13,8 +13,8 @@
 //!   after them: no other node has read anything that the journal lacks.
 //! * A reader closes a journal first: its process gets no confirmation for further writes. The
 //!   journal of a process that ended in order is never read.
-//! * Reading removes nothing. What was read is removed when the reader's own journal has it; and
-//!   where the process of a reader goes on without a journal, nobody reads that any more either.
+//! * Reading removes nothing. What was read is removed when the reader's own journal has it. If the
+//!   reader's process continues without a journal, nobody reads those data any more either.
 //! * Everything in Redis expires, unless its process renews it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -193,7 +193,7 @@ impl CarryingLoop {
         let read: BTreeSet<NodeProcess> = read.collect();
         tokio::spawn(async move {
             let mut is_void = true;
-            // Their sessions continue here, and would be old ones to others.
+            // Sessions continue here, so others would read an old state of them.
             for process in read {
                 is_void &= say_void(&*meta, process, u64::MAX).await;
             }

@@ -14,9 +14,9 @@
 //!   their meaning for a process. [`marks`]: the one Redis that all have to use; `agreed`: the
 //!   settings on which they have to agree.
 //! * `joining`: the way into the cluster, and `failure`: the reasons against it. [`service`]: the
-//!   handle of the thread; `carrying`: its loop; `inbox`: reading
-//!   letters; `leases`: the signs of life; [`clocks`]: the times of day that these show; [`death`]:
-//!   processes that are gone, and their homes.
+//!   handle of the thread; `carrying`: its loop; `inbox`: the reader of letters; `leases`: the
+//!   signs of life; [`clocks`]: the times of day that these show; [`death`]: processes that are
+//!   gone, and their homes.
 //! * `journal`: the data recorded for the other nodes; [`reading`]: that of a process that is gone.
 //! * For an operator, `check` checks the Redis, and `home` finds the home of an address.
 

@@ -83,7 +83,9 @@ impl RedisSource {
                 let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
                 match role.first().and_then(|role| String::from_redis_value_ref(role).ok()).as_deref() {
                     Some("master") => Ok(RedisWay::Primary(connection, at)),
-                    _ => Err(other(format!("what the Sentinels name as the primary of \"{name}\" is none"))),
+                    _ => Err(other(format!(
+                        "the server that the Sentinels name as the primary of \"{name}\" isn't a primary"
+                    ))),
                 }
             }
             Self::Cluster(client) => {

@@ -20,8 +20,8 @@ pub struct NodeTable {
     places: Vec<NodePlace>,
     /// True if others have had this node's homes since its previous process.
     is_newcomer: bool,
-    /// The latest time of day by which a process may have acted whose homes are elsewhere now, in
-    /// milliseconds since 1970.
+    /// The latest time of day at which a process may have acted by its own clock whose homes are
+    /// elsewhere now, in milliseconds since 1970.
     floor_ms: u64,
 }
 
@@ -49,8 +49,8 @@ impl NodePlace {
         NodeProcess { node: self.row.number, incarnation: self.row.incarnation }
     }
 
-    /// Takes over what a process says of its surroundings, which concerns no home. Returns its row
-    /// with what is known of it.
+    /// Adopts the surroundings that a process states, which decide about no home. Returns its row
+    /// with the surroundings and versions of letters that are known of it.
     fn without_notes_changed(&mut self, row: MemberRow) -> MemberRow {
         if row.notes != MemberNotes::default() {
             self.row.notes.clone_from(&row.notes);
@@ -85,9 +85,9 @@ impl NodeTable {
         self.places.first().map_or("", |place| place.name.as_str())
     }
 
-    /// Records a time of day by which a process may have acted whose homes are elsewhere now: ids
-    /// of archives there aren't below it. A clock that is farther ahead of this machine's than that
-    /// of a node may be isn't followed. Both are in milliseconds since 1970.
+    /// Records the time of day of a process whose homes are elsewhere now, by its own clock: ids of
+    /// archives at those homes won't be below it. A clock that is farther ahead of this machine's
+    /// than the clock of a node may be is ignored. Both are in milliseconds since 1970.
     pub fn raise_floor(&mut self, unix_ms: u64, now_unix_ms: u64) {
         self.floor_ms = self.floor_ms.max(unix_ms.min(now_unix_ms + FAR_APART_MS));
     }

@@ -80,7 +80,7 @@ pub enum Malformed {
 impl std::fmt::Display for Malformed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Magic => f.write_str("it does not begin like one"),
+            Self::Magic => f.write_str("it doesn't begin like an entry"),
             Self::Version(version) => write!(f, "its version is {version}; this server reads version {VERSION}"),
             Self::Short => f.write_str("it ends too early"),
         }
@@ -195,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn entries_are_read_as_they_were_written(
             seq: u64,
             letters in prop::collection::vec((any::<u8>(), any::<u16>(), any::<u16>(), prop::collection::vec(any::<u8>(), 0..300)), 0..20),
         ) {

@@ -88,7 +88,7 @@ impl CarryingLoop {
     pub(super) fn look_at_rows(&self) {
         let (meta, events) = (self.outer.members.meta.clone(), self.posted.events.clone());
         tokio::spawn(async move {
-            // Otherwise the next reading finds them.
+            // If this fails, the next reading finds them.
             if let Ok(rows) = members::all(&*meta).await {
                 _ = events.send(ServiceEvent::Rows(rows));
             }

@@ -41,7 +41,7 @@ fn texts(arrived: Option<ArrivedPart>) -> Vec<String> {
 }
 
 #[test]
-fn what_comes_meanwhile_is_the_next_entry() {
+fn letters_that_come_meanwhile_are_the_next_entry() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     assert!(here.post(THERE, letter("one", &share)).is_ok());
@@ -110,7 +110,7 @@ fn a_process_may_end_when_others_know_what_it_has_handled() {
 }
 
 #[test]
-fn who_takes_long_to_handle_much_holds_up_nothing() {
+fn a_process_that_handles_letters_slowly_holds_up_nothing() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     let (mut waits, mut got) = (Vec::new(), 0);
@@ -141,7 +141,7 @@ fn who_takes_long_to_handle_much_holds_up_nothing() {
 }
 
 #[test]
-fn what_a_process_had_not_handled_when_it_died_comes_back() {
+fn letters_that_a_dead_process_had_not_handled_come_back() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     for text in ["handled", "read", "on its way"] {
@@ -170,7 +170,7 @@ fn what_a_process_had_not_handled_when_it_died_comes_back() {
 
 /// It was frozen and continues with a backlog, but the database refuses its writes.
 #[test]
-fn who_was_taken_over_from_takes_and_confirms_nothing_more() {
+fn a_process_that_others_took_over_from_accepts_and_confirms_nothing() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     let mut write = |text| {
@@ -194,7 +194,7 @@ fn who_was_taken_over_from_takes_and_confirms_nothing_more() {
 }
 
 #[test]
-fn what_a_process_may_have_read_is_given_back_when_its_node_has_another() {
+fn letters_that_a_process_may_have_read_come_back_when_its_node_has_another() {
     let (mut here, _) = pair();
     let share = Rc::new(());
     here.post(THERE, letter("mail", &share)).unwrap();
@@ -217,7 +217,7 @@ fn what_a_process_may_have_read_is_given_back_when_its_node_has_another() {
 /// A moving home is opened when everything for it has arrived; until then its mail waits, and with
 /// that the entry that contained it.
 #[test]
-fn what_is_only_to_be_read_does_not_wait_for_what_has_come_with_it() {
+fn a_letter_that_is_only_to_be_read_does_not_wait_for_others_of_its_entry() {
     let (mut here, mut there) = pair();
     let (card, mail) = (Rc::new(()), Rc::new(()));
     here.post(THERE, letter("mail that waits for the card", &mail)).unwrap();
@@ -242,7 +242,7 @@ fn what_is_only_to_be_read_does_not_wait_for_what_has_come_with_it() {
 }
 
 #[test]
-fn what_waits_is_bounded_in_bytes_and_in_time() {
+fn waiting_letters_are_bounded_in_bytes_and_in_time() {
     let (mut here, _) = pair();
     let share = Rc::new(());
     here.set_present(THERE, false, 100);
@@ -262,7 +262,7 @@ fn what_waits_is_bounded_in_bytes_and_in_time() {
 
 /// A node was frozen, and the letters for it were given up before an entry was made of them.
 #[test]
-fn who_was_away_hears_that_letters_were_given_up() {
+fn a_node_that_was_away_learns_that_letters_were_given_up() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     here.set_present(THERE, false, 0);
@@ -282,7 +282,7 @@ fn who_was_away_hears_that_letters_were_given_up() {
 /// A node continues after a long silence: the replies to its first letters must reach it, and its
 /// lease is seen a moment later.
 #[test]
-fn who_speaks_again_is_not_given_up_at_once() {
+fn a_node_that_speaks_again_is_not_given_up_at_once() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     here.set_present(THERE, false, 0);
@@ -299,7 +299,7 @@ fn who_speaks_again_is_not_given_up_at_once() {
 
 /// A node was frozen for longer than letters wait, and Redis has lost the content of its inbox.
 #[test]
-fn what_was_given_up_keeps_nothing_back() {
+fn letters_that_were_given_up_hold_nothing_back() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     here.post(THERE, letter("read", &share)).unwrap();
@@ -330,7 +330,7 @@ fn what_was_given_up_keeps_nothing_back() {
 /// The database of the other side is unavailable, or slow: the letters that it has read stay
 /// unhandled.
 #[test]
-fn what_was_read_is_kept_only_where_somebody_waits() {
+fn letters_that_were_read_are_kept_only_if_somebody_waits() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     here.post(THERE, letter("waits", &share)).unwrap();
@@ -414,7 +414,7 @@ fn append_all(here: &mut Courier<Rc<()>>, now_ms: u64) -> Vec<Append> {
 
 /// Such as over a slow link: whatever comes twice delays the rest.
 #[test]
-fn who_reads_slowly_gets_nothing_twice() {
+fn a_slow_reader_gets_nothing_twice() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     let mut inbox = Vec::new();
@@ -439,7 +439,7 @@ fn who_reads_slowly_gets_nothing_twice() {
 
 /// Somebody has removed entries from its inbox.
 #[test]
-fn what_a_reader_misses_is_sent_again() {
+fn entries_that_a_reader_misses_are_sent_again() {
     for lost in 0..3 {
         let (mut here, mut there) = pair();
         let share = Rc::new(());
@@ -467,7 +467,7 @@ fn what_a_reader_misses_is_sent_again() {
 
 /// Redis has lost everything, and the reader has made its inbox again.
 #[test]
-fn what_was_in_an_inbox_that_is_gone_is_sent_again() {
+fn entries_of_an_inbox_that_is_gone_are_sent_again() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     for text in ["one", "two"] {
@@ -484,7 +484,7 @@ fn what_was_in_an_inbox_that_is_gone_is_sent_again() {
 }
 
 #[test]
-fn what_is_missing_is_sent_though_an_entry_is_on_its_way() {
+fn missing_entries_are_sent_although_another_is_on_its_way() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     let append = |here: &mut Courier<Rc<()>>, text: &str| {

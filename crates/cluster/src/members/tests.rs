@@ -157,7 +157,7 @@ fn versions_fit_that_have_one_in_common() {
 }
 
 #[test]
-fn a_process_that_ended_while_it_joined_is_in_nobodys_way() {
+fn a_process_that_ended_while_it_joined_hinders_no_other() {
     let (stores, noted) = (Memory::stores(), NotedMembers::default());
     let meta = &*stores.meta;
     wait(join(meta, &noted, "n1", JoiningMember::of_shards(2))).unwrap();
