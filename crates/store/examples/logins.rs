@@ -2,9 +2,9 @@
 //! a user with a hundred contacts who are all offline.
 //!
 //! `cargo run --release -p rookery-store --example logins [postgres://… | searches [MESSAGES]]`;
-//! without an address it starts its own PostgreSQL, and SQLite beside it, and simulates round trips
-//! of 0, 1 and 2 ms. With `searches` it measures SQLite with an archive of a million messages while
-//! other users search in it.
+//! without an address it starts its own PostgreSQL, simulates round trips of 0, 1 and 2 ms, and
+//! measures SQLite as well. With `searches` it measures SQLite with an archive of a million
+//! messages while other users search in it.
 
 use rookery_jid::Jid;
 use rookery_needs::{Postgres, Proxy};
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Measures logins on SQLite alone, and beside users who search a large archive.
+/// Measures logins on SQLite alone, and while users search a large archive.
 fn beside_searches(messages: u64) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::SqliteOptions::default())?;

@@ -49,7 +49,8 @@ pub trait Accounts: Send + Sync {
     /// Returns whether there is such an account and it is disabled.
     fn is_disabled(&self, account: JidRef<'_>) -> Pending<bool>;
 
-    /// Returns the disabled accounts of a domain, in the way of [`list`](Accounts::list).
+    /// Returns the disabled accounts of a domain, in the order and parts of
+    /// [`list`](Accounts::list).
     fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
 
     /// Returns the iteration counts of PBKDF2 with which passwords were set, each with the number

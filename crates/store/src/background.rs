@@ -279,9 +279,9 @@ const MOST_WAITING_FOR_ONE: usize = 16;
 /// The bounds of background work, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("work that waits for a thread", Per::Server, Most::Fixed(MOST_WAITING as u64), Unit::Number)
-        .or("what was asked for gets <resource-constraint/>"),
+        .or("the request that needs it gets <resource-constraint/>"),
     Bound::on("work that waits for a thread", Per::Account, Most::Fixed(MOST_WAITING_FOR_ONE as u64), Unit::Number)
-        .or("what was asked for gets <resource-constraint/>"),
+        .or("the request that needs it gets <resource-constraint/>"),
 ];
 
 #[cfg(test)]

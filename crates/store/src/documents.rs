@@ -30,8 +30,7 @@ pub trait Documents: Send + Sync {
     /// names; none for an owner that isn't an account.
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<StoredDocument>>;
 
-    /// Returns the document of a name of each of these owners, where it exists, in the order of
-    /// `owners`.
+    /// Returns each owner's document of this name, if there is one, in the order of `owners`.
     fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 
@@ -51,7 +50,7 @@ pub enum DocumentsPut {
     Done,
     /// The documents would be more than [`DocumentRoom::number`], and none was stored.
     TooMany,
-    /// There would be too many bytes.
+    /// The documents would have more than [`DocumentRoom::bytes`], and none was stored.
     TooLarge,
 }
 

@@ -124,8 +124,8 @@ impl StoreError {
         }
     }
 
-    /// Returns whether the operation should be run again at once: nothing is wrong but that others
-    /// got in its way.
+    /// Returns whether the operation should be run again at once: it failed only because others
+    /// interfered.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, StoreError::Conflict(_))
     }
@@ -184,7 +184,7 @@ impl fmt::Display for StoreError {
                  after several attempts; find out what else writes to this database"
             ),
             StoreError::Lost(engine) => {
-                write!(f, "the database {engine} can't be reached; look whether its server runs and takes connections")
+                write!(f, "the database {engine} can't be reached; check that its server runs and accepts connections")
             }
             StoreError::ReadOnly(engine) => write!(
                 f,
@@ -241,7 +241,7 @@ impl fmt::Display for StoreError {
             }
             StoreError::Away { engine, since_ms } => write!(
                 f,
-                "the database {engine} can't be reached since {}; look whether its server runs and takes connections",
+                "the database {engine} can't be reached since {}; check that its server runs and accepts connections",
                 date::timestamp(*since_ms)
             ),
         }

@@ -53,8 +53,8 @@ pub trait Meta: Send + Sync {
         Activity::default()
     }
 
-    /// Returns the times of each statement since the store was opened, those first that have taken
-    /// most time; none of a store without statements.
+    /// Returns the times of each statement since the store was opened, the statements that have
+    /// taken most time first; empty for a store without statements.
     fn statement_times(&self) -> Vec<StatementTimes> {
         Vec::new()
     }

@@ -138,7 +138,7 @@ pub enum NodeAffiliation {
 }
 
 impl NodeAffiliation {
-    /// All of them.
+    /// All affiliations.
     pub const ALL: [NodeAffiliation; 5] =
         [Self::Owner, Self::Publisher, Self::PublishOnly, Self::Member, Self::Outcast];
 

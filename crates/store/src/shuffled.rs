@@ -21,8 +21,8 @@ pub struct Shuffled {
 
 type ShuffledRun = Box<dyn FnOnce(&Stores) + Send>;
 
-/// Operations that were called and not carried out. Any of them may be next that has no earlier one
-/// with a common owner before it.
+/// Operations that were called and not carried out. The next one may be any that has no common
+/// owner with an earlier one.
 #[derive(Debug)]
 pub struct ShuffledWaiting<T> {
     sequence: Sequence,

@@ -18,8 +18,9 @@ pub trait Slots: Send + Sync {
     /// first, at most `limit`. For operators.
     fn filled(&self, owner: JidRef<'_>, now_ms: u64, limit: usize) -> Pending<Vec<Slot>>;
 
-    /// Goes from one stage to another, once: `false` if the slot isn't in the stage `from`, or has
-    /// expired. Who fills a slot is alone with it. `until_ms`: when it expires from now on.
+    /// Moves a slot from one stage to another. Returns `false` if it isn't in the stage `from`, or
+    /// has expired: so only one caller ever fills a slot. From then on it expires at `until_ms`, in
+    /// milliseconds since 1970.
     fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool>;
 
     /// Returns the tokens of slots that have expired, or whose owner is gone, at most `limit`.

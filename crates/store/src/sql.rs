@@ -4,13 +4,13 @@
 //! runs its queue on a separate thread in batched transactions; `accounts`, `archive`, `documents`,
 //! `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the
 //! operations over the `Connection` of a driver, in the `transactions` that the worker begins and
-//! ends; `ids` has the keys of accounts; shared SQL is in `statements`, the rest beside the code
+//! ends; `ids` has the keys of accounts; shared SQL is in `statements`, the rest next to the code
 //! that runs it; `dialect` has the differences between engines, `remote` the common part of those
 //! in other processes, `hosts` chooses among their hosts, `address_options` refuses options of
 //! their addresses that would be ignored, `opening` opens them, `fence` keeps a process from
-//! writing, `finding` has the results of a check. An engine adds a driver and a schema:
-//! [`sqlite`], `postgres`; `migrate` updates a schema, `listed` lists all statements for tests,
-//! [`copy`] copies a database to another one, [`foreign`] reads those of other programs.
+//! writing, `finding` has the results of a check. An engine adds a driver and a schema: [`sqlite`],
+//! `postgres`; `migrate` updates a schema, `listed` lists all statements for tests, [`copy`] copies
+//! a database to another one, [`foreign`] reads those of other programs.
 //!
 //! # Invariants
 //!

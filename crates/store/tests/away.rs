@@ -37,7 +37,7 @@ engines::tests! {
     hosts_that_are_silent_hide_none,
 }
 
-/// As machines without power are: more of them than a connection could wait for in turn.
+/// Like machines without power: there are more of them than a connection could wait for in turn.
 fn hosts_that_are_silent_hide_none<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let (silent, database) = ([(); 3].map(|()| SilentPort::listen()), server.database());

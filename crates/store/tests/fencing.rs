@@ -133,7 +133,7 @@ fn a_process_is_fenced_off_once<S: EngineServer>() {
     let told: Vec<String> = S::check(&rig.address).iter().map(ToString::to_string).collect();
     assert!(told.iter().any(|told| told.contains("the 2 nodes of the cluster 20")), "{told:?}");
     drop(another);
-    // A command is none of the processes.
+    // A command of the command line isn't one of the processes.
     let command = S::open(&rig.address, 1);
     assert_eq!(wait(command.fence(ProcessWriter { incarnation: 8, ..FIRST })), Ok(false), "it has never written");
     assert_eq!(wait(command.fence(FIRST)), Ok(true));

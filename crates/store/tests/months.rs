@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// An engine that can divide archives.
 trait Divides: EngineServer {
-    /// Returns the address of a database in the way of `[store] archives = "months"`, with all
+    /// Returns the address of a database as `[store] archives = "months"` opens it, with all
     /// permissions that this needs.
     fn by_months(&self, database: &str) -> EndAddress;
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// An engine that can have an index.
 trait Indexes: EngineServer {
-    /// Returns the address of a database in the way of `[store] search`.
+    /// Returns the address of a database as the option `search` in `[store]` opens it.
     fn address(&self, database: &str, has_index: bool, migrations: Migrations) -> EndAddress;
 }
 

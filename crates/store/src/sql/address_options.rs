@@ -1,5 +1,6 @@
 //! The options behind a database's address, `?KEY=VALUE&…`: those that drivers and tools of other
-//! programs know. What isn't honoured is refused, with what says the same here.
+//! programs know. An option that wouldn't be honoured is refused, with the setting that takes its
+//! place.
 
 /// Returns the keys of the options of an address, as they are written.
 pub(crate) fn keys(options: &str) -> impl Iterator<Item = &str> {
@@ -7,20 +8,21 @@ pub(crate) fn keys(options: &str) -> impl Iterator<Item = &str> {
     pairs.map(|pair| pair.split_once('=').map_or(pair, |(key, _)| key))
 }
 
-/// Says that an option isn't taken, and what would be right. `others` says which ones are.
+/// Returns the error for an option that isn't accepted, with what to do instead. `others` says
+/// which options are accepted.
 pub(crate) fn refused(key: &str, others: &str) -> String {
     let lower = key.to_ascii_lowercase().replace('_', "-");
     let is_any = |beginnings: &[&str]| beginnings.iter().any(|beginning| lower.starts_with(beginning));
     let instead = if is_any(&["sslcert", "sslkey", "ssl-cert", "ssl-key", "sslcrl", "ssl-crl"]) {
-        "nobody logs in by a certificate here"
+        "the server doesn't log in to databases by a certificate"
     } else if is_any(&["sslroot", "ssl-ca", "tls-ca"]) {
         "`tls_authorities` in [store] names the authorities"
     } else if is_any(&["ssl", "tls", "use-ssl", "usessl", "require-ssl", "verify-", "built-in-roots"]) {
         "`tls` in [store] says whether the connection is encrypted, which it is by default, unless all hosts are this machine"
     } else if is_any(&["application-name", "fallback-application-name"]) {
-        "the server names its sessions itself, since it finds its own by that"
+        "the server names its sessions itself, in order to find its own"
     } else if is_any(&["connect-timeout", "tcp-", "keepalive", "wait-timeout", "pool-", "inactive-"]) {
-        "the server has its own limits of time"
+        "the server has its own time limits"
     } else if is_any(&["target-session-attrs", "load-balance-hosts"]) {
         "the server looks for a host that can be written to"
     } else if is_any(&["host", "port"]) {

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(crate) struct StatementTally {
     count: AtomicU64,
-    /// By the place of the text, which is quicker than the text and as good for nearly all.
+    /// The times, by the address of the text in memory: that is quicker to look up than the text,
+    /// and nearly always as good.
     times: Mutex<HashMap<usize, (&'static str, Histogram)>>,
 }
 
@@ -38,7 +39,7 @@ impl StatementTally {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Returns the times of each statement, those first that have taken most time.
+    /// Returns the times of each statement, the statements that have taken most time first.
     pub(crate) fn times(&self) -> Vec<StatementTimes> {
         let mut all: BTreeMap<String, Histogram> = BTreeMap::new();
         for (sql, times) in lock(&self.times).values() {

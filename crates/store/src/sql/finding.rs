@@ -84,7 +84,7 @@ mod remote {
         Some(Finding { severity, text })
     }
 
-    /// Tells how one of several hosts is, and whether it can only be read.
+    /// Returns the finding about one of several hosts, and whether it can only be read.
     pub(crate) fn host(name: &str, found: &Result<bool, StoreError>) -> Finding {
         match found {
             Ok(false) => finding(true, format!("{name} can be written to")),
@@ -92,7 +92,7 @@ mod remote {
             Err(error) => finding(
                 false,
                 format!(
-                    "{name} can't be used: {}; the others are used meanwhile; look whether it runs and takes connections, or take it out of \
+                    "{name} can't be used: {}; the others are used meanwhile; check whether it runs and accepts connections, or take it out of \
                      `url` under [store]",
                     error.message()
                 ),
@@ -100,8 +100,8 @@ mod remote {
         }
     }
 
-    /// Returns whether a database accepts the connections of so many servers, each with this many
-    /// for owners.
+    /// Returns whether a database accepts the connections of `servers` servers, each with `owners`
+    /// connections for owners.
     pub(crate) fn connections(most: usize, owners: usize, servers: usize) -> Finding {
         let (each, servers) = (owners + BESIDES, servers.max(1));
         let wanted = each * servers;
@@ -122,7 +122,7 @@ mod remote {
         let ahead = theirs_ms.saturating_sub(i64::try_from(ours.as_millis()).unwrap_or(i64::MAX)) / 1000;
         let direction = if ahead > 0 { "ahead of" } else { "behind" };
         let text = format!(
-            "its clock is {} seconds {direction} this machine's: nothing that is kept depends on the database's, but logs can't be compared, and the \
+            "its clock is {} seconds {direction} this machine's: no stored data depends on it, but logs can't be compared, and the \
              clocks of nodes have to agree; let all follow the same source of time",
             ahead.unsigned_abs()
         );

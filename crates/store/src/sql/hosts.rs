@@ -1,10 +1,10 @@
-//! The hosts of a database, and the addresses of a host: one that is silent, as a machine without
-//! power is, holds up nobody. Attempts begin one after the other and go on side by side, as with
-//! the addresses of a name in RFC 8305 §5.
+//! The hosts of a database, and the addresses of a host: a silent one, such as a machine without
+//! power, holds up nobody. Attempts begin one after the other and continue in parallel, as RFC 8305
+//! §5 has it for the addresses of a name.
 //!
 //! # Invariants
 //!
-//! - Each host has its own bound of time, whatever the others do.
+//! - Each host has its own time limit, whatever the others do.
 //! - The host that was right for the last connection is tried first, by all connections of a store.
 
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ pub(crate) struct Hosts {
 
 struct KnownHost {
     name: String,
-    /// Set if it has not answered the last time.
+    /// Set if it didn't answer last time.
     is_silent: AtomicBool,
 }
 
@@ -81,7 +81,7 @@ impl Hosts {
         readable.map(|(_, connected)| connected).ok_or_else(|| self.none(failed, &lost))
     }
 
-    /// Returns how long the hosts that haven't answered are waited for if another one can be read.
+    /// Returns the time to wait for the hosts that haven't answered, if another one can be read.
     fn rest(&self, waiting: &BTreeSet<usize>) -> Duration {
         let is_silent = |host: &usize| self.hosts.get(*host).is_none_or(|host| host.is_silent.load(Ordering::Relaxed));
         if waiting.iter().all(is_silent) { STAGGER } else { REST }
@@ -93,7 +93,7 @@ impl Hosts {
         }
     }
 
-    /// Connects to each host, if there are several, and lets go of it again.
+    /// Connects to each host, if there are several, and disconnects again.
     pub(crate) async fn each<C>(
         &self,
         connect: impl AsyncFn(usize) -> Result<(C, bool), StoreError>,
@@ -141,7 +141,8 @@ impl Hosts {
     }
 }
 
-/// Attempts of which each begins when the one before it has ended, or has taken a while.
+/// Attempts that begin one after the other: each when the previous one has ended, or has taken
+/// [`STAGGER`].
 pub(crate) struct Staggered<I, F> {
     waiting: I,
     begun: FuturesUnordered<F>,
@@ -170,8 +171,8 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// The time that a host may take to accept a connection and a login.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// The time that the others have once one was found that can be read, unless none of them has
-/// answered the last time.
+/// The time that the others have once a host was found that can be read, unless none of them
+/// answered last time.
 const REST: Duration = Duration::from_secs(2);
 
 const SILENT: &str = "it doesn't answer";

@@ -94,7 +94,7 @@ pub(crate) trait Migrating: Transactions {
     /// Waits until no other process migrates, and keeps others from doing so.
     fn lock_schema(&mut self) -> Result<(), StoreError>;
 
-    /// Runs a step and records its number. `is_new`: the database has no users yet.
+    /// Runs a step and records its number. `is_new` is true if the database has no users yet.
     fn run_step(&mut self, number: i64, change: &Change, is_new: bool) -> Result<(), StoreError>;
 
     /// Returns the statements that record that a step was run, and which servers can use the
@@ -149,7 +149,7 @@ pub struct MigrationPlan {
 /// The change of the index of searches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IndexPlan {
-    /// None.
+    /// No change.
     #[default]
     Nothing,
     /// It should be created, by these statements, and filled.

@@ -47,9 +47,9 @@ const DEFAULT: QueueBounds = QueueBounds { operations: 16_384, bytes: 64 << 20 }
 /// The bounds of the queue, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("operations that wait for the store", Per::Server, Most::Fixed(DEFAULT.operations as u64), Unit::Number)
-        .or("what was asked for gets <resource-constraint/>; operations that only read find half of the places free"),
+        .or("the request that needs it gets <resource-constraint/>; operations that only read find half of the places free"),
     Bound::on("the data of these operations", Per::Server, Most::Fixed(DEFAULT.bytes as u64), Unit::Bytes)
-        .or("what was asked for gets <resource-constraint/>; half is for those that only read"),
+        .or("the request that needs it gets <resource-constraint/>; half is for those that only read"),
 ];
 
 /// The times for which operations wait for a database in another process.

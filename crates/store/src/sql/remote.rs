@@ -310,7 +310,7 @@ impl<D: RemoteConnection> Transactions for D {
 ///
 /// # Errors
 ///
-/// The system's.
+/// The system's error if it can't provide a runtime.
 pub(crate) fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
@@ -319,7 +319,8 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 ///
 /// # Errors
 ///
-/// There is none in time, or the driver has panicked: the connection is of no use any more.
+/// [`Unanswered`]: there is no answer in time, or the driver has panicked. The connection can't be
+/// used any more.
 pub(crate) fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<Output = T>) -> Result<T, Unanswered> {
     unharmed(|| runtime.block_on(async { timeout(limit, answer).await.map_err(|_| Unanswered::Late) }))?
 }

@@ -100,7 +100,7 @@ pub(super) fn source(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError>
 fn expect_file(path: &Path) -> Result<(), StoreError> {
     match path.try_exists() {
         Ok(false) => Err(StoreError::Missing(path.to_owned())),
-        // Anything else is told when it is opened.
+        // Any other fault is reported when the file is opened.
         _ => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
 //! The statements of accounts, rosters, offline messages and accounts' other data; those of the
-//! archive, of publish-subscribe, of rooms and of uploads are beside their operations.
+//! archive, of publish-subscribe, of rooms and of uploads are next to their operations.
 //!
 //! All of them keep to what SQLite, PostgreSQL and MariaDB support: `?` in order for the values (a
 //! driver may number them), no upsert, no `RETURNING`, no generated keys read back, no arithmetic

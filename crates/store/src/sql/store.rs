@@ -37,8 +37,8 @@ pub struct SqlStore {
     is_remote: bool,
     shared: Arc<LanesShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// The connection for maintaining the months into which archives are divided, and whether
-    /// tables may be changed for that.
+    /// Opens the connection for maintaining the months into which archives are divided; with it,
+    /// the occasion on which tables may be changed for that.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     months: Option<(Arc<OpenMonths>, Migrations)>,
     /// Fences processes off; `None` for a database that isn't shared.

@@ -360,7 +360,7 @@ impl<C: Transactions> Worker<C> {
         slow().note(Slow::Commit, since.elapsed(), || {
             let engine = self.connection.dialect().name();
             let what = format!("{} operations, {engine}", batch.untold.len());
-            (what, format!("connection {}", self.lane), "the disk, or the database, was slow to have them".into())
+            (what, format!("connection {}", self.lane), "the disk, or the database, was slow to store them".into())
         });
         match outcome {
             Ok(()) => self.tell_done(batch),

@@ -157,7 +157,7 @@ fn end_behind(newest: u64) -> u64 {
 /// run again.
 pub(crate) fn divide(months: &mut dyn Months) -> Result<bool, StoreError> {
     if !is_alone(months)? {
-        return Err(StoreError::Locked(months.fault("another server looks after the months of its archives")));
+        return Err(StoreError::Locked(months.fault("another server is managing the months of its archives")));
     }
     let is_whole = months.parts()?.is_empty();
     if is_whole {
@@ -225,7 +225,7 @@ pub(crate) fn refuse_untidy(months: &mut dyn Months) -> Result<(), StoreError> {
         return Ok(());
     }
     Err(StoreError::Unfit(months.fault(
-        "somebody began to divide its archives into months and was interrupted, which lets it refuse messages one day; run \
+        "the division of its archives into months was interrupted, so that it will refuse messages one day; run \
          `rookery store migrate` as the owner of its tables",
     )))
 }

@@ -85,7 +85,7 @@ impl EndAddress {
         }
     }
 
-    /// Sets how long operations wait for a database in another process.
+    /// Sets the time for which operations wait for a database in another process.
     #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(unused_variables, reason = "a file is there"))]
     #[must_use]
     pub fn with_patience(mut self, patience: Patience) -> EndAddress {

@@ -21,14 +21,14 @@ enum UseOfIt {
 }
 
 impl Reconnecting {
-    /// Returns one for a connection that reads in one transaction. After a reconnection that is
-    /// another transaction, as of another moment.
+    /// Returns the attempts for a connection that reads in one transaction. A reconnection begins
+    /// another transaction, which shows another moment.
     pub(super) fn to_read() -> Reconnecting {
         Reconnecting { use_of_it: UseOfIt::Reads, fruitless: 0 }
     }
 
-    /// Returns one for a connection that writes, and repeats a transaction that may have been lost,
-    /// as far as it isn't done.
+    /// Returns the attempts for a connection that writes. A transaction that may have been lost is
+    /// repeated, as far as its rows aren't there.
     pub(super) fn to_write() -> Reconnecting {
         Reconnecting { use_of_it: UseOfIt::Writes, fruitless: 0 }
     }
@@ -38,7 +38,7 @@ impl Reconnecting {
         self.fruitless = 0;
     }
 
-    /// Repeats something that can be repeated, until it is done.
+    /// Repeats work that may be done twice, until it succeeds.
     ///
     /// # Errors
     ///

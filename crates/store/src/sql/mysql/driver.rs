@@ -49,7 +49,7 @@ pub(super) struct MysqlDriver {
 
 struct MysqlSession {
     link: MysqlLink,
-    /// By the place of a text in memory: texts are static.
+    /// The prepared statements, by the addresses of their texts in memory, which are static.
     prepared: HashMap<(usize, usize), Statement>,
     version: String,
     is_mariadb: bool,

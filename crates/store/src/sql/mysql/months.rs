@@ -14,7 +14,7 @@ impl Months for MysqlDriver {
     fn parts(&mut self) -> Result<Vec<ArchivePart>, StoreError> {
         let rows = self.run(&format!("{PARTS} ORDER BY partition_ordinal_position"))?;
         let Some(parts) = rows.iter().map(|row| part(row)).collect::<Option<Vec<_>>>() else {
-            let message = format!("somebody else has divided its archives: {}", rows.concat().join(", "));
+            let message = format!("its archives were divided by other means: {}", rows.concat().join(", "));
             return Err(StoreError::Unfit(self.target().engine(message)));
         };
         Ok(parts)

@@ -31,7 +31,7 @@ impl Migrating for MysqlDriver {
         let locked = self.run(&format!("SELECT GET_LOCK({LOCK}, {})", PATIENCE.as_secs() / 2))?;
         match locked.first().and_then(|row| row.first()).is_some_and(|taken| taken == "1") {
             true => Ok(()),
-            false => Err(StoreError::Locked(self.target().engine("another server migrates it".to_owned()))),
+            false => Err(StoreError::Locked(self.target().engine("another server is migrating it".to_owned()))),
         }
     }
 

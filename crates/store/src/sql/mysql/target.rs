@@ -86,7 +86,7 @@ impl MysqlAddress {
     ///
     /// # Errors
     ///
-    /// The fault in it, for the operator.
+    /// The fault in the address, as a text for the operator.
     pub fn parse(text: &str) -> Result<MysqlAddress, String> {
         let rest = text.strip_prefix("mysql://").or_else(|| text.strip_prefix("mariadb://"));
         let Some(rest) = rest else { return Err(format!("it isn't the address of a database; {EXPECTED}")) };

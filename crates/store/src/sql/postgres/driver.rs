@@ -50,7 +50,7 @@ pub(super) struct PostgresDriver {
 struct PostgresSession {
     client: Client,
     end: ConnectionEnd,
-    /// By the place of a text in memory: texts are static.
+    /// The prepared statements, by the addresses of their texts in memory, which are static.
     prepared: HashMap<(usize, usize), Statement>,
     /// True if the host can't be written to.
     is_read_only: bool,

@@ -16,7 +16,7 @@ impl Months for PostgresDriver {
     fn parts(&mut self) -> Result<Vec<ArchivePart>, StoreError> {
         let rows = self.run(PARTS)?;
         let Some(mut parts) = rows.iter().map(|row| part(row)).collect::<Option<Vec<_>>>() else {
-            let message = format!("somebody else has divided its archives: {}", rows.join(", "));
+            let message = format!("its archives were divided by other means: {}", rows.join(", "));
             return Err(StoreError::Unfit(self.target().engine(message)));
         };
         parts.sort_unstable_by_key(|part| part.below.unwrap_or(u64::MAX));

@@ -36,7 +36,7 @@ impl Migrating for PostgresDriver {
         let until = Instant::now() + PATIENCE;
         while self.run(&format!("SELECT pg_try_advisory_lock({LOCK})"))?.concat() != "t" {
             if Instant::now() >= until {
-                return Err(StoreError::Locked(self.target().engine("another server migrates it".to_owned())));
+                return Err(StoreError::Locked(self.target().engine("another server is migrating it".to_owned())));
             }
             thread::sleep(PAUSE);
         }

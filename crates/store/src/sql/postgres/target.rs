@@ -82,7 +82,7 @@ impl PostgresAddress {
     ///
     /// # Errors
     ///
-    /// The fault in it, for the operator.
+    /// The fault in the address, as a text for the operator.
     pub fn parse(text: &str) -> Result<PostgresAddress, String> {
         let options = options(text);
         refuse(text, options)?;
@@ -131,7 +131,8 @@ fn options(text: &str) -> &str {
 fn refuse(text: &str, options: &str) -> Result<(), String> {
     let place = text.split_once("://").map_or(text, |(_, place)| place);
     let place = place.split_once('@').map_or(place, |(_, place)| place);
-    // Another host would have no port of its own then, nor would another port have a host.
+    // The options `host` and `port` only take the place of the part before the slash: next to it, a
+    // further host would have no port of its own, and a further port no host.
     let names_hosts = !place.starts_with(['/', '?']);
     let is_taken = |key: &str| TAKEN.contains(&key) || (!names_hosts && matches!(key, "host" | "port"));
     match address_options::keys(options).find(|key| !is_taken(key)) {
@@ -357,7 +358,7 @@ trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
-/// Makes a way to one of the hosts: to one of its addresses that takes connections.
+/// Opens a stream to one of the hosts, at one of its addresses that accepts connections.
 async fn dial(config: &Config, at: usize) -> io::Result<HostStream> {
     let port = port(config, at);
     let (host, number) = (config.get_hosts().get(at), config.get_hostaddrs().get(at));

@@ -78,7 +78,7 @@ impl SqliteDriver {
         self.set_bounds(options).map_err(|error| self.failure(error))
     }
 
-    /// Prepares the connection for reads beside a store's connection, which has prepared the file.
+    /// Prepares the connection for reads next to a store's connection, which has prepared the file.
     pub(super) fn set_up_to_read(&mut self) -> Result<(), StoreError> {
         self.keep_statements();
         let set = || {
@@ -92,8 +92,8 @@ impl SqliteDriver {
     /// Makes the file use a write-ahead log. Returns the kind of log that it has afterwards.
     ///
     /// SQLite requests a writer's lock here while it holds a reader's. It doesn't wait then, since
-    /// two connections that did would wait for each other; so a loop of our own waits in the way of
-    /// other statements.
+    /// two connections that did would wait for each other; so a loop of our own waits, as SQLite
+    /// does for other statements.
     fn use_log(&self, lock_wait: Duration) -> Result<String, StoreError> {
         let since = Instant::now();
         let mut is_told = lock_wait < waiting::OF_COMMANDS;

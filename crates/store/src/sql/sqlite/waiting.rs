@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 /// Sets the function that informs an operator that another process holds a file that a command
-/// needs, and how long the command waits at most. It is called once for each long wait. The first
-/// call counts.
+/// needs, and how long the command waits at most. It is called once for each long wait. Only the
+/// first call has an effect.
 pub fn tell_waits(tell: fn(Duration)) {
     let _ = TELL.set(tell);
 }
@@ -38,5 +38,5 @@ pub(super) const OF_COMMANDS: Duration = Patience::of_commands().other;
 /// The wait after which the operator is informed.
 pub(super) const LONG: Duration = Duration::from_secs(10);
 
-/// Time between two attempts.
+/// The time between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -77,7 +77,7 @@ fn mark(searches: &mut dyn Searches) -> Result<(), StoreError> {
 }
 
 fn busy(searches: &dyn Searches) -> StoreError {
-    StoreError::Locked(searches.fault("another server looks after its archives"))
+    StoreError::Locked(searches.fault("another server is managing its archives"))
 }
 
 /// Returns whether the index is to be created or filled.
