@@ -240,7 +240,7 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
             explain(world, packet, to, (from.bare(), to), id.as_deref());
         }
         if id.is_some() {
-            retract::heed(world, from.as_ref(), &to.to_jid(), passing);
+            retract::carry_out(world, from.as_ref(), &to.to_jid(), passing);
         }
         notes.recorded = id.map(String::into_boxed_str);
     }
@@ -256,7 +256,7 @@ fn keep_once(world: &mut World, from: &Jid, packet: &Packet, to: JidRef<'_>) {
             found => found.map(|found| found.id),
         };
         if keep(world, own.as_ref(), own.as_ref(), to.clone(), (&packet, to.as_ref()), id).is_some() {
-            retract::heed(world, own.as_ref(), &to, &packet);
+            retract::carry_out(world, own.as_ref(), &to, &packet);
         }
     });
 }
@@ -265,7 +265,7 @@ fn keep_once(world: &mut World, from: &Jid, packet: &Packet, to: JidRef<'_>) {
 fn keep_as(world: &mut World, packet: &Packet, to: JidRef<'_>, id: u64) {
     let Some(from) = packet.sender() else { return };
     if keep(world, to, from.as_ref(), from.clone(), (packet, to), Some(id)).is_some() {
-        retract::heed(world, to, &from, packet);
+        retract::carry_out(world, to, &from, packet);
     }
 }
 
@@ -294,7 +294,7 @@ fn received(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> De
                 explain(world, packet, to, (to.bare(), with.as_ref()), id.as_deref());
             }
             if id.is_some() {
-                retract::heed(world, to, &with, passing);
+                retract::carry_out(world, to, &with, passing);
             }
             id
         }
@@ -313,7 +313,7 @@ fn is_refused(world: &mut World, owner: JidRef<'_>, from: JidRef<'_>, to: JidRef
     // preferences.
     let Some(error) = recorder::refusal(world, from, packet.bytes().len()) else { return false };
     let with = if owner.bare() == from.bare() { to } else { from };
-    if prefs::wanted(world, owner, with) == ArchivePolicy::Never {
+    if prefs::policy_for(world, owner, with) == ArchivePolicy::Never {
         return false;
     }
     world.bounce(packet, to, error);
@@ -334,7 +334,7 @@ fn keep(
     (packet, to): (&Packet, JidRef<'_>),
     id: Option<u64>,
 ) -> Option<String> {
-    let policy = prefs::wanted(world, owner, with.as_ref());
+    let policy = prefs::policy_for(world, owner, with.as_ref());
     if policy == ArchivePolicy::Never {
         return None;
     }
@@ -353,7 +353,7 @@ fn explain(
     (owner, with): (JidRef<'_>, JidRef<'_>),
     id: Option<&str>,
 ) {
-    let (step, why) = match (id, prefs::wanted(world, owner, with)) {
+    let (step, why) = match (id, prefs::policy_for(world, owner, with)) {
         (Some(id), ArchivePolicy::Roster) => {
             (Step::Kept, format!("in the archive of {owner} as {id}, if {with} is in its roster"))
         }

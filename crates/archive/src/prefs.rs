@@ -109,7 +109,7 @@ pub(super) fn answer(world: &mut World, iq: Iq) {
 }
 
 /// Returns the user's policy for a conversation.
-pub(super) fn wanted(world: &mut World, account: JidRef<'_>, with: JidRef<'_>) -> ArchivePolicy {
+pub(super) fn policy_for(world: &mut World, account: JidRef<'_>, with: JidRef<'_>) -> ArchivePolicy {
     match world.document::<Preferences>(account) {
         Some(preferences) => preferences.of(with),
         None => RecordOptions::of(world, account.domain()).default,

@@ -310,7 +310,7 @@ fn ask(world: &mut World, group: RecordGroup) {
     world.wait(appended, move |world, appended| match appended {
         Ok(()) => {
             done(world, &group);
-            back(world);
+            note_reachable(world);
         }
         Err(error) if error.is_outage() && !world.is_stopping() => wait_for_store(world, group, &error),
         Err(error) => refused(world, &group, &error),
@@ -374,7 +374,7 @@ fn ask_again(world: &mut World) {
 }
 
 /// Notes that the store has accepted something, so that it is reachable again.
-fn back(world: &mut World) {
+fn note_reachable(world: &mut World) {
     if std::mem::take(&mut world.state_mut::<ArchiveRecorder>().away_ms) > 0 {
         info!("the store can be reached again: waiting messages go into archives");
     }

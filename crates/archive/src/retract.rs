@@ -123,7 +123,7 @@ fn replace(world: &mut World, owner: Jid, whose: Jid, found: Result<Option<(u64,
 }
 
 /// Carries out the retraction in a message of `from`, in the archive of one of the two.
-pub(super) fn heed(world: &mut World, owner: JidRef<'_>, with: &Jid, packet: &Packet) {
+pub(super) fn carry_out(world: &mut World, owner: JidRef<'_>, with: &Jid, packet: &Packet) {
     if !packet.namespaces().may_have(RETRACTION) {
         return;
     }

@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 use crate::clocks::is_far_apart;
 use crate::engine::{RedisConnection, RedisEngine};
 use crate::failure::JoinFailure;
-use crate::joining::{clocks, compared};
+use crate::joining::{clocks, compare_settings};
 use crate::service::{ClusterSettings, engine_of};
 use crate::source::RedisAddresses;
 use crate::{marks, members};
@@ -65,15 +65,17 @@ async fn look(addresses: &RedisAddresses, findings: &mut Vec<Finding>) -> Result
                 let text = "it is a replica, which can't be written to: name the primary in `redis` of [cluster]";
                 note(Severity::Blocked, text.to_owned());
             }
-            for (severity, text) in persisted(&connection.information("persistence").await?.unwrap_or_default()) {
+            for (severity, text) in
+                describe_persistence(&connection.information("persistence").await?.unwrap_or_default())
+            {
                 note(severity, text);
             }
         }
         None => note(Severity::Note, UNSEEN.to_owned()),
     }
-    let (severity, text) = evicted(connection.setting("maxmemory-policy").await.as_deref());
+    let (severity, text) = describe_eviction(connection.setting("maxmemory-policy").await.as_deref());
     note(severity, text);
-    if let Some(text) = exposed(&mut connection).await {
+    if let Some(text) = find_exposure(&mut connection).await {
         note(Severity::Fault, format!("{text}; a start only warns of it"));
     }
     let mut trips = Vec::with_capacity(TRIPS);
@@ -83,7 +85,7 @@ async fn look(addresses: &RedisAddresses, findings: &mut Vec<Finding>) -> Result
         trips.push(start.elapsed());
     }
     trips.sort_unstable();
-    let (severity, text) = distance(&trips);
+    let (severity, text) = describe_distance(&trips);
     note(severity, text);
     Ok(())
 }
@@ -107,7 +109,7 @@ async fn compare(settings: &ClusterSettings, meta: &dyn Meta, findings: &mut Vec
         }
         note(Severity::Warning, failure.to_string());
     }
-    for (name, differences) in compared(&mut connection, &rows, settings).await? {
+    for (name, differences) in compare_settings(&mut connection, &rows, settings).await? {
         let text = format!(
             "node \"{name}\" has other settings in {}: compare `rookery config show` of both, then change the one that is wrong",
             differences.join(", ")
@@ -149,7 +151,7 @@ fn is_replica(replication: &str) -> bool {
 
 /// Describes its persistence: nodes need none, but a failing disk may keep it from accepting writes
 /// (`stop-writes-on-bgsave-error`).
-fn persisted(persistence: &str) -> Vec<(Severity, String)> {
+fn describe_persistence(persistence: &str) -> Vec<(Severity, String)> {
     let failed = |name: &str| member(persistence, name) == Some("err");
     if failed("rdb_last_bgsave_status") || failed("aof_last_write_status") {
         let text =
@@ -161,7 +163,7 @@ fn persisted(persistence: &str) -> Vec<(Severity, String)> {
 }
 
 /// Returns a warning if Redis accepts commands from other machines without a password.
-pub(crate) async fn exposed(connection: &mut RedisConnection) -> Option<String> {
+pub(crate) async fn find_exposure(connection: &mut RedisConnection) -> Option<String> {
     if !connection.has_open_user().await? {
         return None;
     }
@@ -198,7 +200,7 @@ fn exposed_address(addresses: &str) -> Option<&str> {
 }
 
 /// Describes its eviction policy.
-fn evicted(policy: Option<&str>) -> (Severity, String) {
+fn describe_eviction(policy: Option<&str>) -> (Severity, String) {
     match policy {
         Some("noeviction") => (Severity::Note, "maxmemory-policy noeviction".to_owned()),
         Some(policy) => {
@@ -210,7 +212,7 @@ fn evicted(policy: Option<&str>) -> (Severity, String) {
 }
 
 /// Reports sorted round-trip times.
-fn distance(trips: &[Duration]) -> (Severity, String) {
+fn describe_distance(trips: &[Duration]) -> (Severity, String) {
     let at = |percent: usize| trips.get(trips.len() * percent / 100).copied().unwrap_or_default();
     let ms = |trip: Duration| trip.as_secs_f64() * 1000.0;
     let text =
@@ -242,16 +244,19 @@ mod tests {
             Some("7.0.15")
         );
         assert!(is_replica("role:slave\r\nmaster_host:a\r\n") && !is_replica("role:master\r\n"));
-        assert_eq!(persisted("aof_enabled:0\r\nrdb_last_bgsave_status:err\r\n")[0].0, Severity::Warning);
-        assert_eq!(persisted("aof_enabled:1\r\nrdb_last_bgsave_status:ok\r\n")[0].0, Severity::Note);
+        assert_eq!(describe_persistence("aof_enabled:0\r\nrdb_last_bgsave_status:err\r\n")[0].0, Severity::Warning);
+        assert_eq!(describe_persistence("aof_enabled:1\r\nrdb_last_bgsave_status:ok\r\n")[0].0, Severity::Note);
         assert_eq!(exposed_address("127.0.0.1 -::1 localhost"), None);
         assert_eq!(exposed_address("127.0.0.1 192.0.2.1"), Some("192.0.2.1"));
         assert_eq!((exposed_address("* -::*"), exposed_address("")), (Some("*"), Some("all addresses")));
         assert!(is_kept("*", true, true) && is_kept("", true, false), "the defaults");
         assert!(!is_kept("*", true, false) && !is_kept("*", false, true));
-        assert_eq!(evicted(Some("allkeys-lru")).0, Severity::Warning);
-        assert_eq!((evicted(Some("noeviction")).0, evicted(None).0), (Severity::Note, Severity::Note));
-        assert_eq!(distance(&[Duration::from_millis(1); 50]).0, Severity::Note);
-        assert_eq!(distance(&[Duration::from_millis(30); 50]).0, Severity::Warning);
+        assert_eq!(describe_eviction(Some("allkeys-lru")).0, Severity::Warning);
+        assert_eq!(
+            (describe_eviction(Some("noeviction")).0, describe_eviction(None).0),
+            (Severity::Note, Severity::Note)
+        );
+        assert_eq!(describe_distance(&[Duration::from_millis(1); 50]).0, Severity::Note);
+        assert_eq!(describe_distance(&[Duration::from_millis(30); 50]).0, Severity::Warning);
     }
 }

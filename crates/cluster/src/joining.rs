@@ -16,7 +16,7 @@ use rookery_store::Meta;
 use tokio::task;
 use tracing::warn;
 
-use crate::check::{exposed, is_new_enough};
+use crate::check::{find_exposure, is_new_enough};
 use crate::clocks::{ahead_ms, is_apart, is_far_apart, stamped};
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
 use crate::failure::JoinFailure;
@@ -78,14 +78,14 @@ async fn expect_fit(
             "the cluster's Redis may throw letters away when its memory is full; set maxmemory-policy to noeviction"
         );
     }
-    if let Some(exposed) = exposed(connection).await {
+    if let Some(exposed) = find_exposure(connection).await {
         warn!("{exposed}");
     }
     let rows = members::all(meta).await?;
     fits(&rows, &settings.node)?;
     let mark = connection.mark(marks::new_mark()?).await?;
     marks::expect_none_elsewhere(connection, meta, mark, None).await?;
-    for (name, differences) in compared(connection, &rows, settings).await? {
+    for (name, differences) in compare_settings(connection, &rows, settings).await? {
         warn!(node = name, sections = differences.join(", "), "{OTHER_SETTINGS}");
     }
     for (name, ahead_ms) in clocks(connection, &rows, &settings.node).await? {
@@ -126,7 +126,7 @@ async fn take_place(
     let joining = task::spawn(renew(engine.clone(), me, text.clone(), settings.lease));
     connection.create_inbox(me).await?;
     let awaited = match wait_for_others(connection, members, &mut table, &text, settings).await {
-        Ok(()) => away(connection, &table).await.map_err(JoinFailure::from),
+        Ok(()) => find_away(connection, &table).await.map_err(JoinFailure::from),
         Err(failed) => Err(failed),
     };
     match awaited {
@@ -155,7 +155,7 @@ fn fits(rows: &[(String, MemberRow)], own: &str) -> Result<(), JoinFailure> {
 ///
 /// # Errors
 /// [`JoinFailure::OtherDomains`]; the errors of Redis.
-pub(crate) async fn compared(
+pub(crate) async fn compare_settings(
     connection: &mut RedisConnection,
     rows: &[(String, MemberRow)],
     settings: &ClusterSettings,
@@ -268,7 +268,7 @@ async fn wait_for_others(
         if !connection.renew_lease(table.me(), &lease, settings.lease).await? {
             return Err(JoinFailure::NameTaken(settings.node.clone()));
         }
-        let Some((name, process)) = behind(connection, table).await? else { return Ok(()) };
+        let Some((name, process)) = find_behind(connection, table).await? else { return Ok(()) };
         if Instant::now() >= until {
             let now = marks::signs(&*members.meta).await?;
             let gives_signs = before.contains_key(&process);
@@ -298,7 +298,7 @@ async fn is_renewed(connection: &mut RedisConnection, process: NodeProcess) -> R
 }
 
 /// Returns a live node that uses another table, with its process.
-async fn behind(
+async fn find_behind(
     connection: &mut RedisConnection,
     table: &NodeTable,
 ) -> Result<Option<(String, NodeProcess)>, RedisError> {
@@ -312,7 +312,7 @@ async fn behind(
 }
 
 /// Returns the processes of other nodes that have no lease.
-async fn away(connection: &mut RedisConnection, table: &NodeTable) -> Result<Vec<NodeProcess>, RedisError> {
+async fn find_away(connection: &mut RedisConnection, table: &NodeTable) -> Result<Vec<NodeProcess>, RedisError> {
     let mut away = Vec::new();
     for (_, process) in table.others() {
         let lease = connection.find_lease(process.node).await?;

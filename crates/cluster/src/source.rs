@@ -76,8 +76,8 @@ impl RedisSource {
         match self {
             Self::One(client) => Ok(RedisWay::One(open(client, patience).await?)),
             Self::Sentinels { sentinels, name, primary } => {
-                let at = named_by(sentinels, name).await?;
-                let client = Client::open(primary.clone().set_addr(addressed(primary.addr(), &at)?))?;
+                let at = primary_by(sentinels, name).await?;
+                let client = Client::open(primary.clone().set_addr(address_at(primary.addr(), &at)?))?;
                 let mut connection = open(&client, patience).await?;
                 // A former primary may not know yet that it isn't one any more.
                 let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
@@ -104,7 +104,7 @@ impl RedisSource {
     pub async fn is_current(&self, way: &mut RedisWay) -> Result<bool, RedisError> {
         match (self, way) {
             (Self::Sentinels { sentinels, name, .. }, RedisWay::Primary(_, at)) => {
-                Ok(named_by(sentinels, name).await.map_or(true, |now| now == *at))
+                Ok(primary_by(sentinels, name).await.map_or(true, |now| now == *at))
             }
             (Self::Cluster(_), RedisWay::Cluster(connection, before)) => Ok(epoch(connection).await? == *before),
             _ => Ok(true),
@@ -167,7 +167,7 @@ async fn open(client: &Client, patience: Duration) -> Result<MultiplexedConnecti
 }
 
 /// Returns the place of the primary, from the first Sentinel that knows it.
-async fn named_by(sentinels: &[Client], name: &str) -> Result<(String, u16), RedisError> {
+async fn primary_by(sentinels: &[Client], name: &str) -> Result<(String, u16), RedisError> {
     let mut failed = other(format!("the Sentinels know no primary \"{name}\""));
     for sentinel in sentinels {
         let config = AsyncConnectionConfig::new()
@@ -189,7 +189,7 @@ async fn named_by(sentinels: &[Client], name: &str) -> Result<(String, u16), Red
 }
 
 /// Returns the address of a primary at a place, in the form that the operator configured.
-fn addressed(given: &ConnectionAddr, (host, port): &(String, u16)) -> Result<ConnectionAddr, RedisError> {
+fn address_at(given: &ConnectionAddr, (host, port): &(String, u16)) -> Result<ConnectionAddr, RedisError> {
     match given {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
             let (insecure, tls_params) = (*insecure, tls_params.clone());
@@ -262,10 +262,10 @@ mod tests {
     fn a_primary_elsewhere_is_reached_over_tls_alone() {
         let given = |text: &str| text.into_connection_info().expect("an address").addr().clone();
         let (here, elsewhere) = (("127.0.0.1".to_owned(), 1), ("192.0.2.1".to_owned(), 1));
-        assert!(addressed(&given("redis://letters"), &here).is_ok());
-        assert!(addressed(&given("redis://letters"), &elsewhere).is_err());
+        assert!(address_at(&given("redis://letters"), &here).is_ok());
+        assert!(address_at(&given("redis://letters"), &elsewhere).is_err());
         assert!(matches!(
-            addressed(&given("rediss://letters"), &elsewhere),
+            address_at(&given("rediss://letters"), &elsewhere),
             Ok(ConnectionAddr::TcpTls { port: 1, .. })
         ));
     }

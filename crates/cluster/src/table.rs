@@ -51,7 +51,7 @@ impl NodePlace {
 
     /// Adopts the surroundings that a process states, which decide about no home. Returns its row
     /// with the surroundings and versions of letters that are known of it.
-    fn without_notes_changed(&mut self, row: MemberRow) -> MemberRow {
+    fn adopt_notes(&mut self, row: MemberRow) -> MemberRow {
         if row.notes != MemberNotes::default() {
             self.row.notes.clone_from(&row.notes);
         }
@@ -156,7 +156,7 @@ impl NodeTable {
         if let Some(own) = self.places.first_mut()
             && let Some((_, row)) = rows.iter().find(|(name, _)| *name == own.name)
         {
-            _ = own.without_notes_changed(row.clone());
+            _ = own.adopt_notes(row.clone());
             is_same = row.leaves == own.row.leaves;
             own.row.leaves = row.leaves;
         }
@@ -164,7 +164,7 @@ impl NodeTable {
             let row = rows.iter().find(|(name, _)| *name == place.name).map(|(_, row)| row.clone());
             // A command of an earlier version leaves out fields of a process that it doesn't know.
             let row = row.map(|row| match (row.number, row.incarnation) == (place.row.number, place.row.incarnation) {
-                true => place.without_notes_changed(row),
+                true => place.adopt_notes(row),
                 false => row,
             });
             if row.as_ref() == Some(&place.row) {

@@ -126,7 +126,7 @@ impl LoginDesk {
     }
 
     /// Counts a recent yes that was used for another question.
-    pub fn remembered(&self) {
+    pub fn count_remembered(&self) {
         lock(&self.state).count(DeskAnswer::Remembered);
     }
 
@@ -278,7 +278,7 @@ mod tests {
         for outcome in [Ok(GOOD), Ok(GOOD), Ok(bad()), Err("broken".to_owned())] {
             wait(desk.ask(async { outcome }));
         }
-        desk.remembered();
+        desk.count_remembered();
         lock(&desk.state).again = Some(Instant::now() + Duration::from_secs(600));
         assert_eq!(wait(desk.ask(async { Ok(GOOD) })), Judgement::Away);
         let seen = desk.seen("ldap");

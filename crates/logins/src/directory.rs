@@ -171,7 +171,7 @@ impl LdapDirectory {
         match outcome.rc {
             SUCCESS | NO_SUCH_OBJECT => {}
             SIZE_LIMIT if entries.len() > 1 => {}
-            _ => return Err(self.refused(&outcome)),
+            _ => return Err(self.search_error(&outcome)),
         }
         let mut entries = entries.into_iter().map(SearchEntry::construct);
         match (entries.next(), entries.next()) {
@@ -186,7 +186,7 @@ impl LdapDirectory {
 
     /// Returns why a search has no result, as a text for the log, with the remedy for a limit of
     /// the directory.
-    pub(crate) fn refused(&self, outcome: &LdapResult) -> Away {
+    pub(crate) fn search_error(&self, outcome: &LdapResult) -> Away {
         match outcome.rc {
             SIZE_LIMIT | ADMIN_LIMIT => format!(
                 "{}: it returns fewer entries to our own entry than there are: raise its limit for us, or narrow the filter ({outcome})",

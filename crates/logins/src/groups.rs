@@ -158,7 +158,7 @@ impl LdapDirectory {
         let outcome = stream.finish().await;
         match outcome.rc {
             0 => Ok(entries),
-            _ => Err(self.refused(&outcome)),
+            _ => Err(self.search_error(&outcome)),
         }
     }
 

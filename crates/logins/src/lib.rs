@@ -203,7 +203,7 @@ impl Source for Outside {
             }
             (Proof::Password { account, password }, Some(line), _) => {
                 if self.remembered.has(&account, &password) {
-                    line.desk.remembered();
+                    line.desk.count_remembered();
                     return Box::pin(ready(Judgement::Good { username: None, until_s: None }));
                 }
                 let (passwords, remembered) = (line.asked.clone(), self.remembered.clone());

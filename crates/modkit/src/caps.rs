@@ -14,7 +14,7 @@ pub fn ver(info: &Info) -> String {
     let identities = info.identities();
     let identities = identities
         .map(|DiscoIdentity { category, type_, name }| format!("{category}/{type_}//{}", name.unwrap_or_default()));
-    STANDARD.encode(Sha1::digest(described(identities.collect(), info.features.clone(), &info.forms)))
+    STANDARD.encode(Sha1::digest(hashed_text(identities.collect(), info.features.clone(), &info.forms)))
 }
 
 /// Returns whether `ver` is the hash of a service discovery reply (§5.4), by one of the algorithms
@@ -28,11 +28,11 @@ pub fn is_hash_of(algorithm: &str, ver: &str, answer: &Element) -> bool {
     let identities: Vec<_> = identities.collect();
     let features: Vec<_> = of("feature").filter_map(|feature| feature.attr("var")).collect();
     let forms: Vec<_> = answer.children().filter(|child| child.is("x", ns::DATA_FORMS)).cloned().collect();
-    let types: Vec<_> = forms.iter().filter_map(described_form).map(|(form_type, _)| form_type).collect();
+    let types: Vec<_> = forms.iter().filter_map(hashed_form).map(|(form_type, _)| form_type).collect();
     if repeats(&identities) || repeats(&features) || repeats(&types) {
         return false;
     }
-    let text = described(identities, features, &forms);
+    let text = hashed_text(identities, features, &forms);
     ver == match algorithm {
         "sha-1" => STANDARD.encode(Sha1::digest(text)),
         "sha-256" => STANDARD.encode(Sha256::digest(text)),
@@ -49,10 +49,10 @@ fn repeats<T: Ord>(all: &[T]) -> bool {
 
 /// Returns the text that is hashed. Identities are given as `category/type/lang/name`. Sorting is
 /// by bytes everywhere.
-fn described(mut identities: Vec<String>, mut features: Vec<&str>, forms: &[Element]) -> String {
+fn hashed_text(mut identities: Vec<String>, mut features: Vec<&str>, forms: &[Element]) -> String {
     identities.sort_unstable();
     features.sort_unstable();
-    let mut forms: Vec<_> = forms.iter().filter_map(described_form).collect();
+    let mut forms: Vec<_> = forms.iter().filter_map(hashed_form).collect();
     forms.sort_unstable();
     let entities = identities.iter().map(String::as_str).chain(features);
     let mut text: String = entities.flat_map(|part| [part, "<"]).collect();
@@ -61,7 +61,7 @@ fn described(mut identities: Vec<String>, mut features: Vec<&str>, forms: &[Elem
 }
 
 /// Returns a form's type, and its part of the text. A form without a type doesn't count.
-fn described_form(form: &Element) -> Option<(String, String)> {
+fn hashed_form(form: &Element) -> Option<(String, String)> {
     let form_type = values(form.children().find(|field| field.attr("var") == Some(FORM_TYPE))?).into_iter().next()?;
     let mut fields: Vec<_> = form.children().filter_map(|field| Some((field.attr("var")?, values(field)))).collect();
     fields.retain(|(var, _)| *var != FORM_TYPE);
@@ -115,6 +115,6 @@ mod tests {
         let forms = [form, untyped].map(|form| Element::parse(form.as_bytes()).unwrap());
         let identities = vec!["client/pc/en/Psi 0.11".to_owned(), "client/pc/el/\u{3a8} 0.11".to_owned()];
         let features = vec![ns::CAPS, ns::DISCO_INFO, ns::DISCO_ITEMS, "http://jabber.org/protocol/muc"];
-        assert_eq!(hash(&described(identities, features, &forms)), "q07IKJEyjvHSyhy//CH0CxmKi8w=");
+        assert_eq!(hash(&hashed_text(identities, features, &forms)), "q07IKJEyjvHSyhy//CH0CxmKi8w=");
     }
 }

@@ -102,16 +102,16 @@ impl RsmRequest {
         let (start, end, is_end_fixed) = match &self.part {
             Part::First => (0, items.len(), false),
             Part::After(after) => (find(after)? + 1, items.len(), false),
-            Part::Before(before) => behind(find(before)?, max),
-            Part::Last => behind(items.len(), max),
+            Part::Before(before) => last_before(find(before)?, max),
+            Part::Last => last_before(items.len(), max),
             Part::Index(0) => (0, items.len(), false),
             Part::Index(index) if *index < items.len() => (*index, items.len(), false),
             Part::Index(_) => return Err(Condition::ItemNotFound),
         };
         let found = items.get(start..end.min(start.saturating_add(max))).unwrap_or_default();
         let fitting = match is_end_fixed {
-            true => fitting(found.iter().rev().map(bytes), most_bytes),
-            false => fitting(found.iter().map(bytes), most_bytes),
+            true => count_fitting(found.iter().rev().map(bytes), most_bytes),
+            false => count_fitting(found.iter().map(bytes), most_bytes),
         };
         let (start, found) = match found.len() - fitting {
             cut if is_end_fixed => (start + cut, found.get(cut..).unwrap_or_default()),
@@ -140,12 +140,12 @@ impl RsmAnswer {
 }
 
 /// Returns the last `max` places before `end`, which stays the end of the page.
-fn behind(end: usize, max: usize) -> (usize, usize, bool) {
+fn last_before(end: usize, max: usize) -> (usize, usize, bool) {
     (end.saturating_sub(max), end, true)
 }
 
 /// Returns the number of items of these sizes that fit, at least one.
-fn fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
+fn count_fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
     let mut sum = 0_usize;
     let fits = |(place, size): &(usize, usize)| {
         sum = sum.saturating_add(*size);

@@ -140,7 +140,7 @@ type Deed = fn(&mut World, Jid, Done);
 type Done = Box<dyn FnOnce(&mut World, Came<()>)>;
 
 /// Applies an action to one account after the other, then ends the command with the outcomes.
-fn each(world: &mut World, order: CommandOrder, accounts: Vec<Jid>, what: &'static str, deed: Deed) {
+fn for_each_account(world: &mut World, order: CommandOrder, accounts: Vec<Jid>, what: &'static str, deed: Deed) {
     next(world, order, accounts.into_iter(), (what, deed), (0, Vec::new()));
 }
 

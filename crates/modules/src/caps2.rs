@@ -31,25 +31,25 @@ fn hash(info: &Info<'_>) -> String {
 /// Returns the bytes to hash (§3.1). Identities are category, type, language and name. Sorting is
 /// by bytes everywhere.
 fn input(identities: &[[&str; 4]], features: &[&str], forms: &[Element]) -> Vec<u8> {
-    let features = features.iter().map(|feature| ended(feature.as_bytes(), UNIT));
+    let features = features.iter().map(|feature| with_end(feature.as_bytes(), UNIT));
     let identities = identities.iter().map(|identity| {
-        let parts: Vec<_> = identity.iter().flat_map(|part| ended(part.as_bytes(), UNIT)).collect();
-        ended(&parts, RECORD)
+        let parts: Vec<_> = identity.iter().flat_map(|part| with_end(part.as_bytes(), UNIT)).collect();
+        with_end(&parts, RECORD)
     });
     let forms = forms.iter().map(|form| {
         let fields = form.children().filter(|child| child.is("field", ns::DATA_FORMS)).map(field);
-        ended(&sorted(fields), GROUP)
+        with_end(&sorted(fields), GROUP)
     });
     let parts = [sorted(features), sorted(identities), sorted(forms)];
-    parts.iter().flat_map(|part| ended(part, FILE)).collect()
+    parts.iter().flat_map(|part| with_end(part, FILE)).collect()
 }
 
 fn field(field: &Element) -> Vec<u8> {
     let values = field.children().filter(|child| child.is("value", ns::DATA_FORMS));
-    let values = sorted(values.map(|value| ended(value.text().as_bytes(), UNIT)));
-    let mut bytes = ended(field.attr("var").unwrap_or_default().as_bytes(), UNIT);
+    let values = sorted(values.map(|value| with_end(value.text().as_bytes(), UNIT)));
+    let mut bytes = with_end(field.attr("var").unwrap_or_default().as_bytes(), UNIT);
     bytes.extend_from_slice(&values);
-    ended(&bytes, RECORD)
+    with_end(&bytes, RECORD)
 }
 
 /// Returns the parts in order, one behind the other.
@@ -59,7 +59,7 @@ fn sorted(parts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     parts.concat()
 }
 
-fn ended(bytes: &[u8], end: u8) -> Vec<u8> {
+fn with_end(bytes: &[u8], end: u8) -> Vec<u8> {
     [bytes, &[end]].concat()
 }
 

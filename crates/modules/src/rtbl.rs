@@ -135,7 +135,7 @@ fn lets_cross(world: &World, remote: JidRef<'_>, domain: &str) -> bool {
     if !world.options(domain, NAME).is_some_and(|options| options.switch(SERVERS)) {
         return true;
     }
-    let lists = wanted(world, domain);
+    let lists = lists_of(world, domain);
     // Otherwise a list's keeper couldn't remove its own entry again.
     let keeps_one = lists.iter().any(|list| list.service.domain() == remote.domain());
     keeps_one || !world.state::<Lists>().name(&lists, remote)
@@ -155,7 +155,7 @@ fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
     if world.is_ours(sender.domain()) && !options.is_some_and(|options| options.switch(LOCAL)) {
         return Delivery::Pass;
     }
-    if !world.state::<Lists>().name(&wanted(world, &domain), sender.as_ref()) {
+    if !world.state::<Lists>().name(&lists_of(world, &domain), sender.as_ref()) {
         return Delivery::Pass;
     }
     info!(%sender, room = %to, "a listed address was kept out of a room");
@@ -164,7 +164,7 @@ fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
 }
 
 /// Returns the lists that a domain uses.
-fn wanted(world: &World, domain: &str) -> Vec<ListSource> {
+fn lists_of(world: &World, domain: &str) -> Vec<ListSource> {
     let options = world.options(domain, NAME);
     let texts = options.map(|options| options.list(LISTS)).unwrap_or_default();
     texts.iter().filter_map(|text| list(text)).collect()
@@ -177,7 +177,7 @@ fn follow(world: &mut World) {
     let mut all = Set::default();
     let is_due = world.uptime_ms() % REFRESH_MS < ROUND_MS;
     for domain in &settings.domains {
-        for list in wanted(world, &domain.name) {
+        for list in lists_of(world, &domain.name) {
             let is_new = all.insert(list.clone());
             if is_new && (is_due || !lists.has(&list)) {
                 lists.change(&list, |_| {});
@@ -216,7 +216,7 @@ fn subscribe(world: &mut World, domain: &str, list: ListSource) {
 /// Applies items that were published or retracted (XEP-0060 §7.1.2.1, §7.2.2.1).
 fn event(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     let Some(sender) = packet.sender().filter(|_| packet.kind() == Kind::Message) else { return Verdict::Pass };
-    let wanted = wanted(world, to.domain());
+    let wanted = lists_of(world, to.domain());
     if wanted.iter().all(|list| list.service != sender) {
         return Verdict::Pass;
     }

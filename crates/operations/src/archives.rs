@@ -58,7 +58,7 @@ pub fn page(
 }
 
 /// Returns one message of an account's archive by its id, as clients see it.
-pub fn one(stores: &Stores, account: JidRef<'_>, id: &str) -> Pending<Outcome<KeptMessage>> {
+pub fn message(stores: &Stores, account: JidRef<'_>, id: &str) -> Pending<Outcome<KeptMessage>> {
     let missing = |what: &str| Refusal::Missing(format!("there is no message {what} in this archive"));
     let Some(wanted) = id::read(id) else {
         let refusal = missing(id);

@@ -87,21 +87,21 @@ pub(crate) fn install(hooks: &mut Hooks<'_>) {
             // A failure of the store is reported elsewhere.
             let Ok(notes) = notes else { return };
             let notes = notes.iter().filter_map(|(_, line)| read(&String::from_utf8_lossy(line)));
-            notes.for_each(|note| heed(world, note));
+            notes.for_each(|note| carry_out(world, note));
         });
     });
 }
 
 /// Carries out a request. If it is done – the account is gone, or another one has its name – or has
 /// expired, it is deleted.
-fn heed(world: &mut World, note: RemovalNote) {
+fn carry_out(world: &mut World, note: RemovalNote) {
     let is_fresh = note.unix_ms.saturating_add(KEPT_MS) > world.time();
     let keys = world.stores.accounts.credentials(note.account.as_ref());
     world.wait(keys, move |world, keys| match keys {
         Ok(Some(keys)) if is_fresh && mark(&keys) == note.mark && note.deed == RemovalDeed::EndSessions => {
             let account = note.account;
             sessions::password_changed(world, account.clone(), None, |world, ended| match ended {
-                Ok(()) => take_away(world, account),
+                Ok(()) => remove(world, account),
                 Err(refusal) => {
                     tracing::warn!(%refusal, %account, "sessions couldn't be ended; this is tried again at the next check")
                 }
@@ -114,12 +114,12 @@ fn heed(world: &mut World, note: RemovalNote) {
                 }
             });
         }
-        Ok(_) => take_away(world, note.account),
+        Ok(_) => remove(world, note.account),
         Err(_) => {}
     });
 }
 
-fn take_away(world: &mut World, account: Jid) {
+fn remove(world: &mut World, account: Jid) {
     let taken = world.stores.meta.remove_entry(KEY, account.as_str());
     // The next check finds it again.
     world.wait(taken, |_, _| {});

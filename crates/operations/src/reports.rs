@@ -76,7 +76,7 @@ pub fn keep(stores: &Stores, domain: &str, report: &AbuseReport) -> Pending<()> 
     Box::pin(async move {
         let mut kept = list(&stores, &domain).await?;
         kept.push(report.clone());
-        while let Some(id) = superfluous(&kept) {
+        while let Some(id) = report_to_drop(&kept) {
             stores.meta.remove_entry(&key(&domain), &id).await?;
             kept.retain(|kept| kept.id != id);
         }
@@ -154,7 +154,7 @@ fn removed(world: &mut World, account: JidRef<'_>) {
 
 /// Returns the name of the report to delete, if there are too many: the oldest of the account with
 /// the most reports.
-fn superfluous(kept: &[AbuseReport]) -> Option<String> {
+fn report_to_drop(kept: &[AbuseReport]) -> Option<String> {
     if kept.len() <= MOST {
         return None;
     }

@@ -130,7 +130,7 @@ pub(super) fn with_contacts(
     if groups {
         let roster = world.stores.rosters.get(owner.as_ref());
         return world.wait(roster, move |world, roster| {
-            let items = roster.map(|roster| roster.items).unwrap_or_else(|error| nobody(world, &owner, &error));
+            let items = roster.map(|roster| roster.items).unwrap_or_else(|error| no_contacts(world, &owner, &error));
             let seeing = items.into_iter().filter(|item| item.subscription.from());
             then(world, seeing.map(|item| (item.jid, relation(item.groups))).collect());
         });
@@ -141,7 +141,7 @@ pub(super) fn with_contacts(
     }
     let contacts = world.stores.rosters.contacts(owner.as_ref());
     world.wait(contacts, move |world, contacts| {
-        let contacts = contacts.unwrap_or_else(|error| nobody(world, &owner, &error));
+        let contacts = contacts.unwrap_or_else(|error| no_contacts(world, &owner, &error));
         let seeing = contacts.into_iter().filter(|(_, subscription)| subscription.from());
         then(world, seeing.map(|(jid, _)| (jid, relation(Vec::new()))).collect());
     });
@@ -149,7 +149,7 @@ pub(super) fn with_contacts(
 
 /// Logs that the store failed to list the owner's contacts, and returns an empty list: then only
 /// recipients who don't depend on it are notified.
-fn nobody<T>(world: &mut World, owner: &Jid, error: &StoreError) -> Vec<T> {
+fn no_contacts<T>(world: &mut World, owner: &Jid, error: &StoreError) -> Vec<T> {
     world.store_failed("looking up who hears of a node", owner, error);
     Vec::new()
 }

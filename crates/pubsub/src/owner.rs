@@ -15,7 +15,7 @@ use super::error::{failed, unsupported};
 use super::limits::NodeLimits;
 use super::node::{NodeKey, PubsubNode};
 use super::notify;
-use super::publish::kept;
+use super::publish::items_kept;
 use super::relation::local_owner;
 use super::request::PubsubCall;
 use super::state::{self, NodeChange, defaults};
@@ -69,7 +69,7 @@ pub(super) fn configure(world: &mut World, call: PubsubCall, key: NodeKey, node:
         return call.refuse(world, error);
     }
     state::hold(world, &key);
-    let kept = kept(&config, &limits, world.time());
+    let kept = items_kept(&config, &limits, world.time());
     let written = world.stores.pubsub.configure_node(key.0.as_ref(), &key.1, config.to_bytes(), kept);
     let mut node = node.clone();
     world.wait(written, move |world, written| {

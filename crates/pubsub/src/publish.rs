@@ -72,7 +72,7 @@ fn keep(
 /// Begins to write an item.
 fn write(world: &World, key: &NodeKey, node: &PubsubNode, item: &Item) -> Pending<Published> {
     let limits = NodeLimits::of(world, &key.0);
-    let kept = kept(&node.config, &limits, world.time());
+    let kept = items_kept(&node.config, &limits, world.time());
     world.stores.pubsub.publish(key.0.as_ref(), &key.1, item.clone(), kept, limits.room())
 }
 
@@ -198,7 +198,7 @@ fn await_replaced(
 }
 
 /// Returns the most items that a node keeps, and the time before which its items have expired.
-pub(super) fn kept(config: &NodeConfig, limits: &NodeLimits, now_ms: u64) -> ItemsKept {
+pub(super) fn items_kept(config: &NodeConfig, limits: &NodeLimits, now_ms: u64) -> ItemsKept {
     ItemsKept { items: config.max_items.unwrap_or(limits.items).min(limits.items), since_ms: since(config, now_ms) }
 }
 

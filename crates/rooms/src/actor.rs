@@ -238,7 +238,7 @@ pub(super) fn when_listed(
         Some(Some(_)) => true,
         None => false,
     };
-    let Some(waiting) = waits(world, packet, to) else { return };
+    let Some(waiting) = waiting_stanza(world, packet, to) else { return };
     let listed = &mut world.state_mut::<Actors>().listed;
     listed.entry(host.to_owned()).or_insert_with(|| Some(VecDeque::new())).get_or_insert_default().push_back(waiting);
     if is_asked {
@@ -289,7 +289,7 @@ fn give(world: &mut World, packet: &Packet, to: JidRef<'_>, absent: fn(&mut Worl
             go_on(world, room);
         }
         TakenRoom::Busy => {
-            if let Some(waiting) = waits(world, packet, to) {
+            if let Some(waiting) = waiting_stanza(world, packet, to) {
                 world.state_mut::<Actors>().queue(to.bare_str(), ActorTurn::Stanza(waiting));
             }
         }
@@ -361,7 +361,7 @@ fn make(
 /// Passes on a stanza for a room that isn't loaded: it may be in the store, or be created.
 fn begin(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     if may_be_stored(world, to) {
-        let Some(first) = waits(world, packet, to) else { return };
+        let Some(first) = waiting_stanza(world, packet, to) else { return };
         world.state_mut::<Actors>().occupy(to.bare().to_jid(), Some(ActorTurn::Stanza(first)));
         return load(world, to.bare().to_jid());
     }
@@ -468,7 +468,7 @@ pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
 }
 
 /// Drops a room that isn't needed any more, now that the store is done with it.
-pub(super) fn look_after(world: &mut World, jid: &Jid) {
+pub(super) fn drop_if_idle(world: &mut World, jid: &Jid) {
     if let TakenRoom::Room(room) = world.state_mut::<Actors>().take(jid.as_str()) {
         go_on(world, room);
     }
@@ -484,7 +484,7 @@ pub(super) fn with(world: &mut World, jid: &Jid, work: fn(&mut Room, &mut World)
 
 /// Returns a stanza in the form in which it waits, or `None` if there is no space for it; its
 /// sender has got an error then.
-fn waits(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<WaitingStanza> {
+fn waiting_stanza(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<WaitingStanza> {
     if !world.state_mut::<Actors>().waiting.take(packet) {
         turn_away(world, packet, to, Condition::ResourceConstraint);
         return None;

@@ -69,7 +69,7 @@ impl Room {
         let (room, stays) = (self.jid.clone(), self.config.is_persistent);
         self.keep_configured(world, stays, Vec::new(), move |world, kept| {
             // The room may have no occupant whose leaving would end it.
-            actor::look_after(world, &room);
+            actor::drop_if_idle(world, &room);
             reply.answer(world, kept.map(|()| Some(Arranged::Done)));
         });
     }

@@ -15,7 +15,7 @@ impl Room {
         }
         let outcome = match (iq.payload.name(), iq.payload.ns()) {
             ("query", ns::MUC_ADMIN) => self.administer(world, iq),
-            ("query", ns::MUC_OWNER) => self.own(world, iq),
+            ("query", ns::MUC_OWNER) => self.owner_asked(world, iq),
             ("query", ns::REGISTER) => self.register(world, iq),
             ("moderate", ns::MODERATE) => self.moderate(world, iq),
             (_, ns::MAM) => self.archive_asked(world, iq),

@@ -60,17 +60,17 @@ pub(super) fn lost(world: &mut World, domain: &str) {
 fn look(world: &mut World) {
     let domains = std::mem::take(&mut world.state_mut::<Ghosts>().domains);
     let seats = world.state::<Actors>().seats_of(|domain| domains.contains(domain));
-    try_some(world, seats);
+    probe_some(world, seats);
 }
 
 /// Sends a message to some sessions, each from its room, and to the others later.
-fn try_some(world: &mut World, mut seats: Vec<(Jid, Jid)>) {
+fn probe_some(world: &mut World, mut seats: Vec<(Jid, Jid)>) {
     let rest = seats.split_off(seats.len().min(AT_ONCE));
     for (room, session) in seats {
         look_for(world, &room, &session);
     }
     if !rest.is_empty() {
-        world.after(NEXT_MS, move |world| try_some(world, rest));
+        world.after(NEXT_MS, move |world| probe_some(world, rest));
     }
 }
 

@@ -35,7 +35,7 @@ impl Room {
         self.bury(world, id, None, because(tombstone_mark(&own, world.time())));
         if let Ok(packet) = Packet::built(&message.finish()) {
             let stable = self.record(world, None, &packet, None);
-            self.to_all(world, &packet.with_child(&stanza_id(self.jid.as_ref(), &stable)));
+            self.send_to_all(world, &packet.with_child(&stanza_id(self.jid.as_ref(), &stable)));
         }
         world.reply_done(iq);
         Ok(())

@@ -19,7 +19,7 @@ use super::unsaved;
 
 impl Room {
     /// Carries out a request in `muc#owner`.
-    pub(crate) fn own(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+    pub(crate) fn owner_asked(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         if self.affiliation_of(world, iq.from.as_ref()) != Affiliation::Owner {
             // §17.2: a locked room doesn't exist for others.
             let condition = if self.is_locked { Condition::ItemNotFound } else { Condition::Forbidden };
@@ -163,7 +163,7 @@ impl Room {
             message.start("status").attr("code", code).end();
         }
         if let Ok(packet) = rookery_fanout::Packet::built(&message.finish()) {
-            self.to_all(world, &packet);
+            self.send_to_all(world, &packet);
         }
     }
 

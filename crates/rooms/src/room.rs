@@ -402,7 +402,7 @@ impl Room {
     }
 
     /// Sends a packet to all sessions in the room.
-    pub(crate) fn to_all(&self, world: &mut World, packet: &Packet) {
+    pub(crate) fn send_to_all(&self, world: &mut World, packet: &Packet) {
         world.fan_out_roll(packet, &self.moderators, &[]);
         world.fan_out_roll(packet, &self.others, &[]);
     }

@@ -138,7 +138,7 @@ impl Room {
             said::note(world, &self.jid, mark, &id);
         }
         let packet = packet.with_child(&stanza_id(self.jid.as_ref(), &id));
-        self.to_all(world, &packet);
+        self.send_to_all(world, &packet);
         if is_subject {
             self.subject = Some(self.stamped(world, &packet));
             self.keep_soon();

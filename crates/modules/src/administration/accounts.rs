@@ -6,7 +6,7 @@ use rookery_modkit::form::Field;
 use rookery_operations::rights::Rights;
 use rookery_operations::{sessions, users};
 
-use super::{Done, NAME, account_form, accounts_form, accounts_of, each, form, note, refuse, refuse_own};
+use super::{Done, NAME, account_form, accounts_form, accounts_of, for_each_account, form, note, refuse, refuse_own};
 use crate::commands::order::{AdHocCommand, CommandOrder};
 
 pub(crate) const COMMANDS: &[AdHocCommand] = &[
@@ -53,7 +53,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
             order.ask(world, accounts_form("Re-Enable a User", "Fill out this form to re-enable a user."))
         }],
         run: |world, order| match accounts_of(&order) {
-            Ok(accounts) => each(world, order, accounts, "re-enabled accounts", enable),
+            Ok(accounts) => for_each_account(world, order, accounts, "re-enabled accounts", enable),
             Err(text) => order.fail(world, text),
         },
     },
@@ -67,7 +67,9 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
             order.ask(world, accounts_form("Ending a User Session", instructions));
         }],
         run: |world, order| match accounts_of(&order) {
-            Ok(accounts) => each(world, order, accounts, "accounts whose sessions were ended", end_sessions),
+            Ok(accounts) => {
+                for_each_account(world, order, accounts, "accounts whose sessions were ended", end_sessions)
+            }
             Err(text) => order.fail(world, text),
         },
     },
@@ -97,7 +99,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
             order.ask(world, accounts_form("Emptying Archives", instructions));
         }],
         run: |world, order| match accounts_of(&order) {
-            Ok(accounts) => each(world, order, accounts, "emptied archives", empty_archive),
+            Ok(accounts) => for_each_account(world, order, accounts, "emptied archives", empty_archive),
             Err(text) => order.fail(world, text),
         },
     },
@@ -128,7 +130,7 @@ fn add(world: &mut World, order: CommandOrder) {
 fn with_others(world: &mut World, order: CommandOrder, what: &'static str, deed: super::Deed) {
     match accounts_of(&order) {
         Ok(accounts) => match refuse_own(&order, &accounts) {
-            Ok(()) => each(world, order, accounts, what, deed),
+            Ok(()) => for_each_account(world, order, accounts, what, deed),
             Err(error) => order.refuse(world, error),
         },
         Err(text) => order.fail(world, text),

@@ -76,7 +76,7 @@ impl BorderWhich {
 }
 
 impl BorderLists {
-    fn let_pass(&self, remote: JidRef<'_>) -> bool {
+    fn lets_pass(&self, remote: JidRef<'_>) -> bool {
         let names = [remote.as_str(), remote.bare_str(), remote.domain()];
         let has = |list: &Set<String>| names.iter().any(|name| list.contains(*name));
         !has(&self.black) && (self.white.is_empty() || has(&self.white))
@@ -84,9 +84,9 @@ impl BorderLists {
 }
 
 impl Borders {
-    fn let_pass(&self, remote: JidRef<'_>, domain: &str) -> bool {
+    fn lets_pass(&self, remote: JidRef<'_>, domain: &str) -> bool {
         let lists = read(&self.0);
-        lists.get(domain).is_none_or(|lists| lists.let_pass(remote))
+        lists.get(domain).is_none_or(|lists| lists.lets_pass(remote))
     }
 
     fn set(&self, domain: &str, which: BorderWhich, list: Set<String>) {
@@ -106,7 +106,7 @@ impl Borders {
 pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.starting(load);
     hooks.every(PERIOD_MS, load);
-    hooks.border(|world, remote, domain| world.state::<Borders>().let_pass(remote, domain));
+    hooks.border(|world, remote, domain| world.state::<Borders>().lets_pass(remote, domain));
 }
 
 /// Reads the lists of all domains, on the first shard.

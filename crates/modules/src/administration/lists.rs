@@ -127,11 +127,11 @@ fn tell_stored(world: &mut World, order: CommandOrder, var: &'static str, count:
 
 fn tell(world: &mut World, order: CommandOrder, var: &str, (count, is_partial): (u64, bool)) {
     let form = result().field(Field::text_single(var).value(&count.to_string()));
-    order.complete(world, noted(CommandOutcome::result(form.element()), is_partial));
+    order.complete(world, with_note(CommandOutcome::result(form.element()), is_partial));
 }
 
 /// Adds to an outcome that the list is incomplete.
-fn noted(outcome: CommandOutcome, is_partial: bool) -> CommandOutcome {
+fn with_note(outcome: CommandOutcome, is_partial: bool) -> CommandOutcome {
     match is_partial {
         true => outcome.note("warn", "a part of the server has not answered in time, so its users are missing"),
         false => outcome,
@@ -253,7 +253,7 @@ fn show(world: &mut World, order: CommandOrder, var: &str, listed: Gathered<Stri
     names.truncate(most);
     let last = names.last().cloned();
     let outcome = CommandOutcome::result(result().field(Field::text_multi(var).with_values(names)).element());
-    let outcome = noted(outcome, is_partial);
+    let outcome = with_note(outcome, is_partial);
     order.complete(
         world,
         match last.filter(|_| is_cut) {

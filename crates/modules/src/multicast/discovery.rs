@@ -84,7 +84,7 @@ pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
     for (whom, items) in next {
         ask_one(world, own.as_str(), &whom, &asked.domain, items);
     }
-    world.state_mut::<Discovery>().settle_if_nobody_is_left(&asked.domain, now);
+    world.state_mut::<Discovery>().settle_if_all_have_answered(&asked.domain, now);
 }
 
 /// Queries disco#info or disco#items.
@@ -144,7 +144,7 @@ impl Discovery {
         self.asked.retain(|_, asked| asked.domain != domain);
     }
 
-    fn settle_if_nobody_is_left(&mut self, domain: &str, now: u64) {
+    fn settle_if_all_have_answered(&mut self, domain: &str, now: u64) {
         if self.domains.get(domain).is_some_and(|known| known.open == 0) {
             self.settle(domain, None, now);
         }

@@ -29,7 +29,7 @@ impl Memo for SubscriptionsOver {
     const NAME: &'static str = "data over";
 
     fn open(self, world: &mut World) {
-        over(world, &self.subscriber, self.is_session);
+        end_all(world, &self.subscriber, self.is_session);
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) fn unsubscribe(world: &mut World, call: PubsubCall, node: &str, jid: 
 }
 
 /// Ends the subscriptions of a session that has ended, or of an account that was removed.
-fn over(world: &mut World, subscriber: &Jid, is_session: bool) {
+fn end_all(world: &mut World, subscriber: &Jid, is_session: bool) {
     let is_it = |jid: &Jid| if is_session { jid == subscriber } else { jid.bare() == subscriber.as_ref() };
     let nodes = world.state::<DataState>().nodes.iter();
     let all = nodes.flat_map(|(topic, node)| node.subscribers.keys().map(move |jid| (topic, jid)));

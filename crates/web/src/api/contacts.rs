@@ -76,7 +76,7 @@ pub(super) async fn archive(call: ApiCall) -> Result<ApiReply, Problem> {
 
 pub(super) async fn archived(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = call.address(0)?;
-    let found = call.shared.wait(archives::one(&call.shared.stores, account.as_ref(), call.variable(1))).await??;
+    let found = call.shared.wait(archives::message(&call.shared.stores, account.as_ref(), call.variable(1))).await??;
     call.note(account.domain(), format!("read a message of the archive of {account}: {}", found.id));
     Ok(ApiReply::json(&message(&found)))
 }
