@@ -20,7 +20,7 @@ pub struct NodeTable {
     places: Vec<NodePlace>,
     /// True if others have had this node's homes since its previous process.
     is_newcomer: bool,
-    /// The latest time of day at which a process may have acted by its own clock whose homes are
+    /// The latest time of day, by its own clock, at which a process may have acted whose homes are
     /// elsewhere now, in milliseconds since 1970.
     floor_ms: u64,
 }

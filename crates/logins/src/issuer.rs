@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_makes_the_keys_be_read_again_but_not_at_once() {
+    fn an_unknown_key_causes_another_reading_but_not_too_often() {
         let (old, new) = (Signer::new("old"), Signer::new("new"));
         let shown: Shown = Arc::new(Mutex::new(Some(vec![old.jwk()])));
         let (site, issuer) = issuer_of(&shown);

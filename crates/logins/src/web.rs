@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_others_could_read_along_is_refused() {
+    fn an_address_whose_traffic_could_be_read_is_refused() {
         for (text, is_one) in [
             ("https://login.example.org/check", true),
             ("https://[2001:db8::1]:8443/", true),

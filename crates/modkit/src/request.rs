@@ -17,7 +17,7 @@ pub fn to_service<'d>(
     module: &str,
 ) -> Option<(Iq, &'d Options)> {
     if !matches!((packet.kind(), packet.type_()), (Kind::Iq, StanzaType::Get | StanzaType::Set)) {
-        // No error may follow a result or an error (RFC 6120 §8.3.1), and presence is ignored.
+        // A result or an error gets no reply (RFC 6120 §8.2.3), and presence is ignored.
         let is_answer =
             matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || packet.kind() == Kind::Presence;
         if !is_answer {

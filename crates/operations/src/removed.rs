@@ -101,7 +101,7 @@ fn carry_out(world: &mut World, note: RemovalNote) {
         Ok(Some(keys)) if is_fresh && mark(&keys) == note.mark && note.deed == RemovalDeed::EndSessions => {
             let account = note.account;
             sessions::password_changed(world, account.clone(), None, |world, ended| match ended {
-                Ok(()) => remove(world, account),
+                Ok(()) => delete_request(world, account),
                 Err(refusal) => {
                     tracing::warn!(%refusal, %account, "sessions couldn't be ended; this is tried again at the next check")
                 }
@@ -114,12 +114,12 @@ fn carry_out(world: &mut World, note: RemovalNote) {
                 }
             });
         }
-        Ok(_) => remove(world, note.account),
+        Ok(_) => delete_request(world, note.account),
         Err(_) => {}
     });
 }
 
-fn remove(world: &mut World, account: Jid) {
+fn delete_request(world: &mut World, account: Jid) {
     let taken = world.stores.meta.remove_entry(KEY, account.as_str());
     // The next check finds it again.
     world.wait(taken, |_, _| {});

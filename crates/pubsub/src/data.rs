@@ -192,7 +192,7 @@ fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) ->
 /// Carries out a request, at the home of the node that it is about.
 fn run(world: &mut World, call: PubsubCall, action: RequestAction, options: &Options) {
     match action {
-        RequestAction::Subscriptions { node } => subscribe::own(world, &call, node.as_deref()),
+        RequestAction::Subscriptions { node } => subscribe::list_own(world, &call, node.as_deref()),
         RequestAction::Affiliations { node } => subscribe::affiliations(world, &call, node.as_deref()),
         RequestAction::DefaultOptions => subscribe::default_options(world, &call, options),
         _ if !lets_in(world, options, &call.iq.from) => {

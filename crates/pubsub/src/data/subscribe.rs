@@ -140,7 +140,7 @@ pub(super) fn default_options(world: &mut World, call: &PubsubCall, options: &Op
 }
 
 /// Lists the subscriptions of the asker, to all nodes or to one (XEP-0060 §5.6).
-pub(super) fn own(world: &mut World, call: &PubsubCall, node: Option<&str>) {
+pub(super) fn list_own(world: &mut World, call: &PubsubCall, node: Option<&str>) {
     let found = world.state::<DataState>().data.subscriptions.of(&call.iq.from.to_bare(), call.iq.to.domain());
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("subscriptions").opt_attr("node", node);
