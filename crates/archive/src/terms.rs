@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_in_a_body_has_its_terms(before in "\\PC{0,9}", word in "\\PC{0,9}", after in "\\PC{0,9}") {
+        fn a_part_of_a_body_has_terms_of_the_body(before in "\\PC{0,9}", word in "\\PC{0,9}", after in "\\PC{0,9}") {
             let mut body = BTreeSet::new();
             collect(&format!("{before}{word}{after}"), &mut body);
             prop_assert!(of_words(&[word]).iter().all(|term| body.contains(term)));

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_redis_tells_is_judged() {
+    fn answers_of_redis_are_judged() {
         assert_eq!(
             member("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n", "redis_version"),
             Some("7.0.15")

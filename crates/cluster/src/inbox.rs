@@ -121,7 +121,8 @@ const IN_VAIN: u32 = 2;
 mod tests {
     use super::*;
 
-    /// Returns the numbers of entries that are asked for while each has so many bytes.
+    /// Returns the numbers of entries that are requested one after the other while each has this
+    /// many bytes.
     fn counts(pace: &mut InboxPace, bytes: usize, times: usize) -> Vec<usize> {
         let step = |_| {
             let count = pace.count();
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_at_once_is_bounded_in_bytes() {
+    fn entries_that_are_read_at_once_are_bounded_in_bytes() {
         let mut pace = InboxPace::new();
         assert_eq!(counts(&mut pace, 1_000, 8), [1, 2, 4, 8, 16, 32, 64, 64]);
         assert_eq!(counts(&mut pace, 256 << 10, 3), [64, 4, 4], "larger ones follow");

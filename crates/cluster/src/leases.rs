@@ -46,7 +46,7 @@ pub(crate) struct LookedAtLease {
     pub ahead_ms: Option<i64>,
 }
 
-/// The part beside the loop that renews this process's lease and checks those of others.
+/// The part outside the loop that renews this process's lease and checks those of others.
 pub(crate) struct LeaseKeeper {
     pub engine: RedisEngine,
     pub connection: RedisConnection,

@@ -324,7 +324,7 @@ mod tests {
         let back = rows(&[("n1", row(1, 6, 2)), ("n2", row(2, 5, 2)), ("n3", row(3, 1, 8))]);
         assert_eq!(table.gone(&back), []);
         assert_eq!(table.update(back), Update::Changed(vec![]));
-        assert_eq!(table.view().hops(), 16, "who comes back has the place that it had");
+        assert_eq!(table.view().hops(), 16, "a node that comes back has its former place");
         let none = rows(&[("n1", row(1, 7, 2)), ("n2", row(2, 5, 2))]);
         assert_eq!(
             table.gone(&none),

@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_passes_for_the_issuer() {
+    fn an_issuer_by_another_name_is_not_believed() {
         let site = Site::start(|_, _| {
             (200, json!({ "issuer": "https://id.example.org", "jwks_uri": "http://127.0.0.1:9/" }).to_string())
         });

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_form_is_read_again() {
         let form = Form::new("form").title("T").instructions("I").hidden("FORM_TYPE", "urn:a");
         let form = form.field(Field::list_single("who").label("Who").desc("D").required().option("a", "A").value("a"));
         let form = form.field(Field::boolean("yes", true)).field(Field::fixed("hello"));

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn a_page_next_to_an_unknown_item_is_not_found() {
         for set in
             ["<after>x</after>", "<before>x</before>", "<index>5</index>", "<after>' OR 1=1 --</after>", "<after/>"]
         {

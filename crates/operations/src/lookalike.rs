@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_the_same_is_taken_for_it() {
+    fn names_that_look_the_same_may_be_mistaken() {
         let of = |local: &str, domain: &str| Jid::new(Some(local), domain, None).unwrap();
         let admin = of("pope", "a.example");
         for name in ["pope", "р\u{43e}р\u{435}", "p\u{43e}pe"] {

@@ -25,9 +25,9 @@
 //! one account only, `directed` remember it, and `afar` for contacts on other servers. `news` are
 //! sent to those who want them, `last` items to those who have just begun to; `holders` are the
 //! accounts that have nodes. `discovery` replies to service discovery; `error` makes the errors.
-//! `bookmarks`, also in their `legacy` form, [`private`] and [`vcard`] store an account's data
-//! beside its nodes or in them; `avatar` and `photo` keep node and `card` in sync. [`data`] is
-//! another service, with items from outside. `limits` has the operator's limits.
+//! `bookmarks`, also in their `legacy` form, [`private`] and [`vcard`] store an account's data next
+//! to its nodes or in them; `avatar` and `photo` keep node and `card` in sync. [`data`] is another
+//! service, with items from outside. `limits` has the operator's limits.
 //!
 //! # Left out
 //!

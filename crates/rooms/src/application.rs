@@ -42,7 +42,7 @@ pub(super) const REGISTER: &str = "http://jabber.org/protocol/muc#register";
 /// The nick that is to be reserved.
 pub(super) const NICK: &str = "muc#register_roomnick";
 
-/// The fields that a user may fill in beside the nick (§15.5.1).
+/// The fields that a user may fill in, other than the nick (§15.5.1).
 pub(super) const ABOUT: [(&str, &str); 5] = [
     ("muc#register_first", "Given name"),
     ("muc#register_last", "Family name"),

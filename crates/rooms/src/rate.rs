@@ -109,6 +109,6 @@ mod tests {
         assert_eq!(former.0.len(), MOST);
         former.leave((&jid(0), tired, RoomBucket::default()), (2, 2), 60_000);
         former.leave((&jid(0), tired, RoomBucket::default()), (2, 2), 1000);
-        assert_eq!(former.0.len(), MOST, "who has rested is not remembered");
+        assert_eq!(former.0.len(), MOST, "an account whose buckets are full again is forgotten");
     }
 }

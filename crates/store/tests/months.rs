@@ -143,7 +143,7 @@ fn remove_months<S: Divides>() {
     let ids: Vec<_> = owners.iter().map(|owner| say(&stores, owner, 0..180, 2)).collect();
     let rest = EngineServer::sql(&server, &database, S::REST).parse::<usize>().expect("a number");
     assert!(rest > 0, "a message always has a place");
-    assert_eq!(wait(stores.archive.months(keeping(0, &[]))), Ok(0), "who says nothing keeps all");
+    assert_eq!(wait(stores.archive.months(keeping(0, &[]))), Ok(0), "a domain without a setting keeps everything");
     assert_eq!(wait(stores.archive.months(keeping(100, &[("b.example", 90)]))), Ok(0), "a.example says nothing");
     assert!(server.parts(&database) > parts, "months are made as time goes by");
     let removed = wait(stores.archive.months(keeping(100, &[("a.example", 90)]))).expect("removed");

@@ -82,7 +82,7 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     there.appended(HERE, AppendOutcome::Taken, 1_010);
     assert_eq!(Rc::strong_count(&share), 2, "the first is still at work");
     there.handled(HERE, waits[0]);
-    assert_eq!(there.appends(1_010 + HURRY_MS - 1, 1_010), [], "it may be that more is handled");
+    assert_eq!(there.appends(1_010 + HURRY_MS - 1, 1_010), [], "it waits, since more may be handled soon");
     assert_eq!(there.next_ms(), Some(1_010 + HURRY_MS));
     let told = there.appends(1_010 + HURRY_MS, 1_010).remove(0);
     assert_eq!(told.to, HERE, "somebody waits for that");
@@ -90,7 +90,7 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     assert_eq!(Rc::strong_count(&share), 1);
     assert!(here.is_idle());
     there.appended(HERE, AppendOutcome::Taken, 1_000);
-    assert_eq!(there.appends(9_000, 1), [], "who is told says nothing of it");
+    assert_eq!(there.appends(9_000, 1), [], "a confirmation isn't confirmed in turn");
 }
 
 /// Others send everything that it isn't known to have handled to its new homes once more.

@@ -11,10 +11,10 @@ use super::*;
 use crate::source::RedisAddresses;
 
 rookery_needs::needing!("cluster.journal":
-    what_was_read_is_there_until_the_reader_lets_it_go,
+    data_that_was_read_stays_until_the_reader_lets_it_go,
     an_answer_that_is_lost_is_asked_for_again,
-    what_a_process_writes_after_others_have_read_does_not_count_and_expires,
-    what_is_written_to_an_era_that_is_over_does_not_count_and_expires,
+    writes_after_others_have_read_do_not_count_and_expire,
+    writes_to_an_era_that_is_over_do_not_count_and_expire,
     everything_expires_unless_it_is_renewed,
     a_batch_may_be_large,
 );
@@ -84,7 +84,7 @@ fn all_expire(redis: &Redis) -> Vec<String> {
 mod test {
     use super::*;
 
-    pub fn what_was_read_is_there_until_the_reader_lets_it_go() {
+    pub fn data_that_was_read_stays_until_the_reader_lets_it_go() {
         let redis = Redis::start();
         let engine = engine(&redis.url());
         run(async {
@@ -97,7 +97,7 @@ mod test {
             }
             assert_eq!(read(&engine).await.0, []);
         });
-        assert_eq!(keys(&redis), ["rk:test:journal:{2.7}"], "but who closed it is known for an hour");
+        assert_eq!(keys(&redis), ["rk:test:journal:{2.7}"], "but the mark of its end is kept for an hour");
     }
 
     pub fn an_answer_that_is_lost_is_asked_for_again() {
@@ -112,7 +112,7 @@ mod test {
         }
     }
 
-    pub fn what_a_process_writes_after_others_have_read_does_not_count_and_expires() {
+    pub fn writes_after_others_have_read_do_not_count_and_expire() {
         let redis = Redis::start();
         let engine = engine(&redis.url());
         run(async {
@@ -126,7 +126,7 @@ mod test {
         all_expire(&redis);
     }
 
-    pub fn what_is_written_to_an_era_that_is_over_does_not_count_and_expires() {
+    pub fn writes_to_an_era_that_is_over_do_not_count_and_expire() {
         let redis = Redis::start();
         run(async {
             let mut connection = write_all(&engine(&redis.url())).await;

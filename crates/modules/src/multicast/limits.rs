@@ -96,7 +96,10 @@ mod tests {
         }
         // Each owes for one second, and a hundred arrive per second.
         let last = 3 * MOST_SENDERS as u64 - 1;
-        assert!((last - 98..=last).all(|number| spent.0.contains_key(number.to_string().as_str())), "who owes is not");
+        assert!(
+            (last - 98..=last).all(|number| spent.0.contains_key(number.to_string().as_str())),
+            "a sender with debt isn't forgotten"
+        );
         assert!(spent.0.len() <= MOST_SENDERS);
     }
 }

@@ -81,7 +81,7 @@ mod tests {
             assert!(originators.available(&jid(&format!("u{number}@greedy/r")), to()));
         }
         assert!(!originators.available(&jid("more@greedy/r"), to()));
-        assert!(originators.available(&jid("u0@greedy/r"), to()), "who is known already may tell more");
+        assert!(originators.available(&jid("u0@greedy/r"), to()), "a known originator may have further recipients");
         assert!(originators.available(&jid("u@modest/r"), to()));
         assert_eq!(originators.gone(&jid("u1@greedy/r")), [friend.clone()].into());
         assert!(originators.available(&jid("more@greedy/r"), to()));

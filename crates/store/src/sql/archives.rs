@@ -132,7 +132,7 @@ impl KnownArchives {
         self.archives.remove(owner.bare_str());
     }
 
-    /// Drops an archive whose messages have changed otherwise than by additions.
+    /// Drops an archive whose messages have changed in another way than by additions.
     pub(crate) fn forget_archive(&mut self, id: i64) {
         self.has_changed = true;
         self.archives.retain(|_, archive| archive.id != id);
@@ -145,7 +145,7 @@ impl KnownArchives {
         self.forget_known();
     }
 
-    /// Returns whether archives have changed otherwise than by additions since the last call.
+    /// Returns whether archives have changed in another way than by additions since the last call.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "left out of this build"))]
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.has_changed)

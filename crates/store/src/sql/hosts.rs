@@ -165,7 +165,7 @@ impl<I: Iterator<Item = F>, F: Future> Staggered<I, F> {
     }
 }
 
-/// The time after which another attempt begins beside one that hasn't ended (RFC 8305 §8).
+/// The time after which another attempt begins although the last one hasn't ended (RFC 8305 §8).
 const STAGGER: Duration = Duration::from_millis(250);
 
 /// The time that a host may take to accept a connection and a login.

@@ -11,8 +11,8 @@ pub(super) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes sure that SQLite can create its log beside the database, which it would otherwise only
-/// report as "unable to open".
+/// Makes sure that SQLite can create its log next to the database; otherwise it would only report
+/// that it is "unable to open" the file.
 pub(super) fn prepare_directory(path: &Path) -> Result<(), StoreError> {
     let directory = directory(path);
     let refused = |error: io::Error| StoreError::Directory { path: directory.into(), reason: error.to_string() };
