@@ -124,7 +124,7 @@ pub(super) const OF_SERVICE: &[Bound] = &with_those_of_nodes::<14>(&[
         .or("creating one more gets <policy-violation/>")
         .kept_in(&["pubsub_nodes"]),
     Bound::on("nodes that it has created", Per::Account, Most::Option(ACCOUNT_BYTES.key), Unit::Bytes)
-        .or("what would make them larger gets <policy-violation/>")
+        .or("a change that would make them larger gets <policy-violation/>")
         .kept_in(&["pubsub_items", "pubsub_affiliations"]),
 ]);
 
@@ -133,7 +133,7 @@ pub(super) const OF_ACCOUNTS: &[Bound] = &with_those_of_nodes::<17>(&[
     Bound::on("nodes", Per::Account, Most::Option(OWN_NODES.key), Unit::Number)
         .or("creating one more gets <policy-violation/>"),
     Bound::on("nodes", Per::Account, Most::Option(ACCOUNT_BYTES.key), Unit::Bytes)
-        .or("what would make them larger gets <policy-violation/>"),
+        .or("a change that would make them larger gets <policy-violation/>"),
     Bound::on("an avatar or a vCard", Per::Stanza, Most::Option(IMAGE_BYTES.key), Unit::Bytes)
         .or("its publication gets <not-acceptable/>"),
     Bound::on(
@@ -174,7 +174,7 @@ const fn with_those_of_nodes<const ALL: usize>(own: &[Bound]) -> [Bound; ALL] {
 /// The bounds of the nodes of any host.
 const OF_NODES: [Bound; 11] = [
     Bound::on("a node with its items and affiliations", Per::Node, Most::Option(NODE_BYTES.key), Unit::Bytes)
-        .or("what would make it larger gets <policy-violation/>"),
+        .or("a change that would make it larger gets <policy-violation/>"),
     Bound::on("items", Per::Node, Most::Option(ITEMS.key), Unit::Number).or("the oldest ones are removed"),
     Bound::on("the payload of an item", Per::Stanza, Most::Option(ITEM_BYTES.key), Unit::Bytes)
         .or("its publication gets <not-acceptable/>"),

@@ -24,12 +24,13 @@ pub(super) const BOUNDS: &[Bound] = &[
     rooms(Per::Account, ROOMS_OF_ACCOUNT).or("its creator gets <not-allowed/>"),
     rooms(Per::RemoteDomain, ROOMS_OF_DOMAIN).or("its creator gets <not-allowed/>"),
     Bound::on("a nickname", Per::Other("occupant"), Most::Option("nick_bytes"), Unit::Bytes)
-        .or("who enters or registers with a longer one gets <not-acceptable/>"),
+        .or("a user who enters or registers with a longer one gets <not-acceptable/>"),
     Bound::on("occupants that enter", Per::Room, Most::Option("joins_per_second"), Unit::PerSecond)
-        .or("who enters gets <resource-constraint/>"),
-    number("occupants", Per::Room, "max_occupants").or("who enters gets <service-unavailable/>, unless an admin"),
-    number("sessions in rooms", Per::Account, SEATS_OF_ACCOUNT).or("who enters gets <resource-constraint/>"),
-    number("sessions in rooms", Per::RemoteDomain, SEATS_OF_DOMAIN).or("who enters gets <resource-constraint/>"),
+        .or("a user who enters gets <resource-constraint/>"),
+    number("occupants", Per::Room, "max_occupants")
+        .or("a user who enters gets <service-unavailable/>, except for admins"),
+    number("sessions in rooms", Per::Account, SEATS_OF_ACCOUNT).or("a user who enters gets <resource-constraint/>"),
+    number("sessions in rooms", Per::RemoteDomain, SEATS_OF_DOMAIN).or("a user who enters gets <resource-constraint/>"),
     number("affiliations", Per::Room, "max_affiliations")
         .or("the change gets <resource-constraint/>")
         .kept_in(&["room_affiliations"]),
@@ -66,7 +67,7 @@ pub(super) const BOUNDS: &[Bound] = &[
         Most::Option(INVITATIONS),
         Unit::Number,
     )
-    .or("the invitation gets <resource-constraint/>; what only tells is not sent"),
+    .or("the invitation gets <resource-constraint/>; notices about affiliations aren't sent"),
     Bound::on(
         "lost servers whose users rooms look for within some seconds",
         Per::Shard,
