@@ -1,10 +1,10 @@
-//! The sign-in of a browser at an issuer (OpenID Connect Core 1.0 §3.1): the address that it is sent
-//! to, and the code with which it comes back.
+//! The sign-in of a browser at an issuer (OpenID Connect Core 1.0 §3.1): the address that it is
+//! sent to, and the code with which it comes back.
 //!
 //! # Invariants
 //!
-//! * A code is redeemed with the verifier of its visit only (PKCE, RFC 7636), and an ID token counts
-//!   only with the nonce of the visit and for our own client id.
+//! * A code is redeemed with the verifier of its visit only (PKCE, RFC 7636), and an ID token
+//!   counts only with the nonce of the visit and for our own client id.
 
 use std::fmt;
 use std::sync::Arc;
