@@ -1,5 +1,5 @@
 //! XEP-0313: Message Archive Management, for accounts; and the functions with which rooms keep
-//! theirs ([`record`], [`answer`]).
+//! theirs ([`record`], [`answer()`]).
 //!
 //! # What is archived
 //!

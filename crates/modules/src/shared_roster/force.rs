@@ -162,8 +162,8 @@ pub(super) fn item(
     (!names.is_empty()).then(|| RosterItem { groups: names, subscription, ..RosterItem::new(contact.to_jid()) })
 }
 
-/// Returns the contacts by group for accounts of a domain with a [key](RosterGroups::key), which may
-/// include those accounts themselves.
+/// Returns the contacts by group for accounts of a domain with a [key](RosterGroups::key), which
+/// may include those accounts themselves.
 pub(super) fn items(
     directories: &Directories,
     groups: &RosterGroups,
