@@ -38,13 +38,13 @@ fuzz_target!(|bytes: &[u8]| {
     let client = dpm.connect();
     // As a client by gRPC does it, which needs no frames.
     let _ = dpm.read(client, &["E:BEAM@Q,100".to_owned()], at(0));
-    let _ = dpm.links(ChannelAccess, at(0));
+    let _ = dpm.take_link_orders(ChannelAccess, at(0));
     let mut found = Vec::new();
     ChannelHeader { command: command::SEARCH, data_type: 5064, count: 0, first: u32::MAX, second: 1 }
         .write(&[0; 8], &mut found);
     let from = "127.0.0.1:5064".parse().expect("an address");
     dpm.link(ChannelAccess, Came::Datagram(from, &found), at(1));
-    let link = dpm.links(ChannelAccess, at(1)).into_iter().find_map(|goes| match goes {
+    let link = dpm.take_link_orders(ChannelAccess, at(1)).into_iter().find_map(|goes| match goes {
         Goes::Connect(link, _) => Some(link),
         _ => None,
     });
@@ -55,13 +55,13 @@ fuzz_target!(|bytes: &[u8]| {
     ChannelHeader { command: command::CREATE_CHAN, data_type: native, count: 1, first: 1, second: 1 }
         .write(&[], &mut made);
     dpm.link(ChannelAccess, Came::Bytes(link, &made), at(3));
-    let _ = dpm.links(ChannelAccess, at(3));
+    let _ = dpm.take_link_orders(ChannelAccess, at(3));
     for (round, part) in bytes.chunks(61).enumerate() {
         let now = at(4 + round as u64);
         dpm.link(ChannelAccess, Came::Bytes(link, part), now);
         dpm.link(ChannelAccess, Came::Datagram(from, part), now);
         dpm.tick(now);
-        let _ = dpm.links(ChannelAccess, now);
+        let _ = dpm.take_link_orders(ChannelAccess, now);
     }
     assert_eq!(dpm.statistics().variables, 1);
 });

@@ -49,16 +49,16 @@ fuzz_target!(|bytes: &[u8]| {
     let client = dpm.connect();
     // As a client by gRPC does it, which needs no frames.
     let _ = dpm.read(client, &["E:BEAM@Q,100".to_owned()], at(0));
-    let _ = dpm.links(PvAccess, at(0));
+    let _ = dpm.take_link_orders(PvAccess, at(0));
     dpm.link(PvAccess, Came::Bound(40_000), at(0));
-    let _ = dpm.links(PvAccess, at(0));
+    let _ = dpm.take_link_orders(PvAccess, at(0));
     let mut found = b"\xca\x02\xc0\x04\0\0\0\x2e".to_vec();
     found.extend([0; 32]);
     found.extend(b"\x13\xd3\x03tcp\x01\0\x01\0\0\0\x01");
     found[7] = (found.len() - 8) as u8;
     let from = "127.0.0.1:5076".parse().expect("an address");
     dpm.link(PvAccess, Came::Datagram(from, &found), at(1));
-    let link = dpm.links(PvAccess, at(1)).into_iter().find_map(|goes| match goes {
+    let link = dpm.take_link_orders(PvAccess, at(1)).into_iter().find_map(|goes| match goes {
         Goes::Connect(link, _) => Some(link),
         _ => None,
     });
@@ -66,14 +66,14 @@ fuzz_target!(|bytes: &[u8]| {
     dpm.link(PvAccess, Came::Up(link), at(2));
     for opening in [OPENED, DESCRIBED] {
         dpm.link(PvAccess, Came::Bytes(link, opening), at(3));
-        let _ = dpm.links(PvAccess, at(3));
+        let _ = dpm.take_link_orders(PvAccess, at(3));
     }
     for (round, part) in bytes.chunks(61).enumerate() {
         let now = at(4 + round as u64);
         dpm.link(PvAccess, Came::Bytes(link, part), now);
         dpm.link(PvAccess, Came::Datagram(from, part), now);
         dpm.tick(now);
-        let _ = dpm.links(PvAccess, now);
+        let _ = dpm.take_link_orders(PvAccess, now);
     }
     assert_eq!(dpm.statistics().variables, 1);
 });

@@ -97,7 +97,7 @@ impl Opened {
             false => None,
         };
         if let Some(simulated) = &simulated {
-            database = database.at(simulated.address());
+            database = database.with_nodes_at(simulated.address());
         }
         let database = Arc::new(database);
         let options = ServiceOptions {
@@ -205,7 +205,7 @@ impl RunningDpm {
         match Database::load(self.path.as_deref()) {
             Ok(mut database) => {
                 if let Some(address) = self.simulated {
-                    database = database.at(address);
+                    database = database.with_nodes_at(address);
                 }
                 self.bridge.order(BridgeOrder::Database(Arc::new(database)));
             }

@@ -18,16 +18,17 @@ use crate::service::{FRAME, GONE, MOST_TASKS, ServiceOptions};
 pub const BOUNDS: &[Bound] = &[
     number("connections", Per::Server, OPTIONS.clients).or(CLOSED),
     number("connections", Per::Address, OPTIONS.clients_of_address).or(CLOSED),
-    millis("the time to say which protocol", Per::Connection, OPTIONS.greeting).or("the connection is closed"),
+    millis("the time to name the protocol", Per::Connection, OPTIONS.greeting).or("the connection is closed"),
     millis("the time from a frame's beginning to its end", Per::Connection, OPTIONS.frame)
         .or("the connection is closed"),
-    millis("the time without taking any of what waits", Per::Connection, OPTIONS.stuck).or("the connection is closed"),
+    millis("the time for which none of the waiting output is read", Per::Connection, OPTIONS.stuck)
+        .or("the connection is closed"),
     Bound::on("readings that wait", Per::Connection, Most::Fixed(OPTIONS.queue as u64), Unit::Bytes)
         .or("later readings are dropped; each request that lost some gets `[17 -44]`"),
     bytes("readings that wait, beyond the first 64 KiB of each connection", Per::Address, OPTIONS.queue_of_address)
-        .or("as for one connection; what the clients that have it ask is not read either"),
+        .or("as for one connection; nothing more is read from the clients whose output waits"),
     bytes("readings that wait, beyond the first 64 KiB of each connection", Per::Server, OPTIONS.queue_of_all)
-        .or("as for one connection; what the clients that have it ask is not read either"),
+        .or("as for one connection; nothing more is read from the clients whose output waits"),
     Bound::on("a frame", Per::Connection, Most::Fixed(FRAME as u64), Unit::Bytes).or("the connection is closed"),
     Bound::on("bytes of unfinished frames", Per::Address, Most::Fixed(OPTIONS.input_of_address as u64), Unit::Bytes)
         .or("the connection that sends more is closed"),
@@ -37,13 +38,13 @@ pub const BOUNDS: &[Bound] = &[
     number("requests of a list", Per::Other("list"), OPTIONS.requests).or("one more gets `[17 -9]`"),
     number("requests of all lists", Per::Connection, OPTIONS.requests_of_client).or("one more gets `[17 -9]`"),
     number("requests of all lists", Per::Address, OPTIONS.requests_of_address).or("one more gets `[17 -9]`"),
-    number("events of front-ends on which is read", Per::Connection, OPTIONS.events_of_client).or(BUSY),
-    number("events of front-ends on which is read", Per::Address, OPTIONS.events_of_address)
-        .or("one more gets `[1 -8]`, as does one that has as many as there are ids left for all"),
+    number("events on which front-ends are read", Per::Connection, OPTIONS.events_of_client).or(BUSY),
+    number("events on which front-ends are read", Per::Address, OPTIONS.events_of_address)
+        .or("one more gets `[1 -8]`; so does an address that has as many as there are ids left for all others"),
     number("fast plots", Per::Connection, OPTIONS.plots_of_client).or(BUSY),
     number("fast plots", Per::Address, OPTIONS.plots_of_address)
-        .or("one more gets `[1 -8]`, as does one that has as many as there are ids left for all"),
-    number("requests to front-ends that read", Per::Server, requests::READINGS.end as usize)
+        .or("one more gets `[1 -8]`; so does an address that has as many as there are ids left for all others"),
+    number("reading requests to front-ends", Per::Server, requests::READINGS.end as usize)
         .or("readers of one more get `[1 -8]` until there is an id"),
     Bound::on(
         "settings that wait for front-ends",
@@ -60,7 +61,7 @@ pub const BOUNDS: &[Bound] = &[
     )
     .or("those of one more batch get `[1 -8]`"),
     number("questions that wait for the archive", Per::Address, OPTIONS.questions_of_address)
-        .or("further ones are asked when they are answered"),
+        .or("further ones wait until those are answered"),
     number("requests of all lists", Per::Server, OPTIONS.all_requests).or("one more gets `[17 -9]`"),
     number("circuits to servers of Channel Access", Per::Server, MOST_CIRCUITS).or(NOT_FOUND),
     number("circuits to servers of pvAccess", Per::Server, MOST_CIRCUITS).or(NOT_FOUND),
@@ -70,19 +71,21 @@ pub const BOUNDS: &[Bound] = &[
     number("reads and monitors of a circuit", Per::Connection, MOST_ASKED).or("the circuit is ended"),
     bytes("a message of a client of Channel Access", Per::Connection, gateway::LARGEST).or("the circuit is ended"),
     bytes("values that wait for a client of Channel Access", Per::Connection, MOST_OUTPUT)
-        .or("further ones wait as those of any other client"),
-    millis("the time without taking any of them", Per::Connection, STUCK.as_millis() as u64).or("the circuit is ended"),
+        .or("further ones wait like those of any other client"),
+    millis("the time for which none of these values is read", Per::Connection, STUCK.as_millis() as u64)
+        .or("the circuit is ended"),
     bytes("a message of a server of Channel Access", Per::Other("circuit"), LARGEST_ANSWER).or("the circuit is ended"),
-    bytes("what waits for a server of Channel Access", Per::Other("circuit"), MOST_UNSENT).or("the circuit is ended"),
+    bytes("output that waits for a server of Channel Access", Per::Other("circuit"), MOST_UNSENT)
+        .or("the circuit is ended"),
     bytes("a message of a server of pvAccess", Per::Other("circuit"), LARGEST)
         .or("a value that is longer is `[1 -32]` for its readers; any other message ends the circuit"),
-    bytes("a message of a server of pvAccess that is passed over", Per::Other("circuit"), LONGEST_SKIPPED)
+    bytes("a message of a server of pvAccess that is skipped", Per::Other("circuit"), LONGEST_SKIPPED)
         .or("the circuit is ended"),
     number("types that a server of pvAccess numbers", Per::Other("circuit"), MOST_TYPES).or("the circuit is ended"),
-    bytes("what waits for a server of pvAccess", Per::Other("circuit"), MOST_UNSENT).or("the circuit is ended"),
+    bytes("output that waits for a server of pvAccess", Per::Other("circuit"), MOST_UNSENT).or("the circuit is ended"),
     bytes("a packet of a broker of MQTT", Per::Other("broker"), LARGEST_PACKET)
         .or("a message that is longer is `[1 -32]` for its readers; any other ends the connection"),
-    bytes("what waits for a broker of MQTT", Per::Other("broker"), MOST_UNSENT).or("the connection is ended"),
+    bytes("output that waits for a broker of MQTT", Per::Other("broker"), MOST_UNSENT).or("the connection is ended"),
     number("requests passed on to other nodes", Per::Connection, OPTIONS.passed_of_client).or(BUSY),
     number("requests passed on to other nodes", Per::Address, OPTIONS.passed_of_address).or(BUSY),
     number(
@@ -92,25 +95,21 @@ pub const BOUNDS: &[Bound] = &[
     )
     .or(BUSY),
     number("tasks that read over ACNET", Per::Other("node"), MOST_TASKS).or(BUSY),
-    millis("the time without a sign of a node whose tasks read", Per::Other("node"), GONE).or("its lists are closed"),
-    number("connections by gRPC", Per::Server, OPTIONS.grpc_clients).or(CLOSED),
-    number("connections by gRPC", Per::Address, OPTIONS.grpc_clients_of_address).or(CLOSED),
-    millis("the time without a call by gRPC", Per::Connection, OPTIONS.grpc_idle)
-        .or("the connection is ended in order"),
-    Bound::on("messages by gRPC on their way", Per::Server, Most::Fixed(OPTIONS.grpc_bytes as u64), Unit::Bytes)
+    millis("the time without a packet from a node whose tasks read", Per::Other("node"), GONE)
+        .or("its lists are closed"),
+    number("gRPC connections", Per::Server, OPTIONS.grpc_clients).or(CLOSED),
+    number("gRPC connections", Per::Address, OPTIONS.grpc_clients_of_address).or(CLOSED),
+    millis("the time without a gRPC call", Per::Connection, OPTIONS.grpc_idle)
+        .or("the connection is closed gracefully"),
+    Bound::on("incomplete gRPC messages", Per::Server, Most::Fixed(OPTIONS.grpc_bytes as u64), Unit::Bytes)
         .or(EXHAUSTED),
-    Bound::on(
-        "messages by gRPC on their way",
-        Per::Address,
-        Most::Fixed(OPTIONS.grpc_bytes_of_address as u64),
-        Unit::Bytes,
-    )
-    .or(EXHAUSTED),
-    number("calls by gRPC", Per::Server, OPTIONS.grpc_calls).or(EXHAUSTED),
-    number("calls by gRPC", Per::Address, OPTIONS.grpc_calls_of_address).or(EXHAUSTED),
-    Bound::on("a message of settings by gRPC", Per::Connection, Most::Fixed(LARGEST_SETTINGS as u64), Unit::Bytes)
+    Bound::on("incomplete gRPC messages", Per::Address, Most::Fixed(OPTIONS.grpc_bytes_of_address as u64), Unit::Bytes)
+        .or(EXHAUSTED),
+    number("gRPC calls", Per::Server, OPTIONS.grpc_calls).or(EXHAUSTED),
+    number("gRPC calls", Per::Address, OPTIONS.grpc_calls_of_address).or(EXHAUSTED),
+    Bound::on("a gRPC message with settings", Per::Connection, Most::Fixed(LARGEST_SETTINGS as u64), Unit::Bytes)
         .or("the call ends with OUT_OF_RANGE"),
-    number("calls by gRPC that set without a proof", Per::Connection, UNPROVED_CALLS).or(EXHAUSTED),
+    number("gRPC calls that set without a proof", Per::Connection, UNPROVED_CALLS).or(EXHAUSTED),
 ];
 
 const OPTIONS: ServiceOptions = ServiceOptions::USUAL;

@@ -18,7 +18,7 @@ use crate::driver::{
 };
 use crate::history::{HistoryArchive, HistoryBounds};
 use crate::rad50::Rad50;
-use crate::service::{Dpm as Service, ScrapeNetwork, ServiceOptions, passable};
+use crate::service::{Dpm as Service, ScrapeNetwork, ServiceOptions, read_passed_task};
 use crate::simulator::Simulator;
 
 /// Poll each device once for all clients that ask for it (the accelerator's data pool manager)
@@ -261,7 +261,7 @@ impl Serve {
         let _simulator = if self.demo {
             let simulator = Simulated::start(self.database.as_deref())
                 .map_err(|error| DpmFailure::new(format!("the simulated front-ends cannot be started: {error}")))?;
-            database = database.at(simulator.address());
+            database = database.with_nodes_at(simulator.address());
             network = network.or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
             Some(simulator)
         } else {
@@ -272,8 +272,8 @@ impl Serve {
         let address =
             u16::from_str_radix(&self.node, 16).map_err(|_| DpmFailure::new("--node: four hexadecimal digits"))?;
         let named = self.pass_on.iter().filter(|name| !name.is_empty());
-        let tasks =
-            named.map(|name| passable(name).map_err(|what| DpmFailure::new(format!("--pass-on: {name:?}: {what}"))));
+        let tasks = named
+            .map(|name| read_passed_task(name).map_err(|what| DpmFailure::new(format!("--pass-on: {name:?}: {what}"))));
         let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
         let front_ends = network.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 6801)));
         let options = ServiceOptions { name, address, once: self.answer_within, ..ServiceOptions::default() };
@@ -321,7 +321,7 @@ impl Serve {
         }
         match self.access.wants_settings() {
             true => words.iter().for_each(|words| eprintln!("rookery: {words}")),
-            // Nobody has asked for more, so this is no fault.
+            // Settings were not configured, so this is no fault.
             false => {
                 println!("It serves readings only: settings need --keytab with --principal, or --tokens, and --roles.")
             }

@@ -175,7 +175,7 @@ impl Database {
 
     /// Returns the same database with all nodes of ACNET at one address, for a simulator that plays
     /// all of them.
-    pub fn at(mut self, socket: SocketAddr) -> Self {
+    pub fn with_nodes_at(mut self, socket: SocketAddr) -> Self {
         for node in &mut self.nodes {
             if let Reached::Acnet(node) = &mut node.reached {
                 node.socket = socket;

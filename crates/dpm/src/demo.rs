@@ -31,8 +31,9 @@ impl Simulated {
             BufReader::new(output).read_line(&mut line)?;
         }
         let address = line.trim().parse();
-        let address =
-            address.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "they do not say where they listen"))?;
+        let address = address.map_err(|_| {
+            io::Error::new(io::ErrorKind::InvalidData, "they did not report the address on which they listen")
+        })?;
         Ok(Self { child, address })
     }
 

@@ -12,7 +12,8 @@
 //!
 //! Invariants:
 //! - An answer includes everything that was handed over before its question.
-//! - An answer is bounded in points and bytes; a client that needs more asks again from its end.
+//! - An answer is bounded in points and bytes; for more, the client asks again from the end of the
+//!   answer.
 //! - The archive is bounded in age and size: the oldest readings go first.
 
 mod archive;

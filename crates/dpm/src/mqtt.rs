@@ -276,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300), most in 0usize..400) {
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300), most in 0usize..400) {
             if let Ok(Begins::Packet(_, length)) = first(&bytes, most) {
                 prop_assert!((2..=bytes.len()).contains(&length));
             }

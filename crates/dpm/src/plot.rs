@@ -172,7 +172,7 @@ impl Plots {
     }
 
     /// Returns the plot that others read already, if there is one.
-    pub fn running(&self, wanted: &FrontRequest, period: u16) -> Option<PlotKey> {
+    pub fn running_plot(&self, wanted: &FrontRequest, period: u16) -> Option<PlotKey> {
         self.by_key.get(&(*wanted, period)).copied()
     }
 

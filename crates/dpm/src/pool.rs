@@ -88,7 +88,7 @@ impl DevicePool {
         now: Moment,
     ) -> Result<(EntryKey, Option<Arc<SharedReply>>), Status> {
         let place = device.place(form.property).ok_or(Status::NOPROP)?;
-        let when = of_node!(&self.fronts, wanted.node, front => front.told(&wanted, &wish))?;
+        let when = of_node!(&self.fronts, wanted.node, front => front.encode_event(&wanted, &wish))?;
         let period = match wish.when {
             When::Every(millis) => Some(millis),
             _ => None,
@@ -122,7 +122,7 @@ impl DevicePool {
 
     /// Returns the number of an event, if anything is read from that node on that event.
     pub fn event(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Option<usize> {
-        of_node!(&self.fronts, wanted.node, front => front.event(wanted.node, front.told(wanted, wish).ok()?))
+        of_node!(&self.fronts, wanted.node, front => front.event(wanted.node, front.encode_event(wanted, wish).ok()?))
     }
 
     /// Returns the number of an entry's event.

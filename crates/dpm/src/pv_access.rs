@@ -84,10 +84,10 @@ pub mod step {
     pub const DESTROY: u8 = 0x10;
 }
 
-/// The longest message that is kept, in bytes: an array of 32 000 doubles. A longer one is passed
-/// over.
+/// The longest message that is kept, in bytes: an array of 32 000 doubles. A longer one is
+/// skipped.
 pub const LARGEST: usize = 256 << 10;
-/// The longest message that is passed over, in bytes; a longer one is refused.
+/// The longest message that is skipped, in bytes; a longer one is refused.
 pub const LONGEST_SKIPPED: usize = 64 << 20;
 /// The most parts of a type.
 pub const MOST_NODES: u32 = 1024;

@@ -19,6 +19,7 @@ mod client;
 mod daq;
 mod daq_messages;
 mod gauges;
+mod gauging;
 mod greeting;
 mod input;
 mod keys;
@@ -49,7 +50,6 @@ mod settings;
 mod share;
 mod state;
 mod tcp;
-mod told;
 mod top;
 mod traffic;
 mod watchers;
@@ -80,7 +80,7 @@ pub use keys::{ClientKey, CloseClient};
 pub use lines::FrontEndLine;
 pub use options::ServiceOptions;
 pub use overview::{ClientLine, DeviceLine, Overview};
-pub use pass::passable;
+pub use pass::read_passed_task;
 pub use passing::PASSED_ON;
 use passing::Passing;
 use playlist::Questions;
@@ -306,7 +306,7 @@ impl Dpm {
     }
 
     /// Takes the orders for the servers of a network. Must be called after each turn's input.
-    pub fn links(&mut self, network: LinkNetwork, now: Moment) -> Vec<Goes> {
+    pub fn take_link_orders(&mut self, network: LinkNetwork, now: Moment) -> Vec<Goes> {
         let goes = self.pool.flush_links(network, now).collect();
         self.finish_settings(now);
         goes

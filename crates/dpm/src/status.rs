@@ -19,7 +19,7 @@ macro_rules! statuses {
 }
 
 statuses! {
-    /// No facility has anything to report.
+    /// Nothing went wrong: facility and error are 0.
     SUCCESS = 0 0;
     /// ACNET: an answer will come.
     PEND = 1 1;
@@ -49,7 +49,7 @@ statuses! {
     TRUNC_REPLY = 1 -32;
     /// ACNET: no such task.
     NO_TASK = 1 -33;
-    /// ACNET: level 2 error, that is an unknown command.
+    /// ACNET: an unknown command (a "level 2 error").
     LEVEL2 = 1 -35;
     /// ACNET: the front-end does not support this.
     NODE_DOWN = 1 -42;

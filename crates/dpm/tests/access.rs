@@ -8,7 +8,7 @@ use rookery_dpm::status::Status;
 use rookery_dpm::time::Moment;
 
 #[test]
-fn what_is_missing_is_told_and_refuses_settings_alone() {
+fn missing_files_are_reported_and_refuse_only_settings() {
     let (authority, words) = AccessFiles::default().open().expect("readings need nothing");
     assert!(authority.acceptor.is_none());
     assert!(words.len() == 1 && words[0].contains("--keytab"), "{words:?}");
@@ -30,7 +30,7 @@ fn what_is_missing_is_told_and_refuses_settings_alone() {
 }
 
 #[test]
-fn a_wrong_file_of_roles_and_a_log_that_cannot_be_written_stop_the_start() {
+fn a_wrong_roles_file_or_an_unwritable_log_stops_the_start() {
     let roles = file("wrong-roles.toml");
     fs::write(&roles, "[[role]]\nname = 'a'\nprincipals = ['nobody']\ndevices = []\n").expect("a file");
     let said = AccessFiles { roles: Some(roles), ..AccessFiles::default() }.open().expect_err("a mistake");
@@ -44,7 +44,7 @@ fn a_wrong_file_of_roles_and_a_log_that_cannot_be_written_stop_the_start() {
 }
 
 #[test]
-fn a_log_goes_on_in_a_new_file_when_it_is_renamed() {
+fn a_renamed_log_continues_in_a_new_file() {
     let (path, older) = (file("audit.log"), file("audit.log.1"));
     let _ = fs::remove_file(&path);
     let mut log = AuditFile::open(path.clone()).expect("a file");

@@ -77,7 +77,7 @@ fn mistakes_name_line_and_field() {
 }
 
 #[test]
-fn the_example_is_a_good_file_with_every_property() {
+fn the_example_is_valid_and_has_every_property() {
     let text = database::example();
     let database = Database::read(&text).unwrap_or_else(|mistake| panic!("{mistake}\n{text}"));
     let device = database.named("M:OUTTMP").expect("a device");
@@ -100,7 +100,7 @@ fn the_reference_is_up_to_date() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let text = "[[node]]\nname = 'FE'\naddress = 'here'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n\n\
                 [[device]]\nindex = 1\nname = 'm:a'\n\n[[device]]\nindex = -1\nname = 'M:B'\n";
     let lines =
@@ -345,7 +345,7 @@ fn process_variables_are_read_from_a_file() {
 }
 
 #[test]
-fn mistakes_in_process_variables_are_told_with_their_key() {
+fn mistakes_in_process_variables_are_reported_with_their_key() {
     let long = format!("pv = '{}'", "x".repeat(256));
     for (place, node, field) in [
         ("", "", "device.reading.pv"),

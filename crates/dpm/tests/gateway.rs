@@ -41,7 +41,7 @@ fn create(circuit: &mut GatewayCircuit, name: &str) -> Option<(u16, u32, u32)> {
 }
 
 #[test]
-fn searches_find_what_there_is() {
+fn searches_find_the_devices_that_exist() {
     let mut datagram = Vec::new();
     for (cid, name) in [(1, "M:OUTTMP"), (2, "X:NOBODY"), (3, "B:ARRAY[0:3]"), (4, "M:OUTTMP.STATUS.ON")] {
         let header = ChannelHeader { command: command::SEARCH, data_type: 5, count: 13, first: cid, second: cid };
@@ -119,7 +119,7 @@ fn a_device_is_read_as_every_type() {
 }
 
 #[test]
-fn nothing_can_be_set_and_what_is_not_there_is_refused() {
+fn nothing_can_be_set_and_unknown_variables_are_refused() {
     let mut circuit = GatewayCircuit::new();
     said(&mut circuit);
     let (.., sid) = create(&mut circuit, "M:OUTTMP").expect("a channel");
@@ -134,7 +134,7 @@ fn nothing_can_be_set_and_what_is_not_there_is_refused() {
 }
 
 #[test]
-fn what_a_client_gives_up_is_read_no_more() {
+fn readings_that_a_client_gives_up_are_no_longer_taken() {
     let mut circuit = GatewayCircuit::new();
     let (.., sid) = create(&mut circuit, "M:OUTTMP").expect("a channel");
     for number in 1..=3 {
@@ -150,7 +150,7 @@ fn what_a_client_gives_up_is_read_no_more() {
 }
 
 #[test]
-fn clients_that_ask_for_what_they_have_not_are_ended() {
+fn circuits_with_unknown_channels_or_oversized_requests_are_closed() {
     for header in [
         ChannelHeader { command: command::EVENT_ADD, data_type: 20, count: 1, first: 4711, second: 1 },
         ChannelHeader { command: command::READ_NOTIFY, data_type: 20, count: 1, first: 4711, second: 1 },

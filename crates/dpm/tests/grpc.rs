@@ -94,7 +94,7 @@ fn calls_end_as_grpc_says() {
 }
 
 #[test]
-fn what_is_no_grpc_is_refused_as_http_says() {
+fn requests_that_are_not_grpc_are_refused_as_http_says() {
     with_service(|address, _| {
         on_runtime(async move {
             let mut client = connect(address).await;
@@ -126,7 +126,7 @@ fn what_is_no_grpc_is_refused_as_http_says() {
 }
 
 #[test]
-fn who_does_not_read_harms_nobody() {
+fn a_client_that_does_not_read_harms_nobody() {
     with_service(|address, lists| {
         on_runtime(async move {
             let mut slow = connect(address).await;
@@ -263,7 +263,7 @@ fn with_options(options: ServiceOptions, test: impl FnOnce(SocketAddr, Arc<Atomi
     let read = || Database::read(DEMO).expect("a good file");
     let stop = Arc::new(AtomicBool::new(false));
     let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
-    let database = read().at(front.address().expect("an address"));
+    let database = read().with_nodes_at(front.address().expect("an address"));
     let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options };
     let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
     let archive = HistoryArchive::in_memory(HistoryBounds::default()).expect("memory");

@@ -46,7 +46,7 @@ const ISSUER: &str = "https://sso.example.org";
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 #[test]
-fn who_has_a_token_and_a_role_sets() {
+fn a_client_with_a_token_and_a_role_may_set() {
     with_service(false, |service| {
         on_runtime(async {
             let mut client = connect(service.address).await;
@@ -99,7 +99,7 @@ fn settings_are_made_from_the_command_line() {
 }
 
 #[test]
-fn who_proves_nothing_sets_nothing_and_is_logged() {
+fn a_client_without_a_proof_sets_nothing_and_is_logged() {
     with_service(false, |service| {
         on_runtime(async {
             let mut client = connect(service.address).await;
@@ -176,7 +176,7 @@ fn a_certificate_makes_it_speak_tls_only() {
 }
 
 #[test]
-fn devices_health_and_the_interface_are_told() {
+fn devices_health_and_the_interface_can_be_looked_up() {
     with_service(false, |service| {
         on_runtime(async {
             let mut client = connect(service.address).await;
@@ -252,7 +252,7 @@ fn with_service(has_certificate: bool, test: impl FnOnce(SettingsService)) {
     let read = || Database::read(DEMO).expect("a good file");
     let stop = Arc::new(AtomicBool::new(false));
     let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
-    let database = read().at(front.address().expect("an address"));
+    let database = read().with_nodes_at(front.address().expect("an address"));
     let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
     let mut server =
         DpmServer::open(settings, Arc::new(database)).expect("free ports").with_grpc(LOCAL).expect("a free port");

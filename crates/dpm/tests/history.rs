@@ -36,7 +36,7 @@ fn files_of_later_versions_and_other_programs_are_left_alone() {
 }
 
 #[test]
-fn the_old_and_the_many_go_first() {
+fn the_oldest_readings_are_removed_by_age_and_by_size() {
     let quick = series("G:QUICK.READING", "P,1S,TRUE", 1000);
     let slow = series("G:SLOW.READING", "P,1000S,TRUE", 1_000_000);
     let bounds = HistoryBounds { age: 1000, size: u64::MAX };
@@ -64,7 +64,7 @@ fn the_old_and_the_many_go_first() {
 }
 
 #[test]
-fn what_is_not_a_number_is_kept_as_such() {
+fn nan_is_recorded_as_nan() {
     let series = series("G:ODD.READING", "P,1S,TRUE", 1000);
     let mut archive = HistoryArchive::in_memory(HistoryBounds::default()).expect("memory");
     let odd = [f64::NAN, f64::INFINITY, -0.0, 0.0];
@@ -76,7 +76,7 @@ fn what_is_not_a_number_is_kept_as_such() {
 }
 
 #[test]
-fn the_most_frequent_recording_that_has_something_answers() {
+fn the_most_frequent_recording_with_readings_answers() {
     let mut archive = HistoryArchive::in_memory(HistoryBounds::default()).expect("memory");
     let slow = series("M:OUTTMP.READING", "P,60S,TRUE", 60_000);
     let quick = series("M:OUTTMP.READING", "P,1S,TRUE", 1000);

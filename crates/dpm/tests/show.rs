@@ -49,7 +49,7 @@ fn status_has_the_attributes_of_the_device() {
 }
 
 #[test]
-fn every_attribute_is_a_mask_a_match_and_maybe_turned_round() {
+fn every_attribute_is_a_mask_a_match_and_possibly_an_inversion() {
     let of = |mask, matching, invert, word| Attribute { mask, matching, invert, ..Attribute::default() }.of(word);
     assert_eq!([of(6, 2, false, 2), of(6, 2, false, 6), of(6, 2, false, 0x1002)], [true, false, true]);
     assert_eq!([of(6, 2, true, 2), of(6, 2, true, 6)], [false, true]);
@@ -195,7 +195,7 @@ fn texts_are_digits_characters_or_names_both_ways() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_a_status() {
+fn values_that_cannot_be_shown_are_statuses() {
     let status = |reply: Reply| match reply {
         Reply::Status(status) => Status(status.status),
         other => panic!("{other:?}"),

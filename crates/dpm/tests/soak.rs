@@ -22,7 +22,7 @@ fn no_list_stays_stuck_and_no_reading_is_anothers() {
         let mut soak = Soak::new(seed);
         soak.run(SOAK_MILLIS, true);
         let asked = soak.readers.iter().map(|reader| reader.asked.len()).sum::<usize>();
-        let (failed, read) = soak.told();
+        let (failed, read) = soak.counts();
         assert!(failed > 100 && read > 1000, "seed {seed}: the soak soaks nothing: {failed} failures, {read} readings");
         // Regardless of the faults: once all front-ends are back, all devices are read again.
         soak.run(RECOVERY_MILLIS, false);
@@ -201,7 +201,7 @@ impl Soak {
     }
 
     /// Returns the numbers of reported failures and readings.
-    fn told(&self) -> (usize, usize) {
+    fn counts(&self) -> (usize, usize) {
         let all = self.readers.iter().flat_map(|reader| reader.asked.values());
         all.fold((0, 0), |(failed, read), asked| (failed + asked.failed, read + asked.read))
     }

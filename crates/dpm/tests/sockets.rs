@@ -24,7 +24,7 @@ fn a_client_reads_a_device_over_the_network() {
     let read = || Database::read(DEMO).expect("a good file");
     let stop = Arc::new(AtomicBool::new(false));
     let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
-    let database = read().at(front.address().expect("an address"));
+    let database = read().with_nodes_at(front.address().expect("an address"));
     let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
     let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
     let address = server.addresses().expect("an address")[0];
@@ -119,7 +119,7 @@ fn a_client_that_takes_nothing_is_closed() {
     let read = || Database::read(DEMO).expect("a good file");
     let stop = Arc::new(AtomicBool::new(false));
     let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
-    let database = read().at(front.address().expect("an address"));
+    let database = read().with_nodes_at(front.address().expect("an address"));
     let options = ServiceOptions { stuck: 300, ..ServiceOptions::default() };
     let server =
         DpmServer::open(ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options }, Arc::new(database));

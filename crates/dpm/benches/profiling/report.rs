@@ -129,11 +129,11 @@ fn bars(title: &str, rows: &[ReportRow], series: &[(&str, usize, Vec<f64>)]) -> 
     svg
 }
 
-const ABOUT: &str = "Every client asks for every device fifteen times a second. \"Front-end requests\" are all that were sent since the start; what clients ask \
-for that is being read already is \"found running\". \"Copies/reading\" are messages made for one reading of a front-end, however many readers it has. µs are \
-CPU time of the service's one thread for each reading that it delivered; beside it a thread that writes as many bytes at a time to as many sockets and does \
-nothing else. Latencies are from the front-end's clock to the first, the middle and the last client, in whole milliseconds; beside them how late a thread woke \
-that only sleeps, on the same machine in the same seconds. Service, front-ends and clients share its cores.";
+const ABOUT: &str = "Every client asks for every device fifteen times a second. \"Front-end requests\" counts all requests that were sent since the start, \
+\"found running\" the clients' requests for devices that were already being read. \"Copies/reading\" is the number of messages made for one reading of a \
+front-end, however many readers it has. µs are CPU time of the service's one thread for each delivered reading; the figure beside it is that of a thread that \
+only writes as many bytes at a time to as many sockets. Latencies are from the front-end's clock to the first, the middle and the last client, in whole \
+milliseconds; beside them is the delay with which a sleeping thread woke, on the same machine in the same seconds. Service, front-ends and clients share its cores.";
 
 const HEAD: &str = "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>DPM: one reading, many readers</title>
 <style>

@@ -297,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_may_come(body in prop::collection::vec(any::<u8>(), 0..80), is_long: bool) {
+        fn any_body_is_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..80), is_long: bool) {
             let _ = (Reply::decode(&body, is_long), PlotRequest::decode(&body), Class::decode(&body));
         }
     }

@@ -97,7 +97,7 @@ impl<T> RequestsById<T> {
         self.count
     }
 
-    /// Returns true if no request is outstanding.
+    /// Returns whether no request is outstanding.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

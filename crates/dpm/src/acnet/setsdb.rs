@@ -59,7 +59,8 @@ impl SettingEntry {
 impl SettingsReport {
     /// Returns the bodies of the messages that the entries need.
     pub fn encode(&self, mut entries: &[SettingEntry]) -> Vec<Vec<u8>> {
-        let names: Vec<u8> = [&self.node, &self.host, &self.account].into_iter().flat_map(|name| named(name)).collect();
+        let names: Vec<u8> =
+            [&self.node, &self.host, &self.account].into_iter().flat_map(|name| length_and_name(name)).collect();
         let mut bodies = Vec::new();
         while !entries.is_empty() {
             let mut size = packet::SIZE + HEAD + names.len();
@@ -89,7 +90,7 @@ impl SettingsReport {
 }
 
 /// Returns a name after its length, cut to a length that fits one byte.
-fn named(name: &str) -> impl Iterator<Item = u8> {
+fn length_and_name(name: &str) -> impl Iterator<Item = u8> {
     let name = &name.as_bytes()[..name.len().min(u8::MAX.into())];
     std::iter::once(name.len() as u8).chain(name.iter().copied())
 }

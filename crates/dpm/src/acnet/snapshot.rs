@@ -293,7 +293,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_may_come(body in prop::collection::vec(any::<u8>(), 0..120), code in 5u8..9) {
+        fn any_body_is_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..120), code in 5u8..9) {
             let _ = PlotRequest::decode(&[&[code, 0], &*body].concat());
         }
     }

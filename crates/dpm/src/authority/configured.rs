@@ -47,7 +47,7 @@ impl AccessFiles {
     /// refused with an explanation, but readings are still served.
     ///
     /// Fails for a file of roles that cannot be read and a log that cannot be written: an operator
-    /// who names those wants to be safe.
+    /// who names those relies on them.
     pub fn open(&self) -> Result<(SettingAuthority, Vec<String>), String> {
         let mut words = Vec::new();
         let mut authority = SettingAuthority { roles: self.roles()?, ..SettingAuthority::default() };

@@ -16,7 +16,7 @@ impl Kerberos {
     /// key is in a keytab. The error names the remedy.
     pub fn open(keytab: &Path, principal: &str) -> Result<Self, String> {
         let service_name = service_name(principal).ok_or_else(|| {
-            format!("{principal} is no principal of a service: it looks like daeset/dpm.example.org@EXAMPLE.ORG")
+            format!("{principal} is not the principal of a service, such as daeset/dpm.example.org@EXAMPLE.ORG")
         })?;
         let acceptor = rookery_gssapi::Acceptor::open(keytab, principal)
             .map_err(|error| format!("{}: {error}; `klist -k` shows what a keytab holds", keytab.display()))?;

@@ -130,7 +130,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_taken_apart(bytes: Vec<u8>) {
+        fn any_bytes_are_parsed_or_refused(bytes: Vec<u8>) {
             let length: usize = messages(&bytes).map(|message| SHORT + message.payload.len()).sum();
             prop_assert!(length <= bytes.len());
         }

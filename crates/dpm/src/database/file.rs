@@ -117,7 +117,7 @@ impl FileReader<'_> {
         }
         for row in file.metric {
             self.row(row, "metric", |database, row| {
-                let request = row.read(database, "told by /metrics")?;
+                let request = row.read(database, "shown in /metrics")?;
                 database.metrics.push(request);
                 Ok(())
             });

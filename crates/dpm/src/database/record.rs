@@ -18,7 +18,7 @@ impl RecordRow {
         let request = Request::parse(&self.request.value)
             .map_err(|_| wrong(&format!("a device with the event on which it is {done}, such as M:OUTTMP@P,1000")))?;
         if request.model.is_some() {
-            return Err(wrong(&format!("what front-ends say is {done}: nothing may stand behind <-")));
+            return Err(wrong(&format!("only live readings can be {done}: leave out <- and the source after it")));
         }
         let unread = |status| wrong(&format!("the device cannot be read: {status}")).unfound();
         let target = database.find(&request).map_err(unread)?;
@@ -28,7 +28,7 @@ impl RecordRow {
         }
         match target.event {
             DrfEvent::Immediate | DrfEvent::Never | DrfEvent::Default => {
-                Err(wrong("an event that comes again, such as @P,1000, @Q,1000 or @E,02"))
+                Err(wrong("a recurring event, such as @P,1000, @Q,1000 or @E,02"))
             }
             event => Ok(Request { event, ..request }),
         }

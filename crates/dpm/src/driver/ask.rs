@@ -28,7 +28,7 @@ pub enum Until {
 /// The error of the system; `InvalidInput` for a request that can't be read, `InvalidData` if the
 /// server is no DPM, `TimedOut` if it is silent for too long.
 pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut impl Write) -> io::Result<bool> {
-    let requests = requests.iter().map(|request| meant(request, until)).collect::<io::Result<Vec<_>>>()?;
+    let requests = requests.iter().map(|request| with_default_event(request, until)).collect::<io::Result<Vec<_>>>()?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -84,7 +84,7 @@ pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut imp
 }
 
 /// Returns a request; one without an event gets the default: now, or once a second.
-pub(super) fn meant(request: &str, until: Until) -> io::Result<String> {
+pub(super) fn with_default_event(request: &str, until: Until) -> io::Result<String> {
     let wrong = |status| io::Error::new(io::ErrorKind::InvalidInput, format!("{request}: {status}"));
     let parsed = Request::parse(request).map_err(|error| wrong(error.status()))?;
     Ok(match (parsed.event, until) {
@@ -142,8 +142,9 @@ fn line(reply: &Reply) -> Option<(i64, i64, String)> {
     })
 }
 
-/// Writes a number for people: the shortest decimal number that is the same 32-bit float if it is
-/// one, else the same but for errors of arithmetic; with an exponent if it is tiny or huge.
+/// Writes a number for people. If it is a 32-bit float, this is the shortest decimal number for
+/// that float, otherwise the shortest one that is equal up to rounding errors of arithmetic. Tiny
+/// and huge numbers get an exponent.
 fn number(value: f64) -> String {
     let shortest = |text: String| text.parse().unwrap_or(value);
     let is_float = value.is_finite() && f64::from(value as f32) == value;
@@ -193,7 +194,7 @@ fn stranger() -> io::Error {
 pub(super) const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";
 /// The largest accepted message, in bytes.
 pub(super) const LARGEST: usize = 1 << 20;
-/// The digits of a number that are more than any front-end's raw value carries.
+/// A number of digits that is greater than any front-end's raw value has.
 const DIGITS: usize = 12;
 /// The error of some operations with 64-bit floats, relative to the number.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncReadExt;
 
-use super::ask::{GREETING, LARGEST, Until, meant};
+use super::ask::{GREETING, LARGEST, Until, with_default_event};
 use super::overview::OverviewFeed;
 use super::reception::{Reception, Visitor, VisitorErrand};
 use crate::sdd::SddMessage;
@@ -61,7 +61,8 @@ impl DeviceFeeds {
     /// others are the system's.
     pub fn open(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<DeviceFeed> {
         let until = if is_once { Until::Answered } else { Until::Readings(None) };
-        let meant = requests.iter().map(|request| meant(request, until)).collect::<io::Result<Vec<_>>>()?;
+        let meant =
+            requests.iter().map(|request| with_default_event(request, until)).collect::<io::Result<Vec<_>>>()?;
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
@@ -126,8 +127,8 @@ impl DeviceFeed {
     /// has ended.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<FeedNews>>> {
         loop {
-            if let Some(told) = self.told() {
-                return Poll::Ready(Some(told));
+            if let Some(news) = self.next_news() {
+                return Poll::Ready(Some(news));
             }
             if self.waiting.as_ref().is_some_and(|waiting| !waiting.contains(&true)) {
                 return Poll::Ready(None);
@@ -153,7 +154,7 @@ impl DeviceFeed {
     }
 
     /// Parses received replies until one of them is an item.
-    fn told(&mut self) -> Option<io::Result<FeedNews>> {
+    fn next_news(&mut self) -> Option<io::Result<FeedNews>> {
         while let Some((prefix, framed)) = self.input.split_first_chunk::<4>() {
             let length = u32::from_be_bytes(*prefix) as usize;
             if length > LARGEST {
@@ -162,8 +163,8 @@ impl DeviceFeed {
             let reply = Reply::decode(framed.get(..length)?);
             self.input.drain(..prefix.len() + length);
             let Ok(reply) = reply else { return Some(Err(io::ErrorKind::InvalidData.into())) };
-            if let Some(told) = self.take(&reply) {
-                return Some(Ok(told));
+            if let Some(news) = self.take(&reply) {
+                return Some(Ok(news));
             }
         }
         None

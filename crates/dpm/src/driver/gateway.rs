@@ -240,13 +240,13 @@ impl CircuitTalk {
         let mut chunk = [0; CHUNK];
         if !self.circuit.output().is_empty() && self.client.poll_write_ready(cx).is_ready() {
             let output = self.circuit.output();
-            let sent = moved(self.client.try_write(output))?;
+            let sent = bytes_moved(self.client.try_write(output))?;
             output.drain(..sent);
             self.is_stuck &= sent == 0;
             again = true;
         }
         if !self.asks.is_empty() && self.service.poll_write_ready(cx).is_ready() {
-            let sent = moved(self.service.try_write(&self.asks))?;
+            let sent = bytes_moved(self.service.try_write(&self.asks))?;
             self.asks.drain(..sent);
             again = true;
         }
@@ -254,13 +254,13 @@ impl CircuitTalk {
         // service as those of any client do.
         let has_room = self.circuit.output().len() < MOST_OUTPUT && self.asks.len() < MOST_OUTPUT;
         if has_room && self.service.poll_read_ready(cx).is_ready() {
-            let length = heard(self.service.try_read(&mut chunk))?;
+            let length = bytes_read(self.service.try_read(&mut chunk))?;
             self.replies.extend_from_slice(&chunk[..length]);
             self.take_replies()?;
             again = true;
         }
         if has_room && self.client.poll_read_ready(cx).is_ready() {
-            let length = heard(self.client.try_read(&mut chunk))?;
+            let length = bytes_read(self.client.try_read(&mut chunk))?;
             let (database, port) = (self.front.devices.now(), self.front.address.port());
             self.circuit.received(&chunk[..length], &database, port).map_err(|_| CircuitOver)?;
             again = true;
@@ -313,7 +313,7 @@ impl CircuitTalk {
 }
 
 /// Returns the number of bytes that were moved: none if the socket turned out not to be ready.
-fn moved(result: io::Result<usize>) -> Result<usize, CircuitOver> {
+fn bytes_moved(result: io::Result<usize>) -> Result<usize, CircuitOver> {
     match result {
         Ok(moved) => Ok(moved),
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
@@ -322,10 +322,10 @@ fn moved(result: io::Result<usize>) -> Result<usize, CircuitOver> {
 }
 
 /// Returns the number of bytes that were read. The end of input is the end of the circuit.
-fn heard(result: io::Result<usize>) -> Result<usize, CircuitOver> {
+fn bytes_read(result: io::Result<usize>) -> Result<usize, CircuitOver> {
     match result {
         Ok(0) => Err(CircuitOver),
-        result => moved(result),
+        result => bytes_moved(result),
     }
 }
 

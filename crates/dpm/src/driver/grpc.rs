@@ -313,7 +313,7 @@ impl GrpcFront {
             Ok(()) => {}
             Err(CallFailure::Gone) => respond.send_reset(Reason::CANCEL),
             Err(CallFailure::Told(code, why)) => {
-                let mut response = accepted();
+                let mut response = response_head();
                 response.headers_mut().extend(trailers(code, why));
                 let _ = respond.send_response(response, true);
             }
@@ -340,7 +340,7 @@ impl GrpcFront {
         if !self.reception.enter(Visitor { stream: theirs, errand, from: call.from, by: BroughtBy::Grpc }) {
             return Err(CallFailure::Told(Code::Unavailable, "the service ends"));
         }
-        let mut stream = respond.send_response(accepted(), false).map_err(|_| CallFailure::Gone)?;
+        let mut stream = respond.send_response(response_head(), false).map_err(|_| CallFailure::Gone)?;
         call.pass_on(&ours, &mut stream).await
     }
 
@@ -547,7 +547,7 @@ fn refusal(request: &Request<RecvStream>) -> Option<StatusCode> {
 }
 
 /// Returns the head of a response to a call of gRPC.
-fn accepted() -> Response<()> {
+fn response_head() -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
@@ -568,7 +568,7 @@ fn trailers(code: Code, why: &'static str) -> HeaderMap {
 const READ: &str = "/services.daq.DAQ/Read";
 const MALFORMED: CallFailure = CallFailure::Told(Code::Internal, "the message cannot be read");
 const CROWDED: CallFailure = CallFailure::Told(Code::ResourceExhausted, "there are too many calls");
-const STUCK: CallFailure = CallFailure::Told(Code::ResourceExhausted, "readings are not taken");
+const STUCK: CallFailure = CallFailure::Told(Code::ResourceExhausted, "the client does not read its readings");
 const LATE: CallFailure = CallFailure::Told(Code::DeadlineExceeded, "the time is up");
 /// The most calls of a connection at a time.
 const STREAMS: u32 = 256;

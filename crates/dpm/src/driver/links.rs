@@ -250,7 +250,7 @@ impl LinkSockets {
         }
         if line.unsent.len() > MOST_UNSENT {
             let server = line.server;
-            return self.end(link, server, "it does not take what it is sent", now);
+            return self.end(link, server, "it does not read what it is sent", now);
         }
         let wants = !line.unsent.is_empty() || line.stream.wants_write();
         let _ = set.change(&line.stream, key, true, wants);
@@ -275,7 +275,9 @@ impl LinkSockets {
             self.told = Some(now);
             let ended = std::mem::take(&mut self.ended);
             let what = self.what;
-            eprintln!("rookery: {what} to {server} ended: {why}; in all that ended since this was last said: {ended}");
+            eprintln!(
+                "rookery: {what} to {server} ended: {why}; connections that ended since the last message about it: {ended}"
+            );
         }
     }
 }
@@ -283,9 +285,9 @@ impl LinkSockets {
 /// Returns the name for the connections of a network in the log.
 fn name(network: LinkNetwork) -> &'static str {
     match network {
-        LinkNetwork::ChannelAccess => "the circuit of Channel Access",
-        LinkNetwork::PvAccess => "the circuit of pvAccess",
-        LinkNetwork::Mqtt => "the connection of MQTT",
+        LinkNetwork::ChannelAccess => "the Channel Access circuit",
+        LinkNetwork::PvAccess => "the pvAccess circuit",
+        LinkNetwork::Mqtt => "the MQTT connection",
     }
 }
 

@@ -87,8 +87,7 @@ impl Reserve {
     }
 
     /// Accepts and closes waiting connections after `accept` failed. Returns whether the listener
-    /// must rest for [`REST`], for which a single connection that ended before it was accepted is
-    /// no reason.
+    /// must rest for [`REST`]; it needn't if only a connection ended before it was accepted.
     pub(super) fn shed(&mut self, listener: impl AsFd, error: &io::Error) -> bool {
         let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
         if !exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {

@@ -81,11 +81,11 @@ impl Methods {
             ),
             "grpc.health.v1.Health" => never(HealthServer::new(Healthy).call(request).await),
             "grpc.reflection.v1.ServerReflection" => {
-                let described = described().build_v1().ok()?;
+                let described = reflection_builder().build_v1().ok()?;
                 never({ described }.call(request).await)
             }
             "grpc.reflection.v1alpha.ServerReflection" => {
-                let described = described().build_v1alpha().ok()?;
+                let described = reflection_builder().build_v1alpha().ok()?;
                 never({ described }.call(request).await)
             }
             _ => return None,
@@ -93,7 +93,7 @@ impl Methods {
     }
 }
 
-fn described() -> tonic_reflection::server::Builder<'static> {
+fn reflection_builder() -> tonic_reflection::server::Builder<'static> {
     let health = tonic_health::pb::FILE_DESCRIPTOR_SET;
     let builder = tonic_reflection::server::Builder::configure();
     builder.register_encoded_file_descriptor_set(DESCRIPTION).register_encoded_file_descriptor_set(health)
@@ -152,7 +152,7 @@ fn prove(headers: &HeaderMap, caller: &MethodCaller, keys: &CertificateKeys) -> 
         return SetterProof::Failed("an authorization that can't be read".to_owned());
     };
     if !caller.is_safe && !caller.address.ip().is_loopback() {
-        return SetterProof::Failed("a proof without TLS: others could have it".to_owned());
+        return SetterProof::Failed("a proof without TLS, which others could have read".to_owned());
     }
     if scheme.eq_ignore_ascii_case("bearer") {
         let Some(tokens) = &keys.tokens else {

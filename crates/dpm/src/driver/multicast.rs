@@ -21,7 +21,7 @@ impl MulticastGroup {
     /// then deliver no datagrams for the group to it.
     pub(super) fn join(self, socket: &UdpSocket) -> io::Result<()> {
         if !socket.local_addr()?.ip().is_unspecified() {
-            let words = "requests to all nodes come only if datagrams of front-ends are taken on 0.0.0.0";
+            let words = "requests to all nodes arrive only if the address for front-ends is 0.0.0.0";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
         }
         socket.join_multicast_v4(&self.group, &self.interface)

@@ -76,7 +76,7 @@ async fn ask(service: &PutService, setting: Vec<Setting>) -> io::Result<Vec<Stat
         None => call(stream, &message, &service.token).await,
         Some((file, name)) => {
             let connector = tokio_rustls::TlsConnector::from(Arc::new(trust(file)?));
-            let name = ServerName::try_from(name.clone()).map_err(|_| wrong(&format!("{name}: no name of a host")))?;
+            let name = ServerName::try_from(name.clone()).map_err(|_| wrong(&format!("{name}: not a host name")))?;
             call(connector.connect(name, stream).await?, &message, &service.token).await
         }
     }
@@ -107,11 +107,11 @@ async fn call(
     let mut client = client.ready().await.map_err(io::Error::other)?;
     let request = Call::builder().method("POST").uri(SET).header("content-type", "application/grpc");
     let request = request.header("te", "trailers").header("authorization", format!("Bearer {token}"));
-    let request = request.body(()).map_err(|_| wrong("the token has letters that no token has"))?;
+    let request = request.body(()).map_err(|_| wrong("the token contains characters that no token has"))?;
     let (response, mut body) = client.send_request(request, false).map_err(io::Error::other)?;
     body.send_data(framed(message).into(), true).map_err(io::Error::other)?;
     let response = response.await.map_err(io::Error::other)?;
-    is_well(response.headers())?;
+    check_outcome(response.headers())?;
     let mut body = response.into_body();
     let mut bytes = Vec::new();
     while let Some(data) = body.data().await {
@@ -123,7 +123,7 @@ async fn call(
         bytes.extend_from_slice(&data);
     }
     let trailers = poll_fn(|context| body.poll_trailers(context)).await.map_err(io::Error::other)?;
-    is_well(&trailers.unwrap_or_default())?;
+    check_outcome(&trailers.unwrap_or_default())?;
     let reply = SettingReply::decode(bytes.get(FRAME..).unwrap_or_default()).map_err(io::Error::other)?;
     let status = |facility, error| Some(Status::new(u8::try_from(facility).ok()?, i8::try_from(error).ok()?));
     let statuses = reply.status.iter().map(|told| status(told.facility_code, told.status_code));
@@ -131,7 +131,7 @@ async fn call(
 }
 
 /// Fails with gRPC's status unless that is success.
-fn is_well(headers: &HeaderMap) -> io::Result<()> {
+fn check_outcome(headers: &HeaderMap) -> io::Result<()> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     match text("grpc-status") {
         None | Some("0") => Ok(()),

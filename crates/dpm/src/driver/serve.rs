@@ -266,7 +266,7 @@ impl DpmServer {
                 let _ = self.front_ends.send_to(&datagram, to);
             }
             for (network, sockets) in LinkNetwork::ALL.into_iter().zip(&mut self.links) {
-                for goes in self.dpm.links(network, now) {
+                for goes in self.dpm.take_link_orders(network, now) {
                     sockets.obey(goes, &self.set, now.millis);
                 }
                 for link in sockets.take_broken() {

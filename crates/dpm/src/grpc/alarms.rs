@@ -32,7 +32,7 @@ pub(super) fn infos(device: &DeviceRecord) -> Vec<AlarmInfo> {
     alarms(device).map(info).collect()
 }
 
-/// Returns the texts with these numbers, in their order; those that there aren't are left out.
+/// Returns the texts with these numbers, in their order; unknown numbers are left out.
 pub(super) fn texts(database: &Database, ids: &[u32]) -> Vec<DeviceAlarmText> {
     let mut found: HashMap<u32, Option<&AlarmProperty>, ahash::RandomState> =
         ids.iter().map(|id| (*id, None)).collect();
@@ -63,7 +63,8 @@ fn alarms(device: &DeviceRecord) -> impl Iterator<Item = (Property, &AlarmProper
     analog.into_iter().chain(digital)
 }
 
-/// Returns the number of an alarm's text: that of the file, or one that no other alarm of it has.
+/// Returns the number of an alarm's text: the one in the file, or else one made
+/// of the device's number and the property.
 fn text_id(device: &DeviceRecord, property: Property, alarm: &AlarmProperty) -> u32 {
     alarm.text_id.unwrap_or(device.index << PROPERTY_BITS | u32::from(property.index()))
 }

@@ -88,7 +88,7 @@ fn block(
 
 /// Returns a `SettingReply`: the outcome of each setting.
 pub fn setting_reply(statuses: impl Iterator<Item = Status>) -> Vec<u8> {
-    daq::SettingReply { status: statuses.map(told).collect() }.encode_to_vec()
+    daq::SettingReply { status: statuses.map(encoded_status).collect() }.encode_to_vec()
 }
 
 /// Appends a `ReadingReply` for the request of a number, as a message of a stream: the compression
@@ -115,7 +115,9 @@ pub fn outcome(reply: &Reply, is_last: bool) -> Option<Vec<u8>> {
         Some(readings(vec![reading(timestamp.saturating_mul(1000), Some(value), Status(status))]))
     };
     match reply {
-        Reply::Status(reply) if is_last => Some(encoded(reading_reply::Value::Status(told(Status(reply.status))))),
+        Reply::Status(reply) if is_last => {
+            Some(encoded(reading_reply::Value::Status(encoded_status(Status(reply.status)))))
+        }
         Reply::Status(reply) => {
             Some(readings(vec![reading(reply.timestamp.saturating_mul(1000), None, Status(reply.status))]))
         }
@@ -192,11 +194,11 @@ fn reading(micros: i64, value: Option<device::value::Value>, status: Status) -> 
             nanos: (micros.rem_euclid(1_000_000) * 1000) as i32,
         }),
         data: value.map(|value| device::Value { value: Some(value) }),
-        status: Some(told(status)),
+        status: Some(encoded_status(status)),
     }
 }
 
-fn told(status: Status) -> status::Status {
+fn encoded_status(status: Status) -> status::Status {
     if status == Status::SUCCESS {
         return status::Status::default();
     }

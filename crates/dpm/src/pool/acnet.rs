@@ -84,7 +84,7 @@ impl FrontEnd for Acnet {
     type Came<'a> = (usize, AcnetPacket<'a>);
     type Goes = (usize, Vec<u8>);
 
-    fn told(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status> {
+    fn encode_event(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status> {
         let protocol = self.node(wanted.node).ok_or(Status::NO_NODE)?.protocol;
         wish.when.check(protocol)?;
         Ok(wish.when.clone().on_wire(protocol))

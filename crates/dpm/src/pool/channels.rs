@@ -178,7 +178,7 @@ impl<W: CircuitWire> FrontEnd for Channels<W> {
     type Came<'a> = Came<'a>;
     type Goes = Goes;
 
-    fn told(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status> {
+    fn encode_event(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status> {
         let is_known = self.nodes.get(wanted.node).is_some_and(Option::is_some);
         event_of_wish(is_known, wish)
     }

@@ -30,7 +30,7 @@ pub(super) struct PoolEntry {
     /// The number of readings, and the status of the last.
     readings: u64,
     status: Status,
-    /// The time of the last reading, and the time for which that counts as current.
+    /// The time of the last reading, and how long it counts as current, both in milliseconds.
     read_at: Option<u64>,
     fresh_for: u64,
 }

@@ -24,7 +24,7 @@ pub(super) trait FrontEnd {
     ///
     /// # Errors
     /// The status that clients get for events that the front-end doesn't support.
-    fn told(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status>;
+    fn encode_event(&self, wanted: &FrontRequest, wish: &ReaderWish) -> Result<When, Status>;
 
     /// Returns the number of an event, if anything is read from a node on that event. It is `None`
     /// for a kind whose events take no shared resource.

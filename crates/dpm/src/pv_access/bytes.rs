@@ -150,7 +150,7 @@ impl PvaOutput {
         self.order
     }
 
-    /// Appends a size; sizes of more than 31 bits are none of ours.
+    /// Appends a size of at most 31 bits.
     pub fn size(&mut self, size: usize) {
         match u8::try_from(size) {
             Ok(size @ 0..=0xfd) => self.byte(size),

@@ -1,8 +1,8 @@
 //! Messages on a connection, and the segments of long ones.
 //!
-//! A message that is longer than is kept, whether in one piece or in segments, is passed over:
-//! only its beginning is reported, from which its channel is found. A message that doesn't end is
-//! refused, however small its segments are.
+//! A message that is too long to be kept, whether in one piece or in segments, is skipped: only its
+//! beginning is reported, from which its channel is found. A message that doesn't end is refused,
+//! however small its segments are.
 
 use std::borrow::Cow;
 
@@ -37,14 +37,14 @@ pub enum PvaFrame<'a> {
         /// The first number of its payload.
         number: u32,
     },
-    /// A part of a message of which the rest is to come, or which is passed over.
+    /// A part of a message that is incomplete so far, or that is skipped.
     Part,
 }
 
 /// The messages of a connection's other side.
 #[derive(Debug, Default)]
 pub struct PvaFrames {
-    /// Bytes that are passed over.
+    /// The number of bytes that are still to be skipped.
     skipped: usize,
     segments: Option<PvaSegments>,
 }
@@ -221,7 +221,7 @@ pub fn search_responses(mut bytes: &[u8]) -> impl Iterator<Item = PvaInput<'_>> 
     })
 }
 
-/// Checks that a message of this many bytes is worth being passed over.
+/// Checks that a message of this many bytes may be skipped.
 fn may_be_skipped(size: usize) -> Result<(), PvaFault> {
     if size > LONGEST_SKIPPED { Err(PvaFault("its message does not end")) } else { Ok(()) }
 }
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_too_long_is_passed_over() {
+    fn a_message_that_is_too_long_is_skipped() {
         let long = [&7u32.to_le_bytes()[..], &vec![1; LARGEST]].concat();
         let later = sent(0, command::ECHO, b"later");
         let in_one = sent(0, command::MONITOR, &long);
@@ -358,7 +358,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken_apart(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8), flags: u8) {
+        fn any_bytes_are_parsed_or_refused(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8), flags: u8) {
             let mut bytes = sent(flags & 0xb0, command::MONITOR, &[1; 9]);
             bytes.extend(pieces.concat());
             let (mut frames, mut rest) = (PvaFrames::default(), &bytes[..]);

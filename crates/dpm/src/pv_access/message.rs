@@ -17,8 +17,8 @@ pub struct SearchAnswer {
 }
 
 impl SearchAnswer {
-    /// Reads the payload of an answer. One by which nothing is found, or that names another
-    /// protocol than plain TCP, finds no variables.
+    /// Reads the payload of an answer. An answer that reports nothing as found, or that names
+    /// another protocol than plain TCP, has no variables.
     ///
     /// # Errors
     /// An answer that is too short.
@@ -174,7 +174,7 @@ const TCP: &[u8] = b"tcp";
 const USERS: &[u8] = b"ca";
 /// The flag of a search that is sent to one host.
 const FOR_ONE: u8 = 0x80;
-/// The size of a buffer for which nobody asks.
+/// The buffer size in the greeting, on which nothing depends here.
 const BUFFER: u32 = 0x1_0000;
 /// The codes of types: none, a structure, one without fields, a text.
 const NO_TYPE: u8 = 0xff;

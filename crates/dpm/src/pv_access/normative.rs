@@ -30,7 +30,7 @@ pub struct NtPlaces {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NtReading {
     shape: ValueShape,
-    /// The elements in the device's form; `None` if they are none, or can't be converted.
+    /// The elements in the device's form; `None` if there are none, or if they can't be converted.
     elements: Option<Vec<u8>>,
     choice: Option<i64>,
     choices: Vec<Box<[u8]>>,
@@ -107,7 +107,7 @@ impl NtReading {
         };
         let real = if let PvaField::One(element) = field { number(element) } else { None };
         if bit == places.value {
-            self.elements = self.converted(field);
+            self.elements = self.device_bytes(field);
         } else if bit == places.index {
             self.choice = integer;
         } else if bit == places.choices {
@@ -152,7 +152,7 @@ impl NtReading {
         &self.choices
     }
 
-    fn converted(&self, field: PvaField<'_>) -> Option<Vec<u8>> {
+    fn device_bytes(&self, field: PvaField<'_>) -> Option<Vec<u8>> {
         match field {
             PvaField::One(element) => self.element(element),
             // Long texts may be arrays of characters.
@@ -206,7 +206,7 @@ pub fn write_put(
         (None, Some(place)) => (place, false),
         (None, None) => return Err(PutFault::Kind),
     };
-    out.bytes.extend(PvaBits::one(bit).written());
+    out.bytes.extend(PvaBits::one(bit).to_bytes());
     match of {
         PvaType::Scalar(scalar) if choice => {
             let named = |name: &[u8]| choices.iter().position(|choice| **choice == *name);
@@ -276,7 +276,7 @@ fn write_element(of: PvaScalar, element: SetElement<'_>, out: &mut PvaOutput) ->
         (_, SetElement::Text(text)) => parsed(text).ok_or(PutFault::Kind)?,
         (_, SetElement::Number(number)) => number,
     };
-    // A fraction is cut off, as servers of Channel Access do it.
+    // A fraction is cut off, as servers of Channel Access do.
     let whole = number.trunc();
     macro_rules! integer {
         ($write:ident, $integer:ty) => {{
@@ -326,7 +326,7 @@ fn texts(field: PvaField<'_>) -> Vec<Box<[u8]>> {
     (0..many.min(CHOICES)).map_while(|_| input.text().ok().map(Box::from)).collect()
 }
 
-/// The severity of an alarm that is none of the known ones.
+/// The severity of an alarm with an unknown severity.
 const UNDEFINED: i64 = 4;
 /// The most choices of an enumeration that are kept.
 const CHOICES: usize = 4096;
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn of_arrays_only_what_may_be_wanted_is_kept() {
+    fn only_wanted_elements_of_an_array_are_kept() {
         assert_eq!(read(NUMBERS, b"\x28", &[6, 1, 2, 3, 4, 5, 6]).bytes(), doubles(&[1.0, 2.0, 3.0, 4.0]));
         assert_eq!(read(NUMBERS, b"\x28", &[0]).bytes(), doubles(&[]));
         assert_eq!(read(TEXT, b"\x68", b"\x02\x03one\x03two").bytes(), filled("one"));
@@ -480,7 +480,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_set_is_read_back(number: f64, code in prop::sample::select(vec![0x43u8, 0x4b])) {
+        fn a_value_that_is_set_is_read_back(number: f64, code in prop::sample::select(vec![0x43u8, 0x4b])) {
             let bytes = number.to_le_bytes();
             let body = written(&[code], NUMBERS, &bytes).expect("a double");
             prop_assert_eq!(read(NUMBERS, &[code], &body[2..]).bytes(), Some(bytes.to_vec()));

@@ -64,9 +64,9 @@ pub enum PvaScalar {
 pub enum ArrayExtent {
     /// Any number, which comes with the value.
     Varying,
-    /// At most so many; the number comes with the value.
+    /// At most this many; the number comes with the value.
     Bounded(usize),
-    /// Always so many.
+    /// Always this many.
     Fixed(usize),
 }
 
@@ -215,11 +215,11 @@ fn read(input: &mut PvaInput<'_>, registry: &mut TypeRegistry, depth: u8) -> Res
             registry.keep(number, &of)?;
             Ok(Some(of))
         }
-        code => described(code, input, registry, depth).map(Some),
+        code => read_description(code, input, registry, depth).map(Some),
     }
 }
 
-fn described(code: u8, input: &mut PvaInput<'_>, registry: &mut TypeRegistry, depth: u8) -> Result<PvaType, PvaFault> {
+fn read_description(code: u8, input: &mut PvaInput<'_>, registry: &mut TypeRegistry, depth: u8) -> Result<PvaType, PvaFault> {
     let mut inner = |wanted: fn(&PvaType) -> Option<&Arc<PvaFields>>| {
         let element = read(input, registry, depth + 1)?;
         element.as_ref().and_then(wanted).cloned().ok_or(PvaFault("its array has elements of another type"))
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_numbers_no_more_types_than_there_may_be() {
+    fn the_number_of_numbered_types_is_bounded() {
         let (mut registry, order) = (TypeRegistry::default(), ByteOrder::Big);
         let read = (0..=u16::MAX).take_while(|number| {
             let [high, low] = number.to_be_bytes();

@@ -83,7 +83,7 @@ impl PvaBits {
     }
 
     /// Returns the bytes of a set of bits below 56, which is written without trailing zeros.
-    pub fn written(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let bytes = self.words[0].to_le_bytes();
         let size = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |place| place + 1).min(7);
         [&[size as u8], &bytes[..size]].concat()
@@ -321,7 +321,7 @@ mod tests {
             let read: Vec<u32> = (0..MOST_NODES).filter(|bit| bits.has(*bit)).collect();
             assert_eq!(read, set);
             if set.iter().all(|bit| *bit < 56) {
-                assert_eq!(bits.written(), bytes);
+                assert_eq!(bits.to_bytes(), bytes);
             }
         }
         let big = PvaBits::read(&mut PvaInput::new(&[8, 0, 0, 0, 0, 0, 0, 0, 1], ByteOrder::Big)).expect("a set");

@@ -18,7 +18,7 @@ fn unscale(common: &CommonTransform, y: f64, limits: (f64, f64)) -> Result<f64, 
     }
     // Refuses transforms that are unknown or lack constants.
     common.scale(limits.0)?;
-    let closed = closed(common, y);
+    let closed = closed_form(common, y);
     if closed.is_empty() {
         return bisect(common, y, limits);
     }
@@ -29,7 +29,7 @@ fn unscale(common: &CommonTransform, y: f64, limits: (f64, f64)) -> Result<f64, 
 }
 
 /// Returns the values that may scale to `y`; none if the transform has no inverse in closed form.
-fn closed(common: &CommonTransform, y: f64) -> Vec<f64> {
+fn closed_form(common: &CommonTransform, y: f64) -> Vec<f64> {
     let c = common.padded();
     match common.index {
         0 | 80 => vec![y],

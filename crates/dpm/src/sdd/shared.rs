@@ -37,7 +37,7 @@ impl SharedReply {
 
     /// Returns the reply in another encoding, for readers of another protocol; it is made for the
     /// first of them, and is the same for all.
-    pub fn other(&self, make: impl FnOnce(&Reply) -> Vec<u8>) -> &[u8] {
+    pub fn other_encoding(&self, make: impl FnOnce(&Reply) -> Vec<u8>) -> &[u8] {
         self.other.get_or_init(|| {
             let mut bytes = Vec::with_capacity(self.size());
             self.write(0, &mut bytes);

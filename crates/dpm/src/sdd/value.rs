@@ -4,7 +4,7 @@
 //! follows. Numbers are signed and big endian. Writers use the fewest bytes; readers accept any
 //! number of them up to eight.
 
-/// The reason why bytes are no message.
+/// The reason why bytes are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SddError {
     /// They end within a value.

@@ -6,12 +6,12 @@ use crate::status::Status;
 
 /// Encodes a message for clients by gRPC. Returns false if it has no meaning for them.
 pub(super) fn prepare(message: &SharedReply, is_last: bool) -> bool {
-    !message.other(|reply| daq::outcome(reply, is_last).unwrap_or_default()).is_empty()
+    !message.other_encoding(|reply| daq::outcome(reply, is_last).unwrap_or_default()).is_empty()
 }
 
 /// Appends a message for the request with a given number.
 pub(super) fn write(ref_id: i64, message: &SharedReply, out: &mut Vec<u8>) {
-    let outcome = message.other(|reply| daq::outcome(reply, false).unwrap_or_default());
+    let outcome = message.other_encoding(|reply| daq::outcome(reply, false).unwrap_or_default());
     daq::put_reading_reply(out, u32::try_from(ref_id).unwrap_or_default(), outcome);
 }
 

@@ -9,7 +9,7 @@ use crate::sdd::{SddMessage, SharedReply};
 /// The devices in `/metrics`.
 #[derive(Debug, Default)]
 pub(super) struct Gauges {
-    /// By the number of the reader; `None` for devices that were removed.
+    /// The gauges by the numbers of their readers; `None` for devices that were removed.
     pub(super) gauges: Vec<Option<Gauge>>,
     /// True once the gauges match the database.
     pub(super) is_begun: bool,

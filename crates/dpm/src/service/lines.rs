@@ -7,15 +7,14 @@ pub struct FrontEndLine {
     pub name: String,
     /// The protocol by which it is asked.
     pub protocol: &'static str,
-    /// The things that are read from it, those of which no good reading has come, and those that
-    /// are late by more than a period.
+    /// The number of things that are read from it: one property of a device at one event each.
     pub things: usize,
-    /// The silent ones among them.
+    /// The number of those whose last reading failed, or that were never read.
     pub silent: usize,
-    /// The late ones among them.
+    /// The number of those that are late by more than a period.
     pub late: usize,
-    /// The readers of them.
+    /// The number of their readers.
     pub readers: usize,
-    /// The milliseconds since a good reading came; `None` if none has.
+    /// The milliseconds since the last good reading; `None` if there was none.
     pub heard: Option<u64>,
 }

@@ -338,7 +338,7 @@ impl Dpm {
         reader: PoolReader,
         now: Moment,
     ) -> Result<JoinedSource, Status> {
-        let running = self.plots.running(&wanted, period).map(CommonThing::Plot);
+        let running = self.plots.running_plot(&wanted, period).map(CommonThing::Plot);
         self.check_common(reader, Good::Plots, running, self.plots.ids_left())?;
         let plot = self.plots.join(wanted, period, &target.device, target.form, reader, now);
         self.count_common(reader, CommonThing::Plot(plot));

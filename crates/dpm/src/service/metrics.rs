@@ -26,27 +26,27 @@ pub(super) fn text(statistics: &Statistics, spoken: &[&str], front_ends: &[Front
         ("variables_connected", "Process variables whose server was found.", statistics.connected),
         ("circuits", "Circuits to servers of EPICS.", statistics.circuits),
         ("topics", "Topics of MQTT that are read.", statistics.topics),
-        ("topics_known", "Topics of which something has come.", statistics.topics_known),
+        ("topics_known", "Topics with a message.", statistics.topics_known),
         ("brokers", "Brokers of MQTT that are connected.", statistics.brokers),
         ("passed_requests", "Requests that are passed on to other nodes.", statistics.passed),
     ] {
         metric(&mut text, name, "gauge", help, value as u64);
     }
     for (name, help, value) in [
-        ("asked_total", "Readers that came.", pool.asked),
-        ("shared_total", "Readers that found what they want being read.", pool.shared),
+        ("asked_total", "Requests for readings by clients.", pool.asked),
+        ("shared_total", "Requests whose device was already being read.", pool.shared),
         ("devices_requested_total", "Devices that front-ends were asked for.", pool.devices_requested),
         ("requests_total", "Requests that were sent to front-ends.", pool.requests),
-        ("replies_total", "Replies that were taken.", pool.replies),
+        ("replies_total", "Replies of front-ends that were handled.", pool.replies),
         ("readings_total", "Readings in replies.", pool.readings),
         ("encoded_total", "Readings that were scaled and encoded, once for each form.", pool.encoded),
-        ("delivered_total", "Readings that were given to readers.", pool.delivered),
+        ("delivered_total", "Readings that were delivered to clients.", pool.delivered),
         ("timeouts_total", "Requests that went unanswered.", pool.timeouts),
         ("divided_total", "Divisions of unanswered requests, to find the silent device.", pool.divided),
         ("probes_total", "Requests to silent front-ends for single devices.", pool.probes),
-        ("strays_total", "Replies that nobody asked for.", pool.strays),
-        ("dropped_total", "Readings that were dropped because their client did not take them.", statistics.dropped),
-        ("unrecorded_total", "Readings that were not recorded because the disk did not follow.", statistics.unrecorded),
+        ("strays_total", "Replies that answered no outstanding request.", pool.strays),
+        ("dropped_total", "Readings that were dropped because their client read too slowly.", statistics.dropped),
+        ("unrecorded_total", "Readings that were not recorded because the disk was too slow.", statistics.unrecorded),
     ] {
         metric(&mut text, name, "counter", help, value);
     }
@@ -82,7 +82,9 @@ type FrontEndFigure = (&'static str, &'static str, fn(&FrontEndLine) -> usize);
 fn by_front_end(text: &mut String, front_ends: &[FrontEndLine]) {
     let figures: [FrontEndFigure; 3] = [
         ("front_end_things", "Things that are read from a front-end.", |line| line.things),
-        ("front_end_silent", "Things of a front-end of which no good reading has come.", |line| line.silent),
+        ("front_end_silent", "Things of a front-end whose last reading failed, or that were never read.", |line| {
+            line.silent
+        }),
         ("front_end_late", "Things of a front-end that are late by more than a period.", |line| line.late),
     ];
     for (name, help, figure) in figures.into_iter().filter(|_| !front_ends.is_empty()) {

@@ -80,7 +80,7 @@ impl Dpm {
                 self.since_start().into_iter().chain([0; 4]).chain(counts.map(|count| count as u16)).collect()
             }
             [9, ..] => {
-                let all = self.traffic.told().iter().fold(0u32, |sum, count| sum.wrapping_add(*count));
+                let all = self.traffic.counts().iter().fold(0u32, |sum, count| sum.wrapping_add(*count));
                 [all as u16, (all >> 16) as u16].into_iter().chain(self.since_start()).collect()
             }
             [18, _, low, high] => return task_name(u16::from_le_bytes([low, high])),

@@ -78,7 +78,8 @@ impl OutboxMessage {
         }
     }
 
-    /// Returns false if its list was closed or stopped since it was queued.
+    /// Returns whether the message is still wanted: false if its list was closed or stopped since
+    /// it was queued.
     pub(super) fn counts(&self, list: &ClientList) -> bool {
         match self {
             OutboxMessage::Shared { epoch, .. } => *epoch == list.epoch,

@@ -29,10 +29,10 @@ use crate::time::Moment;
 ///
 /// # Errors
 /// A text with the reason: the name is invalid, or the task sets.
-pub fn passable(name: &str) -> Result<Rad50, &'static str> {
+pub fn read_passed_task(name: &str) -> Result<Rad50, &'static str> {
     match Rad50::parse(name) {
         Ok(retdat::SETTING_TASK | sets32::TASK) => {
-            Err("a task that sets nothing: settings go through DPM, which asks who may")
+            Err("a task that sets nothing: settings go through DPM, which checks permissions")
         }
         Ok(task) if task != Rad50::default() => Ok(task),
         _ => Err("the name of a task, up to six of A-Z, 0-9, $, . and %"),

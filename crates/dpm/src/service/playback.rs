@@ -171,7 +171,7 @@ impl Outlets {
         let reply = reply::ScalarArray { timestamp: micros, data, ..Default::default() };
         let Some(shared) = SharedReply::new(&reply.into()) else { return };
         if let Some(other) = other {
-            shared.other(|_| other);
+            shared.other_encoding(|_| other);
         }
         self.push(PoolReader { list, ref_id }, &Arc::new(shared), false);
     }

@@ -69,7 +69,7 @@ impl Dpm {
                 self.acknowledge(client, 6, status, &found.unwrap_or_default().to_be_bytes());
             }
             15 => {
-                let told = self.traffic.told();
+                let told = self.traffic.counts();
                 let bytes: Vec<u8> = told.iter().flat_map(|count| count.to_be_bytes()).collect();
                 self.acknowledge(client, 7, Status::SUCCESS, &bytes);
             }
@@ -177,7 +177,8 @@ impl Dpm {
             let Some(state) = self.raw(client) else { return 0 };
             state.last_request = state.last_request.wrapping_add(1) & 0x1fff;
             let message = state.last_request | 0x2000;
-            if !state.passed.contains_key(&message) && !lists.iter().any(|list| self.streams_on(*list) == Some(message))
+            if !state.passed.contains_key(&message)
+                && !lists.iter().any(|list| self.request_of_list(*list) == Some(message))
             {
                 return message;
             }
@@ -185,7 +186,7 @@ impl Dpm {
     }
 
     /// Returns the request to which a list's messages are replies.
-    pub(super) fn streams_on(&self, list: usize) -> Option<u16> {
+    pub(super) fn request_of_list(&self, list: usize) -> Option<u16> {
         match self.outlets.lists.get(list)?.route {
             ListRoute::Acnet(header) => Some(header.message),
             ListRoute::Tcp | ListRoute::Daq | ListRoute::Settings(_) => None,
@@ -269,7 +270,7 @@ impl Dpm {
         };
         if !self.cancel_passed(client, message) {
             let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
-            if let Some(list) = lists.into_iter().find(|list| self.streams_on(*list) == Some(message)) {
+            if let Some(list) = lists.into_iter().find(|list| self.request_of_list(*list) == Some(message)) {
                 self.close_list(list);
             }
         }

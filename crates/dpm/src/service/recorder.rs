@@ -14,7 +14,8 @@ use crate::status::Status;
 pub(super) struct Recorder {
     /// True if there is an archive.
     pub(super) is_on: bool,
-    /// By the number of the reader; `None` for requests that are no longer recorded.
+    /// The recordings by the numbers of their readers; `None` for requests that are no longer
+    /// recorded.
     pub(super) recorded: Vec<Option<Recorded>>,
     pub(super) work: Vec<HistoryWork>,
     /// The requests that cannot be recorded.

@@ -105,7 +105,7 @@ impl Dpm {
     /// Closes the list whose messages are the replies to a request.
     fn close_stream(&mut self, client: ClientKey, message: u16) {
         let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
-        if let Some(list) = lists.into_iter().find(|list| self.streams_on(*list) == Some(message)) {
+        if let Some(list) = lists.into_iter().find(|list| self.request_of_list(*list) == Some(message)) {
             self.close_list(list);
             self.outlets.touch(client);
         }

@@ -31,7 +31,7 @@ impl FromStr for ScrapeNetwork {
 
     /// Reads an address, or the beginning of a network's addresses and their common bits.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no network such as 10.0.0.0/8");
+        let wrong = || format!("{text:?} is not a network such as 10.0.0.0/8");
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let (_, width) = number(address);

@@ -118,7 +118,7 @@ impl Dpm {
             batch.settings.push((ref_id, attempt));
         }
         batch.open = orders.iter().flatten().count();
-        batch.logged = self.logged(list, &batch.settings);
+        batch.logged = self.count_logged(list, &batch.settings);
         let is_over = batch.open == 0;
         let key = self.batches.insert(batch);
         for (place, order) in orders.into_iter().enumerate() {
@@ -145,7 +145,7 @@ impl Dpm {
 
     /// Returns the number of attempts that are logged: all of a client that has proved its
     /// identity, and a bounded number of any other, so that a connection can't fill the disk.
-    fn logged(&mut self, list: usize, settings: &[(i64, Attempt)]) -> usize {
+    fn count_logged(&mut self, list: usize, settings: &[(i64, Attempt)]) -> usize {
         if settings.first().is_none_or(|(_, attempt)| attempt.principal.is_some()) {
             return settings.len();
         }

@@ -61,7 +61,7 @@ impl std::fmt::Display for Statistics {
         }
         if self.topics > 0 {
             let (topics, known, brokers) = (self.topics, self.topics_known, self.brokers);
-            writeln!(f, "topics of MQTT {topics}, heard of {known}, brokers connected {brokers}")?;
+            writeln!(f, "topics of MQTT {topics}, with a message {known}, brokers connected {brokers}")?;
         }
         writeln!(
             f,

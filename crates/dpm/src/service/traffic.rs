@@ -44,7 +44,7 @@ impl Traffic {
 
     /// Returns the counts in acnetd's order; the last is the number of requests that were refused
     /// because too many waited.
-    pub(super) fn told(&self) -> [u32; 7] {
+    pub(super) fn counts(&self) -> [u32; 7] {
         let received = [self.messages_in, self.requests_in, self.replies_in];
         let sent = [self.messages_out, self.requests_out, self.replies_out];
         [received[0], received[1], received[2], sent[0], sent[1], sent[2], 0]

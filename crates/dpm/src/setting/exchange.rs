@@ -28,13 +28,15 @@ impl Setter {
     pub(super) fn exchange(&mut self, now: Moment) {
         for (node, edits) in by_node(self.ready_edits()) {
             let is_alone = |edit: &BlockEdit| self.doubtful.contains(&block(node, &edit.item));
-            for edits in packed(edits, is_alone, |edit| edit.item.reply_size().max(gets32::ITEM)) {
+            for edits in split_into_datagrams(edits, is_alone, |edit| edit.item.reply_size().max(gets32::ITEM)) {
                 self.open(node, SettingPhase::Reading(edits), now);
             }
         }
         for (node, writes) in by_node(std::mem::take(&mut self.writes)) {
             let is_alone = |write: &Write| self.doubtful.contains(&block(node, &write.item));
-            for writes in packed(writes, is_alone, |write| gets32::ITEM + write.bytes.len().next_multiple_of(2)) {
+            for writes in
+                split_into_datagrams(writes, is_alone, |write| gets32::ITEM + write.bytes.len().next_multiple_of(2))
+            {
                 self.open(node, SettingPhase::Writing(writes), now);
             }
         }
@@ -244,7 +246,7 @@ fn by_node<T>(all: Vec<(usize, T)>) -> Vec<(usize, Vec<T>)> {
 }
 
 /// Returns parts that fit a datagram each; an order that has to be sent alone is a part by itself.
-fn packed<T>(all: Vec<T>, is_alone: impl Fn(&T) -> bool, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+fn split_into_datagrams<T>(all: Vec<T>, is_alone: impl Fn(&T) -> bool, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let mut parts: Vec<Vec<T>> = Vec::new();
     // True if the last part is full.
     let (mut bytes, mut is_closed) = (0, true);

@@ -92,7 +92,7 @@ impl Player {
         let named = script.iter().flat_map(|script| &script.status);
         let named = named.filter(|(name, _)| name.eq_ignore_ascii_case(&command.short)).map(|(_, word)| *word).next();
         let size = status.place.size as usize;
-        let word = named.or_else(|| Some(commanded(&status.bits, command.order)?.put(self.status(device))));
+        let word = named.or_else(|| Some(commanded_attribute(&status.bits, command.order)?.put(self.status(device))));
         if let Some(word) = word {
             let mut bytes = word.to_le_bytes().to_vec();
             bytes.resize(size, 0);
@@ -112,7 +112,7 @@ impl Player {
     }
 
     /// Returns the size of one element of a scripted reading, in bytes.
-    pub(super) fn scripted(&self, item: &DeviceItem) -> Option<u32> {
+    pub(super) fn element_size(&self, item: &DeviceItem) -> Option<u32> {
         let (device, script) = self.devices.get(&item.device)?;
         script.as_ref().filter(|script| script.shape != "silent")?;
         let place = device.place(Property::Reading).filter(|place| place.ssdn == item.ssdn)?;
@@ -126,7 +126,7 @@ impl Player {
         let (device, script) = self.devices.get(&item.device)?;
         let script = script.as_ref()?;
         if script.shape != "counter" {
-            let element = self.scripted(item)?.max(1);
+            let element = self.element_size(item)?.max(1);
             return Some(raw(device, script, shape(script, millis, u64::from(item.offset / element), random)));
         }
         let count = self.counts.entry(item.device).or_default();
@@ -157,7 +157,7 @@ impl Player {
                 let block = set.unwrap_or_else(|| analog(device, script));
                 let Some(script) = script.filter(|script| script.alarm.is_some()) else { return block };
                 let raw = raw(device, script, shape(script, millis, 0, 0.5));
-                judged(block, |alarm| is_outside(device, script, alarm, raw))
+                with_alarm_state(block, |alarm| is_outside(device, script, alarm, raw))
             }
             (Property::Digital, script) => {
                 let bits = script.and_then(|script| script.digital);
@@ -167,15 +167,15 @@ impl Player {
                     let (nominal, mask) = alarm.bits();
                     status & mask != nominal & mask
                 };
-                if bits.is_some() { judged(block, is_bad) } else { block }
+                if bits.is_some() { with_alarm_state(block, is_bad) } else { block }
             }
             _ if set.is_some() => set.unwrap_or_default(),
             (Property::Reading, Some(script)) if script.shape == "setting" => {
                 let set = self.settings.get(&(item.device, Property::Setting.index())).cloned();
-                set.unwrap_or_else(|| sized(raw(device, script, script.low), element))
+                set.unwrap_or_else(|| number_bytes(raw(device, script, script.low), element))
             }
             (Property::Status, _) => STATUS.to_le_bytes().to_vec(),
-            (Property::Reading, Some(Script { text: Some(text), .. })) => written(device, text, size),
+            (Property::Reading, Some(Script { text: Some(text), .. })) => text_bytes(device, text, size),
             (Property::Reading, None) if element > 4 => b"HELLO".to_vec(),
             (Property::Reading, Some(script)) => {
                 let count = self.counts.entry(item.device).or_default();
@@ -189,7 +189,7 @@ impl Player {
                             "counter" => count,
                             _ => raw(device, script, shape(script, millis, place, random)),
                         };
-                        sized(value, element)
+                        number_bytes(value, element)
                     })
                     .collect()
             }
@@ -199,7 +199,7 @@ impl Player {
 }
 
 /// Returns the bytes of a raw number, as many as an element has.
-fn sized(raw: i32, element: usize) -> Vec<u8> {
+fn number_bytes(raw: i32, element: usize) -> Vec<u8> {
     let mut bytes = raw.to_le_bytes().to_vec();
     bytes.resize(element, 0);
     bytes
@@ -213,7 +213,7 @@ fn word(bytes: &[u8]) -> u32 {
 }
 
 /// Returns the bytes of a text in each element of a reading.
-fn written(device: &DeviceRecord, text: &str, size: usize) -> Vec<u8> {
+fn text_bytes(device: &DeviceRecord, text: &str, size: usize) -> Vec<u8> {
     let Some(reading) = &device.reading else { return Vec::new() };
     let element = reading.place.element as usize;
     // The file was checked for texts that can't be written.
@@ -257,7 +257,7 @@ fn digital(bits: Option<[u32; 2]>) -> Vec<u8> {
 }
 
 /// Returns an alarm block that says whether the device is in alarm, if it is watched.
-fn judged(mut block: Vec<u8>, is_bad: impl FnOnce(&AlarmBlock) -> bool) -> Vec<u8> {
+fn with_alarm_state(mut block: Vec<u8>, is_bad: impl FnOnce(&AlarmBlock) -> bool) -> Vec<u8> {
     if let Some(alarm) = AlarmBlock::read(&block) {
         let is_bad = alarm.is_enabled() && is_bad(&alarm);
         block[0] = block[0] & !BAD | if is_bad { BAD } else { 0 };
@@ -289,7 +289,7 @@ impl CommandedAttribute {
 }
 
 /// Returns the attribute that a command of the fixed order changes.
-fn commanded(bits: &StatusBits, order: u8) -> Option<CommandedAttribute> {
+fn commanded_attribute(bits: &StatusBits, order: u8) -> Option<CommandedAttribute> {
     let (attribute, truth) = match order {
         0 => (bits.ready, true),
         1 => (bits.on, true),

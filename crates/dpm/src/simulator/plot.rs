@@ -96,7 +96,7 @@ impl Simulator {
 
     /// Returns the size of a device in bytes, if it can be plotted.
     pub(super) fn length(&self, item: &DeviceItem) -> Option<u32> {
-        let place = self.player.scripted(item).filter(|_| item.property == Property::Reading.index())?;
+        let place = self.player.element_size(item).filter(|_| item.property == Property::Reading.index())?;
         matches!(place, 2 | 4).then_some(place)
     }
 }

@@ -34,7 +34,7 @@ fn datagrams_are_swapped_and_padded() {
 }
 
 #[test]
-fn packets_stand_side_by_side_and_broken_ones_end_a_datagram() {
+fn a_datagram_has_several_packets_and_ends_at_a_broken_one() {
     let header = AcnetHeader {
         kind: PacketKind::Request,
         status: Status::SUCCESS,
@@ -103,7 +103,7 @@ fn gets32_is_as_recorded() {
 }
 
 #[test]
-fn lengths_that_lie_take_no_memory() {
+fn false_lengths_take_no_memory() {
     // Two devices of 4 GiB each, requested from a simulated front-end, whose answer can't have that
     // size.
     let item = DeviceItem { device: 27235, property: 12, ssdn: [0; 8], length: u32::MAX, offset: u32::MAX };
@@ -149,7 +149,7 @@ fn ids_find_their_request_and_no_other() {
 
 proptest! {
     #[test]
-    fn bodies_that_are_none_are_refused_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn invalid_bodies_are_refused_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = (retdat::RetdatRequest::decode(&bytes), retdat::decode_settings(&bytes), gets32::Gets32Request::decode(&bytes));
         let _ = (gets32::ReplyHead::decode(&bytes), split(&bytes, [3, 70_000, u32::MAX].into_iter()));
         for packet in packet::packets(&bytes) {

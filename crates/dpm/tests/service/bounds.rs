@@ -29,7 +29,7 @@ fn connections_are_counted_by_address_and_all_together() {
 }
 
 #[test]
-fn a_client_that_never_says_what_it_speaks_is_closed() {
+fn a_client_that_never_names_its_protocol_is_closed() {
     let mut world = ServiceWorld::with(DEMO, ServiceOptions { greeting: 5000, ..ServiceOptions::default() });
     let address = "10.0.0.1:5000".parse().expect("an address");
     let now = world.moment();
@@ -91,7 +91,7 @@ fn a_frame_that_is_never_ended_closes_its_connection() {
 }
 
 #[test]
-fn where_too_much_waits_for_all_those_who_are_far_behind_get_no_more() {
+fn when_too_much_waits_clients_that_are_far_behind_get_no_more() {
     let mut world =
         ServiceWorld::with(DEMO, ServiceOptions { queue: 640_000, queue_of_all: 100_000, ..ServiceOptions::default() });
     let (stuck, slow, quick) = (world.client(), world.client(), world.client());
@@ -256,7 +256,7 @@ fn all_lists_together_have_a_limit_that_is_given_back() {
 }
 
 #[test]
-fn a_client_that_asks_and_never_reads_is_not_listened_to() {
+fn requests_of_a_client_that_never_reads_are_left_unread() {
     let mut world = ServiceWorld::with(DEMO, ServiceOptions { queue: 10_000, ..ServiceOptions::default() });
     let (client, other) = (world.client(), world.client());
     for ref_id in 0..100 {
@@ -279,7 +279,7 @@ fn a_client_that_asks_and_never_reads_is_not_listened_to() {
 }
 
 #[test]
-fn unknown_messages_and_fields_and_lengths_that_lie_are_told_and_nothing_else() {
+fn unknown_messages_unknown_fields_and_false_lengths_are_only_reported() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@p,1000");
@@ -343,7 +343,7 @@ fn an_answer_that_comes_twice_counts_once() {
 }
 
 #[test]
-fn an_answer_that_comes_late_is_nobodys_even_if_its_id_is_used_again() {
+fn a_late_answer_reaches_nobody_even_if_its_id_is_used_again() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@I");
@@ -391,7 +391,7 @@ fn an_answer_in_pieces_is_too_short_and_several_in_a_datagram_are_read() {
 }
 
 #[test]
-fn anothers_answer_reaches_nobody() {
+fn an_answer_of_another_node_reaches_nobody() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     // Two nodes with one device each, so that their answers have the same size.

@@ -178,7 +178,7 @@ fn a_variable_is_searched_for_and_monitored_once_for_all() {
 }
 
 #[test]
-fn changes_come_no_more_often_than_they_are_wanted_and_the_last_is_not_lost() {
+fn changes_arrive_no_more_often_than_requested_and_the_last_is_not_lost() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
     let mut servers = CircuitServers::find(&mut world);
@@ -192,7 +192,7 @@ fn changes_come_no_more_often_than_they_are_wanted_and_the_last_is_not_lost() {
 }
 
 #[test]
-fn what_is_read_once_is_read_of_the_server() {
+fn a_single_reading_asks_the_server() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:WAVE[1:2]@I");
     let mut servers = CircuitServers::find(&mut world);
@@ -207,7 +207,7 @@ fn what_is_read_once_is_read_of_the_server() {
 }
 
 #[test]
-fn a_value_that_means_nothing_is_a_status() {
+fn an_invalid_value_is_reported_as_a_status() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
     let mut servers = CircuitServers::find(&mut world);
@@ -217,7 +217,7 @@ fn a_value_that_means_nothing_is_a_status() {
 }
 
 #[test]
-fn what_nobody_has_is_told_and_searched_for_less_and_less_often() {
+fn a_variable_that_no_server_has_is_reported_and_searched_for_ever_less_often() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@P,1000");
     let mut searches = 0;
@@ -231,7 +231,7 @@ fn what_nobody_has_is_told_and_searched_for_less_and_less_often() {
 }
 
 #[test]
-fn a_lost_circuit_is_told_and_its_variables_are_found_again() {
+fn a_lost_circuit_is_reported_and_its_variables_are_found_again() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
     let mut servers = CircuitServers::find(&mut world);
@@ -250,7 +250,7 @@ fn a_lost_circuit_is_told_and_its_variables_are_found_again() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_asked_whether_it_is_there_and_given_up() {
+fn a_silent_server_gets_an_echo_request_and_is_given_up() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
     let mut servers = CircuitServers::find(&mut world);
@@ -266,7 +266,7 @@ fn a_server_that_says_nothing_is_asked_whether_it_is_there_and_given_up() {
 }
 
 #[test]
-fn strangers_cannot_send_us_to_others() {
+fn strangers_cannot_redirect_us_to_other_hosts() {
     let mut world = ServiceWorld::new(DEVICES);
     let _client = reader(&mut world, "E:BEAM@Q,100");
     let elsewhere = u32::from_be_bytes([192, 0, 2, 1]);
@@ -383,7 +383,7 @@ fn a_server_that_never_ends_a_message_is_given_up() {
 }
 
 #[test]
-fn strangers_that_answer_every_search_get_no_more_circuits_than_there_may_be() {
+fn strangers_that_answer_every_search_get_a_bounded_number_of_circuits() {
     let mut world = ServiceWorld::new(DEVICES);
     let _client = reader(&mut world, "E:BEAM@Q,100");
     for round in 0..2000u32 {
@@ -433,7 +433,7 @@ fn a_setting_is_sent_once_within_what_the_server_allows() {
 }
 
 #[test]
-fn what_the_server_lets_nobody_set_is_refused() {
+fn a_setting_without_write_access_is_refused() {
     let (mut world, _log) = settings::world_of(DEVICES);
     let client = settings::operator(&mut world, "everything");
     world.add(&client, 1, "E:BEAM.SETTING@N");

@@ -10,7 +10,7 @@ use crate::DEMO;
 use crate::world::ServiceWorld;
 
 #[test]
-fn what_is_read_once_ends_the_stream_and_each_has_its_answer() {
+fn single_readings_are_all_answered_and_end_the_stream() {
     let mut world = ServiceWorld::new(DEMO).recorded();
     let key = read(
         &mut world,
@@ -58,7 +58,7 @@ fn subscriptions_share_the_reading_with_clients_of_other_protocols() {
 }
 
 #[test]
-fn a_failure_that_may_pass_does_not_end_the_stream() {
+fn a_temporary_failure_does_not_end_the_stream() {
     let mut world = ServiceWorld::new(DEMO);
     let key = read(&mut world, &["M:OUTTMP@p,1000"]);
     world.cut = true;
@@ -95,7 +95,7 @@ fn history_and_plots_are_many_readings_of_one_message() {
 }
 
 #[test]
-fn who_does_not_read_loses_readings_and_is_told() {
+fn a_client_that_does_not_read_loses_readings_and_is_told() {
     let options = ServiceOptions { queue: 5000, ..ServiceOptions::default() };
     let mut world = ServiceWorld::with(DEMO, options);
     let key = world.dpm.connect();

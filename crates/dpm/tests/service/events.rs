@@ -6,7 +6,7 @@ use crate::DEMO;
 use crate::world::{ServiceWorld, numbers};
 
 #[test]
-fn who_wants_nothing_at_once_waits_for_the_first_period() {
+fn a_reader_that_wants_nothing_at_once_waits_for_the_first_period() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@P,1000,FALSE");

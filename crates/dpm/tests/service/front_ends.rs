@@ -9,7 +9,7 @@ use crate::DEMO;
 use crate::world::{ServiceWorld, front_end_address, numbers, statuses};
 
 #[test]
-fn silence_is_told_again_and_again_and_ends_when_the_front_end_comes_back() {
+fn silence_is_reported_repeatedly_until_the_front_end_comes_back() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,1000");
@@ -44,7 +44,7 @@ fn events_are_asked_for_again_when_none_came_for_long() {
 }
 
 #[test]
-fn what_is_asked_once_of_a_silent_device_ends_with_a_status() {
+fn a_single_request_for_a_silent_device_ends_with_a_status() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:SILENT@I");
@@ -97,7 +97,7 @@ fn replies_that_nobody_asked_for_are_cancelled_and_harm_nobody() {
 }
 
 #[test]
-fn wrong_sizes_refusals_and_patience() {
+fn pending_extends_the_time_and_a_short_reply_is_a_status() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,1000");

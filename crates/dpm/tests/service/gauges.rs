@@ -25,7 +25,7 @@ fn page(world: &mut ServiceWorld) -> String {
 }
 
 /// Returns the lines of `/metrics` that are about readings.
-fn told(world: &mut ServiceWorld) -> Vec<String> {
+fn samples(world: &mut ServiceWorld) -> Vec<String> {
     page(world)
         .lines()
         .filter(|line| line.starts_with("rookery_dpm_reading{") || line.starts_with("rookery_dpm_reading_good"))
@@ -34,10 +34,10 @@ fn told(world: &mut ServiceWorld) -> Vec<String> {
 }
 
 #[test]
-fn the_newest_readings_are_told_with_device_element_and_units() {
+fn metrics_show_the_newest_readings_with_device_element_and_units() {
     let mut world = ServiceWorld::new(&format!("{DEMO}{METRICS}"));
     world.pass(3000);
-    let lines = told(&mut world);
+    let lines = samples(&mut world);
     let starts = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
     assert_eq!(starts("rookery_dpm_reading_good{device=\"M:OUTTMP.READING\"} 1"), 1, "{lines:?}");
     assert_eq!(
@@ -54,13 +54,13 @@ fn the_newest_readings_are_told_with_device_element_and_units() {
 }
 
 #[test]
-fn what_is_silent_has_no_value() {
+fn a_silent_device_has_no_value() {
     let mut world = ServiceWorld::new(&format!("{DEMO}{METRICS}"));
     world.pass(3000);
     world.cut = true;
     world.pass(60_000);
     assert_eq!(
-        told(&mut world),
+        samples(&mut world),
         [
             "rookery_dpm_reading_good{device=\"M:OUTTMP.READING\"} 0",
             "rookery_dpm_reading_good{device=\"B:ARRAY.READING[0:2]\"} 0"
@@ -69,23 +69,23 @@ fn what_is_silent_has_no_value() {
 }
 
 #[test]
-fn a_reload_changes_what_is_told_of() {
+fn a_reload_changes_the_devices_in_the_metrics() {
     let mut world = ServiceWorld::new(&format!("{DEMO}{METRICS}"));
     world.pass(3000);
     let other = format!("{DEMO}[[metric]]\nrequest = 'G:COUNTR@P,1000'\n");
     world.dpm.reload(Arc::new(Database::read(&other).expect("a good file"))).expect("the same nodes");
     world.pass(3000);
-    let lines = told(&mut world);
+    let lines = samples(&mut world);
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines.iter().all(|line| line.contains("G:COUNTR")), "{lines:?}");
     assert_eq!(world.statistics().entries, 1);
 }
 
 #[test]
-fn what_is_no_number_or_comes_once_is_refused() {
+fn metrics_that_are_not_repeated_numbers_are_refused() {
     for (request, words) in [
-        ("M:OUTTMP@I", "an event that comes again"),
-        ("M:OUTTMP.ANALOG@P,1000", "can be told by /metrics"),
+        ("M:OUTTMP@I", "a recurring event"),
+        ("M:OUTTMP.ANALOG@P,1000", "can be shown in /metrics"),
         ("X:NOBODY@P,1000", "cannot be read"),
     ] {
         let mistake = Database::read(&format!("{DEMO}[[metric]]\nrequest = '{request}'\n")).expect_err(request);
@@ -113,7 +113,7 @@ fn the_page_for_the_tests_of_the_web_front_is_up_to_date() {
 }
 
 #[test]
-fn silent_front_ends_and_clients_are_told_by_protocol() {
+fn silent_front_ends_and_clients_are_counted_by_protocol() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,1000");

@@ -12,7 +12,7 @@ use crate::world::{ServiceWorld, infos, numbers, statuses};
 const START: i64 = 1_700_000_000_000;
 
 #[test]
-fn what_was_recorded_comes_in_pieces_and_an_empty_one_ends_them() {
+fn recorded_readings_arrive_in_pieces_and_an_empty_one_ends_them() {
     let mut world = ServiceWorld::new(&format!("{DEMO}\n[[record]]\nrequest = 'G:COUNTR@P,100'\n")).recorded();
     world.pass(60_000);
     let client = world.client();
@@ -87,7 +87,7 @@ fn the_reading_nearest_to_a_time_is_an_ordinary_one() {
 }
 
 #[test]
-fn what_is_not_recorded_has_a_status_and_what_is_has_none() {
+fn only_requests_for_unrecorded_readings_get_a_status() {
     let mut world = ServiceWorld::new(DEMO).recorded();
     world.pass(5000);
     let client = world.client();
@@ -119,7 +119,7 @@ fn what_is_not_recorded_has_a_status_and_what_is_has_none() {
 }
 
 #[test]
-fn who_does_not_read_makes_nothing_pile_up() {
+fn a_client_that_does_not_read_makes_nothing_pile_up() {
     let options = ServiceOptions { queue: 60_000, ..ServiceOptions::default() };
     let database = format!("{DEMO}\n[[record]]\nrequest = 'G:COUNTR@P,100'\n");
     let mut world = ServiceWorld::with(&database, options).recorded();

@@ -47,7 +47,7 @@ fn every_request_gets_its_device_or_a_status_and_one_bad_one_harms_no_other() {
 }
 
 #[test]
-fn what_is_asked_once_is_answered_once() {
+fn a_single_request_is_answered_once() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@I");
@@ -80,7 +80,7 @@ fn periodic_requests_are_answered_until_they_are_stopped() {
 }
 
 #[test]
-fn nothing_of_before_comes_after_a_stop() {
+fn no_earlier_reading_arrives_after_a_stop() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@p,100");
@@ -157,7 +157,7 @@ fn a_gone_client_leaves_nothing_behind() {
 }
 
 #[test]
-fn models_that_are_not_served_are_refused() {
+fn unsupported_data_models_are_refused() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP<-LOGGER:1:2");

@@ -41,7 +41,7 @@ fn pings_and_questions_are_answered_as_recorded() {
 }
 
 #[test]
-fn what_was_counted_is_told() {
+fn counters_are_reported() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@p,1000");
@@ -63,7 +63,7 @@ fn what_was_counted_is_told() {
 }
 
 #[test]
-fn tasks_that_are_not_there_are_told_unless_everyone_was_asked() {
+fn requests_to_unknown_tasks_are_refused_unless_all_nodes_were_asked() {
     let mut world = ServiceWorld::new(DEMO);
     assert_eq!(asked(&mut world, "NOTASK", 0x0ad6, &[0, 0]).expect("an answer").0.status, Status::NO_TASK);
     assert!(asked(&mut world, "NOTASK", 0x00ff, &[0, 0]).is_none());

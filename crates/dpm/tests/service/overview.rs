@@ -18,7 +18,7 @@ fn seen(world: &ServiceWorld) -> Overview {
 }
 
 #[test]
-fn devices_are_told_with_their_readers_and_as_requests_that_read_the_same() {
+fn devices_are_listed_with_their_readers_and_as_requests_that_read_the_same() {
     let mut world = ServiceWorld::new(DEMO);
     let (one, other) = (world.client(), world.client());
     reads(&mut world, &one, &["M:OUTTMP@p,1000", "B:ARRAY[1:2]@p,500", "M:OUTTMP.ANALOG@p,2000", "G:COUNTR@I"]);
@@ -39,7 +39,7 @@ fn devices_are_told_with_their_readers_and_as_requests_that_read_the_same() {
 }
 
 #[test]
-fn events_are_told_with_their_clock_and_comparison() {
+fn events_are_shown_with_their_clock_and_comparison() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     let events =
@@ -55,7 +55,7 @@ fn events_are_told_with_their_clock_and_comparison() {
 }
 
 #[test]
-fn clients_of_other_threads_are_told_by_what_they_speak_there() {
+fn clients_of_other_threads_are_listed_with_the_protocol_that_they_speak_there() {
     let mut world = ServiceWorld::new(DEMO);
     for by in [BroughtBy::ChannelAccess, BroughtBy::Http, BroughtBy::Grpc] {
         let key = world.dpm.connect_for([10, 0, 0, 7].into(), by);
@@ -68,7 +68,7 @@ fn clients_of_other_threads_are_told_by_what_they_speak_there() {
 }
 
 #[test]
-fn what_is_silent_or_late_is_told_first() {
+fn silent_and_late_devices_are_listed_first() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     reads(&mut world, &client, &["M:OUTTMP@p,1000", "B:ARRAY@p,500"]);
@@ -87,7 +87,7 @@ fn what_is_silent_or_late_is_told_first() {
 }
 
 #[test]
-fn clients_are_told_by_what_they_ask() {
+fn clients_are_listed_by_the_number_of_their_requests() {
     let mut world = ServiceWorld::new(DEMO);
     let (few, many) = (world.client_from(1), world.client_from(2));
     reads(&mut world, &few, &["M:OUTTMP@p,1000"]);

@@ -4,7 +4,7 @@ use rookery_dpm::acnet::ftpman::{self, PlotRequest, Retrieval, SnapshotControl, 
 use rookery_dpm::acnet::{AcnetHeader, DeviceItem, PacketKind, gets32, packet, retdat};
 use rookery_dpm::rad50::Rad50;
 use rookery_dpm::sdd::reply::Reply;
-use rookery_dpm::service::{ServiceOptions, passable};
+use rookery_dpm::service::{ServiceOptions, read_passed_task};
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
@@ -52,7 +52,7 @@ fn many_replies_come_until_they_are_cancelled() {
 }
 
 #[test]
-fn nothing_is_set_past_dpm() {
+fn no_request_that_is_passed_on_sets_anything() {
     let mut raw = raw();
     raw.world.datagrams.clear();
     for task in ["SETDAT", "SETS32", "SETSDB", "LMBRJK", "DPMD"] {
@@ -68,12 +68,14 @@ fn nothing_is_set_past_dpm() {
     assert_eq!(raw.ask(MUONFE, "RETDAT", 0, 1000, &[]).map(|_| ()), Err(Status::REQREJ));
     let (_, answers) = raw.ask(MUONFE, "LMBRJK", 0, 1000, &[]).expect("it is passed on");
     assert_eq!(answers[0].0.status, Status::NO_TASK, "as the front-end says");
-    assert!(passable("SETDAT").is_err() && passable("sets32").is_err() && passable("").is_err());
-    assert_eq!(passable("FTPMAN"), Ok(ftpman::TASK));
+    assert!(
+        read_passed_task("SETDAT").is_err() && read_passed_task("sets32").is_err() && read_passed_task("").is_err()
+    );
+    assert_eq!(read_passed_task("FTPMAN"), Ok(ftpman::TASK));
 }
 
 #[test]
-fn a_silent_node_has_its_time() {
+fn a_silent_node_has_as_long_as_its_client_allows() {
     let mut raw = raw();
     raw.world.cut = true;
     let (single, _) = raw.ask(MUONFE, "RETDAT", 0, 1000, &read(0)).expect("it is passed on");

@@ -26,7 +26,7 @@ fn points_come_in_batches_with_their_distances() {
 }
 
 #[test]
-fn a_plot_is_for_all_who_read_it_and_ends_with_the_last() {
+fn a_plot_is_shared_by_its_readers_and_ends_with_the_last() {
     let mut world = ServiceWorld::new(DEMO);
     let clients: Vec<_> = (0..5).map(|_| started(&mut world, "M:OUTTMP@p,100H")).collect();
     world.pass(1000);
@@ -45,7 +45,7 @@ fn a_plot_is_for_all_who_read_it_and_ends_with_the_last() {
 }
 
 #[test]
-fn times_go_on_over_the_clock_event() {
+fn times_continue_across_the_clock_event() {
     let mut world = ServiceWorld::new(DEMO);
     let client = started(&mut world, "Z:CUBE_X@p,50H");
     world.pass(12_000);
@@ -55,7 +55,7 @@ fn times_go_on_over_the_clock_event() {
 }
 
 #[test]
-fn what_cannot_be_plotted_is_polled() {
+fn readings_that_cannot_be_plotted_are_polled() {
     let mut world = ServiceWorld::new(DEMO);
     // Arrays, raw bytes and other properties are never plotted, and slow readings need no plot.
     for (drf, count) in [("B:ARRAY[0:3]@p,100H", 20), ("M:OUTTMP.RAW@p,100H", 15), ("M:OUTTMP@p,10H<-FTP", 10)] {
@@ -81,7 +81,7 @@ fn what_cannot_be_plotted_is_polled() {
 }
 
 #[test]
-fn rates_that_do_not_go_have_a_status() {
+fn rates_that_a_front_end_refuses_get_a_status() {
     let mut world = ServiceWorld::new(DEMO);
     let client = started(&mut world, "M:OUTTMP@p,5K");
     world.pass(3000);
@@ -108,7 +108,7 @@ fn plots_survive_front_ends_that_die_and_come_back() {
 }
 
 #[test]
-fn replies_of_others_are_nothing_to_a_plot() {
+fn replies_to_other_requests_do_not_reach_a_plot() {
     let mut world = ServiceWorld::new(DEMO);
     let client = started(&mut world, "M:OUTTMP@p,100H");
     world.pass(500);

@@ -83,7 +83,7 @@ fn a_new_reader_gets_the_current_value_if_it_wants_it() {
 }
 
 #[test]
-fn changes_are_told_and_sameness_is_not() {
+fn only_changes_are_reported() {
     let script = DEMO.replace("shape = \"ramp\"", "shape = \"constant\"");
     let mut world = ServiceWorld::new(&script);
     let client = world.client();
@@ -126,7 +126,7 @@ fn state_events_are_answered_when_the_state_comes() {
 }
 
 #[test]
-fn times_of_gets32_are_told() {
+fn times_of_gets32_are_passed_on() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.pass(777);
@@ -144,7 +144,7 @@ fn times_of_gets32_are_told() {
 }
 
 #[test]
-fn readers_whose_front_end_is_told_the_same_are_one_request() {
+fn events_that_are_the_same_to_a_front_end_share_one_request() {
     let mut world = ServiceWorld::new(DEMO);
     let clients: Vec<_> = (1000..1010).map(|_| world.client()).collect();
     for (client, millis) in clients.iter().zip(1000..) {

@@ -315,7 +315,7 @@ fn a_variable_is_searched_for_and_monitored_once_for_all_in_either_byte_order() 
 }
 
 #[test]
-fn what_an_update_leaves_out_stays_as_it_was() {
+fn fields_that_an_update_leaves_out_keep_their_values() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
     let mut server = VariableServer::find(&mut world, ByteOrder::Little);
@@ -336,7 +336,7 @@ fn what_an_update_leaves_out_stays_as_it_was() {
 }
 
 #[test]
-fn what_is_read_once_is_read_of_the_server() {
+fn a_single_reading_asks_the_server() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:WAVE[1:2]@I");
     let mut server = VariableServer::find(&mut world, ByteOrder::Big);
@@ -376,7 +376,7 @@ fn a_choice_is_read_by_its_name() {
 }
 
 #[test]
-fn a_lost_circuit_is_told_and_its_variables_are_found_again() {
+fn a_lost_circuit_is_reported_and_its_variables_are_found_again() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
     let mut server = VariableServer::find(&mut world, ByteOrder::Little);
@@ -460,7 +460,7 @@ fn a_server_that_never_greets_is_given_up() {
 }
 
 #[test]
-fn strangers_cannot_send_us_to_others() {
+fn strangers_cannot_redirect_us_to_other_hosts() {
     let mut world = ServiceWorld::new(DEVICES);
     let _client = reader(&mut world, "E:BEAM@Q,100");
     let elsewhere = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];

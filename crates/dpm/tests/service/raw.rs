@@ -124,7 +124,7 @@ fn lists_of_a_connection_are_apart_and_those_of_others_out_of_reach() {
 }
 
 #[test]
-fn a_connection_has_so_many_lists_and_no_more() {
+fn the_lists_of_a_connection_are_bounded() {
     let mut raw = RawConnection::connect();
     let mut streams = Vec::new();
     for _ in 0..ServiceOptions::default().lists {
@@ -144,7 +144,7 @@ fn a_connection_has_so_many_lists_and_no_more() {
 }
 
 #[test]
-fn other_tasks_and_nodes_are_not_there() {
+fn other_tasks_and_nodes_cannot_be_reached() {
     let mut raw = RawConnection::connect();
     let body = [&unhex("58755497")[..], &HERE.to_be_bytes(), &[0, 0], b"hi"].concat();
     let answers = raw.command(5, &body);

@@ -27,28 +27,28 @@ fn a_dpm_is_found_by_those_who_ask_everyone() {
 }
 
 #[test]
-fn the_one_with_more_lists_answers_later() {
+fn a_busier_dpm_answers_searches_later() {
     let mut world = ServiceWorld::new(DEMO);
     for _ in 0..7 {
         world.client();
     }
     assert_eq!(ask(&mut world, EVERYBODY, PacketKind::Request, OTHER, &ServiceDiscovery {}.into()), []);
     world.pass(6);
-    assert_eq!(told(&mut world), []);
+    assert_eq!(messages(&mut world), []);
     world.pass(1);
-    assert!(matches!(told(&mut world).as_slice(), [(_, Reply::ServiceDiscovery(told))] if told.load == 7));
+    assert!(matches!(messages(&mut world).as_slice(), [(_, Reply::ServiceDiscovery(told))] if told.load == 7));
     // A DPM that is asked directly need not be faster than others.
     let found = ask(&mut world, HERE, PacketKind::Request, OTHER, &ServiceDiscovery {}.into());
     assert!(matches!(found.as_slice(), [(_, Reply::ServiceDiscovery(told))] if told.load == 7));
 }
 
 #[test]
-fn one_without_room_is_silent() {
+fn a_dpm_without_room_does_not_answer_searches() {
     let mut world = ServiceWorld::with(DEMO, ServiceOptions { all_lists: 1, ..ServiceOptions::default() });
     world.client();
     assert_eq!(ask(&mut world, EVERYBODY, PacketKind::Request, OTHER, &ServiceDiscovery {}.into()), []);
     world.pass(1000);
-    assert_eq!(told(&mut world), []);
+    assert_eq!(messages(&mut world), []);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_task_of_another_node_reads_devices() {
     assert!(matches!(said.as_slice(), [(single, Reply::StartList(_)), (stream, Reply::DeviceInfo(_)), ..]
         if single.message == OTHER && (stream.kind, stream.message) == (PacketKind::ReplyWithMore, STREAM)));
     world.pass(5000);
-    let said = told(&mut world);
+    let said = messages(&mut world);
     let replies: Vec<Reply> = said.iter().map(|(_, reply)| reply.clone()).collect();
     assert!(numbers(&replies, 1).len() >= 5, "{replies:?}");
     assert!(said.iter().all(|(header, _)| (header.task_id, header.client) == (7, 0x0c23)));
@@ -75,7 +75,7 @@ fn a_task_of_another_node_reads_devices() {
 
     cancel(&mut world, STREAM);
     world.pass(5000);
-    assert_eq!(told(&mut world), []);
+    assert_eq!(messages(&mut world), []);
     assert_eq!((world.statistics().remotes, world.statistics().lists, world.statistics().entries), (0, 1, 0));
 }
 
@@ -99,7 +99,7 @@ fn nothing_is_kept_for_tasks_without_lists() {
     for task_id in 0..600 {
         let header = AcnetHeader { task_id, ..request(HERE, PacketKind::Request, OTHER) };
         say(&mut world, &header, &StopList { list_id: 4096 }.into());
-        let said = told(&mut world);
+        let said = messages(&mut world);
         assert!(matches!(said.as_slice(), [(_, Reply::Status(status))] if status.status == Status::NO_SUCH_LIST.0));
     }
     // An invalid message gets a status and no body.
@@ -110,7 +110,7 @@ fn nothing_is_kept_for_tasks_without_lists() {
 }
 
 #[test]
-fn a_node_has_so_many_tasks_and_no_more() {
+fn the_tasks_of_a_node_are_bounded() {
     let mut world = ServiceWorld::new(DEMO);
     for task_id in 0..300 {
         let header = AcnetHeader { task_id, ..request(HERE, PacketKind::MultipleRequest, STREAM + task_id) };
@@ -135,7 +135,7 @@ fn a_node_that_is_silent_loses_its_lists() {
 }
 
 #[test]
-fn strangers_are_no_clients() {
+fn strangers_cannot_become_clients() {
     let mut world = ServiceWorld::new(DEMO);
     let now = world.moment();
     let mut body = Vec::new();
@@ -195,7 +195,7 @@ fn say_bytes(world: &mut ServiceWorld, header: &AcnetHeader, body: &[u8]) {
 }
 
 /// Returns the messages to tasks since the last call.
-fn told(world: &mut ServiceWorld) -> Vec<(AcnetHeader, Reply)> {
+fn messages(world: &mut ServiceWorld) -> Vec<(AcnetHeader, Reply)> {
     read(&std::mem::take(&mut world.datagrams))
 }
 

@@ -16,7 +16,7 @@ use rookery_dpm::status::Status;
 use crate::world::{ServiceWorld, frames};
 
 #[test]
-fn sessions_over_tcp_are_answered_alike() {
+fn sessions_over_tcp_are_answered_as_recorded() {
     for (name, recording, gate) in [
         ("read", include_str!("../vectors/recordings/dpm-tcp-read.tsv"), OpenGate::OPEN),
         ("subscribe", include_str!("../vectors/recordings/dpm-tcp-subscribe.tsv"), OpenGate::OPEN),
@@ -60,7 +60,7 @@ fn a_session_with_two_connections_reads_sets_and_reads_back() {
 }
 
 #[test]
-fn sessions_of_acnets_clients_are_answered_alike() {
+fn sessions_of_acnets_clients_are_answered_as_recorded() {
     for (name, recording) in [
         ("acsys-write", include_str!("../vectors/recordings/acnetd-raw-acsys-write.tsv")),
         ("acsys-read", include_str!("../vectors/recordings/acnetd-raw-real-acsys-read.tsv")),

@@ -106,7 +106,7 @@ fn whatever_clients_do_is_given_back_when_they_leave() {
 }
 
 #[test]
-fn all_connections_of_an_address_have_their_bound_together() {
+fn the_connections_of_an_address_share_one_bound() {
     let mut world = ServiceWorld::new(DEMO);
     let clients: Vec<TcpClient> = (0..4).map(|_| world.client_from(1)).collect();
     for (client, from) in clients.iter().zip([0, 1000, 2000, 3000]) {
@@ -151,7 +151,7 @@ fn addresses_share_what_is_left_and_each_newcomer_gets_some() {
 }
 
 #[test]
-fn out_of_ids_all_the_same_readers_are_told_and_read_when_there_are_some() {
+fn readers_without_an_id_are_told_and_served_once_there_is_one() {
     let options = ServiceOptions { events_of_client: 20_000, events_of_address: 20_000, ..ServiceOptions::default() };
     let mut world = ServiceWorld::with(DEMO, options);
     world.cut = true;
@@ -271,7 +271,7 @@ fn refused(world: &mut ServiceWorld, client: &TcpClient, numbers: std::ops::Rang
 }
 
 #[test]
-fn what_waits_is_bounded_for_an_address_and_for_all() {
+fn waiting_output_is_bounded_for_an_address_and_for_all() {
     let options = ServiceOptions {
         queue: 1 << 20,
         queue_of_address: 4 << 20,

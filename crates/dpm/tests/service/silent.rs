@@ -118,7 +118,7 @@ fn a_node_that_is_down_is_not_asked_in_parts() {
 }
 
 #[test]
-fn who_falls_silent_again_and_again_is_asked_apart_for_longer() {
+fn a_device_that_keeps_falling_silent_is_asked_apart_for_longer() {
     let mut world = many("GETS32");
     let client = read(&mut world, 1..=50, "P,500");
     let mut lost = Vec::new();
@@ -139,7 +139,7 @@ fn who_falls_silent_again_and_again_is_asked_apart_for_longer() {
 }
 
 #[test]
-fn who_answered_for_long_is_asked_with_the_others_again() {
+fn a_device_that_has_answered_for_long_is_asked_with_the_others_again() {
     let mut world = many("GETS32");
     let client = read(&mut world, 1..=50, "P,500");
     world.pass(1000);
@@ -161,7 +161,7 @@ fn who_answered_for_long_is_asked_with_the_others_again() {
 }
 
 #[test]
-fn who_comes_back_with_a_silent_device_is_remembered() {
+fn a_silent_device_is_remembered_when_its_readers_come_back() {
     let mut world = many("GETS32");
     world.silent.insert(5);
     let other = read(&mut world, 11..=20, "P,500");
@@ -190,7 +190,7 @@ fn who_comes_back_with_a_silent_device_is_remembered() {
 const ONCE: u64 = 3000;
 
 #[test]
-fn how_long_what_is_asked_once_may_take_is_the_operators_choice() {
+fn the_operator_sets_the_time_limit_of_single_requests() {
     for (once, is_read) in [(500, true), (3000, true), (500, false), (10_000, false)] {
         let options = ServiceOptions { once, ..ServiceOptions::default() };
         let mut world = ServiceWorld::with(&devices("GETS32"), options);
@@ -210,7 +210,7 @@ fn how_long_what_is_asked_once_may_take_is_the_operators_choice() {
 }
 
 #[test]
-fn what_is_asked_once_is_answered_but_for_the_silent() {
+fn single_requests_are_answered_except_for_silent_devices() {
     for silent in [vec![42], vec![1, 2, 3], vec![10, 40, 70, 100], (1..=100).step_by(2).collect::<Vec<u32>>()] {
         for is_read in [true, false] {
             let mut world = many("RETDAT");
@@ -248,7 +248,7 @@ fn check_once(world: &mut ServiceWorld, client: &TcpClient, silent: &[u32]) {
 }
 
 #[test]
-fn what_is_asked_once_of_a_dead_node_costs_three_requests() {
+fn single_readings_of_a_dead_node_cost_three_requests() {
     let mut world = many("GETS32");
     world.cut = true;
     let client = read(&mut world, 1..=100, "I");
@@ -262,7 +262,7 @@ fn what_is_asked_once_of_a_dead_node_costs_three_requests() {
 }
 
 #[test]
-fn an_answer_that_comes_late_is_taken_while_parts_of_it_are_asked_for() {
+fn a_late_answer_counts_while_parts_of_it_are_asked_for() {
     let faults = "\n[[fault]]\nnode = 'FE'\ndelay_millis = 2000\n";
     let mut world = ServiceWorld::new(&format!("{}{faults}", devices("GETS32")));
     read(&mut world, 201..=201, "P,200");
@@ -277,7 +277,7 @@ fn an_answer_that_comes_late_is_taken_while_parts_of_it_are_asked_for() {
 }
 
 #[test]
-fn refusals_and_answers_that_are_too_short_concern_their_device_alone() {
+fn refusals_and_short_answers_affect_only_their_device() {
     for broken in [BrokenDevice::Refused(Status::new(1, -25)), BrokenDevice::Short] {
         for event in ["P,1000", "I"] {
             let mut world = many("GETS32");
@@ -339,7 +339,7 @@ fn a_silent_device_hides_no_event() {
 }
 
 #[test]
-fn a_silent_plot_is_nobody_elses() {
+fn a_silent_plot_affects_no_other_reader() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "G:WATER@P,100H");

@@ -49,7 +49,7 @@ fn stages_are_measured_while_somebody_watches() {
 }
 
 #[test]
-fn many_readers_are_one_copy() {
+fn many_readers_share_one_copy() {
     let mut world = ServiceWorld::new(DEMO);
     for _ in 0..50 {
         let client = world.client();
@@ -63,7 +63,7 @@ fn many_readers_are_one_copy() {
 }
 
 #[test]
-fn others_may_not_watch_and_watchers_have_nothing_to_say() {
+fn only_this_machine_may_watch_and_watchers_may_send_nothing() {
     let mut world = ServiceWorld::new(DEMO);
     let from = SocketAddr::from(([192, 0, 2, 1], 40_000));
     let stranger = world.dpm.connect_from(from, world.moment()).expect("a place");
@@ -84,7 +84,7 @@ fn others_may_not_watch_and_watchers_have_nothing_to_say() {
 }
 
 #[test]
-fn counters_are_told_as_prometheus_reads_them() {
+fn counters_have_the_format_of_prometheus() {
     let mut world = ServiceWorld::new(DEMO);
     let client = world.client();
     world.add(&client, 1, "M:OUTTMP@p,100");

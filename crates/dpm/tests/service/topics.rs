@@ -162,7 +162,7 @@ fn texts_and_arrays_are_read() {
 }
 
 #[test]
-fn what_is_read_once_is_the_newest_message() {
+fn a_single_reading_is_the_newest_message() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reads(&mut world, &["E:TEMP@I"]);
     let_in(&mut world);
@@ -199,7 +199,7 @@ fn periods_are_kept_whether_messages_come_or_not() {
 }
 
 #[test]
-fn a_topic_of_which_nothing_comes_is_silent_and_hides_nothing() {
+fn a_topic_without_messages_is_silent_and_hides_no_other() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reads(&mut world, &["E:TEMP@q,100", "E:DOOR@I", "E:HUMID@q,100"]);
     let_in(&mut world);
@@ -214,7 +214,7 @@ fn a_topic_of_which_nothing_comes_is_silent_and_hides_nothing() {
 }
 
 #[test]
-fn a_broker_that_is_gone_is_told_and_called_again() {
+fn a_lost_broker_is_reported_and_called_again() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reads(&mut world, &["E:TEMP@q,100"]);
     let_in(&mut world);
@@ -232,7 +232,7 @@ fn a_broker_that_is_gone_is_told_and_called_again() {
 }
 
 #[test]
-fn a_broker_that_answers_nothing_is_left() {
+fn a_broker_that_never_answers_is_given_up() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reads(&mut world, &["E:TEMP@q,100"]);
     world.pass(5000);
@@ -255,7 +255,7 @@ fn a_broker_that_answers_nothing_is_left() {
 }
 
 #[test]
-fn one_that_answers_pings_is_kept_and_told_that_we_are_there() {
+fn a_broker_that_answers_pings_is_kept_and_pinged() {
     let mut world = ServiceWorld::new(DEVICES);
     reads(&mut world, &["E:TEMP@q,100"]);
     let_in(&mut world);
@@ -273,7 +273,7 @@ fn one_that_answers_pings_is_kept_and_told_that_we_are_there() {
 }
 
 #[test]
-fn what_a_broker_refuses_is_told() {
+fn refusals_of_a_broker_are_reported() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reads(&mut world, &["E:TEMP@q,100", "E:DOOR@q,100"]);
     let_in(&mut world);
@@ -320,7 +320,7 @@ fn senseless_and_huge_packets_harm_nobody_else() {
 }
 
 #[test]
-fn what_nobody_wants_is_given_up() {
+fn topics_that_nobody_reads_are_given_up() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reads(&mut world, &["E:TEMP@q,100", "E:DOOR@q,100"]);
     let_in(&mut world);
@@ -337,7 +337,7 @@ fn what_nobody_wants_is_given_up() {
 }
 
 #[test]
-fn a_setting_is_published_once_and_has_the_brokers_word() {
+fn a_setting_is_published_once_and_acknowledged_by_the_broker() {
     let (mut world, _) = settings::world_of(DEVICES);
     let client = settings::operator(&mut world, "everything");
     world.add(&client, 1, "E:TEMP.SETTING@N");

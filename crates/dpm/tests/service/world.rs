@@ -184,9 +184,9 @@ impl ServiceWorld {
                 }
             }
         }
-        self.goes.extend(self.dpm.links(LinkNetwork::ChannelAccess, now));
-        self.to_pv_access.extend(self.dpm.links(LinkNetwork::PvAccess, now));
-        self.to_brokers.extend(self.dpm.links(LinkNetwork::Mqtt, now));
+        self.goes.extend(self.dpm.take_link_orders(LinkNetwork::ChannelAccess, now));
+        self.to_pv_access.extend(self.dpm.take_link_orders(LinkNetwork::PvAccess, now));
+        self.to_brokers.extend(self.dpm.take_link_orders(LinkNetwork::Mqtt, now));
         while self.consult() {}
         for key in self.dpm.take_dirty() {
             if !self.stuck.contains(&key) {

@@ -50,7 +50,7 @@ fn errors_say_which_part_is_wrong() {
 }
 
 #[test]
-fn models_stay() {
+fn the_canonical_form_keeps_the_data_model() {
     let request = Request::parse("m:outtmp<-LOGGER:1:2").expect("a request");
     assert_eq!(request.to_string(), "M:OUTTMP.READING<-LOGGER:1:2");
     assert_eq!(Request::parse("M:OUTTMP<-livedata").expect("a request").model, None);

@@ -72,7 +72,7 @@ fn numbers_may_be_longer_than_needed_but_not_than_their_field() {
 }
 
 #[test]
-fn lengths_that_lie_are_refused_before_memory_is_taken() {
+fn false_lengths_are_refused_before_memory_is_allocated() {
     // A string of 2 GiB, an array of 2^40 items, a negative length.
     for tail in ["6324447fffffff41", "632446010000000000", "632441ff"] {
         let bytes = unhex(&format!("53444402510314b13a703a1161510612e8201101121eab110112{tail}"));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use rookery_dpm::drf::{Device, Request};
 use rookery_dpm::rad50::Rad50;
-use rookery_dpm::service::passable;
+use rookery_dpm::service::read_passed_task;
 use rookery_jid::prepare;
 
 use super::super::Alarms;
@@ -256,7 +256,7 @@ fn named(name: &Option<String>, example: &'static str) -> ShownValue {
 
 fn task(given: GivenValue<'_>) -> Result<Rad50, WrongValue> {
     let name = given.text()?;
-    passable(name).map_err(|what| given.wrong(format!("{name:?} is not {what}")))
+    read_passed_task(name).map_err(|what| given.wrong(format!("{name:?} is not {what}")))
 }
 
 /// Returns a device name without further parts, in upper case.

@@ -48,7 +48,7 @@ pub fn import(kind: &str, table: &str) -> Result<Imported, Mistake> {
                 imported.put(line, table);
                 table.clone_into(&mut heading);
             }
-            imported.put(line, &format!("{} = {}", column.key.name, written(cell.trim(), column.key.example)));
+            imported.put(line, &format!("{} = {}", column.key.name, to_toml(cell.trim(), column.key.example)));
         }
     }
     Ok(imported)
@@ -92,7 +92,7 @@ fn shape(keys: Vec<KeyShape>, name: &str, line: usize) -> Result<&'static dyn Sh
 
 /// Returns a cell as TOML, in the way of the key's example. In a list, numbers or texts may be
 /// separated by semicolons.
-fn written(cell: &str, example: &str) -> String {
+fn to_toml(cell: &str, example: &str) -> String {
     let is_list = example.starts_with('[') && !example.starts_with("[[") && !example.starts_with("[{");
     match example.trim_start_matches('[').chars().next() {
         _ if cell.starts_with('[') || cell.starts_with('{') => cell.to_owned(),

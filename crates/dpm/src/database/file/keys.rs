@@ -13,7 +13,7 @@ use Need::{Shown, Usual};
 /// The whole file.
 pub(super) const FILE: FileTable<DatabaseFile> = FileTable {
     heading: "",
-    about: "A database is a file of TOML: lists of tables, in any order but that a node comes before the devices on it.",
+    about: "A database is a TOML file: lists of tables, in any order, except that a node comes before the devices on it.",
     keys: &[&[
         TableKey {
             inner: Some(&NODE),
@@ -35,7 +35,7 @@ pub(super) const FILE: FileTable<DatabaseFile> = FileTable {
         },
         TableKey {
             inner: Some(&METRIC),
-            ..list("metric", "The readings that `/metrics` tells.", |file, given| given.rows(&mut file.metric, &METRIC))
+            ..list("metric", "The readings that `/metrics` shows.", |file, given| given.rows(&mut file.metric, &METRIC))
         },
         TableKey {
             inner: Some(&SCRIPT),
@@ -78,7 +78,7 @@ pub(super) const NODE: FileTable<NodeRow> = FileTable {
         },
         text(
             "protocol",
-            "The protocol of its devices: over ACNET `RETDAT`, or `GETS32`, which knows delays and states and reports times; \
+            "The protocol of its devices: over ACNET `RETDAT`, or `GETS32`, which supports delays and states and reports times; \
              `CA` or `PVA`, Channel Access or pvAccess: the node stands for all EPICS servers that are found; or `MQTT`: the node is a broker.",
             "\"RETDAT\"",
             |row, given| put(&mut row.protocol, given.text()),
@@ -335,7 +335,7 @@ pub(super) const SCRIPT: FileTable<Script> = FileTable {
 
 pub(super) const EVENT: FileTable<SimulatedEvent> = FileTable {
     heading: "[[event]]",
-    about: "An event of the clock of simulated front-ends, which has 02, 0F and 1D in any case.",
+    about: "An event of the clock of simulated front-ends, which always has 02, 0F and 1D.",
     keys: &[&[
         text("number", "Its number: 0x10 comes for `@e,10`.", "0x10", |row: &mut SimulatedEvent, given| {
             put(&mut row.number, value(given.whole(U16)))

@@ -43,7 +43,7 @@ impl NodeRow {
         self.refuse_search()?;
         self.refuse_broker()?;
         let missing =
-            |name| Wrong::new(name, format!("is missing: a node with protocol {} has one", self.protocol.value));
+            |name| Wrong::new(name, format!("is missing: a node with protocol {} needs one", self.protocol.value));
         let address = self.address.as_ref().ok_or_else(|| missing("address"))?;
         let number = u16::from_str_radix(&address.value, 16).ok().filter(|_| address.value.len() == 4);
         let number = number.ok_or_else(|| address.wrong("address", "four hexadecimal digits: trunk and node"))?;
@@ -89,13 +89,13 @@ impl NodeRow {
             row.as_ref().map_or(Ok(()), |row| fits(row, name))?;
         }
         if let (None, Some(password)) = (&self.user, &self.password_file) {
-            return Err(password.wrong("password_file", "a password goes with a user"));
+            return Err(password.wrong("password_file", "a password needs a user, too"));
         }
         let certificate = match (&self.host, &self.authority) {
             (Some(host), Some(authority)) => Some((host.value.clone(), PathBuf::from(&authority.value))),
             (None, None) => None,
-            (Some(row), None) => return Err(row.wrong("host", "goes with authority")),
-            (None, Some(row)) => return Err(row.wrong("authority", "goes with host, the name in the certificate")),
+            (Some(row), None) => return Err(row.wrong("host", "is only for TLS, which needs authority, too")),
+            (None, Some(row)) => return Err(row.wrong("authority", "needs host, too: the name in the certificate")),
         };
         Ok(Broker {
             address: socket(address, "broker")?,

@@ -51,7 +51,7 @@ impl PlaceRow {
         if let Some(wrong) = pointer.or(retain).filter(|_| own != "topic") {
             return Err(wrong);
         }
-        let Some(row) = self.named(own) else { return Err(Wrong::new(own, missing(own))) };
+        let Some(row) = self.named(own) else { return Err(Wrong::new(own, hint_for_missing(own))) };
         match own {
             "pv" => self.variable_at(row, usual),
             "topic" => self.topic_at(row, usual),
@@ -127,7 +127,7 @@ fn protocols(key: &str) -> &'static str {
     }
 }
 
-fn missing(key: &str) -> &'static str {
+fn hint_for_missing(key: &str) -> &'static str {
     match key {
         "pv" => "is missing: the name of the process variable",
         "topic" => "is missing: the topic, such as \"hall/temperature\"",

@@ -230,7 +230,7 @@ pub(super) const PIECE: FileTable<PieceRow> = FileTable {
 
 pub(super) const STATUS: FileTable<StatusRow> = FileTable {
     heading: "[device.status]",
-    about: "The basic status. Clients aren't told an attribute that is missing here.",
+    about: "The basic status. Clients don't get an attribute that is missing here.",
     keys: &[
         place(),
         &[
@@ -435,7 +435,7 @@ const fn limit<T: Limited>(
 }
 
 const fn attribute(name: &'static str, doc: &'static str, set: SetKey<StatusRow>) -> TableKey<StatusRow> {
-    TableKey { need: Shown("not told"), inner: Some(&ATTRIBUTE), ..text(name, doc, "{ mask = 1, match = 1 }", set) }
+    TableKey { need: Shown("not sent"), inner: Some(&ATTRIBUTE), ..text(name, doc, "{ mask = 1, match = 1 }", set) }
 }
 
 fn numbers(given: Given<'_>) -> Result<At<Vec<f64>>, Wrong> {

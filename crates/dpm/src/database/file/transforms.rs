@@ -105,7 +105,7 @@ mod tests {
     use crate::scaling::{CommonTransform, Piece, primary};
 
     #[test]
-    fn exactly_the_transforms_that_there_are_are_told() {
+    fn the_reference_lists_exactly_the_transforms_that_exist() {
         let is_primary = |index: u16| {
             index == primary::STRING || [1, 2, 4].iter().any(|length| primary::limits(index, *length) != (0.0, 0.0))
         };
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_constants_are_told_as_are_needed() {
+    fn the_reference_names_as_many_constants_as_are_needed() {
         for (index, words) in COMMON {
             let told = (1..=9).rev().find(|number| words.contains(&format!("C{number}"))).unwrap_or(0);
             let with = |count: usize| {

@@ -275,7 +275,7 @@ impl Acnet {
         let is_event = self.polls.get(group.poll).is_some_and(|poll| poll.when.is_event());
         let beat_at = self.fronts.get(group.node).and_then(|front| front.beat_at).filter(|_| !is_event);
         // A refusal is immediate: other groups need not have been answered since.
-        self.is_alive(key) || beat_at.is_some_and(|at| now.millis - at < LATELY)
+        self.is_alive(key) || beat_at.is_some_and(|at| now.millis - at < RECENT)
     }
 
     /// Tells the readers of a group that there is no reading.
@@ -407,7 +407,7 @@ const PROBES: usize = 2;
 /// The time for which a probe may go unanswered, in milliseconds.
 const PROBE: u64 = 2000;
 /// The time after a reading for which a node counts as alive, in milliseconds.
-const LATELY: u64 = 1000;
+const RECENT: u64 = 1000;
 /// The time that devices have for an answer after an event was seen, in milliseconds.
 const GRACE: u64 = 2000;
 /// The last round in which a single request is divided again.

@@ -53,7 +53,7 @@ struct PvaRequest {
 
 #[derive(Debug)]
 enum RequestKind {
-    /// A monitor. The flag is true if an update was passed over, so that changes may be missing.
+    /// A monitor. The flag is true if an update was skipped, so that changes may be missing.
     Monitor { is_stale: bool },
     /// The value now.
     Read,
@@ -208,7 +208,7 @@ impl PvaWire {
                 }
                 ChannelNews::Alive
             }
-            // A server that doesn't accept our name treats us as anybody else.
+            // A server that doesn't accept our name treats us like any other client.
             command::CONNECTION_VALIDATED => message::refusal(input).map(|_| ChannelNews::Ready)?,
             command::SEARCH_RESPONSE => ChannelNews::Found(found(SearchAnswer::read(input)?)),
             command::CREATE_CHANNEL => self.created(input, out)?,

@@ -29,7 +29,7 @@ pub(crate) struct Channels<W> {
     pub(super) once: u64,
     pub(super) asked: HashMap<EntryKey, ChannelEntry, ahash::RandomState>,
     pub(super) channels: HashMap<Cid, PoolChannel, ahash::RandomState>,
-    /// By node and name, numbers and texts apart.
+    /// The channels by node and name; a variable that is read as a number and as a text has two.
     pub(super) by_variable: HashMap<Variable, Cid, ahash::RandomState>,
     pub(super) circuits: Slab<Circuit<W>>,
     pub(super) by_server: HashMap<(usize, SocketAddr), LinkNumber, ahash::RandomState>,

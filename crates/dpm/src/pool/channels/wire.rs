@@ -100,7 +100,7 @@ pub(crate) struct FoundServer {
 /// The content of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ChannelNews {
-    /// A part of a message, of which the rest is to come.
+    /// A part of a message that is incomplete so far.
     Part,
     /// Nothing of interest. Any message is a sign of life.
     Alive,

@@ -21,7 +21,7 @@ impl Topics {
 
     /// Handles a message: entries that want every change get it now, or as soon as their pause
     /// allows.
-    pub(super) fn told_of(
+    pub(super) fn updated(
         &mut self,
         key: TopicKey,
         message: Result<&[u8], Status>,

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn texts_that_are_not_numbers_have_no_value() {
         for (pointer, text) in [
             (None, ""),
             (None, "warm"),

@@ -94,7 +94,7 @@ impl Topics {
                         session.skipped = length - here;
                     }
                     if let Some(key) = key {
-                        begun = self.told_of(key, Err(Status::TRUNC_REPLY), now, begun, readers);
+                        begun = self.updated(key, Err(Status::TRUNC_REPLY), now, begun, readers);
                     }
                 }
                 Ok(Begins::Unfinished) => break,
@@ -133,7 +133,7 @@ impl Topics {
                 };
                 self.counters.replies += 1;
                 let begun = readers.entries.stages.end(ReadingStage::LookUp, begun);
-                return Ok(self.told_of(key, Ok(payload), now, begun, readers));
+                return Ok(self.updated(key, Ok(payload), now, begun, readers));
             }
             (SessionState::Open, BrokerPacket::Published(id)) => self.published(node, id),
             (SessionState::Open, BrokerPacket::Subscribed(id, granted)) => {
@@ -141,7 +141,7 @@ impl Topics {
                 let refused = asked.into_iter().zip(granted).filter(|(_, granted)| **granted >= REFUSED);
                 for ((key, serial), _) in refused.collect::<Vec<_>>() {
                     if self.topics.get(key).is_some_and(|topic| topic.serial == serial) {
-                        let _ = self.told_of(key, Err(Status::PRIV), now, begun, readers);
+                        let _ = self.updated(key, Err(Status::PRIV), now, begun, readers);
                     }
                 }
             }

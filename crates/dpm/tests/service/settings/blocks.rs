@@ -57,7 +57,7 @@ fn parts_of_an_alarm_block_are_changed_in_the_block_that_the_front_end_has() {
 }
 
 #[test]
-fn changes_of_one_block_by_two_clients_are_both_there() {
+fn changes_of_one_block_by_two_clients_are_both_made() {
     let (mut world, _) = world();
     let clients = [operator(&mut world, "everything"), operator(&mut world, "everything")];
     for (client, drf) in clients.iter().zip(["M:OUTTMP.ANALOG.MIN@N", "M:OUTTMP.ANALOG.MAX@N"]) {
@@ -89,7 +89,7 @@ fn changes_of_one_block_by_two_clients_are_both_there() {
 }
 
 #[test]
-fn what_cannot_be_set_by_itself_is_set_with_the_whole_block() {
+fn fields_that_cannot_be_set_alone_are_set_with_the_whole_block() {
     let (mut world, _) = world();
     let client = operator(&mut world, "everything");
     // Clients send these fields with the block, but the abort and the clock event are the device's

@@ -6,7 +6,7 @@ use rookery_dpm::status::Status;
 use super::*;
 
 #[test]
-fn a_silent_front_end_is_told_as_such_and_asked_once() {
+fn a_silent_front_end_is_asked_once_and_reported() {
     let (mut world, log) = world();
     let client = operator(&mut world, "everything");
     world.add(&client, 1, "Z:CUBE_X.SETTING@N");
@@ -36,7 +36,7 @@ fn a_silent_front_end_is_told_as_such_and_asked_once() {
 }
 
 #[test]
-fn answers_that_are_none_are_not_believed() {
+fn stray_answers_are_not_believed() {
     let (mut world, _) = world();
     let client = operator(&mut world, "everything");
     world.add(&client, 1, "M:OUTTMP.SETTING@N");

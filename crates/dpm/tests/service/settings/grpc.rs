@@ -20,7 +20,7 @@ fn a_token_of_kerberos_lets_its_client_set_in_every_role_that_names_it() {
 }
 
 #[test]
-fn what_proves_nothing_is_refused_with_its_reason_in_the_log() {
+fn an_invalid_proof_is_refused_with_its_reason_in_the_log() {
     let (mut world, log) = world();
     let expired = ProvenPeer { principal: "operator@FNAL.GOV".into(), good_for: Some(0) };
     for (proof, reason) in [

@@ -56,7 +56,7 @@ fn a_client_proves_who_it_is_and_sets_and_reads_back() {
 }
 
 #[test]
-fn who_proves_nothing_or_signs_wrong_sets_nothing() {
+fn a_client_without_a_proof_or_with_a_wrong_signature_sets_nothing() {
     let (mut world, log) = world();
     for (token, mic) in [(&b"nobody"[..], &b"1234"[..]), (b"operator@FNAL.GOV", b"4321"), (b"operator@FNAL.GOV", b"")] {
         let client = world.client();
@@ -125,7 +125,7 @@ fn a_proof_lasts_as_long_as_the_ticket() {
 }
 
 #[test]
-fn roles_and_classes_say_which_devices() {
+fn roles_and_classes_decide_which_devices_may_be_set() {
     let (mut world, _) = world();
     // In the role, in no role, in a role with other devices, in an unknown one; the last device is
     // for a class of users.
@@ -153,7 +153,7 @@ fn roles_and_classes_say_which_devices() {
 }
 
 #[test]
-fn nothing_of_a_proof_reaches_another_list() {
+fn a_proof_does_not_count_for_another_list() {
     let (mut world, _) = world();
     let (client, other) = (operator(&mut world, "testing"), world.client());
     world.add(&other, 0, "#ROLE:testing");

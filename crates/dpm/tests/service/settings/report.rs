@@ -8,7 +8,7 @@ use rookery_dpm::status::Status;
 use super::*;
 
 #[test]
-fn what_front_ends_took_is_told_once_for_each_batch() {
+fn accepted_settings_are_reported_once_for_each_batch() {
     let (mut world, _) = world_of(&with_keeper());
     let client = operator(&mut world, "everything");
     for (ref_id, drf) in [
@@ -31,7 +31,7 @@ fn what_front_ends_took_is_told_once_for_each_batch() {
     let refused: Vec<i64> =
         answered.iter().filter(|answer| answer.1 != Status::SUCCESS).map(|answer| answer.0).collect();
     assert_eq!(refused, [3, 5]);
-    let [(header, body)] = &told(&world)[..] else { panic!("one message for the batch") };
+    let [(header, body)] = &reports(&world)[..] else { panic!("one message for the batch") };
     assert_eq!((header.kind, header.server, header.client), (PacketKind::Message, 0x09cd, 0x0ad6));
     let read = ReportParts::of(body);
     assert_eq!((read.kind, read.unix_millis, read.user), (1000, world.moment().unix_millis, 4711));
@@ -53,7 +53,7 @@ fn what_front_ends_took_is_told_once_for_each_batch() {
 }
 
 #[test]
-fn nothing_that_failed_is_told() {
+fn failed_settings_are_not_reported() {
     let (mut world, _) = world_of(&with_keeper());
     let client = operator(&mut world, "nothing");
     world.add(&client, 1, "Z:CUBE_X.SETTING@N");
@@ -68,11 +68,11 @@ fn nothing_that_failed_is_told() {
     send(&mut world, &client, &[(1, 1.0)]);
     world.pass(6000);
     assert_eq!(settled(&world.replies(&client)), [(1, Status::UTIME)]);
-    assert!(told(&world).is_empty());
+    assert!(reports(&world).is_empty());
 }
 
 #[test]
-fn a_large_batch_is_told_in_several_messages() {
+fn a_large_batch_is_reported_in_several_messages() {
     let (mut world, _) = world_of(&with_keeper());
     let client = operator(&mut world, "everything");
     for ref_id in 0..700 {
@@ -82,7 +82,7 @@ fn a_large_batch_is_told_in_several_messages() {
     world.replies(&client);
     let raw_array = (0..700).map(|ref_id| RawSetting { ref_id, data: Bytes(vec![ref_id as u8, 0]) }).collect();
     apply_all(&mut world, &client, ApplySettings { raw_array: Some(raw_array), ..Default::default() });
-    let told = told(&world);
+    let told = reports(&world);
     assert_eq!(told.len(), 2);
     let devices: Vec<u32> =
         told.iter().flat_map(|(_, body)| ReportParts::of(body).devices).map(|told| told.2).collect();
@@ -91,7 +91,7 @@ fn a_large_batch_is_told_in_several_messages() {
 }
 
 /// Returns the reports to the task that keeps the log.
-fn told(world: &ServiceWorld) -> Vec<(AcnetHeader, Vec<u8>)> {
+fn reports(world: &ServiceWorld) -> Vec<(AcnetHeader, Vec<u8>)> {
     let read = |datagram: &Vec<u8>| {
         let mut datagram = datagram.clone();
         packet::swap(&mut datagram);

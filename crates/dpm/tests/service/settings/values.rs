@@ -130,7 +130,7 @@ fn batches_that_wait_have_a_limit() {
 }
 
 #[test]
-fn the_task_that_sets_long_values_is_called_so() {
+fn the_task_that_sets_long_values_has_its_name() {
     assert_eq!(sets32::TASK, Rad50::parse("SETS32").expect("a name"));
 }
 

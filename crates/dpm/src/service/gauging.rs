@@ -1,4 +1,4 @@
-//! Reading the devices in `/metrics`.
+//! Reads the devices in `/metrics`, as a reader of the pool.
 
 use super::Dpm;
 use super::gauges::{Gauge, LIST};
