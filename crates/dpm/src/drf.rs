@@ -38,6 +38,10 @@ pub struct Request {
 
 impl Request {
     /// Reads a request. Case is ignored.
+    ///
+    /// # Errors
+    /// The first part that is invalid; [`Error::Device`] also for a request that is too long or
+    /// isn't ASCII.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text.len() > LONGEST || !text.is_ascii() {
             return Err(Error::Device);

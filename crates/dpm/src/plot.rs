@@ -87,8 +87,11 @@ enum PlotStage {
 }
 
 /// Returns the time between points, in tens of microseconds, if a request is for a plot: a number
-/// of a reading more often than twenty times a second. The protocol has no periods below ten
-/// microseconds.
+/// of a reading more often than twenty times a second.
+///
+/// # Errors
+/// [`BAD_EVENT`](Status::BAD_EVENT) for a period below ten microseconds, which the protocol can't
+/// express.
 pub fn period(
     device: &DeviceRecord,
     form: ValueForm,

@@ -16,6 +16,9 @@ pub struct NotRad50;
 
 impl Rad50 {
     /// Packs a name. Case is ignored.
+    ///
+    /// # Errors
+    /// [`NotRad50`] for a name with too many characters, or with one outside of the alphabet.
     pub fn parse(name: &str) -> Result<Self, NotRad50> {
         if name.len() > CHARACTERS {
             return Err(NotRad50);

@@ -35,6 +35,10 @@ pub struct Scaling {
 
 impl Scaling {
     /// Returns the primary units of the bytes of one element.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for too few bytes, and for a value that the transform can't
+    /// scale.
     pub fn to_primary(&self, bytes: &[u8]) -> Result<f64, Status> {
         if self.input == DOUBLE {
             return bytes.first_chunk().map(|bytes| f64::from_le_bytes(*bytes)).ok_or(Status::SCALEFAIL);
@@ -44,12 +48,20 @@ impl Scaling {
     }
 
     /// Returns the engineering units of the bytes of one element.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for too few bytes, and for a value that a transform can't
+    /// scale.
     pub fn to_common(&self, bytes: &[u8]) -> Result<f64, Status> {
         self.common.scale(self.to_primary(bytes)?)
     }
 
-    /// Returns the raw value nearest to a number of primary units. Fails for numbers that the raw
-    /// value cannot hold, which would be read back as different ones.
+    /// Returns the raw value nearest to a number of primary units.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for numbers that the raw value cannot hold, which would be
+    /// read back as different ones; [`NOSCALE`](Status::NOSCALE) if a value isn't raw
+    /// ([`DOUBLE`]).
     pub fn from_primary(&self, value: f64) -> Result<i32, Status> {
         if self.input == DOUBLE {
             // No raw value has this many bits.
@@ -62,6 +74,10 @@ impl Scaling {
     }
 
     /// Returns the raw value nearest to a number of engineering units.
+    ///
+    /// # Errors
+    /// As those of [`from_primary`](Self::from_primary);
+    /// [`SCALEFAIL`](Status::SCALEFAIL) also if nothing scales to the number.
     pub fn from_common(&self, value: f64) -> Result<i32, Status> {
         let limits = primary::limits(self.primary, self.input);
         self.from_primary(self.common.unscale(value, limits)?)
@@ -90,7 +106,10 @@ impl Scaling {
         }
     }
 
-    /// Returns the bytes of a raw value, which must fit them with or without a sign.
+    /// Returns the bytes of a raw value, as many as an element has.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for a value that doesn't fit them, with or without a sign.
     pub fn bytes(&self, raw: i32) -> Result<Vec<u8>, Status> {
         let fits = match self.input {
             1 => (-0x80..=0xff).contains(&raw),

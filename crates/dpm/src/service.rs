@@ -192,6 +192,10 @@ impl Dpm {
     }
 
     /// Handles bytes of a client.
+    ///
+    /// # Errors
+    /// [`CloseClient`] for an unknown client, for bytes that its protocol doesn't allow, and for
+    /// more input than the bounds permit.
     pub fn receive(&mut self, client: ClientKey, bytes: &[u8], now: Moment) -> Result<(), CloseClient> {
         self.outlets.now = now;
         let Some(state) = self.outlets.clients.get_mut(client) else { return Err(CloseClient) };
@@ -386,17 +390,19 @@ impl Dpm {
         self.outlets.has_room(client)
     }
 
-    /// Replaces the database. Nodes must keep their numbers, as current readings refer to them; new
-    /// nodes may follow.
+    /// Replaces the database. Running requests keep the device as it was; later ones see the new
+    /// one.
     ///
-    /// Running requests keep the device as it was; later ones see the new one.
+    /// # Errors
+    /// A text, if the existing nodes don't keep their order, names and protocols, since current
+    /// readings refer to them by number. New nodes may follow them.
     pub fn reload(&mut self, database: Arc<Database>) -> Result<(), &'static str> {
         let (old, new) = (self.database.nodes(), database.nodes());
         let speaks =
             |node: &DeviceNode| (std::mem::discriminant(&node.reached), node.acnet().map(|node| node.protocol));
         let kept = old.iter().zip(new).all(|(old, new)| (old.name, speaks(old)) == (new.name, speaks(new)));
         if new.len() < old.len() || !kept {
-            return Err("nodes may be added at the end or change their addresses; for anything else restart");
+            return Err("nodes may be added at the end or change their addresses; any other change needs a restart");
         }
         self.pool.replace_nodes(new);
         self.plots.replace_nodes(new);

@@ -49,6 +49,9 @@ pub struct ReaderWish {
 
 impl ReaderWish {
     /// Returns the meaning of an event; `None` if it never leads to a reading.
+    ///
+    /// # Errors
+    /// [`BAD_EVENT`](Status::BAD_EVENT) for the state of a device that the database doesn't have.
     pub fn of(event: &DrfEvent, database: &Database) -> Result<Option<Self>, Status> {
         let every = |period: &Time| When::Every(period.millis().clamp(SHORTEST, LONGEST));
         Ok(Some(match event {
@@ -109,6 +112,10 @@ impl When {
     }
 
     /// Checks that a front-end with this protocol can answer at these times.
+    ///
+    /// # Errors
+    /// [`NO_TCLK`](Status::NO_TCLK) and [`BAD_EVENT`](Status::BAD_EVENT) for events that the
+    /// protocol can't express.
     pub fn check(&self, protocol: Protocol) -> Result<(), Status> {
         match (protocol, self) {
             (Protocol::Gets32, _) => Ok(()),

@@ -55,7 +55,10 @@ impl<T> RequestsById<T> {
         self.open_or_return(request).ok()
     }
 
-    /// Does the same as [`open`](Self::open), but returns the request if no id is free.
+    /// Stores a request and returns its id.
+    ///
+    /// # Errors
+    /// The request, if all ids are in use.
     pub fn open_or_return(&mut self, request: T) -> Result<u16, T> {
         let place = if self.places.len() < self.capacity() {
             self.places.push(RequestPlace { uses: 0, request: None });

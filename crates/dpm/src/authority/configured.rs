@@ -70,7 +70,11 @@ impl AccessFiles {
         Ok((authority, words))
     }
 
-    /// Returns the keys of tokens as they are now, if there are any.
+    /// Returns the keys of tokens as they are in the file now; `None` if no keys or no issuer are
+    /// configured.
+    ///
+    /// # Errors
+    /// A text with the name of the file that can't be read, and the reason.
     pub fn tokens(&self) -> Result<Option<IssuerKeys>, String> {
         let (Some(path), Some(issuer)) = (&self.tokens, &self.token_issuer) else { return Ok(None) };
         let wrong = |words: String| format!("{}: {words}", path.display());
@@ -79,7 +83,10 @@ impl AccessFiles {
         tokens.map(Some).map_err(wrong)
     }
 
-    /// Returns the file of roles as it is now.
+    /// Returns the roles as they are in the file now; without a file, nothing may be set.
+    ///
+    /// # Errors
+    /// A text with the name of the file that can't be read, and the reason or the mistake.
     pub fn roles(&self) -> Result<Roles, String> {
         let Some(path) = &self.roles else { return Ok(Roles::default()) };
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -33,7 +33,10 @@ struct RolesUser {
 }
 
 impl Roles {
-    /// Reads a file.
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// The first mistake in it, with its line and field.
     pub fn read(text: &str) -> Result<Self, Mistake> {
         let file: RolesFile = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line(text, &span));

@@ -22,11 +22,18 @@ pub fn order(name: &str) -> Option<u8> {
 
 impl ControlCommand {
     /// Returns the command with a number that a client set.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) if the device has no such command.
     pub fn numbered(commands: &[ControlCommand], number: f64) -> Result<&ControlCommand, Status> {
         commands.iter().find(|command| f64::from(command.order) == number).ok_or(Status::SCALEFAIL)
     }
 
-    /// Returns the command with a text that a client set, regardless of case.
+    /// Returns the command with a text that a client set, its name or its long name, regardless of
+    /// case.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) if the device has no such command.
     pub fn named<'a>(commands: &'a [ControlCommand], text: &str) -> Result<&'a ControlCommand, Status> {
         let is_it = |command: &&ControlCommand| {
             [&command.short, &command.long].iter().any(|name| name.eq_ignore_ascii_case(text))

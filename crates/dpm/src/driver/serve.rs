@@ -153,6 +153,9 @@ impl DpmServer {
     }
 
     /// Records the readings that the database names, and answers questions about history.
+    ///
+    /// # Errors
+    /// The system's, if the archive's thread can't be started.
     pub fn with_history(mut self, archive: HistoryArchive) -> io::Result<Self> {
         let historian = Historian::start(archive)?;
         self.set.add(historian.bell(), HISTORY)?;
@@ -162,6 +165,9 @@ impl DpmServer {
     }
 
     /// Serves gRPC as well, on a port and thread of its own.
+    ///
+    /// # Errors
+    /// The system's, such as for an address that can't be bound.
     pub fn with_grpc(mut self, listen: SocketAddr) -> io::Result<Self> {
         self.grpc = Some({
             let devices = DeviceDatabase::new(Arc::clone(self.dpm.database()));
@@ -171,6 +177,9 @@ impl DpmServer {
     }
 
     /// Serves Channel Access to clients of EPICS as well, by TCP and UDP, on a thread of its own.
+    ///
+    /// # Errors
+    /// The system's, such as for an address that can't be bound.
     pub fn with_channel_access(mut self, listen: SocketAddr) -> io::Result<Self> {
         let devices = DeviceDatabase::new(Arc::clone(self.dpm.database()));
         self.gateway = Some(Gateway::start(listen, self.visitors.reception(), devices)?);

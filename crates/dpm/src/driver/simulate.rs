@@ -17,6 +17,9 @@ pub struct SimulatorFront {
 
 impl SimulatorFront {
     /// Opens the socket.
+    ///
+    /// # Errors
+    /// The system's, such as for an address that can't be bound.
     pub fn open(listen: SocketAddr, simulator: Simulator) -> io::Result<Self> {
         let socket = UdpSocket::bind(listen)?;
         socket.set_nonblocking(true)?;
@@ -24,6 +27,9 @@ impl SimulatorFront {
     }
 
     /// Returns the address at which it listens.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }

@@ -38,13 +38,20 @@ pub struct HistoryArchive {
 
 impl HistoryArchive {
     /// Opens a file, which is created if necessary, readable by its owner only.
+    ///
+    /// # Errors
+    /// SQLite's, such as for a file that is no database, and that of a file that a later Rookery
+    /// has written.
     pub fn open(path: &Path, bounds: HistoryBounds) -> Result<Self> {
         // A failure shows when the file is opened as a database.
         let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         Self::prepare(Connection::open(path)?, bounds)
     }
 
-    /// Returns an archive that ends with the process.
+    /// Returns an archive in memory, which ends with the process.
+    ///
+    /// # Errors
+    /// SQLite's.
     pub fn in_memory(bounds: HistoryBounds) -> Result<Self> {
         Self::prepare(Connection::open_in_memory()?, bounds)
     }
@@ -75,6 +82,9 @@ impl HistoryArchive {
     /// Removes readings that are too old, and some of the oldest if there are too many. `now` is in
     /// microseconds since 1970. Returns whether there are still too many; a caller with other work
     /// does that work first.
+    ///
+    /// # Errors
+    /// SQLite's.
     pub fn trim(&mut self, now: i64) -> Result<bool> {
         let age = i64::try_from(self.bounds.age).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         self.forget_before(now.saturating_sub(age))?;
@@ -87,7 +97,10 @@ impl HistoryArchive {
         Ok(self.size()? > self.bounds.size)
     }
 
-    /// Returns the bytes of the readings.
+    /// Returns the bytes that the readings take in the file, without its free pages.
+    ///
+    /// # Errors
+    /// SQLite's.
     pub fn size(&self) -> Result<u64> {
         let pragma = |name: &str| self.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
         let pages = pragma("page_count")? - pragma("freelist_count")?;

@@ -219,7 +219,12 @@ fn read(input: &mut PvaInput<'_>, registry: &mut TypeRegistry, depth: u8) -> Res
     }
 }
 
-fn read_description(code: u8, input: &mut PvaInput<'_>, registry: &mut TypeRegistry, depth: u8) -> Result<PvaType, PvaFault> {
+fn read_description(
+    code: u8,
+    input: &mut PvaInput<'_>,
+    registry: &mut TypeRegistry,
+    depth: u8,
+) -> Result<PvaType, PvaFault> {
     let mut inner = |wanted: fn(&PvaType) -> Option<&Arc<PvaFields>>| {
         let element = read(input, registry, depth + 1)?;
         element.as_ref().and_then(wanted).cloned().ok_or(PvaFault("its array has elements of another type"))

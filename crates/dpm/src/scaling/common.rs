@@ -26,6 +26,10 @@ pub struct Piece {
 
 impl CommonTransform {
     /// Returns the engineering units of `x` primary units.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for an unknown transform, missing constants or points, a
+    /// division by a constant that is 0, and texts.
     pub fn scale(&self, x: f64) -> Result<f64, Status> {
         let Some(needed) = constants(self.index) else { return Err(Status::SCALEFAIL) };
         let mut c = [0.0; MOST + 1];

@@ -6,6 +6,9 @@ use crate::status::Status;
 impl CommonTransform {
     /// Returns a number of primary units that scales to `y`; if it has to be searched for, between
     /// two limits.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) if no number was found, and for a `y` that isn't finite.
     pub fn unscale(&self, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
         unscale(self, y, limits)
     }

@@ -12,7 +12,11 @@ pub const STRING: u16 = 68;
 /// The index for no transform: the value is already a number.
 pub const NONE: u16 = u16::MAX;
 
-/// Scales a raw value of `length` bytes that was sign-extended.
+/// Returns the primary units of a raw value of `length` bytes that was sign-extended.
+///
+/// # Errors
+/// [`SCALEFAIL`](Status::SCALEFAIL) for an unknown transform, and for a length or value that it
+/// doesn't have.
 pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
     let x = f64::from(raw);
     let low = raw as u8;
@@ -90,6 +94,9 @@ pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
 
 /// Returns the raw value of a number of primary units. [`Scaling`](super::Scaling) checks that it
 /// fits `length` bytes.
+///
+/// # Errors
+/// [`SCALEFAIL`](Status::SCALEFAIL) for an unknown transform, and for a number beyond its range.
 pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
     if !value.is_finite() {
         return Err(Status::SCALEFAIL);

@@ -37,6 +37,10 @@ impl TextKind {
     }
 
     /// Returns the text of one element.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for a number without a name, or of another length than 1, 2
+    /// or 4 bytes.
     pub fn read(self, bytes: &[u8], names: &[(i32, String)]) -> Result<String, Status> {
         let number = || raw(bytes).ok_or(Status::SCALEFAIL);
         Ok(match self {
@@ -54,6 +58,10 @@ impl TextKind {
     }
 
     /// Returns the bytes of a text, `size` of them.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for a text that is too long, has characters beyond Latin-1,
+    /// or is neither a hexadecimal number nor one of the names, whichever this kind needs.
     pub fn write(self, text: &str, size: usize, names: &[(i32, String)]) -> Result<Vec<u8>, Status> {
         let number = |number: u32| {
             let bytes = number.to_le_bytes();

@@ -20,6 +20,9 @@ use crate::time::Moment;
 impl Dpm {
     /// Starts reading for a connected client by gRPC. Requests that can't be read, or that exceed
     /// the bound of a list, get a status.
+    ///
+    /// # Errors
+    /// [`CloseClient`] for an unknown client, and if there are too many lists.
     pub fn read(&mut self, client: ClientKey, requests: &[String], now: Moment) -> Result<(), CloseClient> {
         self.outlets.now = now;
         let state = self.outlets.clients.get_mut(client).ok_or(CloseClient)?;
@@ -39,6 +42,9 @@ impl Dpm {
 
     /// Sets devices for a client by gRPC, with the address that it calls from and its proof. The
     /// client gets one message, when all settings have a status.
+    ///
+    /// # Errors
+    /// [`CloseClient`] for an unknown client, and if there are too many lists.
     pub fn set(
         &mut self,
         client: ClientKey,
