@@ -6,9 +6,11 @@
 //!
 //! # Layout
 //!
-//! This file: sent and received stanzas. `deaths`: losses by nodes that die.
+//! This file: sent and received stanzas. `deaths`: losses by nodes that die. `rooms`: rooms, and who
+//! may be in them.
 
 mod deaths;
+mod rooms;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,6 +20,7 @@ use crate::device::NODES;
 use crate::journal::RunJournal;
 
 use deaths::Ghost;
+use rooms::RoomRules;
 
 /// Everything that has happened, as seen from outside the server.
 #[derive(Debug)]
@@ -62,6 +65,8 @@ pub struct Book {
     pub archive_ids: BTreeMap<(usize, usize), String>,
     /// The same for rooms, by the room and the number of the message.
     pub room_ids: BTreeMap<(usize, usize), String>,
+    /// Rooms as their owners want them.
+    pub rooms: RoomRules,
     /// The messages that accounts had before they were removed.
     pub forgotten: BTreeSet<(usize, usize)>,
     /// The blocks in force: messages of the blocked account from this number on must not arrive,
@@ -189,6 +194,8 @@ pub struct BookMessage {
     pub for_session: Option<usize>,
     /// The number of losses when it was sent.
     pub losses: usize,
+    /// The number of deaths when it was sent.
+    pub deaths: usize,
     /// The time at which it was sent, in milliseconds.
     pub sent_ms: u64,
     /// True if it is for an account that had never had a session when it was sent.
@@ -261,6 +268,7 @@ impl Book {
             dismissed: BTreeSet::new(),
             archive_ids: BTreeMap::new(),
             room_ids: BTreeMap::new(),
+            rooms: RoomRules::default(),
             forgotten: BTreeSet::new(),
             blocks: BTreeMap::new(),
             unblocked: 0,
@@ -379,6 +387,7 @@ impl Book {
             is_unkept: false,
             for_session: self.addressed(to),
             losses,
+            deaths: self.deaths,
             sent_ms: self.now_ms,
             is_first,
         });

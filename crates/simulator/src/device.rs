@@ -94,6 +94,8 @@ pub struct UserDevice {
     /// The end of the last page that it read: its last id, and whether it is the end of the
     /// archive.
     pub page: Option<(Option<String>, bool)>,
+    /// Rooms that it configures, by the request.
+    opening: BTreeMap<String, usize>,
     blocking: BTreeMap<String, (usize, usize)>,
     unblocking: BTreeMap<String, usize>,
     /// Requests to remove an account, with their numbers in the book.
@@ -208,6 +210,7 @@ impl UserDevice {
             archive: None,
             archived: Vec::new(),
             page: None,
+            opening: BTreeMap::new(),
             blocking: BTreeMap::new(),
             unblocking: BTreeMap::new(),
             removing: BTreeMap::new(),
@@ -410,6 +413,7 @@ impl UserDevice {
         }
         self.managed = None;
         self.asked.clear();
+        self.opening.clear();
         self.blocking.clear();
         self.unblocking.clear();
         self.publishing.clear();

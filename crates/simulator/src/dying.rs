@@ -2,7 +2,8 @@
 //!
 //! A node dies between any two ticks, or at a moment that its journal is for: clients have just got
 //! acknowledgements while nothing reaches Redis, or others have just written to clients at this
-//! node, and neither archives nor the clients themselves have all of that.
+//! node, and neither archives nor the clients themselves have all of that. A node that leaves may
+//! be the last to learn that.
 
 use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::run::SimulatedRun;
@@ -16,12 +17,7 @@ impl SimulatedRun {
             SimulatedEventKind::Carry => return self.nodes.carry(node),
             SimulatedEventKind::NodeKill => self.kill_node(node, event.b),
             SimulatedEventKind::NodeJoin => self.nodes.join(node),
-            SimulatedEventKind::NodeDrain => {
-                if event.b.is_multiple_of(2) && self.is_calm() {
-                    self.speak(event.b / 2);
-                }
-                self.nodes.drain(node)
-            }
+            SimulatedEventKind::NodeDrain => self.drain_node(node, event.b),
             SimulatedEventKind::NodePause => {
                 self.nodes.pause(node);
                 true
@@ -45,9 +41,10 @@ impl SimulatedRun {
         };
         let how = self.nodes.describe();
         self.book.note(format_args!("nodes: {how}"));
-        self.does_overlap |= is_changed && was_moving;
+        let kills = event.what == SimulatedEventKind::NodeKill;
+        self.does_overlap |= is_changed && was_moving && !kills;
         self.is_moving |= is_changed;
-        if is_changed && event.what != SimulatedEventKind::NodeKill {
+        if is_changed && !kills {
             self.book.forget_going_on();
         }
         is_changed
@@ -63,9 +60,11 @@ impl SimulatedRun {
         }
         let journaled = if self.is_calm() { self.nodes.journaled(node) } else { None };
         let owes = self.nodes.owes_journal(node);
+        self.nodes.let_sleep(None);
         if !self.nodes.kill(node) {
             return false;
         }
+        self.does_overlap |= self.is_moving;
         self.book.node_dies(journaled.is_none());
         self.book.forget_going_on();
         if owes {
@@ -87,6 +86,37 @@ impl SimulatedRun {
         true
     }
 
+    /// Makes a node leave in good order, at a moment that the choice selects. Returns whether it
+    /// does.
+    fn drain_node(&mut self, node: usize, choice: usize) -> bool {
+        let is_calm = self.is_calm();
+        if is_calm && choice.is_multiple_of(2) {
+            self.speak(choice / 2);
+        }
+        let leaves = self.nodes.drain(node);
+        if leaves && is_calm && choice % 4 == 1 {
+            self.is_moving = true;
+            self.learn_last(node, choice / 4);
+        }
+        leaves
+    }
+
+    /// Lets all nodes but one look at the database, and users write while that one doesn't know yet
+    /// that it leaves.
+    fn learn_last(&mut self, node: usize, choice: usize) {
+        self.nodes.move_clock(self.nodes.now() + LOOK_MS);
+        self.book.now_ms = self.nodes.now();
+        for _ in 0..LAST_ROUNDS {
+            for other in (0..self.nodes.count()).filter(|other| *other != node) {
+                self.nodes.carry(other);
+                self.nodes.step_node(other);
+            }
+            while self.nodes.run_store(0) {}
+        }
+        self.speak(choice);
+        self.settle();
+    }
+
     /// Makes all nodes present and at rest, with some users in a room.
     fn prepare(&mut self, choice: usize) {
         for (at, device) in self.devices.iter_mut().enumerate().filter(|(at, _)| (at + choice).is_multiple_of(2)) {
@@ -94,6 +124,8 @@ impl SimulatedRun {
             device.act(&join, &self.people, &mut self.book);
         }
         self.unstall();
+        // The room and its journal have them.
+        self.pass(PAUSE_MS);
         for _ in 0..MOST_PAUSES {
             if self.nodes.mend() && self.is_calm() {
                 break;
@@ -128,12 +160,26 @@ impl SimulatedRun {
                 device.act(&SimulatedEvent { what, who: 0, a: 0, b: 0 }, &self.people, &mut self.book);
             }
         }
-        for _ in 0..LAST_ROUNDS {
+        for round in 0..LAST_ROUNDS {
+            if round == COMES_BACK_ROUND {
+                self.come_back(node);
+            }
             self.nodes.step_node(node);
             while self.nodes.run_store(0) {}
             for device in self.devices.iter_mut().filter(|device| device.node == node) {
                 device.read(usize::MAX, &mut self.book);
             }
+        }
+    }
+
+    /// Makes every second client of a node that may resume its session lose its connection, and
+    /// come back to the same node.
+    fn come_back(&mut self, node: usize) {
+        let Some((at, server)) = self.nodes.open(node).filter(|(at, _)| *at == node) else { return };
+        let devices = self.devices.iter_mut().filter(|device| device.node == node);
+        for device in devices.filter(|device| device.is_ready() && device.can_resume()).step_by(2) {
+            device.cut(true, &mut self.book);
+            device.connect(at, &server, &mut self.book);
         }
     }
 
@@ -160,6 +206,11 @@ impl SimulatedRun {
         slow.iter().for_each(|at| self.devices[*at].reads = false);
         self.speak(choice);
         self.settle();
+        // What waits for more to go with it is lost, while the part beside the shards goes on.
+        self.nodes.let_sleep(Some(node));
+        self.nodes.move_clock(self.nodes.now() + LINGERS_MS + choice as u64 % 3);
+        self.book.now_ms = self.nodes.now();
+        self.settle();
     }
 
     pub(crate) fn node_died(&mut self, node: usize) {
@@ -181,7 +232,12 @@ const MOST_PAUSES: usize = 30;
 const PAUSE_MS: u64 = 2_000;
 /// The time within which a journal has everything that its node has taken over, in milliseconds.
 const TAKEN_MS: u64 = 60;
-/// The rounds in which an unreachable node works.
-const LAST_ROUNDS: usize = 4;
+/// The rounds in which an unreachable node works, and the one in which clients come back to it.
+const LAST_ROUNDS: usize = 12;
+const COMES_BACK_ROUND: usize = 4;
+/// The milliseconds between two looks of a node at the database.
+const LOOK_MS: u64 = 1_000;
+/// The milliseconds for which letters and writes of a node linger.
+const LINGERS_MS: u64 = 3;
 /// The least time in which clients may resume their sessions.
 const COMES_BACK_MS: u64 = 300_000;

@@ -248,6 +248,12 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "let is_written = $on || self.ledger(link)",
     },
     Mutant {
+        name: "journal: a client hears a count before the journal has it",
+        file: "crates/hub/src/management.rs",
+        guard: "self.journaled_count(link).filter(|_| !is_last)",
+        instead: "self.journaled_count(link).filter(|_| !is_last && !$on)",
+    },
+    Mutant {
         name: "journal: stanzas are not written",
         file: "crates/hub/src/journal.rs",
         guard: "for (place, stanza) in delta.new {",
@@ -324,5 +330,11 @@ pub const MUTANTS: &[Mutant] = &[
         file: "crates/cluster/src/courier.rs",
         guard: "self.is_idle() && self.peers.values().all(CourierPeer::has_told)",
         instead: "self.is_idle() && ($on || self.peers.values().all(CourierPeer::has_told))",
+    },
+    Mutant {
+        name: "rooms: everybody enters one that is for members only",
+        file: "crates/rooms/src/join.rs",
+        guard: "self.config.is_members_only && affiliation < Affiliation::Member",
+        instead: "self.config.is_members_only && !$on && affiliation < Affiliation::Member",
     },
 ];

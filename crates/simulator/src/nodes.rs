@@ -46,6 +46,8 @@ pub(crate) struct SimulatedNodes {
     shards: usize,
     /// The nodes that were ordered to leave, until they know that.
     told_to_leave: BTreeSet<usize>,
+    /// The node whose shards do nothing, although the part beside them works.
+    asleep: Option<usize>,
 }
 
 struct SharedByNodes {
@@ -110,7 +112,8 @@ impl SimulatedNodes {
             let server = Server::with(Config { stores: store.stores(), ..config.clone() });
             let timers = server.inspect(|world| world.census().timers);
             let node = SimNode { name: String::new(), server, store, skew_ms: 0, life: Life::Alone, timers };
-            return Self { list: vec![node], shared: None, shards: config.shards, told_to_leave: BTreeSet::new() };
+            let (told_to_leave, asleep) = (BTreeSet::new(), None);
+            return Self { list: vec![node], shared: None, shards: config.shards, told_to_leave, asleep };
         }
         let meta = inner.meta.clone();
         let addresses = AddressHash::of_cluster(wait(members::key(&*meta)).expect("a key"));
@@ -148,7 +151,8 @@ impl SimulatedNodes {
             list.push(SimNode { name, server, store, skew_ms, life, timers });
         }
         let shards = config.shards;
-        let mut nodes = Self { list, shared: Some(shared), shards, told_to_leave: BTreeSet::new() };
+        let (told_to_leave, asleep) = (BTreeSet::new(), None);
+        let mut nodes = Self { list, shared: Some(shared), shards, told_to_leave, asleep };
         nodes.carry_all();
         nodes
     }
@@ -194,8 +198,9 @@ impl SimulatedNodes {
 
     /// Makes one shard tick, by its number among all. Returns whether it had anything to do.
     pub fn step(&mut self, shard: usize) -> bool {
-        let node = &self.list[shard / self.shards];
-        node.runs() && node.server.step(shard % self.shards)
+        let at = shard / self.shards;
+        let node = &self.list[at];
+        node.runs() && self.asleep != Some(at) && node.server.step(shard % self.shards)
     }
 
     /// Carries out an operation that waits for a database: one of the first node with any, from
@@ -269,6 +274,17 @@ impl SimulatedNodes {
     /// take its accounts over.
     pub fn written_late(&self) -> Option<usize> {
         self.list.iter().position(|node| node.store.has_written_late())
+    }
+
+    /// Returns the number of a node that has read what an earlier process wrote about homes that
+    /// others have had since.
+    pub fn read_late(&self) -> Option<u16> {
+        self.shared.as_ref().and_then(|shared| shared.fences.read_late())
+    }
+
+    /// Makes the shards of a node do nothing from now on, or those of none.
+    pub fn let_sleep(&mut self, node: Option<usize>) {
+        self.asleep = node;
     }
 
     /// Makes all shards of a node tick once.
@@ -518,7 +534,8 @@ impl SharedByNodes {
 
     fn agent(&self, server: &Server, store: &Arc<Unsteady>, posted: Arc<PostedHere>, table: NodeTable) -> Agent {
         let (redis, now_ms) = (self.redis.clone(), self.now_ms.clone());
-        let reach = RedisReach { redis, now_ms, is_cut_off: Rc::default(), fences: self.fences.clone() };
+        let (fences, me) = (self.fences.clone(), table.me());
+        let reach = RedisReach { redis, now_ms, is_cut_off: Rc::default(), fences, me };
         let members = self.members(store);
         let around = Around { server: server.clone(), store: store.clone(), reach, members, posted };
         Agent::new(around, table, self.now_ms.get())

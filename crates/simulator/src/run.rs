@@ -97,11 +97,14 @@ impl SimulatedRun {
         let people =
             People { accounts: plan.accounts, devices: names, rooms: plan.rooms, enters_to_speak: plan.is_fine };
         let nodes = SimulatedNodes::start(config, &inner, plan.seed, plan.nodes);
+        let mut book = Book::new(keeps_lines);
+        book.rooms.for_members =
+            (0..plan.rooms).filter(|room| (plan.seed / 16 + *room as u64).is_multiple_of(3)).collect();
         Self {
             nodes,
             devices,
             peer,
-            book: Book::new(keeps_lines),
+            book,
             people,
             statistics: RunStatistics::default(),
             desk,
@@ -427,6 +430,10 @@ impl SimulatedRun {
         if let Some(node) = self.nodes.written_late() {
             let text = format!("the database takes what node {node} writes, whose accounts others have");
             self.book.break_rule(format!("{text} (what is promised: \"the database is told to refuse\")"));
+        }
+        if let Some(number) = self.nodes.read_late() {
+            let text = format!("the node of number {number} reads its old journal, whose accounts others have had");
+            self.book.break_rule(format!("{text} (what is promised: \"one that is back later doesn't read it\")"));
         }
         let ended = self.nodes.take_ended();
         for &(node, in_order) in &ended {

@@ -13,7 +13,8 @@ use rookery_simulator::{RunPlan, seeds};
 /// The same seed gives the same run, byte for byte, on any thread and after any other run.
 #[test]
 fn a_seed_is_a_run() {
-    for seed in 0..6 {
+    // Of these, 11, 15 and 79 have several nodes, and 7 has BOSH and tokens.
+    for seed in [0, 1, 2, 3, 4, 5, 7, 11, 15, 79] {
         let plan = RunPlan::new(seed, 300);
         let first = seeds::run(&plan, true);
         let elsewhere = plan.clone();
@@ -111,7 +112,7 @@ fn first_fresh_seed() -> (u64, String) {
 /// Runs further seeds that have found faults of the server.
 #[test]
 fn seeds_that_found_faults_break_no_rule() {
-    for seed in FOUND_FAULTS {
+    for seed in seeds::FOUND_FAULTS {
         let outcome = seeds::run(&RunPlan::new(seed, EVENTS), false);
         assert_eq!(outcome.broken, None, "again: cargo run -p rookery-simulator -- --seed {seed} --events {EVENTS}");
     }
@@ -135,26 +136,3 @@ const FRESH_SECONDS: u64 = 25;
 const SPAN: u64 = 1 << 12;
 /// The events of a run.
 const EVENTS: usize = 400;
-/// The seeds of fixed faults: presence in a room overtook what waited for the newcomer's account;
-/// an ended session counted messages that its archives lack; one that came before a second request
-/// never saw the contact; a request that was approved in advance while the account was being
-/// removed outlived it; a session got offline messages again after another one had come and gone;
-/// and one of the simulator, which considered the effect of a crossed refusal a fault. Then a count
-/// below an earlier one; two copies of what two resources had not got; a session that ended twice
-/// when the server stopped; an occupant that stayed although its session was over; a last
-/// acknowledgement that counted what an archive lacks. Then old pushes for a new session; a message
-/// that came back from a stream that carried it to its end; an occupant that a client believed to
-/// be there, since it did not know that it had left itself; a room that continued without a change;
-/// two messages that counted although they were refused, after another one. Then, among nodes, mail
-/// that went back and forth; two connections without clients; an error that was given up; a count
-/// with a message in it that another node had refused; and sessions that left without what they had
-/// sent, or were not found where they went, since their answers waited for them. Then journals that
-/// were read after others had had the homes in between, and letters that came twice, since a node
-/// had left before it confirmed that it had handled them.
-///
-/// The meaning of a seed changes with the simulator, so each fault also has a test of its own.
-const FOUND_FAULTS: [u64; 34] = [
-    31_506, 31_843, 1_002_108, 1_007_539, 1_006_586, 1_006_264, 2_003_850, 2_000_952, 2_002_724, 2_000_724, 2_006_419,
-    2_009_180, 3_037_785, 3_029_185, 3_011_300, 3_033_203, 3_034_242, 3_021_087, 43, 79, 3_759, 8_019_599, 943, 41_355,
-    65_275, 65_515, 64_955, 13_000_171, 40_731, 73_995, 75_471, 88_191, 100_207, 13_002_011,
-];

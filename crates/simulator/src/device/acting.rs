@@ -289,8 +289,11 @@ impl UserDevice {
             0 => format!("<item nick='n{}' role='none'/>", choice / 4 % 6),
             1 => format!("<item nick='n{}' role='visitor'/>", choice / 4 % 6),
             which => {
-                let affiliation = ["member", "outcast"][which - 2];
-                format!("<item jid='{}' affiliation='{affiliation}'/>", bare(choice / 4 % people.accounts))
+                let (affiliation, account) = (["member", "outcast"][which - 2], choice / 4 % people.accounts);
+                if affiliation == "member" {
+                    book.admit(number, account);
+                }
+                format!("<item jid='{}' affiliation='{affiliation}'/>", bare(account))
             }
         };
         book.stir(number);

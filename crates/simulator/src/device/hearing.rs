@@ -140,6 +140,28 @@ impl UserDevice {
             return book.break_rule(format!("{} got message {number} of room {room} twice", self.full()));
         }
         heard.push(number);
+        if book.is_shut_out(room, self.plan.account) {
+            let name = self.full();
+            book.break_rule(format!(
+                "{name} got message {number} of room {room}, of which it is no member (XEP-0045 §7.2.7)"
+            ));
+        }
+    }
+
+    /// Configures a room that it has created (XEP-0045 §10.1.2).
+    fn open_room(&mut self, room: usize, book: &mut Book) {
+        let field = |name: &str, value: &str| format!("<field var='{name}'><value>{value}</value></field>");
+        let is_closed = book.rooms.for_members.contains(&room);
+        let fields = match is_closed {
+            true => field("FORM_TYPE", ROOM_CONFIG) + &field("muc#roomconfig_membersonly", "1"),
+            false => String::new(),
+        };
+        let form = format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>");
+        let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
+        let id = self.ask("open", "set", Some(&super::room(room)), &query, book);
+        if is_closed {
+            self.opening.insert(id, room);
+        }
     }
 
     fn refused(&mut self, number: Option<usize>, book: &mut Book) {
@@ -230,8 +252,8 @@ impl UserDevice {
                     seat.nick = Some(nick.to_owned());
                     seat.entering.clear();
                     if has("201") {
-                        let form = "<query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='submit'/></query>";
-                        self.ask("open", "set", Some(&super::room(room)), form, book);
+                        book.create_room(room, self.plan.account);
+                        self.open_room(room, book);
                     }
                 }
             }
@@ -308,6 +330,9 @@ impl UserDevice {
         if let Some(number) = self.publishing.remove(id).filter(|_| !is_error) {
             book.items[number].is_done = true;
         }
+        if let Some(room) = self.opening.remove(id).filter(|_| !is_error) {
+            book.rooms.closed.insert(room);
+        }
         if let Some(removal) = self.removing.remove(id).filter(|_| !is_error) {
             book.confirm_removal(removal);
         }
@@ -357,3 +382,6 @@ fn number_of(message: &Element) -> Option<usize> {
     let receipt = || message.child("received", ns::RECEIPTS).and_then(|_| message.attr("id").map(str::to_owned));
     body.or_else(receipt)?.strip_prefix('m')?.parse().ok()
 }
+
+/// The type of the form with a room's configuration.
+const ROOM_CONFIG: &str = "http://jabber.org/protocol/muc#roomconfig";

@@ -1,9 +1,10 @@
 //! The fence of the simulated database: processes whose writes it refuses from then on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use rookery_base::lock::lock;
+use rookery_cluster::wire::NodeProcess;
 use rookery_store::error::EngineWords;
 use rookery_store::{Fencing, Pending, ProcessWriter, StoreError};
 
@@ -16,6 +17,16 @@ pub(crate) struct SimulatedFences {
     fenced: Arc<Mutex<BTreeSet<(u16, u32)>>>,
     /// Those whose accounts others have begun to take over.
     taken: Arc<Mutex<BTreeSet<(u16, u32)>>>,
+    read: Arc<Mutex<ReadJournals>>,
+}
+
+/// The parts of journals that were read.
+#[derive(Debug, Default)]
+struct ReadJournals {
+    /// The slots that other nodes have begun to read, by the process that wrote the journal.
+    slots: BTreeMap<NodeProcess, BTreeSet<u16>>,
+    /// The node that has read some of these afterwards, in the journal of an earlier process.
+    late: Option<u16>,
 }
 
 impl SimulatedFences {
@@ -27,6 +38,24 @@ impl SimulatedFences {
     /// Records that others begin to take over the accounts of a process.
     pub fn note_taken(&self, process: ProcessWriter) {
         lock(&self.taken).insert((process.node, process.incarnation));
+    }
+
+    /// Records that a process begins to read some slots of another one's journal.
+    pub fn note_read(&self, of: NodeProcess, reader: NodeProcess, slots: &[u16]) {
+        let mut read = lock(&self.read);
+        if of.node != reader.node {
+            read.slots.entry(of).or_default().extend(slots);
+            return;
+        }
+        if read.slots.get(&of).is_some_and(|others| slots.iter().any(|slot| others.contains(slot))) {
+            read.late = Some(reader.node);
+        }
+    }
+
+    /// Returns the number of a node that has read what an earlier process wrote about homes that
+    /// others have had since.
+    pub fn read_late(&self) -> Option<u16> {
+        lock(&self.read).late
     }
 
     /// Returns whether others have begun to take over the accounts of a process.

@@ -24,6 +24,8 @@ pub(crate) struct RedisReach {
     /// True while this process can't reach it, although others may.
     pub is_cut_off: Rc<Cell<bool>>,
     pub fences: SimulatedFences,
+    /// The process.
+    pub me: NodeProcess,
 }
 
 impl RedisReach {
@@ -180,8 +182,16 @@ pub(crate) async fn look_up(
     lookup: JournalLookup,
 ) -> (JournalFields, Vec<JournalPart>) {
     let until = reach.now_ms.get() + LOOKUP_MS;
+    // Journals that are read behind these had readers that died.
+    let asked: Vec<_> = std::iter::once(lookup.process).chain(lookup.earlier.iter().copied()).collect();
+    let slots = lookup.slots.clone();
     let mut reader = JournalReader::new(lookup);
     while let Some(question) = reader.question() {
+        if let JournalQuestion::Read(part) = &question
+            && asked.contains(&(part.process.node, part.process.incarnation))
+        {
+            reach.fences.note_read(part.process, reach.me, &slots);
+        }
         let now_ms = reach.now_ms.clone();
         let mut answer = Box::pin(ask(&reach, &*meta, &question));
         let answer = poll_fn(|context| match answer.as_mut().poll(context) {

@@ -1,0 +1,62 @@
+//! Rooms in the book: those that are for members only, and what their archives have to contain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Book, BookMessage, BookedRecipient};
+
+/// Rooms as their owners want them.
+#[derive(Debug, Default)]
+pub struct RoomRules {
+    /// The rooms whose owners want members only.
+    pub for_members: BTreeSet<usize>,
+    /// Those of them that have been configured so.
+    pub closed: BTreeSet<usize>,
+    /// The accounts that were ever owner or member of a room, or were to become that, by the room.
+    admitted: BTreeSet<(usize, usize)>,
+    /// The number of the first message after a room was created last, as far as its creator knows.
+    from: BTreeMap<usize, usize>,
+}
+
+impl Book {
+    /// Records that an account knows that it has created a room.
+    pub fn create_room(&mut self, room: usize, account: usize) {
+        self.rooms.closed.remove(&room);
+        self.rooms.from.insert(room, self.messages.len());
+        self.admit(room, account);
+    }
+
+    /// Records that an account may become a member of a room.
+    pub fn admit(&mut self, room: usize, account: usize) {
+        self.rooms.admitted.insert((room, account));
+    }
+
+    /// Returns whether an account may not be in a room, which is for members only (XEP-0045
+    /// §7.2.7). The administrator of the server may be in all rooms.
+    pub fn is_shut_out(&self, room: usize, account: usize) -> bool {
+        account != ADMINISTRATOR && self.rooms.closed.contains(&room) && !self.rooms.admitted.contains(&(room, account))
+    }
+
+    /// Returns the number of the first message that belongs to the archive of a room which is there
+    /// now.
+    pub fn first_in_room(&self, room: usize) -> usize {
+        self.rooms.from.get(&room).copied().unwrap_or_default()
+    }
+
+    /// Returns whether the archive of a room may lack a message that occupants have got: a process
+    /// died before it was stored, and it wasn't acknowledged.
+    pub fn may_lack_in_room(&self, number: usize) -> bool {
+        let message = &self.messages[number];
+        !message.is_handled && message.deaths < self.deaths
+    }
+
+    /// Returns whether the archive of a room must have a message, although nobody may have got it:
+    /// its sender has got an acknowledgement, and would have got an error.
+    pub fn is_owed_in_room(&self, room: usize, message: &BookMessage) -> bool {
+        let is_for = matches!(message.to, BookedRecipient::Room(to) if to == room);
+        let is_answered = !self.sessions[message.session].is_over && message.losses == self.losses();
+        is_for && is_answered && message.is_handled && !message.is_refused
+    }
+}
+
+/// The account of the server's administrator.
+const ADMINISTRATOR: usize = 0;
