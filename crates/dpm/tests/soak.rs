@@ -1,9 +1,9 @@
-//! Front-ends die and come back at random for two minutes of virtual time, while the network in
-//! between loses, delays, repeats and reorders datagrams. No list stays stuck, and no reading is
-//! delivered for another device.
+//! Front-ends die and come back at random for two minutes of virtual time, and readers come and go,
+//! while the network in between loses, delays, repeats and reorders datagrams. No list stays stuck,
+//! no reading is delivered for another device, and each one reaches everyone who asked, once.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use rookery_dpm::status::Status;
 use rookery_dpm::time::Moment;
 
 #[test]
-fn no_list_stays_stuck_and_no_reading_is_anothers() {
+fn each_reading_reaches_everyone_who_asked_once() {
     for seed in 1..=SEEDS {
         let mut soak = Soak::new(seed);
         soak.run(SOAK_MILLIS, true);
@@ -31,6 +31,7 @@ fn no_list_stays_stuck_and_no_reading_is_anothers() {
         for reader in &soak.readers {
             for (number, asked) in &reader.asked {
                 assert!(asked.read >= 2, "seed {seed}: request {number} for {} is stuck", asked.device);
+                assert!(asked.read <= 4, "seed {seed}: {} readings of {} in 3 periods", asked.read, asked.device);
             }
         }
         let statistics = soak.dpm.statistics();
@@ -64,6 +65,8 @@ struct Soak {
 struct SoakReader {
     inside: Inside,
     asked: BTreeMap<i64, SoakRequest>,
+    /// The numbers of its requests, by device.
+    numbers: Vec<i64>,
 }
 
 #[derive(Default)]
@@ -71,6 +74,10 @@ struct SoakRequest {
     device: usize,
     read: usize,
     failed: usize,
+    /// The readings of this turn.
+    now: usize,
+    /// True if it had one before: it is told all further ones with everyone else.
+    is_told: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,17 +97,30 @@ impl Soak {
             now: 0,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         };
-        for _ in 0..READERS {
-            let (mut inside, now) = (Inside::default(), soak.moment());
-            let asked = (0..NODES * DEVICES).map(|device| {
-                let number = inside.add(&mut soak.dpm, &format!("Z:D{device:05}@P,{PERIOD}"), now);
-                (number.expect("a list"), SoakRequest { device, ..SoakRequest::default() })
-            });
-            let asked = asked.collect();
-            inside.start(&mut soak.dpm, now);
-            soak.readers.push(SoakReader { inside, asked });
-        }
+        (0..READERS).for_each(|_| soak.come());
         soak
+    }
+
+    /// Lets another reader come, who asks for all devices.
+    fn come(&mut self) {
+        let (mut inside, now) = (Inside::default(), self.moment());
+        let numbers: Vec<i64> = (0..NODES * DEVICES)
+            .map(|device| {
+                let number = inside.add(&mut self.dpm, &format!("Z:D{device:05}@P,{PERIOD}"), now);
+                number.expect("a list")
+            })
+            .collect();
+        let asked = numbers.iter().enumerate();
+        let asked = asked.map(|(device, number)| (*number, SoakRequest { device, ..SoakRequest::default() })).collect();
+        inside.start(&mut self.dpm, now);
+        self.readers.push(SoakReader { inside, asked, numbers });
+    }
+
+    /// Lets the reader go who has been there longest, and another one come.
+    fn change_readers(&mut self) {
+        let (mut reader, now) = (self.readers.remove(0), self.moment());
+        reader.numbers.iter().for_each(|number| reader.inside.remove(&mut self.dpm, *number, now));
+        self.come();
     }
 
     /// Advances the clock. With `rough`, front-ends die and come back, and the network is bad.
@@ -120,8 +140,11 @@ impl Soak {
         }
     }
 
-    /// Makes a front-end die or come back; without `rough`, all come back.
+    /// Makes a front-end die or come back, and a reader go; without `rough`, all come back.
     fn fate(&mut self, rough: bool) {
+        if rough && self.chance(10) {
+            self.change_readers();
+        }
         for node in 0..NODES {
             let is_there = self.front_ends[node].is_some();
             match (is_there, rough) {
@@ -160,6 +183,7 @@ impl Soak {
             self.post(SoakDirection::ToFrontEnd(usize::from(to.port() - FIRST_PORT)), datagram, rough);
         }
         let _ = self.dpm.take_dirty();
+        let mut read = BTreeSet::new();
         for reader in &mut self.readers {
             let asked = &mut reader.asked;
             reader.inside.replies(&mut self.dpm, |reply| match reply {
@@ -167,6 +191,8 @@ impl Soak {
                     let asked = asked.get_mut(&scalar.ref_id).expect("it was asked for");
                     assert_eq!(scalar.data, asked.device as f64, "a reading of another device");
                     asked.read += 1;
+                    asked.now += 1;
+                    read.insert(asked.device);
                 }
                 Reply::Status(status) => {
                     let asked = asked.get_mut(&status.ref_id).expect("it was asked for");
@@ -177,6 +203,23 @@ impl Soak {
                 other => panic!("nobody asked for {other:?}"),
             });
         }
+        read.into_iter().for_each(|device| self.compare(device));
+    }
+
+    /// Checks that all who had asked for a device have got the same number of readings in this
+    /// turn.
+    fn compare(&mut self, device: usize) {
+        let mut counts = BTreeSet::new();
+        for reader in &mut self.readers {
+            let asked = reader.asked.get_mut(&reader.numbers[device]).expect("it was asked for");
+            let now = std::mem::take(&mut asked.now);
+            // A newcomer may be told the last one at first.
+            if asked.is_told {
+                counts.insert(now);
+            }
+            asked.is_told |= now > 0;
+        }
+        assert!(counts.len() <= 1, "at {}, readings of device {device} reach some only: {counts:?}", self.now);
     }
 
     /// Sends a datagram: sometimes it is lost, doubled or delayed, and sometimes it comes from
@@ -215,9 +258,7 @@ impl Soak {
     fn leave(&mut self) {
         let now = self.moment();
         for mut reader in std::mem::take(&mut self.readers) {
-            for number in reader.asked.keys() {
-                reader.inside.remove(&mut self.dpm, *number, now);
-            }
+            reader.numbers.iter().for_each(|number| reader.inside.remove(&mut self.dpm, *number, now));
         }
     }
 
@@ -273,7 +314,7 @@ const SEEDS: u64 = 4;
 const NODES: usize = 10;
 /// The number of devices on each node.
 const DEVICES: usize = 20;
-const READERS: usize = 2;
+const READERS: usize = 3;
 /// The period of readings, in milliseconds.
 const PERIOD: u64 = 500;
 const SOAK_MILLIS: u64 = 120_000;
