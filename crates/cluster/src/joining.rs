@@ -358,6 +358,7 @@ mod tests {
             leaves: false,
             letters: LetterVersions { oldest, newest },
             notes: MemberNotes::default(),
+            journals_from: 0,
         };
         let own = LetterVersions::OWN;
         let rows =

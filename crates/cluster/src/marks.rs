@@ -182,6 +182,7 @@ mod tests {
             leaves: false,
             letters: LetterVersions::OWN,
             notes: MemberNotes { mark, ..MemberNotes::default() },
+            journals_from: 0,
         };
         let rows = [("n1", row(1, Some(7))), ("n2", row(2, Some(8))), ("n3", row(3, None))];
         let rows = rows.map(|(name, row)| (name.to_owned(), row));

@@ -41,9 +41,13 @@ pub struct MemberRow {
     /// The versions of letters that its process understands. In the bytes, they come next.
     #[serde(skip)]
     pub letters: LetterVersions,
-    /// The surroundings of its process. In the bytes, they come last.
+    /// The surroundings of its process. In the bytes, they come next.
     #[serde(skip)]
     pub notes: MemberNotes,
+    /// The first process of the node whose journal counts: others have had its homes before that.
+    /// 0 if an earlier version wrote the row. In the bytes, it comes last.
+    #[serde(skip)]
+    pub journals_from: u32,
 }
 
 /// The surroundings of a process, which those of all nodes have to share. A process of an earlier
@@ -116,15 +120,18 @@ impl MemberRow {
         let Some((leaves, rest)) = rest.split_first() else { return Some(row) };
         let row = Self { leaves: *leaves == 1, ..row };
         let Ok((letters, rest)) = postcard::take_from_bytes::<LetterVersions>(rest) else { return Some(row) };
+        let row = Self { letters, ..row };
+        let Ok((notes, rest)) = postcard::take_from_bytes::<MemberNotes>(rest) else { return Some(row) };
         // Later versions may write more.
-        let notes = postcard::take_from_bytes::<MemberNotes>(rest).map(|(notes, _)| notes).unwrap_or_default();
-        Some(Self { letters, notes, ..row })
+        let journals_from = postcard::take_from_bytes::<u32>(rest).map_or(0, |(from, _)| from);
+        Some(Self { notes, journals_from, ..row })
     }
 
     fn bytes(&self) -> Option<Vec<u8>> {
         let mut bytes = postcard::to_allocvec(self).ok()?;
         bytes.push(u8::from(self.leaves));
-        postcard::to_extend(&self.notes, postcard::to_extend(&self.letters, bytes).ok()?).ok()
+        let bytes = postcard::to_extend(&self.notes, postcard::to_extend(&self.letters, bytes).ok()?).ok()?;
+        postcard::to_extend(&self.journals_from, bytes).ok()
     }
 }
 
@@ -212,7 +219,6 @@ pub async fn join(
         Some(row) => row.number,
         None => number(meta, name).await?,
     };
-    let is_newcomer = before.is_none();
     let mut earlier = processes(meta, number).await?;
     earlier.extend(before.map(|row| row.incarnation));
     for incarnation in &earlier {
@@ -226,30 +232,33 @@ pub async fn join(
     // Done before others know the process, since they fence off processes with rows.
     fencing.enlist(ProcessWriter { node: number, incarnation }).await?;
     let JoiningMember { shards, public_host, notes } = joining;
-    let row =
-        MemberRow { number, incarnation, shards, public_host, leaves: false, letters: LetterVersions::OWN, notes };
-    write(meta, name, &row).await?;
+    let (leaves, letters, journals_from) = (false, LetterVersions::OWN, incarnation);
+    let row = MemberRow { number, incarnation, shards, public_host, leaves, letters, notes, journals_from };
+    let row = write(meta, name, row).await?;
     for incarnation in earlier {
         meta.remove_entry(PROCESSES, &self::claim(number, incarnation)).await?;
     }
-    Ok(JoinedMember { row, is_newcomer })
+    Ok(JoinedMember { is_newcomer: row.journals_from == incarnation, row })
 }
 
-/// Writes the row of a process in place of its predecessor's, which others may be removing.
+/// Writes the row of a process in place of its predecessor's, which others may be removing. Returns
+/// it with the first process whose journal counts: that of the row it replaces, or itself.
 ///
 /// # Errors
 /// The error of the database; a later process has its row there.
-async fn write(meta: &dyn Meta, name: &str, row: &MemberRow) -> Result<(), NotJoined> {
-    let bytes = row.bytes().ok_or_else(|| NotJoined::Unreadable(name.to_owned()))?;
+async fn write(meta: &dyn Meta, name: &str, row: MemberRow) -> Result<MemberRow, NotJoined> {
     for _ in 0..ATTEMPTS {
         let before = found(meta).await?.into_iter().find(|(other, ..)| other == name);
+        let journals_from = before.as_ref().map_or(row.incarnation, |(_, before, _)| before.journals_from);
+        let row = MemberRow { journals_from, ..row.clone() };
+        let bytes = row.bytes().ok_or_else(|| NotJoined::Unreadable(name.to_owned()))?;
         let is_written = match before {
             Some((_, before, _)) if before.incarnation > row.incarnation => return Err(NotJoined::Taken),
-            Some((.., before)) => meta.replace_entry(NODES, name, before, Some(bytes.clone())).await?,
-            None => meta.add_entry(NODES, name, bytes.clone(), MOST).await? == Added::Done,
+            Some((.., before)) => meta.replace_entry(NODES, name, before, Some(bytes)).await?,
+            None => meta.add_entry(NODES, name, bytes, MOST).await? == Added::Done,
         };
         if is_written {
-            return Ok(());
+            return Ok(row);
         }
     }
     Err(NotJoined::Taken)

@@ -18,10 +18,8 @@ use crate::wire::NodeProcess;
 #[derive(Debug)]
 pub struct NodeTable {
     places: Vec<NodePlace>,
-    /// True if others have had this node's homes since its previous process.
-    is_newcomer: bool,
-    /// The latest time of day, by its own clock, at which a process may have acted whose homes are
-    /// elsewhere now, in milliseconds since 1970.
+    /// The latest time of day by which a process may have acted whose homes are elsewhere now, in
+    /// milliseconds since 1970.
     floor_ms: u64,
 }
 
@@ -55,21 +53,22 @@ impl NodePlace {
         if row.notes != MemberNotes::default() {
             self.row.notes.clone_from(&row.notes);
         }
-        MemberRow { letters: self.row.letters, notes: self.row.notes.clone(), ..row }
+        let journals_from = self.row.journals_from;
+        MemberRow { letters: self.row.letters, notes: self.row.notes.clone(), journals_from, ..row }
     }
 }
 
 impl NodeTable {
     /// Returns the table of a node that doesn't know other nodes yet.
     pub fn new(name: String, row: MemberRow) -> Self {
-        Self { places: vec![NodePlace { name, row, is_member: true }], is_newcomer: false, floor_ms: 0 }
+        Self { places: vec![NodePlace { name, row, is_member: true }], floor_ms: 0 }
     }
 
     /// Returns the table of a joining node, with the rows that it found before: nodes that are gone
     /// later have had homes that then belong to it.
     pub fn joining(name: String, joined: JoinedMember, found: Vec<(String, MemberRow)>) -> Self {
-        let JoinedMember { row, is_newcomer } = joined;
-        let mut table = Self { is_newcomer, ..Self::new(name.clone(), row.clone()) };
+        let JoinedMember { row, .. } = joined;
+        let mut table = Self::new(name.clone(), row.clone());
         let others = found.into_iter().filter(|(other, _)| *other != name);
         table.update(others.chain([(name.clone(), row)]).collect());
         table
@@ -228,7 +227,8 @@ impl NodeTable {
             .collect();
         let view = View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0));
         let absent = self.places.iter().filter(|place| !place.is_member).map(member).collect();
-        view.named(self.name_of_homes(), absent).of_newcomer(self.is_newcomer).not_before(self.floor_ms)
+        let journals_from = self.places.first().map_or(0, |own| own.row.journals_from);
+        view.named(self.name_of_homes(), absent).with_journals_from(journals_from).not_before(self.floor_ms)
     }
 
     /// Returns a text that is the same on all nodes that use the same homes, in the same
@@ -290,6 +290,7 @@ mod tests {
             leaves: false,
             letters: LetterVersions::default(),
             notes: MemberNotes::default(),
+            journals_from: 0,
         }
     }
 

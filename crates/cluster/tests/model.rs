@@ -92,6 +92,7 @@ fn view(rows: &ModelRows) -> Arc<View> {
         leaves,
         letters: LetterVersions::default(),
         notes: MemberNotes::default(),
+        journals_from: 0,
     };
     let all: Vec<_> = rows.iter().map(|(number, found)| (format!("n{number}"), row(*number, *found))).collect();
     let (name, own) = all[0].clone();

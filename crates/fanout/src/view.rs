@@ -81,8 +81,8 @@ pub struct View {
     name: u64,
     /// The members that are nodes no more: their hops are kept, and nobody is behind them.
     absent: Vec<Member>,
-    /// True if other nodes have had the homes of this process's predecessor.
-    is_newcomer: bool,
+    /// The first process of this node whose journal counts.
+    journals_from: u32,
     /// The latest time of day by which others may have acted for the homes of this process.
     not_before_ms: u64,
 }
@@ -99,7 +99,7 @@ impl View {
             slots: None,
             name: 0,
             absent: Vec::new(),
-            is_newcomer: false,
+            journals_from: 0,
             not_before_ms: 0,
         })
     }
@@ -129,7 +129,7 @@ impl View {
             slots: Some(slots),
             name: 0,
             absent: Vec::new(),
-            is_newcomer: false,
+            journals_from: 0,
             not_before_ms: 0,
         })
     }
@@ -140,10 +140,10 @@ impl View {
         Arc::new(Self { name, absent, ..Arc::unwrap_or_clone(self) })
     }
 
-    /// Returns the same view, for a process that is or isn't a newcomer: if it is, other nodes have
-    /// had the homes of its predecessor.
-    pub fn of_newcomer(self: Arc<Self>, is_newcomer: bool) -> Arc<Self> {
-        Arc::new(Self { is_newcomer, ..Arc::unwrap_or_clone(self) })
+    /// Returns the same view with the first process of this node whose journal counts: other nodes
+    /// have had its homes before that.
+    pub fn with_journals_from(self: Arc<Self>, incarnation: u32) -> Arc<Self> {
+        Arc::new(Self { journals_from: incarnation, ..Arc::unwrap_or_clone(self) })
     }
 
     /// Returns the same view with the latest time of day by which others may have acted for the
@@ -158,9 +158,10 @@ impl View {
         self.not_before_ms
     }
 
-    /// Returns whether other nodes have had the homes of this process's predecessor.
-    pub fn is_newcomer(&self) -> bool {
-        self.is_newcomer
+    /// Returns the first process of this node whose journal counts: other nodes have had its homes
+    /// before that. 0 if that isn't known.
+    pub fn journals_from(&self) -> u32 {
+        self.journals_from
     }
 
     /// Returns whether the homes are those of a cluster.

@@ -161,9 +161,11 @@ impl JournaledSession {
     }
 }
 
-/// Returns the processes of a node before this one that may have left a journal, newest first.
-pub(crate) fn before((node, incarnation): MovesProcess) -> Vec<MovesProcess> {
-    (1..=LIVES).filter_map(|lives| incarnation.checked_sub(lives)).filter(|at| *at > 0).map(|at| (node, at)).collect()
+/// Returns the processes of a node before this one, and from this number on, that may have left a
+/// journal, newest first.
+pub(crate) fn before((node, incarnation): MovesProcess, from: u32) -> Vec<MovesProcess> {
+    let lives = (from.max(1)..incarnation).rev().take(LIVES);
+    lives.map(|at| (node, at)).collect()
 }
 
 /// Returns the name of the field that has the state of a session.
@@ -201,7 +203,7 @@ pub(crate) const STATE: u8 = b'c';
 pub(crate) const COUNTS: u8 = b'n';
 pub(crate) const STANZA: u8 = b's';
 pub(crate) const LETTERS: u8 = b'l';
-/// Processes of the same node that are looked at: one may have ended while it joined.
-const LIVES: u32 = 3;
+/// Processes of the same node that are looked at: some may have ended while they joined.
+const LIVES: usize = 8;
 
 const _: () = assert!(SLOTS <= 1 << 16, "a slot has two bytes");

@@ -27,6 +27,7 @@ use rookery_stream::error::Condition;
 
 use crate::World;
 use crate::acting::{Moves, MovesProcess, PartingStage, Whereabouts, process, process_of};
+use crate::journaled::before;
 use crate::mail::{Mail, Parcel};
 use crate::passage::Notes;
 
@@ -41,8 +42,9 @@ impl World {
         self.begin_journal();
         let (mut moves, shard) = (Box::<Moves>::default(), self.shard());
         let slots: Vec<u16> = (0..SLOTS).filter(|slot| view.home(*slot) == shard).map(|slot| slot as u16).collect();
-        // The homes that others had meanwhile have changed since that journal was written.
-        let has_past = self.here.station.incarnation > 1 && !view.is_newcomer();
+        // Homes that others had meanwhile have changed since an earlier journal was written.
+        let past = before(process(self.here.station), view.journals_from());
+        let has_past = !past.is_empty();
         let set = if is_joining || has_past { &mut moves.awaited } else { &mut moves.acting };
         slots.iter().for_each(|slot| set.set(usize::from(*slot), true));
         if is_joining {
@@ -51,9 +53,7 @@ impl World {
             moves.parting = Some((PartingStage::Agreeing, 0));
         }
         self.people.moves = Some(moves);
-        if has_past {
-            self.look_back(&slots);
-        }
+        self.look_back(past, &slots);
         // They have died while this process joined: what would have come from them is in their
         // journals, and no other node has these homes.
         for process in view.absent().iter().copied().map(process_of).filter(|_| is_joining) {

@@ -21,7 +21,7 @@ use tracing::{info, warn};
 use crate::World;
 use crate::acting::MovesProcess;
 use crate::card::{Card, CardStanza, CardTally, SessionCard};
-use crate::journaled::{COUNTS, JournalFields, JournalLookup, LETTERS, STANZA, STATE, before};
+use crate::journaled::{COUNTS, JournalFields, JournalLookup, LETTERS, STANZA, STATE};
 use crate::session::SessionRef;
 
 /// The fields that a journal has about one session, until a card can be made of them.
@@ -33,12 +33,12 @@ struct SessionFields {
 }
 
 impl World {
-    /// Asks the journal of the node's last process for what lived at the homes of this one.
-    pub(crate) fn look_back(&mut self, slots: &[u16]) {
-        let own = (self.here.station.node, self.here.station.incarnation);
-        let mut before = before(own).into_iter();
-        if let Some(last) = before.next() {
-            self.look_into(last, before.collect(), slots.to_vec());
+    /// Asks the journals of earlier processes of this node, newest first, for what lived at the
+    /// homes of this one.
+    pub(crate) fn look_back(&mut self, past: Vec<MovesProcess>, slots: &[u16]) {
+        let mut past = past.into_iter();
+        if let Some(last) = past.next() {
+            self.look_into(last, past.collect(), slots.to_vec());
         }
     }
 

@@ -170,13 +170,17 @@ fn a_process_that_joins_reads_the_journals_of_those_that_have_died_meanwhile() {
 /// stanzas that came for it in between.
 #[test]
 fn a_process_whose_homes_others_have_had_reads_no_journal_of_its_predecessor() {
-    let lookups = |is_newcomer: bool| {
-        let own = Member { node: 1, incarnation: 2, shards: 1, letters: 1 };
-        let view = View::among(vec![own], |_| 0).named(1, Vec::new()).of_newcomer(is_newcomer);
+    let lookups = |incarnation, journals_from| {
+        let own = Member { node: 1, incarnation, shards: 1, letters: 1 };
+        let view = View::among(vec![own], |_| 0).named(1, Vec::new()).with_journals_from(journals_from);
         let place = Place { view, ..Place::alone(0, 1, [1, 2, 3, 4]) };
-        world(place).take_lookups().into_iter().map(|lookup| lookup.process).collect::<Vec<_>>()
+        let lookups = world(place).take_lookups().into_iter();
+        lookups.map(|lookup| (lookup.process, lookup.earlier)).collect::<Vec<_>>()
     };
-    assert_eq!((lookups(false), lookups(true)), (vec![(1, 1)], vec![]));
+    assert_eq!((lookups(2, 1), lookups(2, 2)), (vec![((1, 1), vec![])], vec![]));
+    // The fourth process may have ended while it joined, after others had had the homes.
+    assert_eq!(lookups(5, 3), [((1, 4), vec![(1, 3)])]);
+    assert_eq!(lookups(3, 0), [((1, 2), vec![(1, 1)])], "the row is of an earlier version");
 }
 
 #[test]

@@ -274,8 +274,8 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "journal: it is read by the next process of a node whose homes others have had",
         file: "crates/hub/src/moves.rs",
-        guard: "self.here.station.incarnation > 1 && !view.is_newcomer()",
-        instead: "self.here.station.incarnation > 1 && ($on || !view.is_newcomer())",
+        guard: "before(process(self.here.station), view.journals_from())",
+        instead: "before(process(self.here.station), if $on { 0 } else { view.journals_from() })",
     },
     Mutant {
         name: "journal: what is sent again has another id in archives",

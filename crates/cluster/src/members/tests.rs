@@ -59,6 +59,19 @@ fn a_process_knows_whether_others_have_had_the_homes_of_the_one_before_it() {
     assert!(is_newcomer());
 }
 
+/// Nothing removes the journal of a process whose homes others have had.
+#[test]
+fn a_row_keeps_from_which_process_on_journals_count() {
+    let (stores, noted) = (Memory::stores(), NotedMembers::default());
+    let meta = &*stores.meta;
+    let joined = || wait(join(meta, &noted, "n1", JoiningMember::of_shards(2))).unwrap().row.journals_from;
+    assert_eq!((joined(), joined()), (1, 1));
+    assert!(wait(remove(meta, &noted, "n1")).unwrap());
+    assert_eq!((joined(), joined()), (3, 3), "the third one may have ended while it joined");
+    let found = wait(all(meta)).unwrap();
+    assert_eq!(found.iter().map(|(_, row)| row.journals_from).collect::<Vec<_>>(), [3]);
+}
+
 #[test]
 fn a_node_that_leaves_says_so_until_it_starts_again() {
     let (stores, noted) = (Memory::stores(), NotedMembers::default());
@@ -92,6 +105,7 @@ fn a_row_of_an_earlier_version_is_one_that_stays() {
         leaves: true,
         letters: LetterVersions::default(),
         notes: MemberNotes::default(),
+        journals_from: 0,
     };
     let bytes = row.bytes().unwrap();
     let (earlier, mark) = bytes.split_at(bytes.len() - 3 - NO_NOTES);
@@ -122,15 +136,15 @@ fn a_row_states_the_surroundings_of_its_process_behind_all_that_earlier_versions
     let joining = JoiningMember { notes: notes.clone(), ..JoiningMember::of_shards(2) };
     let row = wait(join(&*stores.meta, &NotedMembers::default(), "n1", joining)).unwrap().row;
     assert_eq!(wait(all(&*stores.meta)).unwrap(), [("n1".to_owned(), row.clone())]);
-    let earlier = MemberRow { notes: MemberNotes::default(), ..row.clone() };
+    let earlier = MemberRow { notes: MemberNotes::default(), journals_from: 0, ..row.clone() };
     let (bytes, fewer) = (row.bytes().unwrap(), earlier.bytes().unwrap());
     let common = fewer.len() - NO_NOTES;
     assert_eq!(bytes[..common], fewer[..common], "earlier versions read the same");
     assert_eq!(MemberRow::read(&fewer[..common]), Some(earlier));
 }
 
-/// The bytes of notes that say nothing.
-const NO_NOTES: usize = 3;
+/// The bytes of notes that say nothing, and of the first processes' number.
+const NO_NOTES: usize = 4;
 
 #[test]
 fn a_process_states_its_settings_again_when_they_have_changed() {
@@ -238,7 +252,7 @@ fn a_process_that_is_slow_to_join_leaves_the_row_of_a_later_one_alone() {
             3
         );
     });
-    assert!(matches!(wait(write(&meta, "n1", &late)), Err(NotJoined::Taken)));
+    assert!(matches!(wait(write(&meta, "n1", late)), Err(NotJoined::Taken)));
     let rows = wait(all(&*stores.meta)).unwrap();
     assert_eq!(rows.iter().map(|(_, row)| row.incarnation).collect::<Vec<_>>(), [3]);
 }
@@ -252,8 +266,9 @@ fn a_process_joins_although_the_row_before_it_is_removed_meanwhile() {
     let slow = between(&stores.meta, |meta| {
         assert!(wait(take_over(meta, &NotedMembers::default(), NodeProcess { node: 1, incarnation: 1 })).unwrap());
     });
-    wait(write(&slow, "n1", &next)).unwrap();
-    assert_eq!(wait(all(meta)).unwrap(), [("n1".to_owned(), next)]);
+    let written = wait(write(&slow, "n1", next)).unwrap();
+    assert_eq!(written.journals_from, 2, "others have the homes of the first one");
+    assert_eq!(wait(all(meta)).unwrap(), [("n1".to_owned(), written)]);
 }
 
 #[test]
