@@ -26,7 +26,7 @@
 //!   hold at every step.
 //! * [`mutants`]: guards to remove, [`mutating`]: whether that is noticed.
 //! * `journal`: the log. [`shrink`]: from a failing schedule to a short one. [`statistics`]:
-//!   counts. [`seeds`]: many runs.
+//!   counts. [`seeds`]: many runs, [`progress`]: those that are made in parts.
 
 pub mod abroad;
 mod archives;
@@ -41,6 +41,7 @@ pub mod mutating;
 mod nodes;
 pub mod peer;
 pub mod plan;
+pub mod progress;
 mod rest;
 pub mod run;
 pub mod seeds;

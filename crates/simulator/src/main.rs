@@ -1,8 +1,12 @@
 //! Runs seeds, and shows what broke: `rookery-simulator --help`.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rookery_simulator::progress::RunProgress;
+use rookery_simulator::seeds::SeedResults;
+use rookery_simulator::statistics::RunStatistics;
 use rookery_simulator::{RunPlan, mutating, seeds, shrink};
 
 /// Each run creates a server and drops it, and spends a seventh of its time in the allocator.
@@ -16,6 +20,8 @@ Runs the whole server from seeds, and tells which of them break a rule.
   --seeds N       runs so many seeds
   --from N        begins with this seed; without it, with one that is drawn and printed
   --seconds N     stops after so long
+  --progress FILE keeps how far it has come in this file, and continues from there: goes on when a
+                  seed has failed, and lists all failures at the end
   --events N      events of a run (400)
   --only N,N…     with --seed: leaves out all events but these, as a run that was made short says
   --threads N     threads (as many as there are cores)
@@ -41,6 +47,7 @@ struct WantedRun {
     shrinks: bool,
     only: Option<Vec<usize>>,
     mutants: Option<String>,
+    progress: Option<PathBuf>,
 }
 
 impl WantedRun {
@@ -60,10 +67,17 @@ impl WantedRun {
             shrinks: true,
             only: None,
             mutants: None,
+            progress: None,
         };
+        let mut has_number = false;
         while let Some(argument) = arguments.next() {
             if argument == "--mutants" {
                 wanted.mutants = Some(arguments.next().unwrap_or_default());
+                continue;
+            }
+            if argument == "--progress" {
+                let file = arguments.next().ok_or("--progress needs a file")?;
+                (wanted.progress, wanted.all) = (Some(file.into()), true);
                 continue;
             }
             if argument == "--only" {
@@ -78,9 +92,9 @@ impl WantedRun {
             };
             match &*argument {
                 "--seed" => wanted.seed = Some(number()?),
-                "--seeds" => wanted.seeds = number()?,
+                "--seeds" => (wanted.seeds, has_number) = (number()?, true),
                 "--from" => wanted.from = Some(number()?),
-                "--seconds" => (wanted.seconds, wanted.seeds) = (Some(number()?), u64::MAX / 2),
+                "--seconds" => wanted.seconds = Some(number()?),
                 "--events" => wanted.events = number()? as usize,
                 "--threads" => wanted.threads = number()? as usize,
                 "--nodes" => wanted.nodes = true,
@@ -91,7 +105,15 @@ impl WantedRun {
                 _ => return Err(HELP.into()),
             }
         }
+        if wanted.seconds.is_some() && !has_number {
+            wanted.seeds = u64::MAX / 2;
+        }
         Ok(wanted)
+    }
+
+    /// Returns whether the seed of a plan is not left out.
+    fn is_wanted(&self, plan: &RunPlan) -> bool {
+        if plan.nodes > 1 { !self.alone } else { !self.nodes }
     }
 }
 
@@ -113,10 +135,47 @@ fn main() -> ExitCode {
             }
         };
     }
-    match wanted.seed {
-        Some(seed) => show(seed, &wanted),
-        None => run_many(&wanted),
+    match (wanted.seed, &wanted.progress) {
+        (Some(seed), _) => show(seed, &wanted),
+        (None, None) => run_many(&wanted),
+        (None, Some(file)) => run_on(&wanted, file).unwrap_or_else(|error| {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }),
     }
+}
+
+/// Continues a long run, and records how far it has come.
+fn run_on(wanted: &WantedRun, file: &Path) -> Result<ExitCode, String> {
+    let from = wanted.from.unwrap_or_default();
+    let begun = RunProgress { from, next: from, events: wanted.events, ..RunProgress::default() };
+    let mut progress = RunProgress::load(file)?.unwrap_or(begun);
+    if wanted.from.is_some_and(|from| from != progress.from) || wanted.events != progress.events {
+        let RunProgress { from, events, .. } = progress;
+        return Err(format!("{}: is of seeds from {from}, of {events} events each", file.display()));
+    }
+    let before = progress.seconds;
+    let (begin, last) = (Instant::now(), progress.from.saturating_add(wanted.seeds));
+    let end = wanted.seconds.map(|seconds| begin + Duration::from_secs(seconds));
+    let goes_on = || end.is_none_or(|end| Instant::now() < end);
+    let mut all = RunStatistics::default();
+    while progress.next < last && goes_on() {
+        let part = progress.next..last.min(progress.next + PART);
+        let SeedResults { failures, statistics, next } =
+            seeds::run_many(part, wanted.events, wanted.threads, false, goes_on, |plan| wanted.is_wanted(plan));
+        all.add(&statistics);
+        progress.next = next;
+        progress.runs += statistics.runs;
+        progress.seconds = before + begin.elapsed().as_secs();
+        progress.failures.extend(failures);
+        progress.store(file)?;
+    }
+    print!("{all}");
+    let RunProgress { next, runs, seconds, failures, .. } = progress;
+    let speed = runs as f64 / seconds.max(1) as f64;
+    println!("seeds from {from} to {next} of {last}: {runs} runs in {seconds} s, {speed:.1} each second");
+    failures.iter().for_each(|failure| println!("{}{failure}", seeds::FAILED));
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn run_many(wanted: &WantedRun) -> ExitCode {
@@ -126,9 +185,9 @@ fn run_many(wanted: &WantedRun) -> ExitCode {
     let begin = Instant::now();
     let end = wanted.seconds.map(|seconds| begin + Duration::from_secs(seconds));
     let goes_on = || end.is_none_or(|end| Instant::now() < end);
-    let is_wanted = |plan: &RunPlan| if plan.nodes > 1 { !wanted.alone } else { !wanted.nodes };
     let seeds = from..from.saturating_add(wanted.seeds);
-    let (failures, statistics) = seeds::run_many(seeds, wanted.events, wanted.threads, !wanted.all, goes_on, is_wanted);
+    let SeedResults { failures, statistics, .. } =
+        seeds::run_many(seeds, wanted.events, wanted.threads, !wanted.all, goes_on, |plan| wanted.is_wanted(plan));
     let seconds = begin.elapsed().as_secs_f64();
     print!("{statistics}");
     println!("{:.1} seeds per second on {} threads", statistics.runs as f64 / seconds, wanted.threads);
@@ -162,3 +221,6 @@ fn show(seed: u64, wanted: &WantedRun) -> ExitCode {
         None => ExitCode::SUCCESS,
     }
 }
+
+/// The seeds after which the progress of a long run is recorded.
+const PART: u64 = 1_000;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::journal;
@@ -96,9 +96,19 @@ pub fn run(plan: &RunPlan, keeps_lines: bool) -> RunOutcome {
     outcome
 }
 
+/// The outcome of many runs.
+#[derive(Debug, Clone)]
+pub struct SeedResults {
+    /// The failures, by seed.
+    pub failures: Vec<SeedFailure>,
+    /// The statistics of all runs.
+    pub statistics: RunStatistics,
+    /// The first seed that was not tried.
+    pub next: u64,
+}
+
 /// Runs seeds on this many threads, until one of them fails if `stops` is true, or `goes_on`
-/// returns false; seeds with unwanted plans are skipped. Returns the failures by seed, and the
-/// statistics of all.
+/// returns false; seeds with unwanted plans are skipped.
 pub fn run_many(
     seeds: std::ops::Range<u64>,
     events: usize,
@@ -106,16 +116,17 @@ pub fn run_many(
     stops: bool,
     goes_on: impl Fn() -> bool + Sync,
     is_wanted: impl Fn(&RunPlan) -> bool + Sync,
-) -> (Vec<SeedFailure>, RunStatistics) {
+) -> SeedResults {
     let next = AtomicU64::new(seeds.start);
+    let has_failed = AtomicBool::new(false);
     let found = Mutex::new((Vec::new(), RunStatistics::default()));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 let mut own = RunStatistics::default();
-                loop {
+                while goes_on() && !(stops && has_failed.load(Ordering::Relaxed)) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end || !goes_on() {
+                    if seed >= seeds.end {
                         break;
                     }
                     let plan = RunPlan::new(seed, events);
@@ -130,9 +141,7 @@ pub fn run_many(
                             broken,
                             events,
                         });
-                        if stops {
-                            next.store(seeds.end, Ordering::Relaxed);
-                        }
+                        has_failed.store(true, Ordering::Relaxed);
                     }
                 }
                 found.lock().unwrap_or_else(PoisonError::into_inner).1.add(&own);
@@ -141,7 +150,7 @@ pub fn run_many(
     });
     let (mut failures, statistics) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     failures.sort_by_key(|failure| failure.seed);
-    (failures, statistics)
+    SeedResults { failures, statistics, next: next.into_inner().min(seeds.end) }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rookery_simulator::mutants::MUTANTS;
 use rookery_simulator::mutating;
+use rookery_simulator::seeds::SeedResults;
 use rookery_simulator::statistics::RunStatistics;
 use rookery_simulator::{RunPlan, seeds};
 
@@ -124,7 +125,8 @@ fn stand_some(
     is_wanted: impl Fn(&RunPlan) -> bool + Sync,
 ) -> RunStatistics {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (failures, statistics) = seeds::run_many(seeds, EVENTS, threads, false, goes_on, is_wanted);
+    let SeedResults { failures, statistics, .. } =
+        seeds::run_many(seeds, EVENTS, threads, false, goes_on, is_wanted);
     let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     statistics
