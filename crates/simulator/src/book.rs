@@ -112,6 +112,8 @@ pub struct Book {
     pub jumped: bool,
     /// The number of messages that had been sent at the last jump.
     jumped_at: usize,
+    /// True if so little may wait for a session that it may end at any time.
+    pub is_tight: bool,
     /// True while the process stops, when it also ends sessions that begin in the meantime.
     pub is_stopping: bool,
     /// True if another process has ever taken over. Archives are in the order of time, and only one
@@ -288,6 +290,7 @@ impl Book {
             is_late: false,
             jumped: false,
             jumped_at: 0,
+            is_tight: false,
             is_stopping: false,
             was_replaced: false,
             newest_rosters: BTreeMap::new(),
@@ -335,7 +338,7 @@ impl Book {
             is_managed,
             is_leaky: false,
             from: self.messages.len(),
-            was_cut: false,
+            was_cut: self.is_tight,
             goes_on_ms: 0,
             was_unavailable: false,
             is_over: false,
@@ -430,13 +433,13 @@ impl Book {
         let before = before.filter(|_| !may_move || !self.sessions[session].was_unavailable);
         let was_unavailable = self.sessions[session].was_unavailable;
         let may_move = may_move || was_unavailable;
-        if let Some(before) = before.or(other.filter(|_| !may_move)).filter(|_| !self.is_uncertain()) {
+        if let Some(before) = before.or(other.filter(|_| !may_move)).filter(|_| !self.may_come_again(number)) {
             self.break_rule(format!("session {session} got message {number} twice: {before:?}, {how:?}"));
         }
         if how == How::Live {
             self.check_order((session, message.session, true), number);
         }
-        if how != How::Carbon && message.is_first && self.is_first(session) && !self.is_uncertain() {
+        if how != How::Carbon && message.is_first && self.is_first(session) && !self.may_come_again(number) {
             self.check_order((session, message.session, false), number);
         }
     }
@@ -525,7 +528,7 @@ impl Book {
         let found = &self.sessions[session];
         // It is sent again to sessions that begin later (RFC 6121 §3.1.3).
         let is_first = found.from <= before && !found.was_cut && !found.was_unavailable;
-        if is_first && last.is_some_and(|last| last >= before) && !self.is_uncertain() {
+        if is_first && last.is_some_and(|last| last >= before) && !self.is_uncertain_since(0) {
             let text = format!("session {session} got a request of session {by} behind message {last:?}");
             self.break_rule(format!("{text}, which was sent behind it (RFC 6120 §10.1)"));
         }
@@ -537,10 +540,16 @@ impl Book {
         self.sessions[..session].iter().all(|other| other.account != account)
     }
 
-    /// Returns whether a message may arrive twice: the offline store gives it to a session before
-    /// it removes it, and a process that dies in between gives it again.
-    fn is_uncertain(&self) -> bool {
-        self.deaths > 0 || self.store_failed
+    /// Returns whether stanzas that were sent after this many deaths may arrive twice: the offline
+    /// store gives a message to a session before it removes it, and a process that dies in between
+    /// gives it again.
+    fn is_uncertain_since(&self, deaths: usize) -> bool {
+        self.deaths > deaths || self.store_failed
+    }
+
+    /// Returns whether a message may arrive twice.
+    fn may_come_again(&self, number: usize) -> bool {
+        self.is_uncertain_since(self.messages[number].deaths)
     }
 
     /// Checks that stanzas from one to another arrive in the order in which they were sent (RFC

@@ -61,8 +61,10 @@ pub struct UserDevice {
     pub node: usize,
     /// True if the server may not have got a request of this connection in time (XEP-0124 §10).
     pub is_neglected: bool,
-    /// Requests without an answer so far.
-    pub asked: BTreeSet<String>,
+    /// Requests without a reply so far, with the number of deaths when each was sent.
+    pub asked: BTreeMap<String, usize>,
+    /// The same of those that have got their reply.
+    replied: BTreeMap<String, usize>,
     /// The number of its presence, if it is available.
     pub shown: Option<u64>,
     /// The presence of others, by full JID.
@@ -195,7 +197,8 @@ impl UserDevice {
             reads: true,
             node: 0,
             is_neglected: false,
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            replied: BTreeMap::new(),
             shown: None,
             sight: BTreeMap::new(),
             blind: None,
@@ -413,6 +416,7 @@ impl UserDevice {
         }
         self.managed = None;
         self.asked.clear();
+        self.replied.clear();
         self.opening.clear();
         self.blocking.clear();
         self.unblocking.clear();

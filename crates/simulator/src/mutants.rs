@@ -98,6 +98,12 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "Ok(session) if $on || self.world.is_settled(session) =>",
     },
     Mutant {
+        name: "limit: any number of stanzas waits for a session",
+        file: "crates/fanout/src/outbox/queue.rs",
+        guard: "self.counted(managed) >= stanzas as usize ||",
+        instead: "!$on && self.counted(managed) >= stanzas as usize ||",
+    },
+    Mutant {
         name: "offline: the last message is not removed",
         file: "crates/modules/src/offline.rs",
         guard: "world.stores.offline.remove(self.owner.as_ref(), up_to)",

@@ -29,6 +29,8 @@ pub struct RunPlan {
     /// True if little happens at once: bytes and ticks are shuffled finely, devices that read have
     /// something to read, and those that write in a room enter it.
     pub is_fine: bool,
+    /// The most stanzas that may wait for a session and its acknowledgement, if few may.
+    pub most_stanzas: Option<usize>,
     /// True if the Redis and the database of several nodes work, and nodes die when all others are
     /// at rest, so that journals count.
     pub is_firm: bool,
@@ -166,6 +168,7 @@ impl RunPlan {
             store_is_late,
             background_is_late: false,
             is_fine: false,
+            most_stanzas: (seed % 32 == 8).then(|| 10 + (seed / 32 % 30) as usize),
             is_firm: false,
             events: drawn,
         };

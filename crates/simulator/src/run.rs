@@ -19,7 +19,7 @@ use crate::nodes::SimulatedNodes;
 use crate::peer::{BRIDGE, ELSEWHERE, SimulatedPeer};
 use crate::plan::{LoginWay, PeerPlan, RunPlan};
 use crate::rest;
-use crate::statistics::RunStatistics;
+use crate::statistics::{Peaks, RunStatistics};
 use crate::unsteady::DatabaseTrouble;
 
 /// The outcome of a run: two runs of one plan have the same.
@@ -46,6 +46,7 @@ pub struct SimulatedRun {
     desk: BackgroundDesk,
     store_is_late: bool,
     is_fine: bool,
+    most_stanzas: usize,
     /// True if nodes die when all others are at rest.
     pub(crate) is_firm: bool,
     /// The time at which all homes had moved, and the one at which no part had anything left to do,
@@ -87,6 +88,8 @@ impl SimulatedRun {
         let background = if plan.background_is_late { at_desk } else { Background::in_place() };
         let (stores, shuffle, seed) = (inner.clone(), None, plan.seed);
         let mut config = Config { shards: plan.shards, stores, background, shuffle, seed, ..configuration() };
+        let most = plan.most_stanzas.map(|most| ("stream_management", "max_stanzas", Value::Number(most as i64)));
+        config.options.extend(most);
         let peer = plan.peer.map(|peer| meet(peer, &mut config));
         let mut devices: Vec<UserDevice> = Vec::new();
         for (index, device) in plan.devices.iter().enumerate() {
@@ -98,6 +101,7 @@ impl SimulatedRun {
             People { accounts: plan.accounts, devices: names, rooms: plan.rooms, enters_to_speak: plan.is_fine };
         let nodes = SimulatedNodes::start(config, &inner, plan.seed, plan.nodes);
         let mut book = Book::new(keeps_lines);
+        book.is_tight = plan.most_stanzas.is_some();
         book.rooms.for_members =
             (0..plan.rooms).filter(|room| (plan.seed / 16 + *room as u64).is_multiple_of(3)).collect();
         Self {
@@ -110,6 +114,7 @@ impl SimulatedRun {
             desk,
             store_is_late: plan.store_is_late,
             is_fine: plan.is_fine,
+            most_stanzas: plan.most_stanzas.unwrap_or(MOST_STANZAS),
             is_firm: plan.is_firm,
             moved_ms: 0,
             rested_ms: 0,
@@ -215,6 +220,27 @@ impl SimulatedRun {
         }
         self.see_ends();
         self.note_moves();
+        self.weigh();
+    }
+
+    /// Checks that no more waits for a session than may, and counts what waits in the server.
+    fn weigh(&mut self) {
+        let most = self.nodes.inspect(|world| world.outboxes.most_held()).into_iter().max().unwrap_or_default();
+        if most > self.most_stanzas {
+            let text = format!("{most} stanzas wait for a session, which may be {}", self.most_stanzas);
+            self.book.break_rule(format!("{text} (doc/limits.md: \"the session ends\")"));
+        }
+        let waiting = self.nodes.inspect(|world| (world.outboxes.waiting_total(), world.census()));
+        let mut peaks = Peaks { stanzas: most, ..Peaks::default() };
+        for (bytes, census) in waiting {
+            peaks.bytes += bytes;
+            peaks.mail += census.outgoing;
+            peaks.timers += census.timers;
+            peaks.requests += census.requests + census.questions + census.logins;
+        }
+        self.statistics.peaks.raise(&peaks);
+        let excess = peaks.excess(self.devices.len());
+        excess.into_iter().for_each(|excess| self.book.break_rule(excess));
     }
 
     /// Makes shards, store and devices work until nothing changes any more. Returns whether
@@ -504,3 +530,5 @@ const STRIDES: u64 = 200;
 const MOST_FINE_STEPS: usize = 1_000;
 /// The rounds after which a server that never rests counts as broken.
 const MOST_ROUNDS: usize = 20_000;
+/// The stanzas that may wait for a session in usual runs: the default of the configuration.
+const MOST_STANZAS: usize = 5_000;

@@ -23,7 +23,54 @@ pub struct RunStatistics {
     pub node_deaths: (u64, u64),
     /// Operations of the store, and those that failed.
     pub operations: (u64, u64),
+    /// The most that ever waited in a server.
+    pub peaks: Peaks,
 }
+
+/// The most that waited in all shards of a run at a time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Peaks {
+    /// Stanzas for one session with stream management.
+    pub stanzas: usize,
+    /// Bytes for clients.
+    pub bytes: usize,
+    /// Mail between shards, and events for their drivers.
+    pub mail: usize,
+    /// Calls that are to be made later.
+    pub timers: usize,
+    /// Requests, questions to shards, and logins without an answer.
+    pub requests: usize,
+}
+
+impl Peaks {
+    /// Raises these to others.
+    pub fn raise(&mut self, other: &Peaks) {
+        let Self { stanzas, bytes, mail, timers, requests } = self;
+        *stanzas = other.stanzas.max(*stanzas);
+        *bytes = other.bytes.max(*bytes);
+        *mail = other.mail.max(*mail);
+        *timers = other.timers.max(*timers);
+        *requests = other.requests.max(*requests);
+    }
+
+    /// Returns the number that is higher than this many clients can make it by the events of a run.
+    pub fn excess(&self, clients: usize) -> Option<String> {
+        let found = [
+            ("bytes wait for clients", self.bytes, CLIENT_BYTES),
+            ("pieces of mail wait", self.mail, CLIENT_MAIL),
+            ("timers are set", self.timers, CLIENT_TIMERS),
+            ("requests are open", self.requests, CLIENT_REQUESTS),
+        ];
+        let over = found.into_iter().find(|(_, found, most)| *found > (clients + 1) * most);
+        over.map(|(what, found, _)| format!("{found} {what} with {clients} clients: a queue grows without bound"))
+    }
+}
+
+/// The most of each that one client can cause: several times more than seeds have shown.
+const CLIENT_BYTES: usize = 1 << 20;
+const CLIENT_MAIL: usize = 1_000;
+const CLIENT_TIMERS: usize = 1_000;
+const CLIENT_REQUESTS: usize = 1_000;
 
 impl RunStatistics {
     /// Counts an event.
@@ -59,6 +106,7 @@ impl RunStatistics {
         self.node_deaths.1 += other.node_deaths.1;
         self.operations.0 += other.operations.0;
         self.operations.1 += other.operations.1;
+        self.peaks.raise(&other.peaks);
         for (what, (done, idle)) in &other.events {
             let (all_done, all_idle) = self.events.entry(*what).or_default();
             *all_done += done;
@@ -77,6 +125,11 @@ impl fmt::Display for RunStatistics {
         writeln!(f, "{} operations of the store, {} of them failed", self.operations.0, self.operations.1)?;
         let (deaths, journaled) = self.node_deaths;
         writeln!(f, "{deaths} deaths of nodes, {journaled} of them with a journal that had all")?;
+        let Peaks { stanzas, bytes, mail, timers, requests } = self.peaks;
+        writeln!(
+            f,
+            "at most {stanzas} stanzas waited for a session, {bytes} bytes for all, {mail} mail, {timers} timers, {requests} requests"
+        )?;
         writeln!(f, "events that happened, and those that could not:")?;
         for (what, (done, idle)) in &self.events {
             let name = format!("{what:?}");

@@ -125,6 +125,17 @@ impl Outboxes {
         Some((managed.sent, managed.unacked.len()))
     }
 
+    /// Returns the most stanzas of a managed session: those that wait for it or are unacknowledged,
+    /// without those that don't count against its bound.
+    pub fn most_held(&self) -> usize {
+        let queues = self.slots.iter().filter_map(|slot| slot.queue.as_ref());
+        let counts = queues.filter_map(|queue| {
+            let elements = queue.items.iter().filter(|item| item.to == To::Nobody).count();
+            Some(queue.counted(queue.managed.as_ref()?).saturating_sub(elements))
+        });
+        counts.max().unwrap_or_default()
+    }
+
     /// Lets everything wait from now on, what was on its way included, since the connection of a
     /// managed session is gone.
     pub fn detach(&mut self, link: Link) {

@@ -167,7 +167,7 @@ impl OutboxQueue {
     }
 
     /// Returns the stanzas that count against the bound of a managed session.
-    fn counted(&self, managed: &ManagedQueue) -> usize {
+    pub fn counted(&self, managed: &ManagedQueue) -> usize {
         (managed.unacked.len() + self.items.len()).saturating_sub(self.all_paced().items)
     }
 

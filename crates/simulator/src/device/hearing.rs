@@ -280,18 +280,23 @@ impl UserDevice {
         let (id, from) = (element.attr("id").unwrap_or_default().to_owned(), element.attr("from"));
         match element.attr("type") {
             Some("result" | "error") => {
-                if !self.asked.remove(&id) {
+                let Some(deaths) = self.asked.remove(&id) else {
                     // It may be for an earlier session with the same address. The resource that was
                     // asked may answer and end before its acknowledgement arrives.
                     let mut before = book.sessions.iter().filter(|session| session.device == self.index);
                     // A session that moves continues without what isn't stored in time, which then
-                    // comes twice.
-                    if before.nth(1).is_some() || id.starts_with("ask") || book.node_deaths > 0 {
+                    // comes twice, as does what was under way when a node died.
+                    let may_come_again = match self.replied.get(&id) {
+                        Some(deaths) => *deaths < book.deaths,
+                        None => book.node_deaths > 0,
+                    };
+                    if before.nth(1).is_some() || id.starts_with("ask") || may_come_again {
                         return;
                     }
                     return book
                         .break_rule(format!("{} got an answer to {id}, which it did not wait for", self.full()));
-                }
+                };
+                self.replied.insert(id.clone(), deaths);
                 self.answered(&id, element, book);
             }
             Some("set") if element.child("query", ns::ROSTER).is_some() => {
