@@ -20,7 +20,8 @@
 //! * [`abroad`]: messages to and from other servers. [`peer`]: the server or component at the other
 //!   end.
 //! * `draw`: randomness. `event`: the kinds of events. [`plan`]: the run of a seed.
-//! * `nodes`: the server, or the nodes of a cluster. `unsteady`: the store. [`device`]: clients.
+//! * `nodes`: the server, or the nodes of a cluster. `unsteady`: the store. `source`: somebody else
+//!   who vouches for logins. [`device`]: clients.
 //!   [`mod@run`]: one run. `rest`: its end, and the comparisons there; `archives`: those of
 //!   accounts and rooms. `dying`: deaths of nodes. `book`: the record of a run, and the rules that
 //!   hold at every step.
@@ -46,6 +47,7 @@ mod rest;
 pub mod run;
 pub mod seeds;
 pub mod shrink;
+mod source;
 pub mod statistics;
 mod unsteady;
 

@@ -26,6 +26,8 @@ pub struct RunPlan {
     pub store_is_late: bool,
     /// True if work on other threads, such as checking a password, is only done then, too.
     pub background_is_late: bool,
+    /// True if somebody else vouches for logins (RFC 7628), and each second device has a token.
+    pub has_source: bool,
     /// True if little happens at once: bytes and ticks are shuffled finely, devices that read have
     /// something to read, and those that write in a room enter it.
     pub is_fine: bool,
@@ -49,6 +51,8 @@ pub struct DevicePlan {
     pub login: PlannedLogin,
     /// The mechanism for its password, if that is not PLAIN.
     pub scram: Mechanism,
+    /// The mechanism that it uses instead, if there is a source of logins.
+    pub by_source: Option<Mechanism>,
     /// The way in which it connects.
     pub way: LoginWay,
     /// True if it requests a token, and logs in with it from then on (XEP-0484).
@@ -167,8 +171,9 @@ impl RunPlan {
             peer: None,
             store_is_late,
             background_is_late: false,
+            has_source: seed % 64 == 40,
             is_fine: false,
-            most_stanzas: (seed % 32 == 8).then(|| 10 + (seed / 32 % 30) as usize),
+            most_stanzas: (seed % 64 == 8).then(|| 10 + (seed / 64 % 30) as usize),
             is_firm: false,
             events: drawn,
         };
@@ -181,6 +186,9 @@ impl RunPlan {
         }
         if matches!(seed % 16, 11 | 15) {
             plan.spread(&mut SeededDraw::new(!seed.rotate_left(16)), is_calm);
+        }
+        if plan.has_source {
+            plan.vouch();
         }
         if matches!(seed % 5, 0 | 2) {
             plan.refine(&mut SeededDraw::new(seed.rotate_left(32)));
@@ -221,6 +229,13 @@ impl RunPlan {
                 (device.way, device.has_token) = (LoginWay::Proxied, true);
                 device.login = if draw.percent(50) { PlannedLogin::Sasl2 } else { PlannedLogin::Bind2 };
             }
+        }
+    }
+
+    /// Has clients log in by what a source says.
+    fn vouch(&mut self) {
+        for (at, device) in self.devices.iter_mut().enumerate() {
+            device.by_source = Some([Mechanism::OAuthBearer, Mechanism::Plain][at % 2]);
         }
     }
 
@@ -291,6 +306,7 @@ impl DevicePlan {
             login: [PlannedLogin::Plain, PlannedLogin::Scram, PlannedLogin::Sasl2, PlannedLogin::Bind2]
                 [draw.weighted(&[50, 15, 15, 20])],
             scram: Mechanism::ScramSha256,
+            by_source: None,
             way: if draw.percent(15) { LoginWay::WebSocket } else { LoginWay::Tcp },
             has_token: false,
             keeps_roster: draw.percent(40),

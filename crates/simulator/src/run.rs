@@ -1,7 +1,9 @@
 //! One run: a server, its devices, and the events of a plan.
 
+use std::sync::Arc;
+
 use rookery_base::chance;
-use rookery_hub::{Settings, Value, World};
+use rookery_hub::{LoginBy, Settings, Value, World};
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_shard::LoginTerms;
@@ -12,13 +14,14 @@ use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Config, Internet, Server};
 
 use crate::book::Book;
-use crate::device::{People, UserDevice, bare};
+use crate::device::{DOMAIN, People, UserDevice, bare};
 use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::journal;
 use crate::nodes::SimulatedNodes;
 use crate::peer::{BRIDGE, ELSEWHERE, SimulatedPeer};
 use crate::plan::{LoginWay, PeerPlan, RunPlan};
 use crate::rest;
+use crate::source::SimulatedSource;
 use crate::statistics::{Peaks, RunStatistics};
 use crate::unsteady::DatabaseTrouble;
 
@@ -44,6 +47,7 @@ pub struct SimulatedRun {
     pub(crate) people: People,
     pub(crate) statistics: RunStatistics,
     desk: BackgroundDesk,
+    source: Option<Arc<SimulatedSource>>,
     store_is_late: bool,
     is_fine: bool,
     most_stanzas: usize,
@@ -88,6 +92,9 @@ impl SimulatedRun {
         let background = if plan.background_is_late { at_desk } else { Background::in_place() };
         let (stores, shuffle, seed) = (inner.clone(), None, plan.seed);
         let mut config = Config { shards: plan.shards, stores, background, shuffle, seed, ..configuration() };
+        let source = plan.has_source.then(|| Arc::new(SimulatedSource::new(plan.store_is_late)));
+        let login_by = source.iter().map(|source| (DOMAIN.to_owned(), LoginBy::Source(source.clone())));
+        config.login_by.extend(login_by);
         let most = plan.most_stanzas.map(|most| ("stream_management", "max_stanzas", Value::Number(most as i64)));
         config.options.extend(most);
         let peer = plan.peer.map(|peer| meet(peer, &mut config));
@@ -112,6 +119,7 @@ impl SimulatedRun {
             people,
             statistics: RunStatistics::default(),
             desk,
+            source,
             store_is_late: plan.store_is_late,
             is_fine: plan.is_fine,
             most_stanzas: plan.most_stanzas.unwrap_or(MOST_STANZAS),
@@ -153,7 +161,7 @@ impl SimulatedRun {
             SimulatedEventKind::Wait => self.wait(event),
             SimulatedEventKind::Read => device.read([1, 20, 200, 5000][event.a % 4], book),
             SimulatedEventKind::Store => {
-                (0..1 + event.a % 4).fold(false, |any, _| self.nodes.run_store(event.b) | self.desk.run_one() | any)
+                (0..1 + event.a % 4).fold(false, |any, _| self.nodes.run_store(event.b) | self.run_beside() | any)
             }
             SimulatedEventKind::Connect => {
                 let connects = !device.is_connected();
@@ -243,6 +251,12 @@ impl SimulatedRun {
         excess.into_iter().for_each(|excess| self.book.break_rule(excess));
     }
 
+    /// Does one piece of work on another thread, or of the source of logins. Returns whether there
+    /// was one.
+    fn run_beside(&mut self) -> bool {
+        self.desk.run_one() || self.source.as_ref().is_some_and(|source| source.run_one())
+    }
+
     /// Makes shards, store and devices work until nothing changes any more. Returns whether
     /// anything did.
     pub(crate) fn settle(&mut self) -> bool {
@@ -252,7 +266,7 @@ impl SimulatedRun {
                 any |= self.nodes.step(shard);
             }
             any |= self.nodes.carry_all();
-            while self.nodes.run_store(0) || self.desk.run_one() {
+            while self.nodes.run_store(0) || self.run_beside() {
                 any = true;
             }
             any |= self.see_ends();

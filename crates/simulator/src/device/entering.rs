@@ -11,6 +11,7 @@ use rookery_xml::{Element, ns};
 use super::{DOMAIN, DeviceStage, ManagedState, UserDevice};
 use crate::book::Book;
 use crate::plan;
+use crate::source::token_of;
 
 impl UserDevice {
     pub(super) fn begin(&mut self, book: &mut Book) {
@@ -75,12 +76,15 @@ impl UserDevice {
         let names: Vec<String> = offered.map(named).unwrap_or_default();
         let is_plain = matches!(self.plan.login, plan::PlannedLogin::Plain | plan::PlannedLogin::Sasl2);
         let mechanism = if is_plain { Mechanism::Plain } else { self.plan.scram };
+        let mechanism = self.plan.by_source.unwrap_or(mechanism);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         if !names.contains(&mechanism.name()) {
             return book.break_rule(format!("{} is not offered, but {names:?}", mechanism.name()));
         }
         let username = format!("u{}", self.plan.account);
-        let login = Login { username: &username, password: PASSWORD, authzid: None };
+        let token = (mechanism == Mechanism::OAuthBearer).then(|| token_of(&username));
+        let password = token.as_deref().unwrap_or(PASSWORD);
+        let login = Login { username: &username, password, authzid: None };
         let announced = Announced { mechanisms: &names, binding_types: None };
         let started = Exchange::start(mechanism, &login, &ChannelBindings::default(), &announced);
         let (exchange, initial) = started.expect("the password can be prepared");
