@@ -208,9 +208,11 @@ impl SimulatedRun {
         self.settle();
         // What waits for more to go with it is lost, while the part beside the shards goes on.
         self.nodes.let_sleep(Some(node));
-        self.nodes.move_clock(self.nodes.now() + LINGERS_MS + choice as u64 % 3);
-        self.book.now_ms = self.nodes.now();
-        self.settle();
+        for _ in 0..LINGER_ROUNDS {
+            self.nodes.move_clock(self.nodes.now() + LINGERS_MS + choice as u64 % 3);
+            self.book.now_ms = self.nodes.now();
+            self.settle();
+        }
     }
 
     pub(crate) fn node_died(&mut self, node: usize) {
@@ -237,7 +239,9 @@ const LAST_ROUNDS: usize = 12;
 const COMES_BACK_ROUND: usize = 4;
 /// The milliseconds between two looks of a node at the database.
 const LOOK_MS: u64 = 1_000;
-/// The milliseconds for which letters and writes of a node linger.
+/// The milliseconds for which letters and writes of a node linger, and the number of those that
+/// follow one another until a sender knows that something was handled elsewhere.
 const LINGERS_MS: u64 = 3;
+const LINGER_ROUNDS: usize = 4;
 /// The least time in which clients may resume their sessions.
 const COMES_BACK_MS: u64 = 300_000;

@@ -142,6 +142,10 @@ impl SimulatedRun {
 
     fn happen(&mut self, event: &SimulatedEvent) {
         self.book.now_ms = self.nodes.now();
+        // Requests of BOSH may be late by any way between nodes.
+        if self.nodes.count() > 1 && (self.is_moving || self.nodes.is_hindered()) {
+            self.neglect_bosh();
+        }
         let mut who = event.who % self.devices.len();
         if self.is_fine && event.what == SimulatedEventKind::Read {
             let from = (who..self.devices.len()).chain(0..who);
