@@ -114,6 +114,10 @@ pub(crate) struct CardTally {
     pub(crate) handled: u32,
     pub(crate) doubtful: Option<u32>,
     pub(crate) acknowledged: u32,
+    /// The last stanzas that were certainly not sent: they came while the client of a session that
+    /// continues from a journal wasn't back. It may have got more than that journal had, so they
+    /// are none of those that its count includes.
+    pub(crate) unsent: u32,
 }
 
 /// The part of a session that others see.
@@ -222,11 +226,11 @@ impl SessionCard {
 
     /// Returns the card of a session with additional data from a journal.
     pub(crate) fn recovered(mut self, stanzas: Vec<CardStanza>, counts: CardTally) -> Result<Self, CardError> {
-        let sent = stanzas.len() as u32;
+        let sent = (stanzas.len() as u32).saturating_sub(counts.unsent);
         self.stanzas = stanzas;
         // One of another version delivers its stanzas elsewhere.
         if let Ok(mut state) = self.state() {
-            let CardTally { handled, doubtful, acknowledged } = counts;
+            let CardTally { handled, doubtful, acknowledged, .. } = counts;
             state.stream = CardCounts { handled, doubtful, acknowledged, sent, ..state.stream };
             state.modules.retain(|(name, _)| name != RECOVERED);
             state.modules.push((RECOVERED.to_owned(), ByteBuf::new()));

@@ -235,7 +235,11 @@ impl World {
         }
         let ledger = self.ledger(link)?;
         let (handled, doubtful) = (ledger.sure(), ledger.doubt());
-        let counts = CardTally { handled, doubtful, acknowledged: delta.acknowledged };
+        let unsent = match self.is_recovered(link) {
+            true => entry.stanzas.places().count().saturating_sub(self.outboxes.sent_and_unacknowledged(link)?.1),
+            false => 0,
+        };
+        let counts = CardTally { handled, doubtful, acknowledged: delta.acknowledged, unsent: unsent as u32 };
         if entry.counts != Some(counts) {
             entry.counts = Some(counts);
             let value = postcard::to_allocvec(&counts).ok();

@@ -98,6 +98,8 @@ impl World {
         {
             self.expect_repetitions(session);
             self.outboxes.recount(link, h);
+            // What waits is sent from now on.
+            self.outboxes.note(link);
         }
     }
 

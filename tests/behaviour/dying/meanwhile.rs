@@ -163,3 +163,25 @@ fn a_session_continues_from_the_journal_of_the_home_that_died_last() {
     server.advance(WRITTEN_MS);
     assert_eq!(kill_the_next_home(&server, &jid, &id), ["two"], "the first one was acknowledged");
 }
+
+/// The client has got something that the first journal lacks. Its count includes that, and nothing
+/// that has come since.
+#[test]
+fn what_comes_before_the_client_is_back_survives_another_death() {
+    let (server, mut juliet, id) = three_nodes();
+    let jid = juliet.jid.clone().expect("bound");
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    server.slow_journals(true);
+    juliet.send("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>");
+    assert!(juliet.all().iter().any(|got| got.attr("id") == Some("p")), "nobody else has that");
+    server.silence(1);
+    server.slow_journals(false);
+    server.bury(1);
+    romeo.send(&super::say(jid.as_str(), "one"));
+    romeo.pump();
+    server.advance(WRITTEN_MS);
+    server.silence(2);
+    server.bury(2);
+    let (mut juliet, _) = super::back(&server, &jid, &id, 0, 1);
+    assert_eq!(juliet.bodies(), ["one"]);
+}
