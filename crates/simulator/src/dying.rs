@@ -145,18 +145,22 @@ impl SimulatedRun {
     fn say_last(&mut self, node: usize, choice: usize) {
         match choice % 4 {
             0 => {}
-            1 => self.count_last(node),
+            1 => self.count_last(node, (choice / 4).is_multiple_of(2)),
             kind => self.speak_last(node, choice / 4, kind == 3),
         }
     }
 
     /// Makes the clients of a node request acknowledgements and get them, while nothing from the
-    /// node reaches Redis.
-    fn count_last(&mut self, node: usize) {
+    /// node reaches Redis. `of_nothing`: their last stanzas have no effect but to be counted.
+    fn count_last(&mut self, node: usize, of_nothing: bool) {
         // Their messages so far are stored, and count.
         self.pass(PAUSE_MS);
         for device in self.devices.iter_mut().filter(|device| device.node == node) {
-            for what in [SimulatedEventKind::Ping, SimulatedEventKind::Acknowledge] {
+            if of_nothing {
+                device.say_nothing(&mut self.book);
+            }
+            let last = [SimulatedEventKind::Ping, SimulatedEventKind::Acknowledge];
+            for what in last.into_iter().skip(usize::from(of_nothing)) {
                 device.act(&SimulatedEvent { what, who: 0, a: 0, b: 0 }, &self.people, &mut self.book);
             }
         }

@@ -95,7 +95,7 @@ impl SimulatedRun {
         let source = plan.has_source.then(|| Arc::new(SimulatedSource::new(plan.store_is_late)));
         let login_by = source.iter().map(|source| (DOMAIN.to_owned(), LoginBy::Source(source.clone())));
         config.login_by.extend(login_by);
-        let most = plan.most_stanzas.map(|most| ("stream_management", "max_stanzas", Value::Number(most as i64)));
+        let most = plan.most_stanzas.map(|most| ("stream_management", "max_stanzas", Value::Number(most as u64)));
         config.options.extend(most);
         let peer = plan.peer.map(|peer| meet(peer, &mut config));
         let mut devices: Vec<UserDevice> = Vec::new();

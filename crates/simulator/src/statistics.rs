@@ -67,10 +67,10 @@ impl Peaks {
 }
 
 /// The most of each that one client can cause: several times more than seeds have shown.
-const CLIENT_BYTES: usize = 1 << 20;
-const CLIENT_MAIL: usize = 1_000;
-const CLIENT_TIMERS: usize = 1_000;
-const CLIENT_REQUESTS: usize = 1_000;
+const CLIENT_BYTES: usize = 256 << 10;
+const CLIENT_MAIL: usize = 100;
+const CLIENT_TIMERS: usize = 200;
+const CLIENT_REQUESTS: usize = 50;
 
 impl RunStatistics {
     /// Counts an event.

@@ -191,6 +191,13 @@ impl UserDevice {
         self.say(format!("<message type='chat' id='m{number}' to='{from}'>{receipt}</message>"), Some(number), book);
     }
 
+    /// Writes a stanza that a server only counts: the answer to no request (RFC 6120 §8.2.3).
+    pub fn say_nothing(&mut self, book: &mut Book) {
+        if self.is_ready() {
+            self.say("<iq type='result' id='nothing'/>".into(), None, book);
+        }
+    }
+
     /// Becomes available, or changes its presence.
     pub(super) fn show(&mut self, book: &mut Book) {
         let number = book.presence();
