@@ -125,8 +125,7 @@ fn stand_some(
     is_wanted: impl Fn(&RunPlan) -> bool + Sync,
 ) -> RunStatistics {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let SeedResults { failures, statistics, .. } =
-        seeds::run_many(seeds, EVENTS, threads, false, goes_on, is_wanted);
+    let SeedResults { failures, statistics, .. } = seeds::run_many(seeds, EVENTS, threads, false, goes_on, is_wanted);
     let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     statistics
