@@ -206,6 +206,8 @@ fn loaded_with(
                 // Homes may have moved while the history was loaded.
                 room.sort_again(world);
                 seated::ask_homes(world, room.seats_here(world));
+                // If this process dies as well, nobody else has the room.
+                world.in_custody(None, |world| world.note_home(jid.as_str(), true));
                 actor::go_on(world, Box::new(room));
                 world.state_mut::<Actors>().end_loading(&jid);
             };
