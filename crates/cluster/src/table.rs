@@ -18,8 +18,8 @@ use crate::wire::NodeProcess;
 #[derive(Debug)]
 pub struct NodeTable {
     places: Vec<NodePlace>,
-    /// The latest time of day by which a process may have acted whose homes are elsewhere now, in
-    /// milliseconds since 1970.
+    /// The latest time of day, by its own clock, at which a process may have acted whose homes are
+    /// elsewhere now, in milliseconds since 1970.
     floor_ms: u64,
 }
 

@@ -81,5 +81,5 @@ pub(crate) fn token_of(local: &str) -> String {
 
 /// The beginning of a good token.
 const TOKEN: &str = "token.of.";
-/// The source is away for each so-manieth question.
+/// One in this many questions finds the source away.
 const AWAY_EVERY: u64 = 7;
