@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rookery_needs::{Postgres, Redis};
+use rookery_needs::{Mariadb, Postgres, Redis};
 
 use super::rig::{CliRig, FREE_PORTS, RigEnded, RigServer};
 
@@ -42,16 +42,48 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
     }
 }
 
+/// The server with the database of a cluster.
+pub enum ClusterDatabase {
+    Postgres(Postgres),
+    Mariadb(Mariadb),
+}
+
+impl ClusterDatabase {
+    /// Returns PostgreSQL, which all but one of these tests have.
+    pub fn postgres(&self) -> &Postgres {
+        match self {
+            ClusterDatabase::Postgres(server) => server,
+            ClusterDatabase::Mariadb(_) => panic!("this cluster's database is a MariaDB"),
+        }
+    }
+
+    /// Returns the address of a new database.
+    fn create(&self) -> String {
+        match self {
+            ClusterDatabase::Postgres(server) => server.database(),
+            ClusterDatabase::Mariadb(server) => server.database(),
+        }
+    }
+}
+
 /// The database, the Redis and the folders of two nodes.
 pub struct ClusterNodes {
     pub redis: Redis,
     pub rigs: Vec<CliRig>,
-    pub postgres: Postgres,
+    pub database: ClusterDatabase,
 }
 
 impl ClusterNodes {
     pub fn new(number: usize) -> ClusterNodes {
         ClusterNodes::with(number, |_| (String::new(), String::new()))
+    }
+
+    /// Returns nodes over MariaDB instead of PostgreSQL.
+    pub fn over_mariadb(number: usize) -> ClusterNodes {
+        let redis = Redis::start();
+        let keys = format!("redis = \"{}\"", redis.url());
+        let database = ClusterDatabase::Mariadb(Mariadb::start());
+        ClusterNodes::over(database, redis, &keys, number, |_| (String::new(), String::new()))
     }
 
     /// Returns nodes with additions to their configurations, by their index: below `[listen]`, and
@@ -64,12 +96,21 @@ impl ClusterNodes {
 
     /// Returns nodes whose configurations set a Redis by these keys.
     pub fn on(redis: Redis, keys: &str, number: usize, more: impl Fn(usize) -> (String, String)) -> ClusterNodes {
-        let postgres = Postgres::start();
-        let database = postgres.database();
+        ClusterNodes::over(ClusterDatabase::Postgres(Postgres::start()), redis, keys, number, more)
+    }
+
+    fn over(
+        database: ClusterDatabase,
+        redis: Redis,
+        keys: &str,
+        number: usize,
+        more: impl Fn(usize) -> (String, String),
+    ) -> ClusterNodes {
+        let url = database.create();
         let rig = |at: usize| {
             let rig = CliRig::new();
             let cluster = format!("[cluster]\nnode = \"n{at}\"\n{keys}\nlease_seconds = 2");
-            let store = format!("[store]\nurl = \"{database}\"\ndurability = \"trust\"\nconnections = 2");
+            let store = format!("[store]\nurl = \"{url}\"\ndurability = \"trust\"\nconnections = 2");
             let (listen, more) = more(at - 1);
             let ports = listening(&listen);
             rig.write("rookery.toml", &format!("shards = 2\n{ports}{store}\n{cluster}\n{more}"));
@@ -80,7 +121,7 @@ impl ClusterNodes {
             let jid = format!("{user}@localhost");
             rigs[0].run_with(&["user", "add", &jid, "--password-stdin", "--allow-short"], "secret\n").fine();
         }
-        ClusterNodes { redis, rigs, postgres }
+        ClusterNodes { redis, rigs, database }
     }
 
     pub fn serve(&self, node: usize) -> (RigServer, u16) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::cluster::{ClusterClient, ClusterNodes, PATIENCE, USERS};
 
-rookery_needs::needing!("cli.cluster": a_node_is_killed_under_load);
+rookery_needs::needing!("cli.cluster": a_node_is_killed_under_load, a_node_over_mariadb_is_killed_under_load);
 
 /// A client that writes to all users, and counts the acknowledgements.
 struct Sender {
@@ -134,7 +134,14 @@ mod test {
     }
 
     pub fn a_node_is_killed_under_load() {
-        let nodes = ClusterNodes::new(3);
+        kill_one(&ClusterNodes::new(3));
+    }
+
+    pub fn a_node_over_mariadb_is_killed_under_load() {
+        kill_one(&ClusterNodes::over_mariadb(3));
+    }
+
+    fn kill_one(nodes: &ClusterNodes) {
         let (first, second, third) = (nodes.serve(0), nodes.serve(1), nodes.serve(2));
         let ports = [first.1, second.1, third.1];
         ["n1", "n2", "n3"].iter().for_each(|node| nodes.wait_for(node, "up"));

@@ -170,8 +170,9 @@ mod test {
         let config = std::fs::read_to_string(nodes.rigs[1].path("rookery.toml")).expect("a configuration");
         let url = config.split("url = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a database");
         let name = url.rsplit('/').next().expect("a name");
-        nodes.postgres.psql("postgres", &format!("CREATE DATABASE copied TEMPLATE \"{name}\"")).expect("a copy");
-        change(&nodes, 1, url, &nodes.postgres.address("copied"));
+        let postgres = nodes.database.postgres();
+        postgres.psql("postgres", &format!("CREATE DATABASE copied TEMPLATE \"{name}\"")).expect("a copy");
+        change(&nodes, 1, url, &postgres.address("copied"));
         let (first, port) = nodes.serve(0);
         nodes.wait_for("n1", "up");
         let mut client = ClusterClient::log_in(USERS[0], port);
