@@ -31,10 +31,10 @@
 //!   `sids`: where its sessions are; `bosh_afar`: those whose requests arrive on other nodes,
 //!   [`relays`]: requests on their way there.
 //! * [`census`]: the counts of shards. `visits`: log lines about sessions. `measuring`: durations.
-//! * [`mod@start`]: the threads; [`door`]: the way to them. [`shard`]: the tick; `stopping`: the
-//!   last ones. [`mailboxes`]: what shards and their owner tell each other. [`gate`]: who may come
-//!   in, and how often; [`attempts`] counts, and so does [`guesses`]; `telling`: what other nodes
-//!   hear of that.
+//! * [`mod@start`]: the threads; [`door`]: the way to them. [`shard`]: the tick; `timers`: what is
+//!   due in it; `stopping`: the last ones. [`mailboxes`]: what shards and their owner tell each
+//!   other. [`gate`]: who may come in, and how often; [`attempts`] counts, and so does [`guesses`];
+//!   `telling`: what other nodes hear of that.
 
 mod asking;
 pub mod attempts;
@@ -76,6 +76,7 @@ mod stopping;
 pub mod system;
 pub mod taking_up;
 mod telling;
+mod timers;
 mod visits;
 pub mod websocket;
 pub mod wires;

@@ -572,42 +572,7 @@ impl<D: Driver> Shard<D> {
         let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
         u64::from(serial) << 32 | u64::from(link.0)
     }
-
-    fn timers(&mut self) {
-        while let Some(&Reverse((due, link, serial, timer))) = self.timing.timers.peek() {
-            if due > self.timing.now_ms {
-                return;
-            }
-            self.timing.timers.pop();
-            if self.connections.get(link).is_none_or(|connection| connection.serial != serial) {
-                continue;
-            }
-            match timer {
-                ShardTimer::Login => self.login_timed_out(link),
-                ShardTimer::Linger => self.lost(link),
-                ShardTimer::Leave => {
-                    self.timing.leaving.retain(|&leaving| leaving != link);
-                    self.say_goodbye(link);
-                }
-                ShardTimer::Bosh => self.look_at_bosh(link, due),
-                ShardTimer::Attempt => self.turn_has_come(link),
-            }
-        }
-    }
-
-    /// Sets the time at which a session of BOSH is looked at.
-    pub(crate) fn look_at(&mut self, link: Link, due_ms: u64) {
-        let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
-        self.timing.timers.push(Reverse((due_ms, link, serial, ShardTimer::Bosh)));
-    }
-
-    pub(crate) fn linger(&mut self, link: Link) {
-        let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
-        self.timing.timers.push(Reverse((self.timing.now_ms + LINGER_MS, link, serial, ShardTimer::Linger)));
-    }
 }
 
 /// Bytes that one `recv` may return; also the most that one connection may bring per tick.
 const BUFFER: usize = 64 * 1024;
-/// The time that a peer may take to close after we have.
-const LINGER_MS: u64 = 5_000;

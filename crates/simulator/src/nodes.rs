@@ -1,7 +1,7 @@
 //! The processes of a run: one server, or the nodes of a cluster on one database and one Redis.
 //!
-//! A node is in `agent`, its journal in `journal`, its way into the cluster in `joining`, and out
-//! of it in `leaving`. Nodes share `redis` and `fencing` besides the database. Time passes for all
+//! A node is in `agent`, what its shards hand it in `posted`, its journal in `journal`, its way
+//! into the cluster in `joining`, and out of it in `leaving`. Nodes share `redis` and `fencing` besides the database. Time passes for all
 //! alike, and a paused node does nothing meanwhile; the times of day of nodes differ in half of the
 //! runs.
 
@@ -10,6 +10,7 @@ mod fencing;
 mod joining;
 mod journal;
 mod leaving;
+mod posted;
 mod redis;
 
 use std::cell::{Cell, RefCell};
@@ -30,11 +31,12 @@ use rookery_store::{Stores, wait};
 use rookery_testkit::{Config, Seat, Server};
 
 use crate::unsteady::{DatabaseTrouble, Unsteady};
-use agent::{Agent, Around, PostedHere};
+use agent::{Agent, Around};
 use fencing::OwnFence;
 pub(crate) use fencing::SimulatedFences;
 use joining::{EnteredProcess, enter};
 use journal::RedisReach;
+use posted::PostedHere;
 use redis::SimRedis;
 
 /// All processes.

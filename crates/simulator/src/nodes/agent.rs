@@ -8,8 +8,7 @@ use std::cell::RefMut;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -26,11 +25,12 @@ use rookery_cluster::table::{NodeTable, Update};
 use rookery_cluster::wire::NodeProcess;
 use rookery_fanout::Station;
 use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup, World};
-use rookery_shard::{MailboxKind, NodeLetter, Outlet};
+use rookery_shard::{MailboxKind, NodeLetter};
 use rookery_testkit::Server;
 
 use crate::nodes::journal::{self, AgentJournal, RedisReach};
 use crate::nodes::leaving::AgentEnd;
+use crate::nodes::posted::PostedHere;
 use crate::nodes::redis::{LEASE_MS, SimRedis};
 use crate::unsteady::Unsteady;
 
@@ -67,58 +67,6 @@ enum RedisCommand {
     Append(Append),
     /// Writes of a shard to the journal.
     Write(usize, JournalBatch),
-}
-
-/// Letters that shards have handed over, writes to the journal, and look-ups in the journals of
-/// dead processes.
-#[derive(Default)]
-pub(crate) struct PostedHere {
-    letters: Mutex<Vec<(u16, NodeLetter)>>,
-    journal: Mutex<Vec<(usize, JournalBatch)>>,
-    lookups: Mutex<Vec<(usize, JournalLookup)>>,
-    /// Processes that don't hand on in time.
-    overdue: Mutex<BTreeSet<NodeProcess>>,
-    /// Those that may be removed.
-    read: Mutex<Vec<(usize, JournalLookup)>>,
-    /// The milliseconds for which them linger.
-    linger_ms: Arc<AtomicU64>,
-}
-
-impl PostedHere {
-    /// Returns the outlet of letters that linger for this many milliseconds.
-    pub fn lingering(linger_ms: Arc<AtomicU64>) -> Arc<Self> {
-        Arc::new(Self { linger_ms, ..Self::default() })
-    }
-}
-
-impl Outlet for PostedHere {
-    fn post(&self, from: usize, letters: Vec<NodeLetter>) {
-        lock(&self.letters).extend(letters.into_iter().map(|letter| (from as u16, letter)));
-    }
-
-    fn journal(&self, from: usize, batch: JournalBatch) {
-        lock(&self.journal).push((from, batch));
-    }
-
-    fn look_up(&self, shard: usize, lookup: JournalLookup) {
-        lock(&self.lookups).push((shard, lookup));
-    }
-
-    fn fences_off(&self) -> bool {
-        true
-    }
-
-    fn overdue(&self, node: u16, incarnation: u32) {
-        lock(&self.overdue).insert(NodeProcess { node, incarnation });
-    }
-
-    fn have_read(&self, shard: usize, read: JournalLookup) {
-        lock(&self.read).push((shard, read));
-    }
-
-    fn linger_ms(&self) -> u64 {
-        self.linger_ms.load(Ordering::Relaxed)
-    }
 }
 
 pub(super) enum AgentNews {
