@@ -47,7 +47,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("resolver", "stream observe federation shard"),
     ("cluster", "fanout store observe hub shard"),
     ("bench", "jid xml sasl stream client fanout store observe profile hub modules shard"),
-    ("fuzz", "jid xml stream fanout hub federation modules resolver cluster dpm"),
+    ("fuzz", "jid xml sasl stream fanout hub federation modules resolver cluster dpm"),
     ("xtask", ""),
 ];
 

@@ -96,8 +96,8 @@ fn wrong_id(book: &Book, account: usize, archived: &[Archived]) -> Option<String
 }
 
 /// Reads the archives of occupied rooms. Each message that occupants got is in them once, in the
-/// order of arrival, with the ids that they got (XEP-0313 §3, XEP-0045 §7.4); and so is each that was
-/// acknowledged.
+/// order of arrival, with the ids that they got (XEP-0313 §3, XEP-0045 §7.4); and so is each that
+/// was acknowledged.
 pub(crate) fn room_archives(run: &mut SimulatedRun) {
     if run.book.store_refused {
         return;

@@ -6,8 +6,8 @@
 //!
 //! # Layout
 //!
-//! This file: sent and received stanzas. `deaths`: losses by nodes that die. `rooms`: rooms, and who
-//! may be in them.
+//! This file: sent and received stanzas. `deaths`: losses by nodes that die. `rooms`: rooms, and
+//! who may be in them.
 
 mod deaths;
 mod rooms;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::seeds::{self, SeedFailure};
 
-/// How far a long run has come, and what it has found.
+/// The part of a long run that is done, and the failures in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunProgress {
     /// The first seed.

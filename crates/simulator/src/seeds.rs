@@ -63,8 +63,8 @@ const AGAIN: &str = "\n  again: cargo run -p rookery-simulator -- --seed ";
 /// sent, or were not found where they went, since their answers waited for them. Then journals that
 /// were read after others had had the homes in between, and letters that came twice, since a node
 /// had left before it confirmed that it had handled them. Then occupants whose sessions had ended
-/// with another node, and who stayed in silent rooms; and a room that had just arrived when its node
-/// died.
+/// with another node, and who stayed in silent rooms; and a room that had just arrived when its
+/// node died.
 ///
 /// The meaning of a seed changes with the simulator, so each fault also has a test of its own.
 pub const FOUND_FAULTS: [u64; 38] = [
