@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Starts the Compose files of doc/compose in podman, and has people chat by them: with a node that
-is killed after the other.
+"""Starts the Compose files of doc/compose in podman and lets people chat through them, while one
+node after another is killed.
 
     tests/containers/compose.py
     tests/containers/compose.py --keep     # leaves the cluster running at the end
 
 Needs podman, podman-compose, netavark, aardvark-dns, runc and mmdebstrap.
 
-No registry is asked: PostgreSQL, Redis (in the place of Valkey) and HAProxy are Debian's, in images
-that have the names of the real ones. They are made by mmdebstrap the first time, which takes two
-minutes, and kept in target/containers with all else.
+Nothing is pulled from a registry: PostgreSQL, Redis (in place of Valkey) and HAProxy are Debian's,
+in images with the names of the real ones. mmdebstrap makes them the first time, which takes two
+minutes; they are kept in target/containers with everything else.
 """
 
 import argparse
@@ -31,7 +31,7 @@ COMPOSE = ROOT / "doc/compose"
 PACKAGES = "ca-certificates,postgresql,redis-server,haproxy,openssl"
 PATIENCE = 120
 
-# The acts of PostgreSQL's image at its first start, as far as the Compose files ask for it.
+# The part of the first start of PostgreSQL's image that the Compose files rely on.
 POSTGRES = r"""#!/bin/sh
 set -e
 data=/var/lib/postgresql/data
@@ -177,8 +177,8 @@ def cluster():
 
 
 def everybody_hears(text, users):
-    """All log in, by whatever node the balancer gives them, and each writes to each. Who loses the
-    connection comes again: a home may just move.
+    """Logs everybody in, on the node that the balancer picks, and lets each write to each of the
+    others. A client that loses its connection connects again, since a home may be moving.
     """
     end = time.monotonic() + PATIENCE
     while True:
@@ -205,7 +205,7 @@ def trusting():
 
 
 class Client:
-    """Somebody with direct TLS, who is online."""
+    """A client that is online, over direct TLS."""
 
     def __init__(self, name):
         self.name, self.heard = name, ""
@@ -237,7 +237,7 @@ class Client:
             if not more:
                 raise EOFError(f"{self.name} was left waiting for {text!r}: {self.heard[-300:]}")
             self.heard += more.decode()
-        # Stanzas that came before it may be wanted later, but for the stream's own answers.
+        # Earlier stanzas may be wanted later, except for the stream's own answers.
         if text.startswith("<"):
             self.heard = self.heard.split(text, 1)[1]
 

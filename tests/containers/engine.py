@@ -1,5 +1,5 @@
-"""Podman with a storage of its own in target/containers, and images that are made of Debian's
-packages: no registry is asked.
+"""Podman with its own storage in target/containers, and images made from Debian's packages: nothing
+is pulled from a registry.
 """
 
 import os
@@ -32,7 +32,7 @@ def run(*words, check=True, **more):
 
 
 def debian(name, packages):
-    """Makes an image of a bare Debian with these packages besides, unless it is there."""
+    """Makes an image of a minimal Debian with these packages, unless it exists already."""
     if run("podman", "images", "--quiet", name):
         return
     archive = WORK / (name.split("/")[-1] + ".tar")

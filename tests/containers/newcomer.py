@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""The way of a new operator, with times: from a bare Debian to two people who chat and share a
-picture, in four commands.
+"""Takes a new operator's path and times it: from a minimal Debian to two people who chat and share
+a picture, in four commands.
 
     tests/containers/newcomer.py --binary target/release/rookery --converse converse.js-14.0.0.tgz
 
-A container is the machine: Debian as it is installed, with systemd. Beside it are a name server, in
-which the operator puts the records that `rookery setup` prints, and Pebble in the place of Let's
-Encrypt, which the server is told of by a drop-in that is there from the start. The two people are
-in Chromium. Making the machine and the package isn't counted, nor is what people do with their
-heads and fingers.
+The machine is a container: a fresh Debian with systemd. Beside it run a name server, into which the
+operator puts the records that `rookery setup` prints, and Pebble in place of Let's Encrypt; a
+drop-in that exists from the start points the server to Pebble. The two people use Chromium. The
+times leave out making the machine and the package, and the seconds in which people think and type.
 
-Needs root, Debian's podman, netavark, runc, mmdebstrap, pebble and chromium, and `cryptography` and
-`dnspython` of Python.
+Needs root, Debian's podman, netavark, runc, mmdebstrap, pebble and chromium, and Python's
+`cryptography` and `dnspython`.
 """
 
 import argparse
@@ -49,7 +48,7 @@ Environment=ROOKERY__TLS__ACME__DIRECTORY=https://{AUTHORITY}:14000/dir ROOKERY_
 
 
 class Way:
-    """The steps, each with the time that it took."""
+    """The steps, each with the seconds that it took."""
 
     def __init__(self):
         self.begun = self.last = time.monotonic()
@@ -61,7 +60,7 @@ class Way:
         self.last = now
 
     def command(self, line):
-        """Runs a command of the operator, as root on the machine."""
+        """Runs one of the operator's commands as root on the machine."""
         self.commands += 1
         said = run("podman", "exec", "--env", "DEBIAN_FRONTEND=noninteractive", MACHINE, "sh", "-c", line)
         self.step(f"$ {line}")
@@ -69,8 +68,8 @@ class Way:
 
 
 class Names:
-    """A name server for everything that is asked here: the machine's records when the operator has
-    put them in, the authority's always.
+    """A name server for all queries of this test: it has the authority's records from the start,
+    and the machine's as soon as the operator has entered them.
     """
 
     def __init__(self):
@@ -93,7 +92,7 @@ class Names:
 
 
 class Authority:
-    """Pebble, and the certificate by which it is known."""
+    """Pebble, and the certificate by which others trust it."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -116,7 +115,7 @@ class Authority:
 
 
 class Shown:
-    """The certificate that the server shows, as Chromium wants it."""
+    """The certificate that the server presents, in the form that Chromium takes."""
 
     def __init__(self, folder):
         self.certificate = folder / "shown.pem"
@@ -131,7 +130,8 @@ class Shown:
 
 
 def machine(folder, package, converse):
-    """Boots a bare Debian that has nothing of ours but the two files that the operator has fetched.
+    """Boots a minimal Debian that has nothing of Rookery but the two files that the operator has
+    fetched.
     """
     debian(IMAGE, "systemd,systemd-sysv,dbus,ca-certificates")
     run("podman", "rm", "--force", "--time", "0", MACHINE, check=False)

@@ -1,29 +1,28 @@
 #!/usr/bin/env python3
-"""Measures the losses of a cluster while harm comes to it: nodes that are killed, stopped for a
-while, or restarted, Redis that loses everything, PostgreSQL that stands still.
+"""Measures the messages that a cluster loses while parts of it fail: nodes are killed, paused or
+restarted, Redis loses its data, PostgreSQL pauses.
 
     ROOKERY=target/release/rookery python3 tests/load/cluster.py kill [--nodes 5] \\
         [--seconds 600] [--users 200] [--rate 300]
     ROOKERY=target/release/rookery python3 tests/load/cluster.py all --seconds 60
     ROOKERY=target/release/rookery python3 tests/load/cluster.py kill --server ejabberd --nodes 3
 
-Starts PostgreSQL and Redis (or Valkey) of Debian's packages, and so many nodes, each with a folder
-and a port of its own; people write to each other by `rookery bench cluster`, which books every
-message. Each scenario has a cluster of its own. Harms come every 20 seconds.
+Starts PostgreSQL and Redis (or Valkey) from Debian's packages, and `--nodes` nodes, each with its
+own folder and port. `rookery bench cluster` lets people write to each other, and accounts for every
+message. Each scenario has its own cluster. A fault occurs every 20 seconds.
 
     none       nothing happens
-    kill       a node is killed, the next one each time, and started again after 10 s
-    stop       a node is stopped for 15 s (SIGSTOP), and goes on; its supervisor starts it again
-               when it ends
-    restart    a node is ended in good order and started again at once, the next one each time
-    redis      Redis is killed, with all that it has, and started again after 5 s
-    database   PostgreSQL stands still for 8 s (SIGSTOP)
-    cut        connections to PostgreSQL break, all of them, each second for 5 s
-    room       all are in one room, and the node that is its home is killed, and started again
-               after 10 s (for a room of 500: --users 500 --rate 10)
+    kill       a node is killed and restarted after 10 s; nodes take turns
+    stop       a node is paused for 15 s (SIGSTOP); its supervisor restarts it if it exits
+    restart    a node is stopped with SIGTERM and restarted at once; nodes take turns
+    redis      Redis is killed with all its data, and restarted after 5 s
+    database   PostgreSQL is paused for 8 s (SIGSTOP)
+    cut        all connections to PostgreSQL break, once a second for 5 s
+    room       everybody is in one room; its home node is killed, and restarted after 10 s
+               (for a room of 500: --users 500 --rate 10)
 
-ejabberd has no Redis here (nor a home of a room to look for), as its clusters have none by default:
-its nodes copy their sessions to each other.
+ejabberd runs without Redis, as its clusters do by default: its nodes copy their sessions to each
+other. Its rooms have no home to look for.
 """
 
 import argparse
@@ -43,7 +42,7 @@ from ejabberd_cluster import EjabberdCluster
 from loads import table
 
 BINARY = os.path.abspath(os.environ.get("ROOKERY", "target/release/rookery"))
-# Another build may make the load, such as that of an older server.
+# Another build may generate the load, for example while an older server is measured.
 BENCH = os.path.abspath(os.environ.get("ROOKERY_BENCH", BINARY))
 CONFIG = """
 domains = ["localhost"]
@@ -73,7 +72,7 @@ redis = "redis://127.0.0.1:{redis}"
 lease_seconds = 2
 """
 ROOM = "hall@conference.localhost"
-# The exit code after which systemd would start the process again.
+# The exit code after which systemd would restart the process.
 SUPERVISED = 75
 
 
@@ -116,7 +115,7 @@ class Node:
             self.process = subprocess.Popen([BINARY, "--data-dir", str(self.folder), "serve"], stdout=log, stderr=log)
 
     def watch(self):
-        """Starts it again when it ends as one that others have taken over from."""
+        """Restarts the node when it exits because other nodes have taken over from it."""
         if not self.ended and self.process and self.process.poll() == SUPERVISED:
             self.start()
 
@@ -137,7 +136,7 @@ class Node:
 
 
 def family(pid):
-    """A process and its children: each connection of PostgreSQL has one of its own."""
+    """A process and its children: PostgreSQL has a process for each connection."""
     found = [pid]
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -149,7 +148,7 @@ def family(pid):
 
 
 def is_backend(pid):
-    """True if this process of PostgreSQL serves a connection."""
+    """Returns whether this process of PostgreSQL serves a connection."""
     try:
         return b"127.0.0.1(" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except FileNotFoundError:

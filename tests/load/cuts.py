@@ -3,10 +3,10 @@ in both directions.
 
     ROOKERY=target/release/rookery python3 tests/load/cuts.py --seconds 60 --pairs 40 --rate 20
 
-Starts a server of its own on loopback. In each pair a phone with stream management (XEP-0198) and a
-desk without talk to each other; the phone's connection is cut at random, in whatever it does, and
-it comes back by SASL2 with the resumption inline. Needs nothing but Python 3.11. Ends with 1 if
-anything was lost, doubled or out of order.
+Starts its own server on loopback. Each pair is a phone with stream management (XEP-0198) and a
+desktop without it, which talk to each other. The phone's connection is cut at random moments, and
+it returns by SASL2 with inline resumption. Needs only Python 3.11. Exits with 1 if anything was
+lost, doubled or out of order.
 """
 
 import argparse
@@ -52,7 +52,7 @@ class Desk(Talker):
 
 
 class Phone(Talker):
-    """Keeps the books that XEP-0198 asks of a client."""
+    """Keeps the counters that XEP-0198 requires of a client."""
 
     def __init__(self):
         super().__init__()
@@ -98,7 +98,7 @@ class Phone(Talker):
                 pass
             if time.monotonic() >= until:
                 return
-            # Now and then the old connection is still there when the new one comes.
+            # Sometimes the old connection is still open when the new one begins.
             old = self.wire
             if random.random() < 0.2:
                 self.replaced += 1
@@ -123,7 +123,8 @@ class Phone(Talker):
 
 
 async def pair(number, port, seconds, rate):
-    """A phone and a desk; answers with both when everything has arrived or nothing comes any more.
+    """Runs a phone and a desktop. Returns both when everything has arrived or nothing arrives any
+    more.
     """
     desk, phone = Desk(), Phone()
     await desk.start(port, f"desk{number}")
@@ -151,7 +152,7 @@ async def pair(number, port, seconds, rate):
 
 async def main(options):
     random.seed(options.seed)
-    # It tells of every write to a connection that was cut.
+    # asyncio warns about every write to a connection that was cut.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     users = [f"{role}{number}" for number in range(options.pairs) for role in ("desk", "phone")]
     async with started() as server:

@@ -1,12 +1,13 @@
-"""The dashboard and the rules for alerts, against a Prometheus that reads a Rookery under load:
-which panel stays empty?
+"""Checks the dashboard and the alert rules against a Prometheus that scrapes a Rookery under load,
+and finds the panels that stay empty.
 
     ROOKERY=target/release/rookery python3 tests/load/dashboard.py
 
 Needs Python 3.11 and Debian's package `prometheus` (no server of it needs to run). Starts both on
-loopback, with chat, a room and a multicast, waits for some scrapes, and asks what each panel of
-doc/grafana/rookery.json and each rule of doc/prometheus/alerts.yml asks; `promtool` looks at the
-rules and at the page of metrics. Ends with 1 if a query fails, or finds nothing where it should.
+loopback, with chat, a room and a multicast, waits for some scrapes, and runs the query of each
+panel of doc/grafana/rookery.json and of each rule of doc/prometheus/alerts.yml; `promtool` checks
+the rules and the page of metrics. Exits with 1 if a query fails, or returns nothing where it should
+return something.
 """
 
 import asyncio
@@ -29,7 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BINARY = os.path.abspath(os.environ.get("ROOKERY", "target/release/rookery"))
 DASHBOARD, RULES = ROOT / "doc/grafana/rookery.json", ROOT / "doc/prometheus/alerts.yml"
 USERS = 60
-# One after the other, as the same people; the last goes on while Prometheus is asked.
+# The loads run one after another, with the same people; the last one continues while Prometheus is
+# queried.
 LOADS = [
     ["muc-big", "--users", "20", "--occupants", "20", "--seconds", "2", "--tls", "starttls"],
     ["multicast", "--from", "10", "--to", "20", "--step", "10", "--part-seconds", "2", "--tls", "starttls"],
@@ -67,15 +69,15 @@ async def run(server, *arguments):
 
 
 async def bustle(server):
-    """Lets people come, talk and fail to log in while Prometheus looks on; returns the load that
-    goes on.
+    """Lets people log in, chat and fail to log in while Prometheus scrapes. Returns the load that
+    is still running.
     """
     for words in LOADS:
         load = await run(server, "bench", "run", *words, "--host", f"127.0.0.1:{server.port}", "--domain", "localhost")
         if words is not LOADS[-1]:
             _, said = await load.communicate()
             assert load.returncode == 0, said.decode()
-            # Counters are read when they first count, and can rise then.
+            # A scrape sees counters at their first value, so that they can rise afterwards.
             await asyncio.sleep(4)
     try:
         await Wire(server.port).open("nobody", "")
@@ -117,7 +119,7 @@ async def main():
 
 
 async def look(server, port):
-    # Counters that were never read at their beginning don't rise.
+    # A counter whose start no scrape has seen shows no rise.
     while not ask(port, "query", query="rookery_tls_handshake_seconds_count == 0").get("result"):
         await asyncio.sleep(0.2)
     load = await bustle(server)
@@ -132,7 +134,7 @@ async def look(server, port):
     for group in ask(port, "rules")["groups"]:
         for rule in group["rules"]:
             metrics = {word for word in rule["query"].replace("(", " ").replace("{", " ").replace("[", " ").split() if word.startswith(("rookery_", "process_"))}
-            # This server is alone.
+            # This server is not in a cluster.
             missing = {metric for metric in metrics - names if not metric.startswith("rookery_cluster_")}
             is_fine = rule["health"] == "ok" and not missing
             print(f"{'ok   ' if is_fine else 'WRONG'} {rule['name']:<34} {rule['health']}, {rule['state']} {' '.join(missing)} {rule.get('lastError', '')}")

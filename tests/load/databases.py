@@ -1,6 +1,6 @@
-"""PostgreSQL and MariaDB for measurements, as Debian's packages set them up: durable.
+"""Starts PostgreSQL and MariaDB for measurements, durable, as Debian's packages configure them.
 
-Each is in a temporary folder. There is also a way to them that takes time.
+Each has a temporary folder. A proxy with a delay can stand in front of them.
 """
 
 import os
@@ -25,14 +25,14 @@ def free_port():
 
 
 def ran(*arguments, said=None):
-    """Runs a program that has to succeed; returns what it says."""
+    """Runs a program and returns its output. Raises if it fails."""
     ended = subprocess.run([str(argument) for argument in arguments], input=said, text=True, capture_output=True)
     assert ended.returncode == 0, f"{arguments}: {ended.stdout}{ended.stderr}"
     return ended.stdout
 
 
 def spent_by(pids):
-    """Seconds of CPU of some processes."""
+    """The CPU time of some processes, in seconds."""
     seconds = 0
     for pid in pids:
         try:
@@ -46,7 +46,7 @@ def spent_by(pids):
 
 
 class Database:
-    """A server of databases, for `with`, that ends with the block and takes its folder along."""
+    """A database server as a context manager, which ends with its block and removes its folder."""
 
     def __init__(self):
         self.port, self.made = free_port(), 0
@@ -80,7 +80,7 @@ class Database:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def database(self):
-        """Makes an empty one and returns its name."""
+        """Creates an empty database and returns its name."""
         self.made += 1
         name = f"rookery{self.made}"
         self.create(name)
@@ -90,7 +90,7 @@ class Database:
         return f"{self.SCHEME}://rookery@127.0.0.1:{port or self.port}/{name}"
 
     def cpu(self):
-        """Seconds of CPU so far, of all its processes."""
+        """The CPU time of all its processes so far, in seconds."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return spent_by([self.process.pid, *children])
 
@@ -104,7 +104,7 @@ class Postgres(Database):
             ran("apt-get", "install", "--yes", "--no-install-recommends", "postgresql")
             versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
         self.programs, data = versions[-1].parent, self.folder / "data"
-        # It refuses to run as root.
+        # PostgreSQL refuses to run as root.
         self.user = pwd.getpwnam("postgres") if os.getuid() == 0 else None
         if self.user:
             os.chown(self.folder, self.user.pw_uid, self.user.pw_gid)
@@ -149,7 +149,7 @@ class Postgres(Database):
         return "PostgreSQL " + self.sql("SHOW server_version").split()[0]
 
     def counting(self, counts):
-        """Begins or ends to count statements, which costs a little."""
+        """Starts or stops counting statements, which costs a little."""
         self.sql(f"ALTER SYSTEM SET pg_stat_statements.track = '{'top' if counts else 'none'}'")
         self.sql("SELECT pg_reload_conf()")
 
@@ -158,14 +158,14 @@ class Postgres(Database):
         return int(self.sql(f"SELECT pg_database_size('{name}')"))
 
     def statements(self):
-        """The number of statements so far, without what begins and ends transactions and what sets
-        something.
+        """The number of statements so far, without those that begin or end transactions or set a
+        variable.
         """
         of = "query !~* '^(begin|commit|rollback|set|show|start|deallocate|reset)' AND query !~ 'pg_stat_statements'"
         return int(self.sql(f"SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE {of}"))
 
     def settle(self):
-        """Writes what it would write some time, so that nobody pays for somebody else."""
+        """Writes pending pages now, so that a measurement doesn't pay for an earlier one."""
         self.sql("CHECKPOINT")
 
 
@@ -209,16 +209,16 @@ class Mariadb(Database):
         return "MariaDB " + self.sql("SELECT version()").split("-")[0]
 
     def counting(self, counts):
-        """It always counts."""
+        """MariaDB always counts statements."""
 
     def bytes(self, name):
         """The bytes of the disk that a database takes."""
         return sum(file.stat().st_size for file in (self.folder / "data" / name).iterdir())
 
     def statements(self):
-        """The number of statements so far, without what begins and ends transactions."""
+        """The number of statements so far, without those that begin or end transactions."""
         kinds = "'Com_select', 'Com_insert', 'Com_update', 'Com_delete', 'Com_insert_select', 'Com_update_multi', 'Com_delete_multi'"
-        # This one counts, too.
+        # The query itself is counted, too.
         return int(
             self.sql(
                 f"SELECT sum(variable_value) - 1 FROM information_schema.global_status WHERE variable_name IN ({kinds})"
@@ -230,7 +230,7 @@ class Mariadb(Database):
 
 
 class Sqlite:
-    """No server: a file in the folder of its user."""
+    """SQLite, which has no server: a file in the folder of the server that uses it."""
 
     SCHEME, NAME = "sqlite", "SQLite"
 
@@ -257,8 +257,8 @@ class Sqlite:
 
 
 class Way:
-    """A way to a port on which all bytes take time, in either direction; for `with`. It is a
-    process of its own.
+    """A proxy to a port that delays all bytes in both directions, as a context manager. It runs in
+    its own process.
     """
 
     def __init__(self, target, round_trip_ms):
@@ -282,9 +282,7 @@ class Way:
 
 
 def pass_on(port, target, delay):
-    """Serves a way until it is killed. As all bytes take the same time, those that came first go
-    first.
-    """
+    """Runs the proxy until it is killed. All bytes have the same delay, so they stay in order. """
     listener = socket.create_server(("127.0.0.1", port))
     other, due = {}, deque()
     while True:

@@ -1,16 +1,16 @@
-"""Lets connections between two servers die at random under load, and one of the servers, and looks
-what became of every message.
+"""Breaks connections between two servers at random under load, kills one of the servers if asked
+to, and accounts for every message.
 
     ROOKERY=target/release/rookery python3 tests/load/deaths.py --seconds 600 --life 3 --kill 30
 
-Starts two servers of its own on loopback, with TLS and certificates, which reach each other through
-a relay in this process. The relay breaks each connection after a random time, in whatever is said
-on it, by a reset. With --kill the second server is killed and started again, too. In each pair
-somebody of the one server and somebody of the other send each other numbers.
+Starts two servers on loopback, with TLS and certificates, which reach each other through a relay in
+this process. The relay resets each connection after a random time, even within a stanza. With
+--kill, the second server is also killed and restarted. Each pair is a client on either server; the
+two send each other numbers.
 
 A message is lost if it neither arrives nor comes back as an error; it is in doubt if it does both,
-as XEP-0198 allows when a server has died. Needs Python 3.11 and openssl. Ends with 1 if anything
-was lost, doubled or out of order; and if anything was in doubt without --kill.
+as XEP-0198 allows when a server has died. Needs Python 3.11 and openssl. Exits with 1 if anything
+was lost, doubled or out of order, or, without --kill, in doubt.
 """
 
 import argparse
@@ -32,7 +32,7 @@ DOMAINS = ("one.test", "two.test")
 
 
 class Relay:
-    """Passes bytes on to a port, over connections that live for a while."""
+    """Relays bytes to a port, over connections that are reset after a random time."""
 
     def __init__(self, port, life):
         self.port, self.life, self.deaths, self.calls = port, life, 0, 0
@@ -55,7 +55,7 @@ class Relay:
         for way in ways:
             way.cancel()
         for end in (writer, back):
-            # A reset: what is in the buffers of either side is gone.
+            # A reset discards the buffers of both sides.
             end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             end.transport.abort()
 
@@ -69,7 +69,8 @@ class Relay:
 
 
 class Talker:
-    """Somebody who sends numbers to a partner on the other server, and notes those that come."""
+    """A client that sends numbers to its partner on the other server, and records those that
+    arrive."""
 
     def __init__(self, number, at):
         self.user, self.at = f"user{number}", at

@@ -22,7 +22,7 @@ COOKIE = "rookery"
 
 
 class Names:
-    """The process that tells Erlang's nodes where others are."""
+    """The process from which Erlang's nodes learn each other's ports (epmd)."""
 
     def __init__(self):
         self.port = free_port()
@@ -68,7 +68,7 @@ class EjabberdNode:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=environment)
 
     def watch(self):
-        """Nothing starts it again but the one who ended it."""
+        """Nothing restarts it but the code that ended it."""
 
     def wait(self):
         end = time.time() + 60

@@ -3,18 +3,18 @@ after the other.
 
     ROOKERY=target/release/rookery python3 tests/load/engines.py
 
-Starts the databases of Debian's packages, as they come, in temporary folders, and a server for
-each. Measures
+Starts the databases from Debian's packages, with their default settings, in temporary folders, and
+a server for each. Measures
 
-- logins a second of people with a hundred contacts who are all away, over a way that takes 0, 1 and
-  2 ms there and back, and the statements for each;
-- what a message takes of Rookery's CPU with an archive and without;
-- pages of 50 out of an archive of a million messages;
-- searches for a rare word in that archive, by looking and by an index;
-- what the index of searches costs a message that is archived, in CPU and on the disk;
-- accounts imported a second, with a password, and with keys that are there already.
+- logins per second of people with a hundred offline contacts, at round trips of 0, 1 and 2 ms to
+  the database, and the statements per login;
+- Rookery's CPU time per message with an archive and without;
+- pages of 50 messages from an archive of a million;
+- searches for a rare word in that archive, with an index and without;
+- the cost of the search index for each archived message, in CPU time and on the disk;
+- accounts imported per second, with a password, and with keys that are computed already.
 
-`--parts` and `--only` pick from these. Needs Python 3.11 and Debian's packages `postgresql`,
+`--parts` selects measurements, `--only` databases. Needs Python 3.11 and Debian's packages `postgresql`,
 `mariadb-server-core` and `mariadb-client-core`.
 """
 
@@ -56,8 +56,8 @@ search = "{search}"
 
 
 class Rookery:
-    """A server on a database, for `with`; its commands also without it running. The folder stays
-    until `remove`.
+    """A server on a database, as a context manager. Its commands also work while it isn't running.
+    The folder stays until `remove` is called.
     """
 
     def __init__(self, database, name=None):
@@ -87,7 +87,7 @@ class Rookery:
         return ended.stdout
 
     def over(self, way=None, archive=True):
-        """Goes over a way from the next start on, with an archive or without."""
+        """Uses this proxy to the database from the next start on, and an archive if asked to."""
         self.by, self.archive = way and way.port, archive
         return self
 
@@ -112,8 +112,8 @@ class Rookery:
 
 
 def listens(port):
-    """Looks whether somebody listens, without connecting: servers count those who do and say
-    nothing.
+    """Returns whether the port is listened on, without connecting: servers count connections that
+    say nothing.
     """
     return any(
         line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
@@ -122,13 +122,13 @@ def listens(port):
 
 
 def round_trip(server):
-    """The words of `rookery check` about the way."""
+    """The line of `rookery check` about the connection to the database."""
     return next((line.strip() for line in server.command("check").splitlines() if "round trip" in line), "")
 
 
 def filled(engine, people, made):
-    """A server whose database has these people: imported into SQLite once, and copied to the
-    others.
+    """A server whose database has these people, who are imported into SQLite once and copied to the
+    other databases.
     """
     if people not in made:
         first = made[people] = Rookery(Sqlite())
@@ -141,7 +141,7 @@ def filled(engine, people, made):
 
 
 def copied(first, engine):
-    """A server on a database of its own that has what another one has."""
+    """A server on its own copy of another one's database."""
     server = Rookery(engine)
     to = f"sqlite:{server.folder}/data/rookery.db" if engine.SCHEME == "sqlite" else engine.url(server.name)
     server.command("store", "copy", "--from", f"sqlite:{first.folder}/data/rookery.db", "--to", to)
@@ -209,7 +209,7 @@ def measure_messages(engine, options, made):
 
 
 def large(options, made):
-    """A server with a million messages in one archive: imported once, to be copied."""
+    """A server with a million messages in one archive, imported once so that others can copy it."""
     from pages import export
 
     if "archive" not in made:
@@ -248,7 +248,7 @@ async def ask_for_pages(server, options):
     ]
     cells, theirs = [], []
     for query in kinds:
-        # The first read of anything comes from the disk.
+        # The first read of a page comes from the disk.
         for _ in range(20):
             await ask(wire, *query())
         (before, _), other = spent(server.process.pid), server.database.cpu()
@@ -279,7 +279,7 @@ def measure_searches(engine, options, made):
 
 
 async def search_all(server, options):
-    """Looks for all messages with the rare word, and how long the newest of them takes."""
+    """Measures a search for all messages with the rare word, page by page."""
     from pages import EVERY, RARE, search
     from server import Wire, spent
 
@@ -319,8 +319,8 @@ def measure_terms(engine, options, made):
 
 
 def export_words(file, messages):
-    """Messages of some 130 letters, out of words of which few are frequent and many are rare, as
-    people write them.
+    """Messages of about 130 letters, made of a few frequent words and many rare ones, as in
+    people's messages.
     """
     chance = random.Random(1)
     words = ["".join(chance.choices("aeinorstlmdhcugbpkvwfzjxyq", range(26, 0, -1), k=chance.randint(2, 9))) for _ in range(20_000)]
@@ -342,7 +342,7 @@ def export_words(file, messages):
 def written(server, search, file, messages):
     """The cost of a message: Rookery's CPU and the database's, in µs, and of the disk, in bytes."""
     server.search, engine = search, server.database
-    # The schema and the index are made.
+    # This start creates the schema and the index.
     server.command("store", "migrate")
     held, theirs, own = engine.bytes(server.name), engine.cpu(), resource.getrusage(resource.RUSAGE_CHILDREN)
     server.command("user", "import", file, "--allow-short")
@@ -382,7 +382,7 @@ PARTS = {"logins": measure_logins, "messages": measure_messages, "pages": measur
 
 
 def main(options):
-    # Servers end with the blocks that they belong to, also when this is ended.
+    # Makes SIGTERM leave the `with` blocks, which end their servers.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows, made = {part: [] for part in options.parts}, {}
     for kind in (Sqlite, Postgres, Mariadb):

@@ -4,10 +4,10 @@ for each login, with few accounts and with many.
     ROOKERY=target/release/rookery python3 tests/load/everybody.py \\
         --accounts 10 1000 10000 --logins 200
 
-Starts a server of its own on loopback for each number of accounts. Some of them log in one after
-the other, ask for their roster, become available and stay. A roster of N contacts is N items and
-presence of M who are there is M stanzas, whatever the server: what must not grow is what a login
-costs beyond them. Needs nothing but Python 3.11.
+Starts its own server on loopback for each number of accounts. Some of the accounts log in one after
+another, request their roster, become available and stay. On any server, a roster of N contacts is N
+items, and the presence of M contacts who are online is M stanzas; a login's cost beyond these must
+not grow. Needs only Python 3.11.
 """
 
 import argparse
@@ -32,7 +32,7 @@ async def log_in(port, user):
 
 
 async def drain(wires):
-    """Reads what has come, as clients do."""
+    """Reads the stanzas that have arrived, as clients do."""
     for wire in wires:
         try:
             async with asyncio.timeout(0.0005):
@@ -56,7 +56,7 @@ async def measure(accounts, logins):
         for name in names[:logins]:
             wire, contacts = await log_in(server.port, name)
             wires.append(wire)
-            # All others, and the first start's administrator.
+            # All other accounts, and the administrator from the first start.
             assert contacts == accounts, (contacts, accounts)
         await drain(wires)
         after, held = spent(pid)

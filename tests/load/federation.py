@@ -2,8 +2,8 @@
 
     ROOKERY=target/release/rookery python3 tests/load/federation.py
 
-The servers run on loopback, two at a time, with certificates of one authority and a DNS server that
-all of them ask; streams between them are encrypted, those of clients are not. The load generator is
+The servers run on loopback, two at a time, with certificates from one authority and a shared DNS
+server. Streams between servers are encrypted, streams of clients are not. The load generator is
 `rookery bench federation --between`, whose clients send each other messages of 288 bytes, within
 each server and across both in turn. Needs Debian's ejabberd, prosody, lua-unbound and
 libnss-wrapper, and the Python packages of tests/clients/requirements.txt.
@@ -32,8 +32,8 @@ KINDS = ("rookery", "ejabberd", "prosody")
 
 
 class Loaded(Network):
-    """A network of servers that let clients register and log in without TLS, and write no details
-    into their logs.
+    """A network of servers on which clients register and log in without TLS, and whose logs leave
+    out details.
     """
 
     def template(self, kind):
@@ -55,7 +55,7 @@ def run(*arguments):
 
 
 def register(kind, server, domain, accounts):
-    """Makes the accounts of the load generator, whose password is "secret"."""
+    """Creates the load generator's accounts, with the password "secret"."""
     if kind == "rookery":
         lines = "".join(f"user{number:07}@{domain},secret\n" for number in range(accounts))
         (server.folder / "accounts").write_text(lines)

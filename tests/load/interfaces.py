@@ -1,13 +1,12 @@
-"""Measures the cost of a delivery by epoll and by io_uring: the same loads on both, one after the
-other.
+"""Measures the cost of a delivery with epoll and with io_uring: the same loads on both, one after
+the other.
 
     ROOKERY=target/release/rookery python3 tests/load/interfaces.py --rounds 7 --seconds 4
 
-Starts two servers on loopback, with the same accounts, of which one rests while the other is
-measured. Each round takes each load on both, in an order that turns from round to round. A row has
-the median of the CPU time of the server for a delivery, with its quarters, and the median of the
-ratios within the rounds. `--only chat` takes the loads whose names contain that. Needs nothing but
-Python 3.11.
+Starts two servers on loopback with the same accounts; one is idle while the other is measured. Each
+round runs each load on both, in an order that alternates between rounds. A row shows the median and
+the quartiles of the server's CPU time per delivery, and the median of the ratios within the rounds.
+`--only chat` runs the loads whose names contain "chat". Needs only Python 3.11.
 """
 
 import argparse
@@ -65,7 +64,7 @@ async def prepare(server):
 
 async def main(options):
     loads = {name: load for name, load in LOADS.items() if options.only in name}
-    # More than the defaults allow: 101 recipients, and gigabytes in a minute.
+    # These limits allow more than the defaults: 101 recipients, and gigabytes in a minute.
     tables = "\n[modules.multicast]\nlocal_messages = 1000\nminute_bytes = 0\n"
     async with started(tables, 'io = "epoll"') as first, started(tables, 'io = "io_uring"') as second:
         servers = dict(zip(WAYS, [first, second]))

@@ -1,8 +1,7 @@
-"""The loads that servers are compared by, whatever keeps their data: accounts, logins, and messages
-that are archived.
+"""The loads for comparing servers and databases: accounts, logins, and archived messages.
 
-The load generator is that of the binary that the variable ROOKERY names. A server here has a
-`port`, a `process` (with its `pid`), and a `database`.
+The environment variable ROOKERY names the binary that generates load. A server has a `port`, a
+`process` (with its `pid`), and a `database`.
 """
 
 import base64
@@ -24,8 +23,8 @@ CONTACTS = 100
 
 
 def keys(kind="sha1"):
-    """The keys of all accounts (RFC 5802), stored and server's: one salt, so that no client has to
-    hash for each.
+    """The StoredKey and ServerKey of all accounts (RFC 5802 §3), with one salt, so that clients
+    don't hash for each account.
     """
     salted = hashlib.pbkdf2_hmac(kind, PASSWORD.encode(), SALT, ITERATIONS)
     return hashlib.new(kind, hmac.digest(salted, b"Client Key", kind)).digest(), hmac.digest(
@@ -48,9 +47,8 @@ def base64ed(some):
 
 @dataclass(frozen=True)
 class People:
-    """Accounts as the load generator names them.
-
-    `callers` log in; each has a hundred contacts who are never there, and who have it as a contact.
+    """Accounts with the load generator's names. `callers` log in; each has a hundred mutual
+    contacts, who stay offline meanwhile.
     """
 
     callers: int
@@ -108,7 +106,7 @@ def bench(server, scenario, *options):
 
 
 def meet(server, people):
-    """Lets everybody have been there once: servers keep what somebody said last."""
+    """Logs everybody in once, since servers store the last presence of each account."""
     bench(
         server,
         "max-users",
@@ -124,7 +122,8 @@ def meet(server, people):
 
 
 def statements(server, people, rate):
-    """Counts the statements of a login, by the database's own count; `None` where it doesn't count.
+    """Returns the number of statements per login, as the database counts them; `None` if it
+    doesn't.
     """
     database = server.database
     if not hasattr(database, "statements"):
@@ -132,8 +131,7 @@ def statements(server, people, rate):
     callers = min(people.callers, rate * 4)
     database.counting(True)
     time.sleep(1)
-    # All come, and stay until they are counted: what those who go leave behind is no part of a
-    # login.
+    # All log in and stay until they are counted: the statements of a logout aren't part of a login.
     options = ("--users", callers, "--roster", 0, "--arrival-rate", rate, "--seconds", 6, "--until-seen")
     run = threading.Thread(target=bench, args=(server, "max-users", *options))
     before = database.statements()
@@ -146,10 +144,9 @@ def statements(server, people, rate):
 
 
 def logins(server, people, waves, at_once=64):
-    """Lets all callers come at once, again and again, and returns lists with an entry for each
-    wave.
+    """Logs all callers in at once, in several waves, and returns lists with one entry per wave.
 
-    Each caller logs in, fetches the contacts, says that it is there and is told so.
+    Each caller logs in, fetches the roster, sends presence and receives it back.
     """
     before = server.database.cpu(), time.monotonic()
     storm = ("--users", people.callers, "--waves", waves, "--away", 3, "--at-once", at_once, "--until-seen")
@@ -166,8 +163,8 @@ def logins(server, people, waves, at_once=64):
 
 
 def messages(server, users, rate, seconds):
-    """Lets people write to each other; returns what a message takes of the server's CPU and the
-    database's.
+    """Lets people write to each other. Returns the CPU time per message, of the server and of the
+    database.
     """
     before = server.database.cpu()
     result = bench(server, "max-messages", "--users", users, "--rate", rate, "--seconds", seconds, "--warm-up", 1)

@@ -1,10 +1,10 @@
-"""Three o'clock in the morning: what goes wrong with a server at night, one after the other, and
-what it says and does then.
+"""Causes the faults that wake an operator at three in the morning, one after another, and checks
+how the server reports and survives each.
 
     ROOKERY=target/release/rookery python3 tests/load/night.py
 
-Each row is a server of its own on loopback. Needs root (for small disks) and `cryptography` of
-Python; ends with 1 if a row isn't as it should be.
+Each row is its own server on loopback. Needs root (for small disks) and Python's `cryptography`.
+Exits with 1 if a row isn't as it should be.
 """
 
 import asyncio
@@ -160,14 +160,14 @@ async def damaged():
 
 
 class SmallDisk:
-    """A data folder on a disk of its own, of so many bytes."""
+    """A data folder on its own disk, of this many bytes."""
 
     def __init__(self, server, size):
         self.server, self.place, self.size = server, server.folder / "rookery-data", size
 
     def __enter__(self):
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.size},mode=700", "night", self.place], check=True)
-        # Its folder is removed before it is unmounted.
+        # The folder would be removed before it is unmounted.
         self.server._remove, self.remove = lambda: None, self.server._remove
         return self
 
@@ -280,8 +280,8 @@ async def other_name():
 async def clock():
     async with started() as server:
         await server.stop()
-        # As if the clock were back by three years: seen from there, certificates begin in the
-        # future. (libfaketime and jemalloc wait for each other.)
+        # Imitates a clock that is three years slow, for which certificates aren't valid yet.
+        # (libfaketime and jemalloc wait for each other.)
         certificate(server.folder, "localhost", 3 * 365)
         text = (server.folder / "rookery.toml").read_text()
         (server.folder / "rookery.toml").write_text(text + "\n[tls]\ncertificate = 'own.pem'\nkey = 'own.key'\n")

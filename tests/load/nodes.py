@@ -5,17 +5,17 @@
         [--nodes 1,2,4,10] [--rate 3000] [--rounds 3]
     ROOKERY=target/release/rookery python3 tests/load/nodes.py sessions [--nodes 10] [--each 19000]
 
-`cost` gives the same load to a plain server and to clusters of so many nodes, one after the other
-in each round: messages between two people, and copies in a room. "unsteered": clients connect to
-the nodes in turn. "steered": each to the node at which its account is at home. The CPU of the
-nodes, of Redis and of PostgreSQL is counted apart. Archives are off, which cost the same
-everywhere. A process that has less to do does it less cheaply, since it wakes for less at a time:
-the second ratio is to a plain server with as much to do as each of the nodes has.
+`cost` gives the same load to a plain server and to clusters of these sizes, one after another in
+each round: messages between two people, and copies in a room. "unsteered": clients connect to the
+nodes in turn. "steered": each connects to the home node of its account. The CPU times of the nodes,
+of Redis and of PostgreSQL are reported separately. Archives are off, since their cost is the same
+everywhere. A process with less work spends more CPU time on each operation, since it does less each
+time it wakes: the second ratio compares with a plain server that has as much work as one node.
 
-`sessions` lets people log in at so many nodes, each of whom does nothing, kills a node, and shows
-who resumes, and when.
+`sessions` logs people in on `--nodes` nodes, leaves them idle, kills a node, and shows the sessions
+that resume, and after how long.
 
-Starts PostgreSQL and Redis (or Valkey) of Debian's packages.
+Starts PostgreSQL and Redis (or Valkey) from Debian's packages.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Plain(Node):
 
 
 class Nodes:
-    """Nodes, or a plain server, on a database of their own, for `with`."""
+    """A context manager for nodes, or a plain server, with their own database."""
 
     def __init__(self, database, count, people, archive=False, level="info"):
         self.database, self.redis, self.count = database, Redis(), count
@@ -57,7 +57,7 @@ class Nodes:
             self.nodes = [Plain(url, self.redis, self.folder.name)]
         for node in self.nodes:
             file = node.folder / "rookery.toml"
-            # PostgreSQL takes a hundred connections as it comes.
+            # PostgreSQL allows a hundred connections by default.
             text = file.read_text().replace("[store]\n", "[store]\nconnections = 4\n").replace('level = "info"', f'level = "{level}"')
             file.write_text(text if archive else text + "[modules.archive]\nenabled = false\n")
         self.people = people
@@ -83,7 +83,7 @@ class Nodes:
         self.folder.cleanup()
 
     def hosts(self, steered):
-        """The hosts that clients connect to in turn."""
+        """The hosts to which clients connect in turn."""
         ports = {f"n{node.number}": node.port for node in self.nodes}
         if not steered:
             return ",".join(f"127.0.0.1:{port}" for port in ports.values())
@@ -93,7 +93,8 @@ class Nodes:
         return ",".join(f"127.0.0.1:{ports[line.split()[1]]}" for line in found.splitlines())
 
     def measure(self, steered, scenario, *options):
-        """Runs a load; returns µs of CPU for each operation, of all that there is."""
+        """Runs a load. Returns CPU time per operation in µs of the nodes, Redis and the database,
+        the 99th percentile of latency in ms, lost messages, and peak memory in MiB."""
         pids = [node.process.pid for node in self.nodes]
         hosts = self.hosts(steered)
         # `loads` takes the port and the process of a server.
@@ -154,8 +155,8 @@ def cost(database, options):
 
 
 def sessions(database, options):
-    """As many people at each node as descriptors allow, from as many load generators, whose people
-    are spread over all nodes.
+    """Logs in as many people on each node as file descriptors allow, from one load generator per
+    node; each generator spreads its people over all nodes.
     """
     count = int(options.nodes.split(",")[0])
     people = People(options.each * count)
@@ -166,7 +167,7 @@ def sessions(database, options):
         empty = memory()
         generators = []
         for at in range(count):
-            # The last ones come while the first are there; then the node is killed.
+            # The last people log in while the first are still online; then the node is killed.
             seconds = options.seconds + (count - 1 - at) * (options.each / options.arrivals + 5)
             words = [BINARY, "bench", "cluster", "--hosts", ",".join(hosts), "--users", options.each, "--first", at * options.each]
             words += ["--arrival-rate", options.arrivals, "--rate", options.rate / count, "--seconds", int(seconds), "--patience", 60, "--settle", 60]

@@ -2,10 +2,10 @@
 
     ROOKERY=target/release/rookery python3 tests/load/pages.py --messages 1000000 --pages 1000
 
-Starts a server of its own on loopback with one account, whose archive is imported (XEP-0227): a
-conversation each with a hundred contacts in turn, half a minute apart. Then it is asked for pages
-from its beginning, its end and from times in between, of everything and of one conversation. Needs
-nothing but Python 3.11.
+Starts its own server on loopback with one account, whose archive is imported (XEP-0227):
+conversations with a hundred contacts in turn, with half a minute between messages. Then it requests
+pages from the archive's beginning, from its end and from times in between, of the whole archive and
+of one conversation. Needs only Python 3.11.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def stamp(number):
     return (BEGIN + number * APART).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# A word that one message in a hundred thousand has.
+# A word that occurs in one of a hundred thousand messages.
 RARE, EVERY = "nightingale", 100_000
 
 
@@ -56,8 +56,8 @@ async def ask(wire, field, value, rest):
 
 
 async def search(wire, word, rest):
-    """Asks for messages with a word (XEP-0431). Returns how many came, and what goes on from there,
-    if anything does.
+    """Searches for messages with a word (XEP-0431). Returns the number that came, and the RSM
+    element that requests the page before these, or `None` if there is none.
     """
     field = "{urn:xmpp:fulltext:0}fulltext"
     wire.send(

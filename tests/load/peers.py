@@ -1,13 +1,13 @@
-"""Rookery, ejabberd and Prosody with their data in the same PostgreSQL get the same load, within
-minutes.
+"""Gives Rookery, ejabberd and Prosody, with their data in the same PostgreSQL, the same load within
+minutes of each other.
 
     ROOKERY=target/release/rookery python3 tests/load/peers.py
 
 All three are configured as for `rookery bench peers` (`crates/bench/peers/`), but keep accounts,
 rosters and archives in PostgreSQL, and archive all messages. ejabberd has as many connections as
-Rookery, ten; Prosody has one, and waits for it. ejabberd keeps what it has read of an account for
-an hour, so that somebody who comes again within it is no work for the database: it is measured with
-this cache and without.
+Rookery, ten; Prosody has one and blocks on it. ejabberd caches what it has read of an account for
+an hour, and a login within that hour needs nothing from the database: it is measured with this
+cache and without.
 
 Measures logins a second of people with a hundred contacts who are all away, and the CPU for each
 message, which two archives get. Needs Python 3.11 and Debian's packages `ejabberd`,
@@ -34,8 +34,8 @@ NAME = "'user' || lpad({}::text, 7, '0')"
 
 
 class Peer:
-    """A server of another kind on a PostgreSQL, for `with`; its people are there from the first
-    start on.
+    """Another kind of server on a PostgreSQL, as a context manager; its accounts exist from the
+    first start on.
     """
 
     def __init__(self, database, people):
@@ -63,7 +63,7 @@ class Peer:
         return f"generate_series(0, {self.people.callers + self.people.others - 1}) AS account"
 
     def contacts(self):
-        """The pairs of those who are contacts of each other, as a query."""
+        """The query that returns all pairs of mutual contacts."""
         if self.people.others == 0:
             return "SELECT 0 AS owner, 0 AS contact WHERE false"
         pairs = f"SELECT caller, {self.people.callers} + (caller * 37 + step) % {self.people.others} AS other FROM generate_series(0, {self.people.callers - 1}) AS caller, generate_series(0, 99) AS step"
@@ -110,7 +110,7 @@ class Ejabberd(Peer):
 
     def prepare(self):
         self.database.sql(Path("/usr/share/ejabberd/sql/pg.sql").read_text(), self.name)
-        # Its keys are rather wide.
+        # ejabberd stores the keys in base64.
         (stored, server), salt = map(base64ed, keys()), base64ed(SALT)
         self.database.sql(
             f"INSERT INTO users (username, password, serverkey, salt, iterationcount) SELECT {NAME.format('account')}, '{stored}', '{server}', '{salt}', {ITERATIONS} FROM {self.accounts()};"
@@ -156,13 +156,13 @@ class Prosody(Peer):
     NAME = "Prosody"
 
     def prepare(self):
-        """Its tables come with what it asks first."""
+        """Prosody creates its tables at its first query."""
 
     def fill(self):
         try:
             bench(self, "max-users", "--users", 1, "--roster", 0, "--seconds", 0)
         except AssertionError:
-            pass  # There is no such account yet.
+            pass  # The account doesn't exist yet.
         while self.database.sql("SELECT to_regclass('prosody')", self.name) == "":
             time.sleep(0.1)
         stored, server = (key.hex() for key in keys())
@@ -244,7 +244,7 @@ def measure_messages(kind, options):
             before = server.archived() if found else 0
             with server:
                 found.append(messages(server, options.users, options.rate, options.seconds))
-                # A server with more to do than there is time for goes on with it for a while.
+                # An overloaded server keeps working for a while after the load has ended.
                 time.sleep(3)
                 rows_made = server.archived() - before
             print(f"{kind.NAME}: {found[-1]}, {rows_made} archived", flush=True)
@@ -266,7 +266,7 @@ KINDS = {"rookery": Ours, "ejabberd": Ejabberd, "ejabberd-without-cache": Ejabbe
 
 
 def main(options):
-    # Servers end with the blocks that they belong to, also when this is ended.
+    # Makes SIGTERM leave the `with` blocks, which end their servers.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     installed()
     tables = {part: [] for part in options.parts}

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Measures the cost and the delay of readings: a table of devices on simulated front-ends, read by
-many clients.
+"""Measures the cost and the delay of readings, for many clients that read a table of devices on
+simulated front-ends.
 
     ROOKERY=target/release/rookery python3 tests/load/readings.py --devices 100000 \\
         --front-ends 200 --clients 1000 --each 500 --seconds 20
 
-Each client reads as many devices once a second (`--period` in milliseconds), another part of the
-table than the one before it. Told are the CPU time of the service for each reading that it
-delivered, beside that of as many bytes that are only written to as many sockets, and how late
-readings come to a few of the clients, from the clock of the front-end on, in whole milliseconds.
-Everything shares the machine's cores.
+Each client reads `--each` devices once a second (or every `--period` milliseconds), and the next
+client reads the next part of the table. The report has the service's CPU time per delivered
+reading, compared with writing the same bytes to the same number of sockets, and the delay between
+the front-end's clock and a few of the clients, in whole milliseconds. All processes share the
+machine's cores.
 """
 
 import argparse
@@ -31,7 +31,7 @@ GREETING = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n"
 HEAD = b"SDD\x02\x51\x03\x14\xb1\x3a\x70\x3a"
 # The field `timestamp`, in milliseconds since 1970.
 STAMP = re.compile(re.escape(b"\x12\xd5\x5b\x16") + b"(.{6})", re.DOTALL)
-# Clients that look at what they get.
+# The number of clients that look at their readings.
 OBSERVERS = 5
 
 
@@ -62,7 +62,7 @@ def _tell(options, before, after, spent, elapsed, drain, memory):
     of = lambda name: after[f"rookery_dpm_{name}"] - before[f"rookery_dpm_{name}"]
     delivered, readings = of("delivered_total"), of("readings_total")
     bytes_of_reading = drain.bytes / max(drain.readings, 1)
-    # A client is written to once for each datagram of a front-end, at most.
+    # The service writes to a client at most once per datagram of a front-end.
     per_write = max(drain.readings / max(drain.reads, 1), 1)
     bare = _bare(options.clients, int(bytes_of_reading * per_write)) / per_write
     late = sorted(drain.late)
@@ -74,7 +74,7 @@ def _tell(options, before, after, spent, elapsed, drain, memory):
 
 
 class Drain:
-    """Clients that take what they get. A few of them look at the times in it."""
+    """Clients that read everything. A few of them look at its timestamps."""
 
     def __init__(self, server, options):
         self.server, self.options = server, options
@@ -86,7 +86,7 @@ class Drain:
         options = self.options
         for number in range(options.clients):
             client = socket.socket()
-            # An address has a bound of requests.
+            # The number of requests from one address is bounded.
             client.bind((f"127.0.0.{2 + number % 50}", 0))
             client.connect(self.server)
             client.sendall(GREETING)
@@ -130,8 +130,8 @@ class Drain:
 
 
 def _bare(sockets, size):
-    """The CPU time in µs of a write of so many bytes, with as many sockets of TCP that somebody
-    reads.
+    """The CPU time in µs of a write of this many bytes, over this many TCP sockets that are being
+    read.
     """
     listener = socket.create_server(("127.0.0.1", 0), backlog=sockets)
     pairs = []
@@ -183,7 +183,7 @@ def _table(folder, options, socket_of_front_ends):
 
 @contextlib.contextmanager
 def _started(*arguments):
-    """A process of `rookery dpm`, by the first line that it says and its number."""
+    """A process of `rookery dpm`, by the first line that it prints and its process id."""
     process = subprocess.Popen([os.environ["ROOKERY"], "dpm", *arguments], stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline().strip()

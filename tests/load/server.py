@@ -1,5 +1,5 @@
-"""The parts that the scripts of this folder share: a server of their own on loopback, streams to
-it, and what it has spent.
+"""The parts that the scripts of this folder share: a server on loopback, streams to it, and its CPU
+time and memory.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ STANZA = re.compile(
 
 
 class Wire:
-    """A stream over TCP, cut into what matters here."""
+    """A stream over TCP, split into stanzas and other elements."""
 
     def __init__(self, port, domain="localhost"):
         self.port, self.domain, self.heard = port, domain, ""
 
     async def open(self, user, along):
-        """Logs in; answers with `<success/>`."""
+        """Logs in and returns `<success/>`."""
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
         self.send(
             f"<?xml version='1.0'?><stream:stream to='{self.domain}' version='1.0' xmlns='jabber:client' "
@@ -73,12 +73,13 @@ class Wire:
 
 
 def started(tables="", top=""):
-    """A server, for `async with`, that takes many logins in the clear from one address."""
+    """A server, as an async context manager, that accepts many unencrypted logins from one
+    address."""
     return Rookery(top=top, tables=TABLES + tables)
 
 
 def spent(pid):
-    """Seconds of CPU, and resident bytes."""
+    """The CPU time in seconds, and the resident bytes."""
     ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return (int(ticks[11]) + int(ticks[12])) / 100, pages * 4096
