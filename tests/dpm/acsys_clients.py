@@ -1,5 +1,5 @@
-"""Unmodified acsys-python. It knows one host by name; connections to that name are led to the
-service of the scenario.
+"""Runs unmodified acsys-python. Its host name is fixed; connections to that name are redirected to
+the scenario's service.
 """
 
 import contextlib
@@ -123,7 +123,7 @@ async def _take(dpm, enough):
 
 
 def _run(service, main):
-    """Runs a client's main function and gives what it returned."""
+    """Runs a client's main function and returns its result."""
     returned = []
 
     async def keep(connection):
@@ -141,7 +141,7 @@ def _led_to(service):
 
     def lead(address, *arguments, **named):
         if address[0].startswith("acsys-proxy"):
-            # A busy machine may need longer than the quarter of a second that the library gives it.
+            # A busy machine may need more than the library's timeout of a quarter of a second.
             return connect((service.host, service.port), rookery.PATIENCE)
         return connect(address, *arguments, **named)
 

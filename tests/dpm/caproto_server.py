@@ -1,5 +1,5 @@
-"""A server of caproto with a few process variables, on 127.0.0.1. It is a program of its own:
-`iocs.caproto` starts it.
+"""Runs a caproto server with a few process variables on 127.0.0.1. It is a separate program, which
+`iocs.caproto` starts.
 """
 
 from caproto.server import PVGroup, pvproperty, run

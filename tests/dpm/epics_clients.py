@@ -1,5 +1,5 @@
-"""Process variables of EPICS, served to unmodified pacsys: by the soft IOC of EPICS base and by
-caproto.
+"""Reads EPICS process variables, of the soft IOC from EPICS base and of caproto, with unmodified
+pacsys.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def numbers_texts_and_choices_are_read():
         assert _read(backend, "E:VALVE") == "Closed"
         assert _read(backend, "E:POSITN") == 0
         assert _read(backend, "E:NOTE") == "all is well"
-        # Its record was never processed: the value means nothing, and it says so.
+        # This record was never processed: its value is undefined, which its alarm says.
         never = backend.get("E:NEVER@I")
         assert (never.facility_code, never.error_code) == (14, -35), never
         info = backend.get("E:MAGNET@I")
@@ -65,7 +65,7 @@ def changes_are_told_as_they_come_and_periods_are_kept():
                 if len(beats) >= 20 and len(currents) >= 3:
                     break
         assert beats == sorted(set(beats)), beats
-        # It never changes, and comes all the same.
+        # This value never changes, but is delivered all the same.
         assert set(currents) == {401.5}, currents
 
 
@@ -120,7 +120,7 @@ def variables_are_set_by_those_who_may():
             assert _read(backend, "E:VALVE") == "Open" and _read(backend, "E:POSITN") == 1
             assert _read(backend, "E:NOTE") == "a note"
             assert list(_read(backend, "E:WAVE[0:1]")) == [1.5, 2.5]
-            # The record would be set to 10, and say that all is well.
+            # Without the check, the record would be set to 10 and report success.
             refused = backend.write("E:MAGNET", 99.0)
             assert (refused.facility_code, refused.error_code) == (14, -58), refused
             assert _read(backend, "E:MAGNET") == 7.25

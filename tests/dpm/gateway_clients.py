@@ -1,6 +1,4 @@
-"""Devices, read by unmodified clients of EPICS: pyepics with the library of EPICS base, and
-caproto.
-"""
+"""Reads devices with unmodified EPICS clients: pyepics with EPICS base's library, and caproto. """
 
 import contextlib
 import os
@@ -81,7 +79,7 @@ def many_clients_are_one_reader_of_the_front_end():
     with _served() as service:
         from caproto.threading.client import Context
 
-        # The demonstration records for itself.
+        # The demonstration records on its own.
         before = _metrics(service)
         contexts, kept = [Context() for _ in range(5)], []
         for context in contexts:
@@ -92,7 +90,7 @@ def many_clients_are_one_reader_of_the_front_end():
             def arrived(*_, came=came):
                 came.set()
 
-            # caproto keeps neither subscriptions nor callbacks.
+            # caproto holds only weak references to subscriptions and callbacks.
             kept += [subscription, arrived]
             subscription.add_callback(arrived)
             assert came.wait(rookery.PATIENCE)
@@ -112,8 +110,8 @@ def _metrics(service):
 
 @contextlib.contextmanager
 def _served():
-    """A service that clients of this process find. It is told to them by the environment, which
-    they read when they are imported.
+    """A service that clients in this process find through environment variables, which they read
+    when they are imported.
     """
     port = free_port()
     names = {

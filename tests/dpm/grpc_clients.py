@@ -1,5 +1,5 @@
-"""Clients by gRPC: unmodified pacsys, and grpcio with messages that Google's library makes from a
-description written out below.
+"""Runs gRPC clients: unmodified pacsys, and grpcio with messages that Google's library makes from
+the description below.
 """
 
 import base64
@@ -24,7 +24,7 @@ from pacsys.errors import DeviceError
 
 import rookery
 
-# Nobody checks it: pacsys wants one before it sends a setting.
+# Nothing checks this token: pacsys requires one before it sends a setting.
 TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ0ZXN0ZXIiLCJleHAiOjQxMDI0NDQ4MDB9.x"
 
 
@@ -62,7 +62,7 @@ def pacsys_subscribes():
 
 def pacsys_reads_history():
     with _service() as port, _pacsys(port) as backend:
-        # The demo records once a second.
+        # The demonstration records once a second.
         deadline = time.monotonic() + rookery.PATIENCE
         while len((value := backend.read("M:OUTTMP<-LOGGERDURATION:60000"))["data"]) < 3:
             assert time.monotonic() < deadline, value
@@ -162,7 +162,8 @@ def deadlines_and_unknown_methods_have_their_codes():
 def many_streams_come_and_go():
     with _service() as port, _channel(port) as (read, _):
         calls = [read(READING_LIST(drf=["G:COUNTR@p,100"]), timeout=rookery.PATIENCE) for _ in range(50)]
-        # They share the readings: the one that reads longest sees all that the others saw.
+        # All clients share the readings: the one that reads longest sees everything that the others
+        # saw.
         seen = [[reply.readings.reading[0].data.scalar for reply, _ in zip(call, range(5))] for call in calls]
         assert all(counted == sorted(set(counted)) for counted in seen), seen
         enders = [threading.Thread(target=call.cancel) for call in calls]
@@ -178,7 +179,7 @@ def the_interface_describes_itself():
     with _service() as port, _channel(port) as (_, channel):
         described = ProtoReflectionDescriptorDatabase(channel)
         assert {"services.daq.DAQ", "services.devdb.DevDB", "grpc.health.v1.Health"} <= set(described.get_services())
-        # Messages of what the service says of itself, and of nothing else.
+        # Messages made only from the description that the service itself returns (reflection).
         pool = descriptor_pool.DescriptorPool(described)
         named = (pool.FindMessageTypeByName(f"services.daq.{name}") for name in ("ReadingList", "ReadingReply"))
         asked, told = map(message_factory.GetMessageClass, named)

@@ -1,4 +1,4 @@
-"""Unmodified pacsys asks for what was recorded, and for plots."""
+"""Requests recorded readings and plots with unmodified pacsys."""
 
 import tempfile
 import time
@@ -8,7 +8,7 @@ import rookery
 
 def numbers_are_read_back():
     with rookery.demo() as service, service.dpm() as backend:
-        # The demo records once a second.
+        # The demonstration records once a second.
         deadline = time.monotonic() + rookery.PATIENCE
         now = int(time.time() * 1000)
         request = f"M:OUTTMP<-LOGGER:{now - 60_000}:{now + 60_000}"
@@ -67,5 +67,5 @@ def plots_come_in_batches():
                 micros.extend(reading.value["micros"])
                 if len(micros) > 60:
                     break
-            # Distances are the front-end's, however late a batch is.
+            # Intervals are measured by the front-end's clock, even if a batch is late.
             assert all(later - earlier == 10_000 for earlier, later in zip(micros, micros[1:])), micros

@@ -1,5 +1,5 @@
-"""Servers of EPICS on free ports of this machine, for a scenario: caproto's, the soft IOC of EPICS
-base, and one of pvAccess by p4p.
+"""Starts EPICS servers on free ports of this machine, for a scenario: caproto's, the soft IOC of
+EPICS base, and p4p's for pvAccess.
 """
 
 import contextlib
@@ -26,15 +26,13 @@ record(ai, "SOFT:NEVER") { }
 
 @contextlib.contextmanager
 def soft(port=None):
-    """The soft IOC of EPICS base, with the records above, on a port of its own or one that another
-    had.
-    """
+    """The soft IOC of EPICS base with the records above, on a free port or on an earlier one's. """
     port = port or free_port()
     with tempfile.TemporaryDirectory(prefix="rookery-ioc-") as folder:
         database = pathlib.Path(folder) / "records.db"
         database.write_text(DATABASE)
         command = [sys.executable, "-m", "epicscorelibs.ioc", "-d", str(database)]
-        # It ends with its input.
+        # The soft IOC ends with its input.
         with _process(command, port, b"iocRun: All initialization complete") as process:
             yield Server(port, process)
 
@@ -46,14 +44,14 @@ class Server:
         self.port, self.tcp, self._process = port, tcp or port, process
 
     def kill(self):
-        """Ends it without a word."""
+        """Kills the server."""
         self._process.kill()
         self._process.wait()
 
 
 @contextlib.contextmanager
 def caproto():
-    """A server of caproto."""
+    """A caproto server."""
     port = free_port()
     command = [sys.executable, str(pathlib.Path(__file__).parent / "caproto_server.py")]
     with _process(command, port, b"ready") as process:
@@ -62,7 +60,7 @@ def caproto():
 
 @contextlib.contextmanager
 def p4p(ports=None):
-    """A server of pvAccess, on ports of its own or those that another had."""
+    """A pvAccess server, on free ports or on an earlier one's."""
     port, tcp = ports or (free_port(), free_port())
     command = [sys.executable, str(pathlib.Path(__file__).parent / "p4p_server.py")]
     with _process(command, port, b"ready", tcp) as process:
@@ -77,7 +75,8 @@ def _process(command, port, sign, tcp=None):
     for name in ("EPICS_CAS_INTF_ADDR_LIST", "EPICS_CAS_BEACON_ADDR_LIST", "EPICS_CA_ADDR_LIST"):
         environment[name] = "127.0.0.1"
     environment |= {"EPICS_CAS_AUTO_BEACON_ADDR_LIST": "NO", "EPICS_CA_AUTO_ADDR_LIST": "NO", "PYTHONUNBUFFERED": "1"}
-    # The soft IOC speaks pvAccess as well, which must not take the datagrams for its other ports.
+    # The soft IOC also speaks pvAccess, on a port of its own, so that it doesn't receive the
+    # datagrams of Channel Access.
     searches = port if tcp else free_port()
     environment |= {"EPICS_PVAS_SERVER_PORT": str(tcp or free_port()), "EPICS_PVAS_BROADCAST_PORT": str(searches)}
     environment |= {"EPICS_PVAS_INTF_ADDR_LIST": "127.0.0.1", "EPICS_PVAS_AUTO_BEACON_ADDR_LIST": "NO"}

@@ -1,4 +1,4 @@
-"""Topics of MQTT, read and set by unmodified pacsys, at the broker of Eclipse (mosquitto)."""
+"""Reads and sets MQTT topics with unmodified pacsys, on the broker mosquitto."""
 
 import contextlib
 import datetime
@@ -146,7 +146,7 @@ def topics_are_set_by_those_who_may():
             for drf, value in [("E:TEMP", 19.0), ("E:DOOR", "open")]:
                 result = backend.write(drf, value)
                 assert result.success, (drf, result)
-            # The broker keeps both.
+            # The broker retains both messages.
             assert _read(backend, "E:ECHO") == 19
             assert _read(backend, "E:DOOR") == "open"
             assert broker.kept("hall/temp/set") == "19"
@@ -165,7 +165,7 @@ def a_broker_that_asks_for_a_password_and_has_a_certificate_lets_us_in():
         with broker.served(password="wrong") as service, service.dpm() as backend:
             refused = backend.get("E:TEMP@I")
             assert (refused.facility_code, refused.error_code) == (17, -17), refused
-        # Another authority has not signed its certificate.
+        # The broker's certificate isn't signed by this authority.
         _certificate(broker.folder, "other")
         with broker.served(password="secret", authority="other.pem") as service, service.dpm() as backend:
             unproved = backend.get("E:TEMP@I")
@@ -173,7 +173,7 @@ def a_broker_that_asks_for_a_password_and_has_a_certificate_lets_us_in():
 
 
 class Broker:
-    """A mosquitto on a free port, which keeps nothing when it ends."""
+    """A mosquitto on a free port, which persists nothing."""
 
     def __init__(self, folder, secure):
         self.folder, self.port, self._secure, self._process = folder, free_port(), secure, None
@@ -195,12 +195,12 @@ class Broker:
         self.publish("rookery/ready", "1")
 
     def kill(self):
-        """Ends it without a word."""
+        """Kills the broker."""
         self._process.kill()
         self._process.wait()
 
     def publish(self, topic, payload, retain=False):
-        """Publishes a message, as soon as the broker is there."""
+        """Publishes a message as soon as the broker is up."""
         command = ["mosquitto_pub", *self._access(), "-q", "1", "-t", topic, "-m", payload] + ["-r"] * retain
         for _ in range(rookery.PATIENCE * 10):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -241,7 +241,7 @@ def _broker(secure=False):
 
 
 def _certificate(folder, name):
-    """A certificate that its own key has signed, for this machine."""
+    """A self-signed certificate for this machine."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
@@ -256,6 +256,6 @@ def _certificate(folder, name):
     )
     (folder / f"{name}.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
     (folder / f"{name}.key").write_bytes(secret)
-    # The broker may have given up the rights of root by then.
+    # The broker may have dropped root's rights by then.
     (folder / f"{name}.key").chmod(0o644)
     folder.chmod(0o755)

@@ -1,5 +1,5 @@
-"""A server of pvAccess with a few process variables, on 127.0.0.1. It is a program of its own:
-`iocs.p4p` starts it.
+"""Runs a pvAccess server with a few process variables on 127.0.0.1. It is a separate program, which
+`iocs.p4p` starts.
 """
 
 import time
@@ -10,7 +10,7 @@ from p4p.server.thread import SharedPV
 
 
 class Settable:
-    """Takes every value that it is set to."""
+    """Accepts every value."""
 
     def put(self, pv, op):
         pv.post(op.value(), timestamp=time.time())
@@ -18,7 +18,7 @@ class Settable:
 
 
 class Locked:
-    """Takes none."""
+    """Refuses every value."""
 
     def put(self, pv, op):
         op.done(error="Put permission denied")
@@ -61,7 +61,7 @@ VARIABLES = {
     "PVA:FLOAT": scalar("f", 0.25),
     "PVA:NEVER": scalar("d", 0.0, alarm=INVALID),
     "PVA:LOCKED": scalar("d", 1.5, Locked()),
-    # More elements than are kept of a message.
+    # An array of more elements than the service keeps of a message.
     "PVA:IMAGE": scalar("ad", [0.0] * 100_000),
 }
 

@@ -29,7 +29,7 @@ import rookery
 def one_device_is_read():
     with rookery.demo() as service, service.dpm() as backend:
         assert 69 < backend.read("M:OUTTMP") < 76
-        # A connection is used again, and no answer of an earlier list turns up in a later one.
+        # The connection is reused, and no reading of an earlier list arrives in a later one.
         counted = [backend.read("G:COUNTR") for _ in range(30)]
         assert counted == sorted(set(counted)), counted
         try:
@@ -80,8 +80,8 @@ def readings_are_subscribed_to():
 
 
 def clock_and_state_events_are_followed():
-    # The generator's clock events 1D and 0F, a ramp that comes to a state every ten seconds, and an
-    # event that never comes.
+    # The generator's clock events 1D and 0F, a ramp that enters a state every ten seconds, and an
+    # event that never occurs.
     asked = ["M:OUTTMP@E,1D", "G:COUNTR@E,0F,H,20", "B:ARRAY[0:3]@S,Z:CUBE_X,5000,0,>", "G:COUNTR@E,55"]
     with rookery.demo() as service, service.dpm() as backend, backend.subscribe(asked) as stream:
         seen = {drf: [] for drf in asked}
@@ -113,11 +113,11 @@ def the_acnet_node_tells_of_itself_and_others():
         else:
             raise AssertionError("a node that is not there was found")
         assert node.get_task_pid("DPMD") != 0
-        # A ping; who has the task DPMD; a task that is not there.
+        # A ping, a look-up of the task DPMD, and a task that doesn't exist.
         assert _asked(node, here, "ACNET", b"\0\0") == (0, b"\0\0")
         assert _asked(node, here, "ACNET", b"\x01\0\x8d\x1b\0\x19") == (0, b"\x01\0")
         assert _asked(node, here, "NOTASK", b"\0\0")[0] >> 8 == -33
-        # The recordings are read: requests leave and replies come.
+        # Devices are read for the recordings: requests leave and replies arrive.
         deadline = time.monotonic() + rookery.PATIENCE
         while (told := node.get_node_stats()).replies_received < 3:
             assert time.monotonic() < deadline, told
@@ -131,7 +131,7 @@ def front_ends_are_asked_by_way_of_the_node():
     silent = ReadDevice(di=118030, pi=12, ssdn=bytes.fromhex("0000000000000040"), length=2)
     with rookery.demo() as service, AcnetConnectionTCP(service.host, service.port) as node:
         muon, demo = node.get_node("MUONFE"), node.get_node("DEMOFE")
-        # A ping, and a task that the front-end doesn't have.
+        # A ping, and a task that doesn't exist on the front-end.
         assert _asked(node, muon, "ACNET", b"\0\0") == (0, b"\0\0")
         retdat = RetdatClient(node)
         read = retdat.read(muon, [outside, outside], timeout=rookery.PATIENCE)
@@ -142,8 +142,7 @@ def front_ends_are_asked_by_way_of_the_node():
         gets32 = Gets32Client(node)
         read = gets32.read(demo, [counter], timeout=rookery.PATIENCE)
         assert int.from_bytes(read.values[0].data, "little") > 0, read
-        # A request that sets is refused by the node, and a silent device has the time that it is
-        # given.
+        # The node refuses a request to set, and a silent device is waited for until the timeout.
         for task in ("SETDAT", "SETS32"):
             try:
                 _asked(node, demo, task, bytes(20))
@@ -175,7 +174,7 @@ def snapshots_are_taken():
             assert all(12000 <= point.raw_value <= 14000 for point in points), points
             times = [point.timestamp_us for point in points]
             assert times == sorted(times) and times[-1] - times[0] == 499_300, (times[0], times[-1])
-            # Again from the first point, and the whole of it again.
+            # The whole plot is read again from its first point, then taken again.
             snapshot.reset_pointers(timeout=rookery.PATIENCE)
             assert len(_points(snapshot)) == 720
             snapshot.restart(timeout=rookery.PATIENCE)
@@ -186,7 +185,7 @@ def snapshots_are_taken():
         with client.start_snapshot(muon, [outside], arm_events=events, **options) as snapshot:
             snapshot.wait(timeout=rookery.PATIENCE)
             assert len(_points(snapshot)) == 720
-        # Plots of the front-end's own go the same way.
+        # Continuous plots take the same path.
         with client.start_continuous(muon, [outside], rate_hz=1000, timeout=rookery.PATIENCE) as plot:
             batch = next(iter(plot.readings(timeout=rookery.PATIENCE)))
         assert len(batch[0]) > 100, batch
@@ -245,7 +244,7 @@ def alarm_blocks_are_set_whole():
     with rookery.with_settings() as service, rookery.ticket(service, "operator"):
         with _backend(service, "testing") as backend:
             block = bytearray(backend.read("M:OUTTMP.ANALOG{0:20}.RAW"))
-            # The abort flag can be set with the block only.
+            # The abort flag can only be set together with its block.
             block[0] |= 4
             assert backend.write("M:OUTTMP.ANALOG{0:20}.RAW", bytes(block)).success
             assert backend.read("M:OUTTMP.ANALOG")["abort"] is True
@@ -298,7 +297,7 @@ def a_command_sets():
 
 
 def _asked(node, address, task, body, **options):
-    """Status and data of the one reply to a request."""
+    """The status and data of a request's only reply."""
     replies = queue.Queue()
     node.request_single(address, task, body, replies.put, **options)
     reply = replies.get(timeout=rookery.PATIENCE)

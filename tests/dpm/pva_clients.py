@@ -1,5 +1,5 @@
-"""Process variables of EPICS by pvAccess, served to unmodified pacsys by a server of p4p, which is
-the library of the protocol's reference implementation.
+"""Reads EPICS process variables over pvAccess with unmodified pacsys. The server is p4p, which
+wraps the protocol's reference implementation.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def values_of_every_type_are_read():
         assert read == expected | {"E:MODE": "Decay", "E:MODENO": 0}, read
         assert list(_read(backend, "E:WAVE")) == [1, 2, 3, 4]
         assert list(_read(backend, "E:WAVE[1:2]")) == [2, 3]
-        # Its alarm says that the value means nothing.
+        # Its alarm says that the value is undefined.
         never = backend.get("E:NEVER@I")
         assert (never.facility_code, never.error_code) == (14, -35), never
 
@@ -60,7 +60,7 @@ def changes_are_told_as_they_come_and_periods_are_kept():
                 if len(beats) >= 20 and len(currents) >= 3:
                     break
         assert beats == sorted(set(beats)), beats
-        # It never changes, and comes all the same.
+        # This value never changes, but is delivered all the same.
         assert set(currents) == {401.5}, currents
 
 
@@ -117,7 +117,8 @@ def variables_are_set_by_those_who_may():
             assert _read(backend, "E:MODENO") == 1
             assert list(_read(backend, "E:WAVE[0:1]")) == [1.5, 2.5]
             assert backend.write("E:MODENO", 0.0).success and _read(backend, "E:MODE") == "Decay"
-            # Beyond its limits, no number of its type, no choice, and the server's own refusal.
+            # Values beyond the limits, that are no number of the type or no valid choice, and one
+            # that the server itself refuses.
             refused = [("E:CURRNT", 501.0, (14, -58)), ("E:SHORT", 40_000.0, (14, -58)), ("E:MODE", "Dump", (14, -20))]
             for drf, value, status in refused + [("E:LOCKED", 2.0, (17, -17))]:
                 result = backend.write(drf, value)

@@ -1,8 +1,8 @@
-"""A Kerberos realm of our own on loopback: Debian's KDC in a temporary folder, with its own
-configuration and port. Nothing of the system's is used.
+"""Runs a Kerberos realm on loopback: Debian's KDC in a temporary folder, with its own configuration
+and port. It uses nothing of the system's Kerberos.
 
-The clients insist on the realm's name, FNAL.GOV. It is never looked up anywhere: the configuration
-names the one KDC.
+The clients require the realm FNAL.GOV. The name is never looked up: the configuration names the
+only KDC.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A service with simulated front-ends, started for a scenario on free ports."""
+"""Starts a service with simulated front-ends on free ports, for a scenario."""
 
 import contextlib
 import os
@@ -25,8 +25,8 @@ devices = ["Z:CUBE_*"]
 """
 
 
-# The time that anything may take, in seconds. Clients of their own accord give up after five, which
-# says nothing about a service on a busy machine.
+# The time limit of everything, in seconds. The clients' own limit is five seconds, which a service
+# on a busy machine may exceed.
 PATIENCE = 60
 
 LOG = """
@@ -53,14 +53,14 @@ class Service:
 
 @contextlib.contextmanager
 def demo(*options, environment=None):
-    """`rookery dpm --demo`, nothing else."""
+    """`rookery dpm --demo` without further options."""
     with _serve("--demo", *options, environment=environment) as service:
         yield service
 
 
 @contextlib.contextmanager
 def with_database(devices, *options):
-    """A service of a database file whose front-ends run already."""
+    """A service with a database file, whose front-ends run already."""
     with _serve("--database", str(devices), "--network", "127.0.0.1:0", *options) as service:
         yield service
 
@@ -94,7 +94,7 @@ def with_settings(devices=DEVICES, roles=ROLES, log=None, front_ends=True):
 
 @contextlib.contextmanager
 def ticket(service, user):
-    """This process has a user's ticket meanwhile, and knows no other realm."""
+    """Gives this process a user's ticket for the block, and no other realm."""
     before = dict(os.environ)
     os.environ.update(service.realm.environment(user))
     try:
@@ -120,7 +120,7 @@ def _simulate(devices):
 
 @contextlib.contextmanager
 def _started(*arguments, environment=None):
-    """A process, and the first line that it says."""
+    """A process, and the first line that it prints."""
     process = subprocess.Popen([os.environ["ROOKERY"], *arguments], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         yield process.stdout.readline()

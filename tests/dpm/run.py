@@ -15,7 +15,7 @@ import sys
 
 sys.path.append(os.environ.get("ACSYS", ""))
 MODULES = ["pacsys_clients", "acsys_clients", "history_clients", "grpc_clients", "epics_clients", "pva_clients", "gateway_clients", "mqtt_clients"]
-# Nothing is measured with it: it ends a scenario that would wait for ever.
+# This limit measures nothing: it ends a scenario that would wait for ever.
 PATIENCE = 180
 
 

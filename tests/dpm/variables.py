@@ -1,4 +1,4 @@
-"""A service whose devices are process variables of EPICS, for a scenario."""
+"""Starts a service whose devices are EPICS process variables, for a scenario."""
 
 import contextlib
 import pathlib
@@ -26,8 +26,8 @@ pv = "{variable}"
 
 
 def devices(folder, protocol, variables, port, key):
-    """A database file of variables: the name of the device, that of the variable, further keys,
-    whether it can be set.
+    """A database file of variables, each given as the device's name, the variable's name, further
+    keys, and whether it can be set.
     """
     text = f'[[node]]\nname = "EPICS"\nprotocol = "{protocol}"\n{key} = ["127.0.0.1:{port}"]\n'
     for index, (name, variable, reading, can_be_set) in enumerate(variables, 1):
@@ -40,7 +40,7 @@ def devices(folder, protocol, variables, port, key):
 
 @contextlib.contextmanager
 def served(protocol, ioc, variables, key="search", settings=False):
-    """A service whose devices are variables of a server."""
+    """A service whose devices are variables of this server."""
     with tempfile.TemporaryDirectory(prefix="rookery-dpm-") as folder, ioc as server:
         path = devices(folder, protocol, variables, server.tcp if key == "name_servers" else server.port, key)
         opened = rookery.with_settings(path, front_ends=False) if settings else rookery.with_database(path)
@@ -49,7 +49,7 @@ def served(protocol, ioc, variables, key="search", settings=False):
 
 
 def read(backend, drf):
-    """The value of a device, as soon as its variable is found."""
+    """Returns the value of a device as soon as the service has found its variable."""
     reading = backend.get(f"{drf}@I")
     assert reading.ok, reading
     return reading.value

@@ -7,10 +7,9 @@
     tests/smack/run.py --example         runs only the bot in `examples/Bot.java`, as all others do first
 
 Needs a JDK (17 or later) and Maven, which fetches the tests from Maven Central into `target/smack`.
-The server listens on port 5222 of an address of the loopback network of its own, in a temporary
-folder. A test that fails is run once more: some of them race with the server's notifications, so
-that only what fails twice counts. Exit code 0: every test passed that can run, but for those listed
-in `impossible.toml` with the reason.
+The server listens on port 5222 of its own loopback address, with a temporary folder. A test that
+fails is run again, since some race with the server's notifications: only a second failure counts.
+Exit code 0: all tests that can run passed, except those that `impossible.toml` lists with a reason.
 """
 
 import argparse
@@ -28,15 +27,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 JARS = ROOT / "target" / "smack" / "jars"
-# An address of the loopback network, so that a server on this machine's own port 5222 is not in the
-# way, nor another run of this.
+# A loopback address, so that neither another server on port 5222 nor another run of this script is
+# in the way.
 ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
 MAIN = "org.igniterealtime.smack.inttest.SmackIntegrationTestFramework"
 PASSWORD = "a password of twenty"
 # Seconds that a run of all tests may take before it is ended.
 PATIENCE = 1800
 
-# The tests share files by the name of the domain, which is this address; the example shares none.
+# The tests share files through the domain, whose name is this address; the example shares none.
 WEB_TLS = "127.0.0.1:5443"
 
 CONFIG = f"""
@@ -98,7 +97,7 @@ def build():
 
 
 def try_example(server):
-    """Asks the bot in Java for the time, in private and in a room."""
+    """Asks the Java bot for the time, in a chat and in a room."""
     room = "garden@conference.localhost"
     for name in ("alice", "clock"):
         add = [server.binary, "--data-dir", "rookery-data", "user", "add", f"{name}@localhost", "--password-stdin", "--allow-short"]
@@ -121,7 +120,7 @@ def try_example(server):
 
 
 def classes(only):
-    """The test classes whose names contain one of these parts; none if there is no part."""
+    """The test classes whose names contain one of these parts; none if no part is given."""
     parts = [part for part in only.split(",") if part]
     if not parts:
         return []
@@ -187,8 +186,8 @@ def run(server, only, log):
         "sinttest.host": ADDRESS,
         "sinttest.replyTimeout": "10000",
         "sinttest.dnsResolver": "javax",
-        # Smack's modular connection drops the end of a stream that comes with the end of TLS, from
-        # whatever server.
+        # Smack's modular connection drops the end of a stream that arrives together with the end of
+        # TLS, with any server.
         "sinttest.enabledConnections": "tcp",
     }
     if only:
