@@ -1,4 +1,4 @@
-"""The admin page: what administrators do, in a browser without script."""
+"""Uses the admin page as administrators do, in a browser without script."""
 
 import asyncio
 import getpass
@@ -92,7 +92,8 @@ async def the_page_speaks_the_language_of_the_browser():
                 page = browser.get(f"/admin{path}", wish)
                 assert f'<html lang="{tag}">' in page.text and menu in page.text and "accept-language" in page.headers["vary"], page
                 _is_well_formed(page.text)
-                # A text that is the same in both is a name, a number or a foreign word; the journal names the user of this machine.
+                # A text that is the same in both languages is a name, a number or a foreign word;
+                # the journal names the user of this machine.
                 same = _words(english.get(f"/admin{path}").text) & _words(page.text)
                 alike.update((tag, path, text) for text in same - ALIKE[tag] - {getpass.getuser()})
             answer = browser.post("/admin/users", {"csrf": token(page.text), "domain": "localhost", "name": "eve", "password": "short"}, wish)
@@ -102,7 +103,7 @@ async def the_page_speaks_the_language_of_the_browser():
 
 
 def _words(page):
-    """The texts of a page, but for what says of itself that it is English, code and addresses."""
+    """The texts of a page, without those marked as English, code and addresses."""
     page = re.sub(r"<title>.*?</title>", "", page)
     page = re.sub(r"<(code|option|blockquote|time|svg)\b.*?</\1>", "", page, flags=re.S)
     page = re.sub(r'<(td|span|p|button)\b[^>]*lang="en"[^>]*>[^<]*', "", page)
@@ -258,7 +259,7 @@ async def accounts_are_sorted_and_chosen():
 
 
 def _rows(page):
-    """Returns when each account of the list was last seen, by name."""
+    """The time at which each account of the list was last seen, by name."""
     lines = re.findall(r'<td[^>]*><a href="/admin/user\?jid=([a-z0-9]+)%40.*?<td[^>]*>(.*?)<td', page)
     return {name: re.sub(r"<[^>]*>", "", seen) for name, seen in lines}
 
@@ -321,7 +322,7 @@ async def a_domain_speaks_and_invites():
         _is_well_formed(listed)
         assert "eve@localhost<td" in listed and "a new password of alice@localhost<td" in listed, listed
         assert listed.count('value="revoke"') == 2, listed
-        # Who has made them: the visitor, for both.
+        # The visitor has created both.
         assert listed.count(">admin@localhost<td") == 2 and "an administrator" not in listed, listed
         [reset] = re.findall(r"/reset/([a-z0-9]+)<", listed)
         for wanted, words in ((reset, "The link was revoked"), (reset, "was used or revoked"), ("x", "was used or revoked")):
@@ -352,7 +353,7 @@ async def the_records_of_a_domain_are_shown_with_what_dns_says():
                 rows = re.findall(r'<span class="([^"]*)">([^<]*)</span><td[^>]*><code>([^<]*)</code><td[^>]*>([^<]*)', page)
                 shown = {record: (css, said, dns) for css, said, record, dns in rows}
                 assert shown["other.example. IN A (the public address)"] == ("tag on", "there", ""), shown
-                # The configuration names port 0, and the system chooses one.
+                # The configuration has port 0, so the system chooses one.
                 assert shown[f"{name} IN SRV 0 5 0 other.example."] == state, shown
 
 
@@ -407,7 +408,7 @@ async def a_room_is_made_and_changed():
         _is_well_formed(page.text)
         page = browser.send("/admin/rooms", {"form": "new-room", "local": "family", "name": "Another"})
         assert f'id="new-room-local-mistake" class="mistake">{room} already exists.' in page.text and 'value="Another"' in page.text, page
-        # It is there after a restart, with nobody in it.
+        # The room exists after a restart, without occupants.
         await server.stop()
         await server.start()
         browser = _signed_in(server)
@@ -419,7 +420,7 @@ async def a_room_is_made_and_changed():
         async with Person(server, "alice@localhost") as alice:
             alice.client.send_raw(f"<presence to='{room}/Alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
             await alice.presence(f"{room}/Alice")
-            # A room that is not to stay is there for as long as somebody is.
+            # A temporary room exists as long as it has occupants.
             page = browser.send("/admin/room", {**settings, "stays": ""}, f"/admin/room?jid={quote(room)}")
             assert "public, temporary, open" in page.text, page
         await alice.until(lambda: browser.get(f"/admin/room?jid={quote(room)}").status == 404)
@@ -439,7 +440,7 @@ async def several_accounts_are_disabled_at_once():
             chosen = [("chosen", f"{name}@localhost") for name in ("admin", "bob", "eve", "nobody")]
             page = browser.send("/admin/users", [*many, *chosen]).text
             assert "2 accounts were disabled. Unchanged: admin@localhost is your own; there is no account nobody@localhost." in page, page
-            # It is the same part of the list.
+            # This is the same part of the list.
             assert re.findall(r'name="chosen" value="([^"]*)"', page) == ["bob@localhost", "eve@localhost"], page
             await bob.until(lambda: bob.seen["disconnected"])
         other = [("chosen", "alice@other.example"), ("chosen", "alice@localhost")]
@@ -575,7 +576,7 @@ async def components_are_shown_and_closed():
         _is_well_formed(page.text)
         shown = re.sub(r" (data-label|lang)=\"[^\"]*\"", "", page.text)
         assert "<td>echo.localhost" in shown and "<td>component<td>ready<td>secret<td>127.0.0.1:" in shown, page.text
-        # It ends, and comes back by itself.
+        # The component's stream is closed, and slixmpp connects again by itself.
         answer = browser.post("/admin/servers", {"csrf": token(page.text), "server": "echo.localhost"})
         assert answer.status == 303, answer
         await server.says("a component has disconnected")
@@ -606,20 +607,20 @@ def _signed_in(server, name="admin"):
 
 
 def _post(browser, jid, act, **fields):
-    """Sends a form of the page of an account."""
+    """Sends a form of an account's page."""
     page = browser.get("/admin/users")
     return browser.post("/admin/user", {"csrf": token(page.text), "jid": jid, "act": act, **fields})
 
 
 def _do(browser, jid, act, **fields):
-    """The same, and the page that it leads to."""
+    """Sends a form of an account's page, and returns the page that it leads to."""
     answer = _post(browser, jid, act, **fields)
     assert answer.status == 303, answer
     return browser.get(answer.headers["location"])
 
 
 def _is_well_formed(page):
-    """Every tag that is opened is closed, but for those that HTML closes by itself."""
+    """Asserts that every tag is closed, except void elements."""
     void = {"meta", "link", "input", "line"}
     optional = {"td", "th"}
     open_tags = []

@@ -1,4 +1,4 @@
-"""Actions of administrators from their clients (XEP-0050, XEP-0133), and invitations (XEP-0401,
+"""Administers the server from clients (XEP-0050, XEP-0133), and invites people (XEP-0401,
 XEP-0445).
 """
 
@@ -62,7 +62,9 @@ async def announcements_reach_users():
 
 
 async def announcements_are_sent_as_messages():
-    """To addresses of the domain, by any client that can write a message."""
+    """Announcements are sent to addresses of the domain, with any client that can send a
+    message.
+    """
     async with Rookery("admin", "alice", "bob", tables=ADMIN) as server:
         async with Person(server, "admin@localhost") as admin, Person(server, "alice@localhost") as alice:
             admin.write("localhost/announce/online", "Maintenance at noon", mtype="normal")
@@ -93,7 +95,7 @@ async def an_end_is_announced():
             await _run(admin, NODE + "shutdown", {"delay": "0", "announcement": ["Bye"]})
             await alice.reads("Bye", of="localhost")
             await alice.until(lambda: alice.seen["disconnected"])
-        # It ends by itself: a signal now would be its second one.
+        # The server ends by itself: a signal now would be its second one.
         await asyncio.get_running_loop().run_in_executor(None, server.process.wait, 30)
 
 
@@ -117,8 +119,8 @@ async def nobody_is_refused_during_a_restart():
         streams = []
 
         async def knock():
-            # A client that comes while nobody accepts waits for the next process; a refusal would
-            # be raised here.
+            # A client that connects while no process accepts waits for the next one; a refusal
+            # would be raised here.
             while True:
                 streams.append(await asyncio.open_connection("127.0.0.1", server.port))
                 await asyncio.sleep(0.005)
@@ -167,7 +169,7 @@ async def _commands(person):
 
 
 async def _run(person, node, fields=None):
-    """Runs a command, with these fields in its form; its last answer."""
+    """Runs a command with these fields in its form. Returns its last response."""
     _plug(person)
     command = (await person.client["xep_0050"].send_command("localhost", node, timeout=20))["command"]
     if command["status"] == "executing":

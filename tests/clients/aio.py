@@ -1,5 +1,5 @@
-"""The parts of aioxmpp beside chat: a second implementation of rooms, carbons, blocking, nodes and
-cards.
+"""Uses what aioxmpp has beside chat, as a second implementation of rooms, carbons, blocking, nodes
+and vCards.
 """
 
 import asyncio
@@ -126,7 +126,7 @@ async def a_session_goes_on_after_a_break():
         for number in range(3):
             resumed = asyncio.get_running_loop().create_future()
             token = alice.on_stream_resumed.connect(lambda resumed=resumed: _settle(resumed, True))
-            # As when the network is gone: nobody says goodbye.
+            # The network fails: neither side closes the stream.
             alice.stream._xmlstream.transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
             await bob.send(_chat(alice, f"to {number}"))
             await _soon(resumed)
@@ -169,7 +169,7 @@ async def _soon(awaitable):
     return await asyncio.wait_for(awaitable, 20)
 
 
-# These have to listen from the start.
+# These services must listen from the start.
 SERVICES = [
     aioxmpp.MUCClient,
     aioxmpp.CarbonsClient,

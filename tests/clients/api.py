@@ -1,4 +1,4 @@
-"""The HTTP API: what operators do, by programs."""
+"""Uses the HTTP API, by which programs do what operators do."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ async def a_token_is_good_for_its_scopes_and_its_domain():
         ):
             status, headers, _ = _ask(server, method, path, secret, body)
             assert status == 403 and "insufficient_scope" in headers["www-authenticate"], (method, path, status)
-        # Of another domain nothing is told, not even what is there.
+        # The token reveals nothing about another domain, not even which accounts exist.
         for other in ("bob%40example.org", "nobody%40example.org"):
             status, _, body = _ask(server, "GET", f"/users/{other}", secret)
             assert status == 403 and json.loads(body)["type"] == "urn:rookery:problem:other-domain", body
@@ -204,7 +204,7 @@ async def rooms_that_are_stored_are_there():
                 await asyncio.sleep(0.05)
         assert await server.stop() == 0
         await server.start()
-        # Nobody has asked for it since the start: it comes from the store.
+        # Nothing has used the room since the start, so it is read from the store.
         shown = _json(server, "GET", f"/rooms/{quote(room)}", secret)
         assert shown["persistent"] and shown["occupants"] == [], shown
         [listed] = _json(server, "GET", "/domains/localhost/rooms", secret)["items"]
@@ -232,7 +232,7 @@ async def rooms_are_made_and_changed():
         assert _ask(server, "PATCH", room, secret, {"description": "Weeds", "members_only": True})[0] == 204
         shown = _json(server, "GET", room, secret)
         assert {key: shown[key] for key in wanted} == {**wanted, "description": "Weeds", "members_only": True}, shown
-        # A room that is not to stay goes if nobody is there.
+        # An empty room that stops being persistent is destroyed.
         assert _ask(server, "PATCH", room, secret, {"persistent": False})[0] == 204
         assert [_ask(server, method, room, secret, body)[0] for method, body in (("GET", None), ("PATCH", {"name": "x"}))] == [404, 404]
 
@@ -255,7 +255,7 @@ async def what_is_no_request_is_refused():
 async def the_api_is_for_those_who_may_come_here():
     async with Rookery("alice") as server:
         secret = _token(server, "reader", "statistics:read")
-        # A proxy that nobody named makes the world look like this machine.
+        # A proxy that isn't configured would make every client look like this machine.
         for name in ("X-Forwarded-For", "Forwarded"):
             assert _ask(server, "GET", "/statistics", secret, headers={name: "127.0.0.1"})[0] == 403, name
     async with Rookery("alice", tables="[web]\napi_networks = []\n") as server:
@@ -290,7 +290,7 @@ def _token(server, name, scopes, *more):
 
 
 def _ask(server, method, path, secret=None, body=None, raw=None, headers=None):
-    """Status, headers and body of an answer."""
+    """The status, headers and body of a response."""
     headers = dict(headers or {})
     if secret:
         headers.setdefault("Authorization", f"Bearer {secret}")

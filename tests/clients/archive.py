@@ -1,5 +1,4 @@
-"""Conversations that the server keeps and copies to all devices, with slixmpp's plugins for them.
-"""
+"""Uses slixmpp's plugins for archives and carbons. """
 
 import asyncio
 from datetime import datetime, timedelta, timezone
@@ -22,7 +21,7 @@ def _device(server, jid):
 
 
 async def _archived(person, rsm=None, **wanted):
-    """The texts on a page of somebody's own archive, and its end."""
+    """The texts on a page of the account's own archive, and the page's `<fin/>`."""
     page = await person.client["xep_0313"].retrieve(rsm=rsm, **wanted)
     messages = [result["mam_result"]["forwarded"]["stanza"]["body"] for result in page["mam"]["results"]]
     return messages, page["mam_fin"]
@@ -89,8 +88,8 @@ async def what_was_taken_back_leaves_a_tombstone():
             await bob.reads("taken back", alice.bare)
             for person in alice, bob:
                 tombstone = None
-                # Nothing waits for the tombstone, which is put into the archive behind the message
-                # that took the other back.
+                # Nothing waits for the tombstone, which is written to the archive after the
+                # retraction.
                 async with asyncio.timeout(PATIENCE):
                     while tombstone is None:
                         page = await person.client["xep_0313"].retrieve()
@@ -151,7 +150,7 @@ async def all_devices_have_both_sides():
                 await desk.reads("to the desk", bob.bare)
                 got = await phone.take("carbon_received", lambda _: True)
                 assert (got["carbon_received"]["body"], got["from"]) == ("to the desk", phone.bare), got
-                # A message of somebody else is no copy.
+                # A message from somebody else is not a carbon copy.
                 forged = bob.client.make_message(mto=phone.jid, mtype="chat", mbody="look")
                 forged.append(ET.fromstring(
                     "<received xmlns='urn:xmpp:carbons:2'><forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' "

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the scenarios of real clients against three nodes behind a balancer, and compares: each has
-to end as it does with one server.
+"""Runs the scenarios of real clients against three nodes behind a balancer. Each must end as it
+does with one server.
 
     ROOKERY=target/debug/rookery python3 tests/clients/behind.py [SCENARIO or TOPIC …]
 
-Starts PostgreSQL and Redis (or Valkey) of Debian's packages. Takes some seconds for each scenario:
-a part of `.ci/long`.
+Starts PostgreSQL and Redis (or Valkey) from Debian's packages. Takes some seconds per scenario, so
+`.ci/long` runs it.
 """
 
 import json
@@ -30,7 +30,7 @@ BY_NODE = {
     "bosh.the_end_of_the_server_is_told": "the balancer ends before its nodes",
     "web.health_and_metrics_are_there": "metrics are those of a node",
 }
-# Servers that one scenario starts at most.
+# The largest number of servers that one scenario starts.
 MOST = 6
 OUT_OF_TIME = os.EX_TEMPFAIL
 

@@ -1,7 +1,7 @@
-"""BOSH (XEP-0124, XEP-0206): clients in browsers that have no WebSocket; and how sessions go on
+"""Uses BOSH (XEP-0124, XEP-0206), for clients in browsers without WebSocket, and resumes sessions
 over both.
 
-`@xmpp/client` is here over WebSocket alone: version 0.14 speaks that, TCP and TLS, and has no BOSH.
+`@xmpp/client` is used over WebSocket only: version 0.14 has no BOSH.
 """
 
 import asyncio
@@ -105,8 +105,8 @@ async def other_sites_may_use_it_as_the_operator_says():
         assert headers["access-control-allow-headers"] == "Content-Type"
         assert "access-control-allow-credentials" not in headers
     async with Rookery("alice", tables=PLAIN + '[web]\norigins = ["https://a.example"]\n') as server:
-        # The sites of served domains may as well; a client that isn't from here isn't taken for
-        # this machine, where login in the clear is allowed.
+        # Pages of served domains are allowed too. A page from elsewhere isn't treated as this
+        # machine, which may log in unencrypted.
         own = f"http://localhost:{server.web_port}"
         for origin, told, is_here in ((None, None, True), (own, own, True), ("https://a.example",) * 2 + (False,), ("https://chat.localhost",) * 2 + (False,)):
             status, headers, body = _post(server, _create(), {"Host": f"localhost:{server.web_port}", **({"Origin": origin} if origin else {})})
@@ -160,7 +160,7 @@ async def a_session_outlives_its_connections():
         connection, wanted = client.begin("")
         connection.close()
         bob.client.send_message(mto=client.jid, mbody="one", mtype="chat")
-        # The same request once more, on another connection.
+        # The client repeats its request on another connection.
         assert "one" in await asyncio.to_thread(client.ask_again, wanted)
         bob.client.send_message(mto=client.jid, mbody="two", mtype="chat")
         assert "two" in await asyncio.to_thread(client.ask, "")
@@ -182,7 +182,7 @@ async def requests_follow_each_other_on_a_connection():
             assert all(b"\r\ndate: " in head for head, _ in answers), answers
         old = _raw(_create()).replace(b"HTTP/1.1", b"HTTP/1.0")
         assert b"features" in (await asyncio.to_thread(_exchange, server, old))[0][1]
-        # One that waits, and what comes meanwhile: it has its turn.
+        # A request waits, and later ones on the connection take their turn after it.
         ask = f"<body rid='{client.rid}' sid='{client.sid}' xmlns='{BOSH}'/>".encode()
         away = f"<body rid='{client.rid + 1}' sid='{client.sid}' type='terminate' xmlns='{BOSH}'/>".encode()
         waiting = asyncio.create_task(asyncio.to_thread(_exchange, server, _raw(ask) + page + _raw(ask, "Connection: close\r\n")))
@@ -225,7 +225,7 @@ async def it_can_be_switched_off():
 
 
 async def _node(server, script, library, address):
-    # ROOKERY_NODE is the folder with the libraries, and the scripts that use them.
+    # ROOKERY_NODE is the folder with the libraries and with the scripts that use them.
     environment = dict(os.environ, NODE_EXTRA_CA_CERTS=str(server.certificate))
     node = await asyncio.create_subprocess_exec(
         "node", script, library, address, cwd=os.environ["ROOKERY_NODE"], env=environment,
@@ -247,7 +247,7 @@ def _request(server, method, path, *, body=None, headers={}, tls=False):
     try:
         connection.request(method, path, body, headers)
     except ConnectionError:
-        pass  # The answer is there before all of the request was sent.
+        pass  # The response arrived before the whole request was sent.
     return _answer(connection)
 
 
@@ -268,7 +268,7 @@ def _answer(connection):
 
 
 def _raw(body, lines="", chunked=False):
-    """A request as it goes over the wire."""
+    """The bytes of a request."""
     head = f"POST /http-bind HTTP/1.1\r\nHost: localhost\r\n{lines}"
     if chunked:
         middle = len(body) // 2
@@ -278,8 +278,8 @@ def _raw(body, lines="", chunked=False):
 
 
 def _exchange(server, said, tls=False):
-    """Sends all of it and reads until the server ends the connection: heads, in small letters, and
-    bodies.
+    """Sends everything and reads until the server closes the connection. Returns heads, in lower
+    case, and bodies.
     """
     connection = _connect(server, tls)
     connection.connect()
@@ -299,14 +299,14 @@ def _exchange(server, said, tls=False):
 
 
 class _Client:
-    """A client that says what it is told to."""
+    """A client that sends exactly what it is given."""
 
     def __init__(self, server):
         self.server, self.rid = server, 1000
         self.sid = self.jid = self.last = None
 
     def login(self, user):
-        """By PLAIN, on loopback."""
+        """Logs in with PLAIN, on loopback."""
         self.rid += 1
         _, _, body = _post(self.server, _create())
         self.sid = ElementTree.fromstring(body).get("sid")
@@ -317,9 +317,12 @@ class _Client:
         self.jid = bound.split("<jid>")[1].split("<")[0]
 
     def ask(self, content, attributes="", *, waits=False):
-        """Sends a request and takes the answer; one that `waits` is left alone."""
+        """Sends a request and returns the response; with `waits`, leaves the connection open
+        instead.
+        """
         connection, _ = self.begin(content, attributes)
-        # Closed before the server has read it, a request may never have been sent.
+        # The connection is kept: if it closed before the server has read the request, that may
+        # never have been sent.
         self.left = connection if waits else None
         return None if waits else _answer(connection)[2].decode()
 

@@ -1,4 +1,4 @@
-"""A plain HTTP client: no script, cookies as a browser keeps them."""
+"""A plain HTTP client without script, which keeps cookies as a browser does."""
 
 import http.client
 import json
@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 
 class Answer:
-    """Status, headers (lower case, the last of each) and body of an answer."""
+    """The status, headers (names in lower case, the last value of each) and body of a response."""
 
     def __init__(self, status, headers, body):
         self.status, self.body = status, body
@@ -29,7 +29,7 @@ class Answer:
 
 
 class Browser:
-    """`Browser(server).get("/admin")`; each request is a connection of its own."""
+    """`Browser(server).get("/admin")`. Each request has its own connection."""
 
     def __init__(self, server, tls=False):
         self.server, self.tls, self.cookies = server, tls, {}
@@ -66,8 +66,8 @@ class Browser:
         return self.ask("POST", path, headers, urlencode(fields))
 
     def send(self, path, fields, page=None):
-        """Sends a form of a page (that at `page`, or at `path`), with the token that it carries,
-        and follows where that leads.
+        """Sends a form of a page (at `page`, or at `path`) with the page's token, and follows
+        redirects.
         """
         shown = self.get(page or path)
         assert shown.status == 200, shown

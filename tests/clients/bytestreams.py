@@ -1,4 +1,4 @@
-"""Files through the server: SOCKS5 bytestreams (XEP-0065) as slixmpp uses them."""
+"""Sends files through the server: SOCKS5 bytestreams (XEP-0065) with slixmpp."""
 
 import os
 
@@ -31,7 +31,7 @@ async def nobody_activates_what_is_not_theirs():
             await alice.streams.discover_proxies(timeout=20)
             await alice.streams.request_stream(bob.jid, sid="stream", timeout=20)
             assert await _refusal(carol.streams.activate("proxy.localhost", "stream", bob.jid, timeout=20)) == "item-not-found"
-            # Only the target is there so far.
+            # Only the target has connected so far.
             assert await _refusal(alice.streams.activate("proxy.localhost", "stream", bob.jid, timeout=20)) == "not-allowed"
 
 
@@ -45,7 +45,7 @@ async def the_proxy_is_for_those_who_may():
 
 
 class _Sender(Person):
-    """Somebody who sends files, and takes all that are offered."""
+    """A person who sends files, and accepts all files offered."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)

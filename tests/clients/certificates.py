@@ -1,5 +1,5 @@
-"""Certificates that an authority gives out by ACME: the server proves its domains to Pebble, which
-is made for such tests.
+"""Obtains certificates by ACME: the server proves its domains to Pebble, an authority for such
+tests.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ async def certificates_are_issued_and_renewed():
             assert _issuer(_shown(server, "localhost")) == _issuer_of_file(server), "who isn't named keeps the server's own"
             renewed = await _other_than(server, "one.example", first["one.example"])
             assert renewed.not_valid_after_utc > first["one.example"].not_valid_after_utc
-            # Sessions from before are still there.
+            # Earlier sessions continue.
             await alice.quiet()
         account = server.folder / "rookery-data/certs/acme/account.toml"
         for file in (account, account.with_name("one.example.pem")):
@@ -65,7 +65,8 @@ async def services_are_named_by_the_certificate_of_their_domain():
         await _wants(server, pebble, '["one.example"]')
         await _issued(server, "one.example")
         assert "localhost" in str(_shown(server, "upload.one.example").extensions), "nobody's: the server's own"
-        # With another name it is issued again, and it is shown for all of them.
+        # A further name makes the server renew the certificate, which it then presents for all
+        # names.
         await _wants(server, pebble, '["one.example"]', services='["rooms", "upload"]')
         named = {"one.example", "conference.one.example", "upload.one.example"}
         for name in sorted(named):
@@ -75,8 +76,8 @@ async def services_are_named_by_the_certificate_of_their_domain():
 
 
 class _Pebble:
-    """An authority on this machine that comes to the server's port for HTTP. `answers` is the
-    address that all domains have for it, `seconds` how long its certificates are good.
+    """An authority on this machine, which connects to the server's port for HTTP. `answers` is the
+    address to which it resolves all domains, `seconds` the validity of its certificates.
     """
 
     def __init__(self, server, answers="127.0.0.1", seconds=86400):
@@ -117,8 +118,8 @@ class _Pebble:
             print("What Pebble said:", *(self.server.folder / "pebble.log").read_text().splitlines()[-40:], sep="\n  ")
 
     def _run(self, *command):
-        # Pebble would wait at random before it looks, and refuse one in twenty requests, as many as
-        # it takes: now and then all that belong together.
+        # Pebble would wait a random time before it validates, and refuse one in twenty requests at
+        # random: now and then all requests of one order.
         environment = {**os.environ, "PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0"}
         self.processes.append(subprocess.Popen(command, cwd=self.server.folder, env=environment, stdout=self.log, stderr=self.log))
 
@@ -129,7 +130,9 @@ async def _wants(server, pebble, domains, services="[]"):
 
 
 async def _issued(server, domain):
-    """Waits until the authority's certificate is shown for a domain, and for it alone."""
+    """Waits until the server presents the authority's certificate for a domain, and only for this
+    domain.
+    """
     while "Pebble" not in _issuer(_shown(server, domain)):
         await asyncio.sleep(0.1)
     shown = _shown(server, domain)
@@ -144,7 +147,7 @@ async def _other_than(server, domain, old):
 
 
 def _shown(server, domain):
-    """The certificate that a client gets to see which asks for a domain."""
+    """The certificate that the server presents to a client for a domain."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(("127.0.0.1", server.web_tls_port), timeout=20) as plain:

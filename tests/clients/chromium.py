@@ -1,6 +1,4 @@
-"""Headless Chromium, driven by its DevTools protocol over a pipe: what a person sees and does in a
-browser.
-"""
+"""Drives headless Chromium by its DevTools protocol over a pipe, as a person uses a browser. """
 
 import asyncio
 import base64
@@ -15,13 +13,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-# The time to wait for something that has to come.
+# The longest wait for anything that must arrive, in seconds.
 PATIENCE = 40
 
 
 class Chromium:
-    """`async with Chromium(server) as chromium`: a browser with a profile of its own that trusts
-    the server's own certificate. `arguments` are further ones of its command line.
+    """`async with Chromium(server) as chromium`: a browser with its own profile, which trusts the
+    server's certificate. `arguments` are added to its command line.
     """
 
     def __init__(self, server, *arguments):
@@ -30,7 +28,7 @@ class Chromium:
         self.waiting, self.pages, self.number = {}, {}, 0
 
     async def __aenter__(self):
-        # Descriptors 3 and 4 are where Chromium reads and writes with --remote-debugging-pipe.
+        # Chromium reads descriptor 3 and writes descriptor 4 with --remote-debugging-pipe.
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         arguments = [
@@ -39,9 +37,9 @@ class Chromium:
             f"--ignore-certificate-errors-spki-list={_key_hash(self.server.certificate)}", *self.arguments,
         ]
         if os.geteuid() == 0:
-            # Chromium's own sandbox refuses to work for root.
+            # Chromium's sandbox refuses to run as root.
             arguments.append("--no-sandbox")
-        # A shell puts the descriptors where they belong, whatever numbers they have here.
+        # A shell renumbers the descriptors to 3 and 4.
         shell = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self.log = (self.folder / "log").open("wb")
         self.process = subprocess.Popen(
@@ -72,7 +70,7 @@ class Chromium:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     async def page(self, name, width=1100, height=800):
-        """A page in a profile of its own, as on another person's machine."""
+        """A page with its own profile, as on another person's machine."""
         context = (await self.ask("Target.createBrowserContext"))["browserContextId"]
         target = await self.ask("Target.createTarget", url="about:blank", browserContextId=context, width=width, height=height)
         attached = await self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)
@@ -107,9 +105,9 @@ class Chromium:
 
 
 class Page:
-    """The page that a person has in front of them. `said` is what scripts and the browser
-    complained of; `sockets` are the WebSockets it opened, `requests` what it wanted to load, of
-    which `refused` is what its policy didn't let it.
+    """A page that a person looks at. `said` has the complaints of scripts and the browser,
+    `sockets` the WebSockets that it opened, `requests` everything that it tried to load, and
+    `refused` the part of that which its policy blocked.
     """
 
     def __init__(self, chromium, name, session):
@@ -138,13 +136,13 @@ class Page:
         await self.ask("Page.navigate", url=url)
 
     async def run(self, script):
-        """The value of an expression in the page."""
+        """Evaluates an expression in the page."""
         result = await self.ask("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
     async def until(self, script):
-        """Waits for an expression to be true, and answers its value."""
+        """Waits until an expression is true, and returns its value."""
         async def wait():
             while True:
                 try:
@@ -152,7 +150,7 @@ class Page:
                 except AssertionError:
                     value = None
                 except RuntimeError as error:
-                    # The page went to another one in the middle of the question.
+                    # The page was left during the evaluation.
                     if "navigated" not in str(error):
                         raise
                     value = None
@@ -166,11 +164,11 @@ class Page:
             raise TimeoutError(f"{self.name} never saw {script}, but:\n{seen[:3000]}") from None
 
     async def sees(self, text, within="body"):
-        """Waits for a text to be shown in an element."""
+        """Waits until an element shows a text."""
         await self.until(f"[...document.querySelectorAll({json.dumps(within)})].some(e => e.innerText.includes({json.dumps(text)}))")
 
     async def click(self, selector):
-        """Clicks an element when it can be seen."""
+        """Clicks an element once it is visible."""
         element = f"document.querySelector({json.dumps(selector)})"
         await self.until(f"Boolean({element}?.offsetParent)")
         await self.run(f"{element}.scrollIntoView({{block: 'center'}}), {element}.click()")
@@ -194,12 +192,12 @@ class Page:
         await self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
 
     async def colours(self, scheme):
-        """`light` or `dark`, as the person's system is set."""
+        """Sets the colour scheme of the person's system, `light` or `dark`."""
         await self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     async def picture(self, path):
-        """Writes what is shown as PNG, or as WebP, which is smaller, if the name of the file says
-        so.
+        """Writes a screenshot as PNG, or as WebP, which is smaller, depending on the file's
+        extension.
         """
         form = {"format": "webp", "quality": 60} if Path(path).suffix == ".webp" else {"format": "png"}
         shot = await self.ask("Page.captureScreenshot", optimizeForSpeed=False, **form)
@@ -207,9 +205,7 @@ class Page:
 
 
 def _key_hash(certificate):
-    """The SHA-256 of a certificate's public key, in Base64, by which Chromium can be told to trust
-    it.
-    """
+    """The SHA-256 of a certificate's public key in Base64, which makes Chromium trust it. """
     key = x509.load_pem_x509_certificate(Path(certificate).read_bytes()).public_key()
     digest = hashes.Hash(hashes.SHA256())
     digest.update(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))

@@ -1,5 +1,5 @@
-"""Components (XEP-0114): slixmpp's, and two bridges as they are installed: slidge from PyPI's
-libraries, biboumi from Debian.
+"""Runs components (XEP-0114): slixmpp's, and two bridges as they are installed, slidge from PyPI
+and biboumi from Debian.
 """
 
 import asyncio
@@ -50,8 +50,8 @@ async def a_component_with_another_secret_stays_out():
 
 
 async def biboumi_is_a_component():
-    """Its rooms of IRC are searched for and one is joined; there is no IRC to be reached, which it
-    says.
+    """IRC rooms are searched for and one is joined; no IRC server can be reached, which biboumi
+    reports.
     """
     async with _server("irc.localhost") as server:
         config = server.folder / "biboumi.cfg"
@@ -82,8 +82,8 @@ db_name={server.folder}/biboumi.sqlite
 
 
 async def slidge_is_a_privileged_component():
-    """It puts its users into the roster and says what the user has said elsewhere (XEP-0356). When
-    it dies, they are gone.
+    """slidge adds its users to the roster and sends what the user has written elsewhere (XEP-0356).
+    When it dies, its users go offline.
     """
     privileges = """roster = "both"
 messages = true
@@ -114,7 +114,7 @@ requests = ["http://jabber.org/protocol/pubsub both", "http://jabber.org/protoco
                 assert alice.client.client_roster[ann]["name"] == "Ann", alice.client.client_roster[ann]
                 await alice.until(lambda: alice.client.client_roster.presence(ann), "Ann's presence")
                 alice.write(ann, "hello")
-                # The bridge has said welcome before.
+                # The bridge has sent a welcome message before.
                 await alice.until(lambda: any(it["body"] == "echo of hello" for it in alice.seen["message"]), "an echo")
                 sent = []
                 alice.client.add_event_handler("carbon_sent", sent.append)

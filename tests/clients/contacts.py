@@ -76,7 +76,7 @@ async def presence_comes_and_goes():
                 await alice.presence("bob@localhost/phone")
             await alice.presence("bob@localhost/phone", "unavailable")
             async with Person(server, "bob@localhost") as bob:
-                # A client that comes later hears of those who are there.
+                # A client that logs in later gets the presence of contacts who are online.
                 await bob.presence(alice.jid)
 
 

@@ -1,5 +1,5 @@
-"""Readings of devices in the chat: nodes of data.DOMAIN as slixmpp uses them, and alarms in a room.
-The front-ends are simulated.
+"""Reads devices in the chat: nodes of data.DOMAIN with slixmpp, and alarms in a room. The
+front-ends are simulated.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ async def devices_are_nodes():
                 assert reading.get("time").endswith("Z") and reading.get("status") is None, reading.attrib
             assert len((await _reading(bob, "B:ARRAY[0:3]")).findall(f"{READING}number")) == 4
             assert (await _reading(bob, "G:TEXT")).findtext(f"{READING}text") == "HELLO"
-            # They come again by themselves, and who is no subscriber any more gets none.
+            # Readings arrive periodically, and nobody gets them after unsubscribing.
             await _reading(alice, "M:OUTTMP@p,500")
             own = await one.get_subscriptions(SERVICE, timeout=20)
             assert [it["node"] for it in own["pubsub"]["subscriptions"]] == ["M:OUTTMP@p,500"], own
@@ -66,7 +66,7 @@ async def what_is_no_device_is_not_found():
                 assert await _refused(alice.client["xep_0030"].get_info(jid=SERVICE, node=node, timeout=20)) == "item-not-found", node
             assert await _refused(pubsub.publish(SERVICE, "M:OUTTMP", timeout=20)) == "forbidden"
             assert await _refused(pubsub.create_node(SERVICE, "M:MINE", timeout=20)) == "feature-not-implemented"
-            # A device that is silent is a node; its readings say so.
+            # A silent device is still a node; its readings say that it is silent.
             await pubsub.subscribe(SERVICE, "G:SILENT@p,200", timeout=20)
             reading = await _reading(alice, "G:SILENT@p,200")
             assert (reading.get("facility"), reading.get("error"), len(reading)) == ("1", "-49", 0), reading.attrib
@@ -92,7 +92,7 @@ async def a_room_hears_of_alarms():
             alice.seen["groupchat_message"] = []
             alice.client.add_event_handler("groupchat_message", alice.seen["groupchat_message"].append)
             await alice.client["xep_0045"].join_muc_wait(ROOM, "Alice", timeout=20)
-            # An alarm that came first has made the room, and owns it.
+            # If an alarm came first, it has created the room and its sender owns it.
             with contextlib.suppress(IqError):
                 await alice.client["xep_0045"].set_room_config(ROOM, alice.client["xep_0004"].make_form(ftype="submit"), timeout=20)
             for text in ("G:WATER (Temperature of the cooling water): TOO WARM", "G:WATER (Temperature of the cooling water) is good again"):

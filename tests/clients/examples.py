@@ -1,4 +1,4 @@
-"""The programs in `examples`, as their readers run them."""
+"""Runs the programs in `examples` as their readers do."""
 
 import asyncio
 import json

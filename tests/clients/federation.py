@@ -1,4 +1,4 @@
-"""Servers that meet: two Rookeries, and Rookery with Debian's Prosody and ejabberd, which all ask
+"""Runs federated servers: two Rookeries, and Rookery with Debian's Prosody and ejabberd. All use
 one DNS server.
 """
 
@@ -34,8 +34,8 @@ async def two_rookeries_meet():
 
 
 async def a_server_is_called_at_the_port_for_browsers():
-    """The one port of HTTPS is for clients, browsers and other servers, who say by ALPN what they
-    are (XEP-0368).
+    """One HTTPS port serves clients, browsers and other servers, which it tells apart by ALPN
+    (XEP-0368).
     """
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
@@ -48,7 +48,9 @@ async def a_server_is_called_at_the_port_for_browsers():
 
 
 async def another_server_tells_whether_it_finds_the_way_here():
-    """`rookery check --outside --via` sends no more than a ping; what carries the answer tells."""
+    """`rookery check --outside --via` sends only a ping; the connection that carries the reply
+    tells the rest.
+    """
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
             said = await asyncio.to_thread(_checked, one, "two.example")
@@ -60,7 +62,7 @@ async def another_server_tells_whether_it_finds_the_way_here():
 
 
 def _checked(server, other):
-    """The result of the look from outside, by way of another server."""
+    """The result of the check from outside, through another server."""
     return server.command("check", "--outside", "--via", other, code=3)
 
 
@@ -71,7 +73,7 @@ async def rookery_and_prosody_meet():
 
 
 async def rookery_and_prosody_share_one_connection():
-    """Whichever server calls, the other one answers on the same connection (XEP-0288), with
+    """Whichever server connects, the other replies on the same connection (XEP-0288), with
     acknowledgements in both directions (XEP-0198).
     """
     for caller in ("one.example", "two.example"):
@@ -112,7 +114,7 @@ async def rookery_and_ejabberd_outlive_each_other():
 
 async def a_server_whose_certificate_is_foreign_gets_nothing():
     async with Network() as network, Network() as other:
-        # One network, and an authority that the other doesn't know.
+        # The servers share DNS, but each has an authority that the other doesn't trust.
         other.names = network.names
         async with network.rookery("one.example", "alice") as one, other.rookery("two.example", "bob", dns=network.dns) as two:
             async with Person(one, "alice@one.example", trust=network.authority) as alice:
@@ -125,8 +127,8 @@ async def a_server_whose_certificate_is_foreign_gets_nothing():
 
 
 async def what_a_server_without_acknowledgements_has_not_read_comes_back():
-    """ejabberd knows no XEP-0198 between servers: its answers to pings show what it has read. It
-    hangs and is killed when its system has taken all that was sent.
+    """ejabberd has no XEP-0198 between servers: its replies to pings show what it has read. It
+    hangs, and is killed once its system has accepted everything that was sent.
     """
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.ejabberd("two.example", "bob") as two:
@@ -138,7 +140,7 @@ async def what_a_server_without_acknowledgements_has_not_read_comes_back():
                 async with asyncio.timeout(PATIENCE):
                     while "urn:xmpp:ping" not in two.log.read_text():
                         await asyncio.sleep(0.1)
-                # Its words after its answer have come, and so has the answer.
+                # A message sent after the reply has arrived, and therefore the reply has too.
                 await _reach(bob, alice)
                 before = len(alice.seen["message_error"])
                 two.process.send_signal(signal.SIGSTOP)
@@ -154,8 +156,8 @@ async def what_a_server_without_acknowledgements_has_not_read_comes_back():
 
 
 async def somebody_on_prosody_is_a_push_service():
-    """A user who is away is pushed to by a service on another server (XEP-0357), as those of real
-    phones are. One that can't be reached for a while is tried again.
+    """A push service on another server notifies an offline user (XEP-0357), as with real phones. A
+    service that can't be reached for a while is tried again.
     """
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "service") as two:
@@ -173,7 +175,8 @@ async def somebody_on_prosody_is_a_push_service():
             await two.stop()
             await two.start()
             service = await _push_service(two, network, resource)
-            # A server that was away isn't called again at once; each message is a reason to try.
+            # The server doesn't reconnect at once to a server that was away; each message makes it
+            # try again.
             for number in _NUMBERS:
                 service.write(alice.bare, f"and now? {number}")
                 await service.quiet()
@@ -219,8 +222,8 @@ async def people_of_rookery_and_ejabberd_share_news_and_rooms_past():
 
 
 async def one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd():
-    """Each gets a copy of its own (XEP-0033), which shows who else is meant openly, and nobody who
-    is blind.
+    """Each recipient gets its own copy (XEP-0033), with all `to` and `cc` recipients and no other
+    `bcc` ones.
     """
     many = "[modules.multicast]\nlocal_messages = 300\n"
     async with Network() as network:
@@ -231,8 +234,7 @@ async def one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd():
                 alice.client.register_plugin("xep_0033")
                 message = Message(alice.client, sto="multicast.one.example", stype="chat")
                 message["body"] = "to all"
-                # Devices that don't exist: their messages go to those that do (RFC 6121 section
-                # 8.5.3.2.1).
+                # Messages to resources that don't exist go to those that do (RFC 6121 §8.5.3.2.1).
                 expected = {person: [f"{person.bare}/{number}" for number in range(100)] for person in (alice, bob, carol)}
                 for addresses in expected.values():
                     for number, address in enumerate(addresses):
@@ -246,8 +248,8 @@ async def one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd():
                         shown = {str(address["jid"]) for address in it["addresses"]["addresses"]}
                         assert everybody_s <= shown, it
                         blind += shown - everybody_s
-                    # Nobody sees who else is blind; our own server knows that the devices don't
-                    # exist.
+                    # Nobody sees another blind recipient; our own server knows that the resources
+                    # don't exist.
                     own = [person.bare] * 99 if person is alice else sorted(addresses[1:])
                     assert sorted(blind) == own, blind
                     await person.quiet()
@@ -255,14 +257,14 @@ async def one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd():
 
 
 async def a_certificate_that_proves_nothing_is_replaced():
-    """While it is expired, its own or somebody else's, nothing passes in either direction; with a
-    good one everything does.
+    """While a certificate is expired, self-signed or for other names, nothing passes in either
+    direction; with a valid one everything does.
     """
     for fault in ("expired", "own", "other"):
         async with Network() as network:
             async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "bob", fault=fault) as two:
                 async with Person(one, "alice@one.example", trust=network.authority) as alice:
-                    # He doesn't look at the certificate of his own server.
+                    # Bob's client doesn't verify the certificate of his own server.
                     async with Person(two, "bob@two.example", believing=True) as bob:
                         alice.write("bob@two.example", "secret")
                         error = await alice.take("message_error", lambda _: True)
@@ -316,14 +318,14 @@ async def a_server_without_dialback_is_proven_by_its_certificate():
 
 
 async def a_signed_zone_decides_who_a_server_is():
-    """DANE (RFC 7673) with a zone that is really signed, a resolver that validates it, and Prosody
-    as the server that is called. What the zone names is proof, in the place of any authority, on
-    either side; what it doesn't name is refused, whatever authority has issued it; and what isn't
-    signed changes nothing.
+    """DANE (RFC 7673) with a signed zone, a resolver that validates it, and Prosody as the
+    receiving server. A certificate that the zone names is accepted without any authority, on either
+    side; one that it doesn't name is refused even if a trusted authority issued it; unsigned
+    records change nothing.
     """
     cases = [
-        # The domain that is called, its certificate, the certificate that DNS names, and whether it
-        # is reached.
+        # The receiving domain, its certificate, the certificate that DNS names, and True if it is
+        # reached.
         ("two.example", "own", "its own", True),
         ("two.example", None, "another", False),
         ("two.example", None, "none", True),
@@ -363,7 +365,7 @@ async def a_signed_zone_decides_who_a_server_is():
 
 
 def _look(server, domain):
-    """The steps to another server as operators see them, whatever comes of it."""
+    """The steps to another server, as operators see them on success and on failure."""
     command = [BINARY, "--config", "rookery.toml", "s2s", domain]
     return subprocess.run(command, cwd=server.folder, text=True, capture_output=True, timeout=60).stdout
 
@@ -376,15 +378,14 @@ async def dns_that_fails_lies_or_takes_its_time_is_told_or_borne():
                     network.moods = {"broken.example.": "fails", "silent.example.": "silent", "two.example.": "lies", "one.example.": "slow"}
                     for domain in ("broken.example", "silent.example"):
                         alice.write(f"nobody@{domain}", "hello?")
-                    # Stanzas that wait for those keep nobody else waiting, and a lie isn't
-                    # believed.
+                    # Stanzas that wait for these servers delay no others, and a forged DNS answer
+                    # isn't believed.
                     alice.write(bob.bare, "true")
                     await bob.reads("true", of=alice.bare)
                     for domain in ("broken.example", "silent.example"):
                         error = await alice.take("message_error", lambda it: it["from"].domain == domain)
                         assert error["error"]["condition"] == "remote-server-timeout", error
-                    # Behind a room there is another name, which the answer to it has to be looked
-                    # up for.
+                    # A room has its own domain, which must be looked up to send the room's reply.
                     room = slixmpp.JID("slow@conference.one.example")
                     await _room(room, alice, bob)
 
@@ -392,7 +393,7 @@ async def dns_that_fails_lies_or_takes_its_time_is_told_or_borne():
 async def the_admin_page_shows_what_waits_and_why_servers_are_not_reached():
     admins = '[modules.administration]\nadmins = ["alice@one.example"]\n'
     async with Network() as network:
-        # One that takes connections and says nothing, and a port where nobody is.
+        # One server accepts connections and sends nothing; the other port is closed.
         with socket.create_server(("127.0.0.1", 0)) as silent:
             network.is_at("silent.example", silent.getsockname()[1])
             network.is_at("dead.example", free_port())
@@ -404,7 +405,7 @@ async def the_admin_page_shows_what_waits_and_why_servers_are_not_reached():
                     await alice.take("message_error", lambda it: it["from"].domain == "dead.example")
                     browser = Browser(one)
                     browser.post("/admin/login", {"name": "alice@one.example", "password": "secret"})
-                    # One server may be given up before the name of the other is known.
+                    # The first server may be given up before the second one's name is resolved.
                     async with asyncio.timeout(PATIENCE):
                         while (rows := _rows(browser.get("/admin/servers").text))["silent.example"]["State"] != "negotiates":
                             await asyncio.sleep(0.05)
@@ -423,7 +424,9 @@ async def the_admin_page_shows_what_waits_and_why_servers_are_not_reached():
 
 
 async def operators_see_what_happens():
-    """Each step of reaching a server is told; streams are listed, shown as metrics, and closed."""
+    """Each step of reaching a server is reported; streams are listed, counted in metrics, and
+    closed.
+    """
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
             reached = await asyncio.to_thread(one.command, "s2s", "two.example")
@@ -452,13 +455,15 @@ async def operators_see_what_happens():
                             metrics = page.read().decode()
                         resumed = f'rookery_tls_handshakes_total{{protocol="{protocol}",session="resumed"}} 1'
                         assert resumed in metrics, metrics
-            # There are warnings, such as names that the certificate of the network lacks.
+            # Warnings are expected, such as for names that the network's certificate lacks.
             checked = await asyncio.to_thread(one.command, "check", code=3)
             assert "_xmpp-server._tcp.one.example. SRV" in checked, checked
 
 
 async def _meet(one, alice, two, bob, network):
-    """People of both servers chat, see each other, and meet in rooms of either."""
+    """People on both servers chat, see each other's presence, and meet in rooms of either
+    server.
+    """
     async with Person(one, alice, trust=network.authority) as alice, Person(two, bob, trust=network.authority) as bob:
         for number in range(20):
             alice.write(bob.jid, f"to {number}")
@@ -502,8 +507,8 @@ async def _room(room, alice, bob):
 
 
 async def _share(one, alice, two, bob, network):
-    """Contacts hear of each other's news by capabilities (XEP-0163), large messages and files
-    arrive whole, and a room's archive is read from elsewhere (XEP-0313).
+    """Contacts get each other's events by capabilities (XEP-0163), large messages and files arrive
+    complete, and a room's archive is read from another server (XEP-0313).
     """
     async with Person(one, alice, trust=network.authority) as alice, Person(two, bob, trust=network.authority) as bob:
         for asker, asked in ((alice, bob), (bob, alice)):
@@ -523,8 +528,8 @@ async def _share(one, alice, two, bob, network):
                 payload = ET.Element(f"{{{_NEWS}}}news")
                 payload.text = title
                 await writer.client["xep_0060"].publish(None, _NEWS, id=title, payload=payload, timeout=20)
-            # The first one came as news or as the last item: that depends on when the capabilities
-            # were known.
+            # The first item arrived as an event or as the last item, depending on when the
+            # capabilities were known.
             is_newest = lambda event: event["from"].bare == writer.bare and event["pubsub_event"]["items"]["item"]["id"] == "two"
             event = await reader.take("pubsub_publish", is_newest)
             assert event["pubsub_event"]["items"]["item"]["payload"].text == "two", event
@@ -532,7 +537,7 @@ async def _share(one, alice, two, bob, network):
         for writer, reader in ((alice, bob), (bob, alice)):
             writer.write(reader.jid, large)
             assert (await reader.message())["body"] == large
-        # A file is on its sender's server; who gets the link on another one fetches it there
+        # A file stays on its sender's server; recipients on other servers fetch it there
         # (XEP-0363).
         alice.client.register_plugin("xep_0363")
         service = f"upload.{alice.jid.domain}"
@@ -558,7 +563,7 @@ def _THREE(one, two, three):
 
 
 def _shown(server, domain):
-    """The certificate that other servers are shown, in DER."""
+    """The certificate that the server presents to other servers, in DER."""
     port = next(int(found[1]) for line in server.log.read_text().splitlines() if (found := re.search(r":(\d+) \(other servers, STARTTLS\)", line)))
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -575,7 +580,7 @@ def _shown(server, domain):
 
 
 def _rows(page):
-    """The table of servers, by domain, each a dictionary by the heads of its columns."""
+    """The table of servers: for each domain, a dictionary keyed by the column heads."""
     table = re.split('<table id="servers"[^>]*>', page)[1].split("</table>")[0]
     heads = [re.sub("<[^>]*>", "", head) for head in table.split("</tr>")[0].split("<th>")[1:]]
     heads = [head.split("<td>")[0] for head in heads]
@@ -588,8 +593,8 @@ _NUMBERS = itertools.count()
 
 
 async def _outlive(one, alice, two, bob, network):
-    """Either server is stopped and killed in the middle; people who write in the meantime are told,
-    and nothing is lost without a word.
+    """Each server is stopped and killed during a conversation; senders get errors meanwhile, and
+    nothing is lost silently.
     """
     people = [Person(one, alice, trust=network.authority), Person(two, bob, trust=network.authority)]
     for person in people:
@@ -613,12 +618,12 @@ async def _outlive(one, alice, two, bob, network):
 
 
 async def _reach(writer, reader):
-    """Writes until a message arrives: a server that was away isn't tried again at once. Each that
-    doesn't arrive comes back.
+    """Sends messages until one arrives, since a server that was away isn't tried again at once.
+    Each that doesn't arrive comes back as an error.
     """
     for number in _NUMBERS:
         message = writer.client.make_message(mto=reader.bare, mbody=f"{reader.bare}, {number}", mtype="chat")
-        # No other message has ever had it: what somebody has seen before isn't what is waited for.
+        # This id is unique, so that no earlier message is taken for the awaited one.
         message["id"] = f"{reader.bare} {number}"
         message.send()
         is_it = lambda it: it["id"] == message["id"]

@@ -1,10 +1,10 @@
-"""Accounts that come from other servers (XEP-0227): ejabberd and Prosody, as Debian packages them,
-export real accounts, and their owners go on here.
+"""Imports accounts from other servers (XEP-0227): Debian's ejabberd and Prosody export real
+accounts, whose owners continue here.
 
-The other server is filled in by clients and exports to a folder (see foreign_export.py); the
-command line imports that, and the owners log in with their old passwords: contacts, names and
-groups, card, private data, bookmarks by the old and the new protocol, nodes, who is blocked, and
-what has waited are there.
+Clients fill the other server, which exports to a folder (see foreign_export.py). The command line
+imports that, and the owners log in with their old passwords: they find their contacts with names
+and groups, vCards, private data, bookmarks by the old and the new protocol, nodes, block lists, and
+offline messages.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from foreign_export import PASSWORD
 from person import Person
 from rookery import BINARY, Rookery
 
-# The parts that a server doesn't write into its export: ejabberd keeps no items of personal nodes
-# by default, Prosody's migrator has few stores.
+# The parts that a server's export lacks: ejabberd doesn't persist items of personal nodes by
+# default, and Prosody's migrator knows few stores.
 MISSING = {
     "ejabberd": {"tune", "archive"},
     "prosody": {"card", "blocked", "waiting", "archive"},
     "ejabberd-database": set(),
-    # Prosody turns cards into those of XEP-0292, in a node.
+    # Prosody converts vCards to XEP-0292, in a node.
     "prosody-database": {"card"},
 }
 
@@ -88,7 +88,7 @@ async def _check(server, folder):
 
 
 def _sources(server, folder):
-    """The sources that the command line imports from."""
+    """The sources from which the command line imports."""
     name, _, kind = server.partition("-")
     if not kind:
         return [[file] for file in _exports(folder)]
@@ -114,7 +114,7 @@ async def _contacts(juliet, romeo):
 
 
 async def _presence(juliet, romeo):
-    """Contacts see each other without asking again."""
+    """Asserts that contacts see each other's presence without new subscriptions."""
     await juliet.presence(romeo.bare)
     await romeo.presence(juliet.bare)
 

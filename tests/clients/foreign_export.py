@@ -56,7 +56,7 @@ def ejabberd(home, port, folder):
 
 
 def ejabberd_database(home, port, folder):
-    """Passwords are kept as scrambled ones are, but for that of a third account, which is plain."""
+    """Passwords are stored hashed (SCRAM), except a third account's, which is plain."""
     database = folder / "ejabberd.db"
     config = EJABBERD.replace("auth_method: mnesia", f"auth_method: sql\nsql_type: sqlite\nsql_database: {database}")
     config = config.replace("default_db: mnesia", "default_db: sql") + "  mod_mam: {default: always}\n"
@@ -95,8 +95,7 @@ def prosody(home, port, folder):
     run_prosody(home, port, PROSODY)
     config = home / "migrator.cfg.lua"
     config.write_text(MIGRATOR.replace("HOME", str(home)))
-    # The migrator writes into the folder that the package was made for, whatever its configuration
-    # says.
+    # The migrator writes into the package's default folder, whatever its configuration says.
     migrator = home / "migrator.lua"
     migrator.write_text(Path("/usr/bin/prosody-migrator").read_text().replace("/var/lib/prosody", str(folder)))
     subprocess.run(["lua5.4", migrator, "--root", f"--config={config}", "from", "to"], check=True, cwd=home)
@@ -122,8 +121,8 @@ def run_prosody(home, port, settings):
 
 
 async def fill(port):
-    """Creates the data step by step: each step waits for the one before, since a busy machine takes
-    its time.
+    """Creates the data step by step. Each step waits for the one before, since a busy machine is
+    slow.
     """
     juliet, romeo = [await client(name, port) for name in NAMES]
     for one, other in ((juliet, romeo), (romeo, juliet)):
@@ -141,21 +140,20 @@ async def fill(port):
     publish = f"<publish node='http://jabber.org/protocol/tune'><item id='current'>{tune}</item></publish>"
     await iq(juliet, "set", f"<pubsub xmlns='http://jabber.org/protocol/pubsub'>{publish}</pubsub>")
     await iq(juliet, "set", "<block xmlns='urn:xmpp:blocking'><item jid='tybalt@far.example'/></block>")
-    # A message that comes before the server has noticed that she has left is lost with her
-    # connection.
+    # A message that arrives before the server has noticed her leaving is lost with her connection.
     left = asyncio.Event()
     romeo.add_event_handler("got_offline", lambda presence: presence["from"].bare == juliet.boundjid.bare and left.set())
     await until(lambda: romeo.client_roster[juliet.boundjid.bare].resources, "he sees her")
     await leave(juliet)
     await asyncio.wait_for(left.wait(), 60)
     romeo.send_message(f"juliet@{DOMAIN}", "Art thou there?", mtype="chat")
-    # Servers take what comes on a connection in its order.
+    # Servers process a connection's stanzas in order.
     await romeo.get_roster(timeout=60)
     await leave(romeo)
 
 
 async def until(is_so, what, seconds=60):
-    """Waits for something that no event tells."""
+    """Waits for a condition that no event reports."""
     end = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > end:
@@ -192,7 +190,7 @@ async def iq(client, kind, payload):
 
 
 class ended:
-    """Ends a process, whatever happens."""
+    """Ends a process even when its block fails."""
 
     def __init__(self, process):
         self.process = process

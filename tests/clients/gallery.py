@@ -1,4 +1,5 @@
-"""Every page that a person sees, at the widths of a phone, a tablet and a desk, in light and dark.
+"""Checks every page that a person sees, at the widths of a phone, a tablet and a desktop, in light
+and dark.
 
 With ROOKERY_GALLERY=FOLDER the pictures are kept there: `cargo xtask gallery FOLDER`.
 """
@@ -85,7 +86,7 @@ async def _shown(page, url):
 
 
 async def _refused(page, url, fields, button, fault, name):
-    """A form that is filled in wrongly, and comes back with what is wrong."""
+    """Sends a form with mistakes, which comes back with its messages."""
     await _shown(page, url)
     await page.run("document.querySelectorAll('details').forEach(part => part.open = true)")
     for field, value in fields.items():
@@ -108,8 +109,8 @@ async def _widths(page, name):
 
 
 async def _fill(server, there):
-    """Something on every page: people who talk in a room and elsewhere, one who was lost, a report
-    of abuse, links.
+    """Gives every page some content: people who talk in a room and elsewhere, one whose connection
+    was lost, an abuse report, links.
     """
     people = {name: await there.enter_async_context(Person(server, f"{name}@localhost")) for name in NAMES[:8]}
     browser = Browser(server)

@@ -1,4 +1,4 @@
-"""The pages for people without an account, or without its password: the first page, and what links
+"""Runs the pages for people without an account or its password: the home page, and pages that links
 open.
 """
 
@@ -16,7 +16,7 @@ from registration import _link, _redeem
 # Converse.js as `rookery web install` made it for these tests, and the libraries of Node.
 CONVERSE = os.environ.get("ROOKERY_CONVERSE")
 NODE = os.environ.get("ROOKERY_NODE")
-# Where to put pictures of the pages, if they are wanted.
+# The folder for pictures of the pages, if any are wanted.
 WIDTHS = (360, 768, 1100)
 PICTURES = os.environ.get("ROOKERY_PICTURES")
 CLOSED = "[modules.register]\nenabled = true\nallow_creation = false\n"
@@ -200,7 +200,7 @@ async def people_get_their_data_and_leave():
 
 
 async def somebody_joins_in_a_browser():
-    """From the link to a conversation, as a person sees it, on a phone and on a desk, in light and
+    """A person gets from the link to a conversation, on a phone and on a desktop, in light and
     dark; axe finds nothing.
     """
     async with Rookery("alice", tables=CLOSED) as server, Person(server, "alice@localhost") as alice, Chromium(server) as chromium:
@@ -213,7 +213,7 @@ async def somebody_joins_in_a_browser():
         await _look(page, "home")
         await page.open(f"{base}/invite/{token}")
         await page.sees("alice@localhost invites you")
-        # The time is the reader's, and the passwords can be shown.
+        # The time is in the reader's time zone, and passwords can be shown.
         await page.until("document.querySelector('time').title.endsWith('UTC')")
         await page.click("#show-passwords input")
         assert await page.run("document.querySelector('#password').type") == "text"
@@ -244,7 +244,7 @@ async def somebody_joins_in_a_browser():
         await _look(desk, "spent")
         for shown in (page, desk):
             assert not [url for url in shown.requests if not url.startswith((f"{base}/", "data:"))], shown.requests
-            # A status that says what was wrong is no fault of the page.
+            # An error status in response to a mistake is no fault of the page.
             faults = [line for line in shown.said if "the server responded with a status of 4" not in line]
             assert not faults, faults
         await page.click("a[href='/chat']")
@@ -275,7 +275,7 @@ async def _look(page, name, dark=True):
     await page.run(axe + "; 0")
     for width in WIDTHS:
         await page.size(width, 800, mobile=width < 500)
-        # Colours are the same at every width; pictures are wanted of all.
+        # Colours are the same at every width; pictures are taken of all widths.
         schemes = ("light", "dark") if PICTURES or (dark and width == WIDTHS[-1]) else ("light",)
         for scheme in schemes:
             await page.colours(scheme)

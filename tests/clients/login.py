@@ -1,4 +1,4 @@
-"""Logging in, and not being let in."""
+"""People log in, and are refused."""
 
 import asyncio
 import base64

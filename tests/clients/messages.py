@@ -1,4 +1,4 @@
-"""Messages: now, later, long, and in every script."""
+"""Sends messages: to people who are online or offline, long ones, and in every script."""
 
 import datetime
 from xml.etree import ElementTree as ET
@@ -149,8 +149,8 @@ async def other_domains_cannot_be_reached():
             assert error["error"]["condition"] in ("remote-server-not-found", "service-unavailable"), error
 
 
-# Of each kind that a server must not touch: receipts, markers, corrections, reactions, chat states,
-# replies, OMEMO, OpenPGP, calls.
+# One payload of each kind that a server must not change: receipts, markers, corrections, reactions,
+# chat states, replies, OMEMO, OpenPGP, calls.
 PAYLOADS = [
     '<request xmlns="urn:xmpp:receipts"></request>',
     '<markable xmlns="urn:xmpp:chat-markers:0"></markable>',

@@ -1,5 +1,5 @@
-"""The needs of phones: sessions that outlive their connection, quiet while nobody looks, and being
-back in one exchange.
+"""Tests the needs of phones: sessions that outlive their connection, no traffic while nobody looks,
+and resumption in one round trip.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ async def a_session_goes_on_after_a_restart():
             await alice.quiet()
             for person in (alice, bob):
                 assert not person.seen["presence"], person.seen["presence"]
-                # They are in the room still (XEP-0410).
+                # Both are still in the room (XEP-0410).
                 nick = person.bare.split("@")[0]
                 await person.client["xep_0199"].send_ping(f"{room}/{nick}", timeout=10)
         await alice.logout()
@@ -132,7 +132,7 @@ async def an_inactive_client_is_left_alone():
 
 
 async def who_is_away_is_pushed_to():
-    """A push service is played by a session."""
+    """An ordinary session plays the push service."""
     async with Rookery("alice", "bob", "service") as server:
         alice = Person(server, "alice@localhost")
         async with Person(server, "service@localhost") as service, Person(server, "bob@localhost") as bob:
@@ -224,7 +224,7 @@ async def a_token_is_enough():
 async def _phone(server, address="alice@localhost"):
     """Alice, or somebody else, with stream management."""
     alice = Person(server, address)
-    # Breaks are what the scenarios are about.
+    # The scenarios break connections on purpose, so lost ones aren't recorded.
     for event in ("disconnected", "connection_failed"):
         alice.client.del_event_handler(event, alice.seen[event].append)
     alice.client.register_plugin("xep_0198")
@@ -243,7 +243,7 @@ async def _switches_push(person, payload):
 
 
 async def _again(person):
-    """Connects again; the session goes on."""
+    """Connects again and resumes the session."""
     resumed = asyncio.ensure_future(person.client.wait_until("session_resumed", 20))
     await asyncio.sleep(0)
     person.client.connect("127.0.0.1", person.server.port)

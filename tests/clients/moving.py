@@ -1,4 +1,6 @@
-"""Accounts that move to another server, or go: everything comes along, and nothing stays."""
+"""Moves accounts to another server, or removes them: everything moves, and nothing is left
+behind.
+"""
 
 import asyncio
 import contextlib
@@ -49,7 +51,9 @@ async def an_account_moves_with_all_it_has():
 
 
 async def a_removed_account_leaves_nothing_behind():
-    """On the command line, while no server runs: all of it is gone when the command ends."""
+    """Removes an account on the command line while no server runs: all its data is gone when the
+    command ends.
+    """
     async with Rookery("alicewhowent", "bob", tables=TABLES) as server:
         async with Person(server, "bob@localhost") as bob:
             await _live(server, "alicewhowent@localhost", bob)
@@ -62,7 +66,7 @@ async def a_removed_account_leaves_nothing_behind():
 
 
 async def a_removed_account_leaves_nothing():
-    """A running server removes at once, by whatever way it is asked; what can be much follows
+    """A running server removes an account at once, however it is requested; large data follows
     within seconds.
     """
     ways = {"cli": _by_command_line, "api": _by_api, "page": _by_admin_page, "adhoc": _by_command, "itself": _by_itself}
@@ -82,8 +86,7 @@ async def a_removed_account_leaves_nothing():
 async def the_next_of_that_name_finds_nothing():
     async with Rookery("alice", "bob", tables=TABLES) as server, Person(server, "bob@localhost") as bob:
         await _live(server, "alice@localhost", bob)
-        # The last messages have hardly been written when the account goes, with a client that is
-        # there.
+        # The account is removed just after its last messages, while its client is online.
         old = _mover(server, "alice@localhost")
         async with old:
             await old.reads("while you were away", of=bob.bare)
@@ -107,7 +110,7 @@ async def the_next_of_that_name_finds_nothing():
                 assert error.condition == "item-not-found", error
             notes = await _asks(heir, "get", "<query xmlns='jabber:iq:private'><notes xmlns='urn:example:notes'/></query>")
             assert not notes.findtext(".//{urn:example:notes}notes"), ET.tostring(notes)
-            # Nobody's presence comes or goes any more, in either direction.
+            # No presence is sent any more, in either direction.
             bob.seen["presence"].clear()
             bob.client.send_presence(pstatus="for friends")
             heir.client.send_presence(pstatus="for friends")
@@ -118,7 +121,7 @@ async def the_next_of_that_name_finds_nothing():
 
 
 async def _live(server, jid, bob):
-    """Somebody leaves something of every kind on the server, in every place where it is kept."""
+    """Lets a user leave data of every kind on the server, in every place that stores any."""
     async with _mover(server, jid) as person:
         await befriend(person, bob)
         await _asks(person, "set", "<vCard xmlns='vcard-temp'><FN>Alice</FN></vCard>")
@@ -152,15 +155,15 @@ async def _live(server, jid, bob):
 
 
 def _left(server, name):
-    """The places in the data folder where somebody is still named, besides what others keep of
-    their own; and messages and files of nobody.
+    """The places in the data folder that still name an account, except other accounts' own data,
+    and messages and files without an owner.
     """
     theirs = {
-        # The data of others, and the acts of administrators.
+        # The data of other accounts, and the administrators' actions.
         "roster_items": lambda row: True,
         "archive_messages": lambda row: _owned(row),
         "lists": lambda row: row[0] == "journal",
-        # The room itself, which has another owner, and is called so.
+        # The room itself, which has another owner, and whose name contains the account's.
         "rooms": lambda row: True,
     }
     path = next((server.folder / "rookery-data").glob("*.db"))

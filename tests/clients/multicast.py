@@ -1,4 +1,4 @@
-"""One stanza for many: XEP-0033, as slixmpp finds and uses it."""
+"""Sends one stanza to many recipients: slixmpp finds and uses XEP-0033."""
 
 from slixmpp import Message
 
@@ -53,15 +53,13 @@ async def too_many_are_refused():
             _write(alice, service, "too many", [("to", bob.bare), *many])
             error = await alice.take("message_error", lambda _: True)
             assert (error["from"], error["error"]["condition"]) == (service, "not-acceptable"), error
-            # One less goes.
+            # One recipient less is accepted.
             _write(alice, service, "enough", [("to", bob.bare), *many[1:]])
             await bob.reads("enough", alice.bare)
 
 
 async def _service(person):
-    """The service as XEP-0033 §2.2 finds it: among the items of the domain, the one that shows the
-    feature.
-    """
+    """The service, found as in XEP-0033 §2.2: the item of the domain that has the feature. """
     disco = person.client["xep_0030"]
     items = await disco.get_items(jid=person.jid.domain, timeout=20)
     for jid, _, _ in items["disco_items"]["items"]:
@@ -81,6 +79,6 @@ def _write(person, service, text, addresses):
 
 
 def _seen(message):
-    """The header that somebody sees: type, JID, mark."""
+    """The header as the recipient sees it: type, JID, and the `delivered` mark."""
     header = message.xml.find(f"{{{FEATURE}}}addresses")
     return [(address.get("type"), address.get("jid"), address.get("delivered") == "true") for address in header]

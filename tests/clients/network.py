@@ -1,8 +1,8 @@
-"""A network of servers on loopback: DNS of its own, an authority that all of them trust, Rookery,
+"""Runs a network of servers on loopback: its own DNS, an authority that all of them trust, Rookery,
 and Debian's Prosody and ejabberd.
 
-The DNS server answers for the domains of the network and says of all others that they don't exist.
-Nobody asks another one.
+The DNS server answers for the network's domains and denies that any others exist. No other DNS
+server is queried.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ from rookery import Rookery
 
 
 class Network:
-    """DNS, and an authority that all servers here trust."""
+    """DNS, and an authority that all servers of this network trust."""
 
     def template(self, kind):
-        """The configuration of a kind of server."""
+        """The configuration template of a kind of server."""
         return {"rookery": ROOKERY, "prosody": PROSODY, "ejabberd": EJABBERD}[kind]
 
     def __init__(self):
@@ -43,7 +43,7 @@ class Network:
         self.hosts = self.folder / "hosts"
         # The signed zone, if there is one: a `Zone`.
         self.zone = None
-        # The behaviour of DNS for names that end so: see `_Dns`.
+        # The behaviour of DNS for names with these endings; see `_Dns`.
         self.moods = {}
         self.key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "The authority of a scenario")])
@@ -69,8 +69,8 @@ class Network:
         return builder.not_valid_before(now - datetime.timedelta(days=60)).not_valid_after(now + datetime.timedelta(days=ends))
 
     def certify(self, domain, fault=None):
-        """Files of a certificate for a domain and its rooms, and of its key. With a fault it is
-        `expired`, `own` (signed by itself), or for `other` names.
+        """The files of a certificate for a domain and its rooms, and of its key. `fault` makes it
+        `expired`, `own` (self-signed), or for `other` names.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain)])
@@ -79,7 +79,8 @@ class Network:
         shown = f"not-{domain}" if fault == "other" else domain
         names = [x509.DNSName(name) for name in (shown, f"conference.{shown}")]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), False)
-        # As authorities issue them today: not for clients, which Debian's ejabberd wants.
+        # Authorities issue certificates without client authentication today, which Debian's
+        # ejabberd requires.
         builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
         chain, private = self.folder / f"{domain}.pem", self.folder / f"{domain}.key"
         chain.write_bytes(builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
@@ -88,8 +89,8 @@ class Network:
         return chain, private
 
     def names_certificate(self, domain, port, chain):
-        """Has DNS name the key in a certificate as the one of the server at a port (RFC 6698: usage
-        3, selector 1, type 1).
+        """Publishes the key of a certificate in DNS for the server at a port (RFC 6698: usage 3,
+        selector 1, type 1).
         """
         key = x509.load_pem_x509_certificate(chain.read_bytes()).public_key()
         info = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -104,7 +105,9 @@ class Network:
 
     @asynccontextmanager
     async def rookery(self, domain, account, dns=None, more="", federation="", fault=None):
-        """`more` are further tables of the configuration, `federation` further keys of that one."""
+        """Starts a Rookery. `more` has further tables of its configuration, `federation` further
+        keys of that table.
+        """
         chain, key = self.certify(domain, fault)
         servers = free_port()
         tables = _filled(self.template("rookery"), dict(CHAIN=chain, KEY=key, DNS=dns or self.dns, CA=self.authority))
@@ -159,7 +162,7 @@ class Network:
 
 
 class Peer:
-    """A server of others, as a process that a scenario may end and start again."""
+    """A server of another project, as a process that a scenario can stop and start again."""
 
     certificate = None
 
@@ -186,7 +189,7 @@ class Peer:
             while not _answers(self.port):
                 assert self.process.poll() is None, self.log.read_text()
                 await asyncio.sleep(0.1)
-        # The account is made behind the port.
+        # The account is created after the port is open.
         await asyncio.sleep(1)
 
     async def stop(self, number=signal.SIGTERM):
@@ -201,9 +204,9 @@ class Peer:
 
 
 class _Dns(asyncio.DatagramProtocol):
-    """Answers, where the network has no mood for a name. `fails` says SERVFAIL, `silent` nothing,
-    `slow` the truth two seconds later, and `lies` has somebody else answer before, who doesn't know
-    the number of the question and leads to where nobody listens.
+    """Answers queries, by the network's mood for the name if there is one. `fails` returns
+    SERVFAIL, `silent` nothing, `slow` the answer after two seconds; with `lies`, a forged answer
+    comes first, with a wrong id and an address on which nothing listens.
     """
 
     def __init__(self, network):
@@ -222,7 +225,7 @@ class _Dns(asyncio.DatagramProtocol):
             answer.answer.append(dns.rrset.from_text(asked.name, 60, "IN", kind, found))
         elif not any(known == name for known, _ in self.network.names):
             answer.set_rcode(dns.rcode.NXDOMAIN)
-        # A resolver that validates asks for the zone as its own server.
+        # A validating resolver queries for the zone itself.
         if not question.flags & dns.flags.RD:
             answer.flags |= dns.flags.AA
             if self.network.zone and asked.name.is_subdomain(self.network.zone.name):

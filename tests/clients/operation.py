@@ -1,4 +1,4 @@
-"""Effects of operators' actions on users."""
+"""Checks the effects of operators' actions on users."""
 
 import json
 import os
@@ -46,7 +46,7 @@ async def a_certificate_that_is_renewed_is_taken_over_unasked():
         await server.reload()
         new = server.folder / "own.pem"
         before = new.read_text()
-        # First one that can't be used: what there is stays.
+        # The first configuration is invalid, and the current one stays.
         at = server.log.stat().st_size
         new.write_text("half")
         await server.says("the certificates stay as they were", at)
@@ -146,7 +146,7 @@ async def a_collector_of_traces_gets_spans_of_stanzas():
     collector = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=collector.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{collector.server_port}/v1/traces"
-    # Slow events would name who has waited.
+    # Slow events would name the address that has waited.
     tables = f'[instruments]\nslow_ms = 0\n[traces]\nurl = "{url}"\nheader_file = "header"\nticks_per_minute = 6000'
     server = Rookery("alice", "bob", tables=tables)
     (server.folder / "header").write_text("Authorization: Bearer secret\n")
@@ -168,8 +168,8 @@ async def a_collector_of_traces_gets_spans_of_stanzas():
 
 
 async def _spans_of_a_message(requests, alice, bob):
-    """Writes messages until one of them is in a span, and returns all spans, read by
-    OpenTelemetry's own messages.
+    """Sends messages until one of them is in a span. Returns all spans, parsed with OpenTelemetry's
+    own types.
     """
     for _ in range(60):
         for _ in range(100):

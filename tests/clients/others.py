@@ -35,7 +35,7 @@ async def aioxmpp_is_told_of_a_wrong_password():
 
 
 async def scram_plus_binds_the_channel():
-    """No released client has both channel bindings of the server, so aioxmpp gets them from
+    """No released client supports both of the server's channel bindings, so aioxmpp gets them from
     pyOpenSSL.
     """
     async with Rookery("alice", "bob") as server:
@@ -160,7 +160,7 @@ class TlsExporter(ChannelBindingProvider):
 
 
 class OtherChannel(TlsExporter):
-    """The secret of another channel, as somebody in the middle would have it."""
+    """The binding of another channel, as a man in the middle would have it."""
 
     def extract_cb_data(self):
         return bytes(32)

@@ -1,4 +1,5 @@
-"""The pages that people use in a browser, in headless Chromium: the chat page and the admin page.
+"""Runs the pages that people use in a browser in headless Chromium: the chat page and the admin
+page.
 """
 
 import asyncio
@@ -92,8 +93,7 @@ async def two_people_chat_in_browsers():
 async def two_people_chat_where_no_websocket_gets_through():
     async with Rookery("alice", "bob") as server, Chromium(server) as chromium:
         _install(server)
-        # One has a browser without it; the other has one on whose way something doesn't let it
-        # through.
+        # One browser has no WebSocket; the other one's WebSockets are blocked on the network.
         without = "delete window.WebSocket"
         broken = "const Real = WebSocket; window.WebSocket = class extends Real { constructor(url, names) { super(url.replace(/ws$/, 'no'), names); } }"
         alice, bob = await asyncio.gather(_sign_in(chromium, server, "alice", without), _sign_in(chromium, server, "bob", broken))
@@ -107,7 +107,7 @@ async def two_people_chat_where_no_websocket_gets_through():
 async def a_picture_is_seen_in_a_room():
     async with Rookery("alice", "bob") as server, Chromium(server) as chromium:
         _install(server)
-        # Only now it is known which port the files are to go to.
+        # The port for uploads is known only now.
         server.configure(tables=f'[modules.upload]\nurl = "https://localhost:{server.web_tls_port}/upload"\n')
         await server.reload()
         alice, bob = await asyncio.gather(_sign_in(chromium, server, "alice"), _sign_in(chromium, server, "bob"))
@@ -138,7 +138,7 @@ async def the_admin_page_shows_what_happens_and_makes_accounts():
         drawn = "document.querySelector('#graphs').innerHTML"
         before = await page.run(drawn)
         async with Person(server, "alice@localhost"):
-            # Without a click: the page renews itself.
+            # The page refreshes itself, without a click.
             await page.until(f"{drawn} !== {json.dumps(before)}")
             await page.until("document.querySelector('#figure-sessions')?.innerText.trim() === '1'")
             moved = await page.run("document.querySelector('#graphs svg').outerHTML")
@@ -148,7 +148,7 @@ async def the_admin_page_shows_what_happens_and_makes_accounts():
         await page.type("#new-user-name", "alice")
         await page.type("#new-user-password", "a new secret")
         await page.click("#create")
-        # The input is there again, and the cursor stands where the mistake is.
+        # The form keeps its input, and the cursor is in the field with the mistake.
         await page.until("document.activeElement?.id === 'new-user-name' && document.activeElement.value === 'alice'")
         await page.sees("alice@localhost already exists.", "#new-user-name-mistake")
         await page.run("document.getElementById('new-user-name').value = ''")
@@ -210,7 +210,7 @@ async def the_admin_page_is_legible_everywhere():
                 await page.size(width, height, mobile=width < 500)
                 await page.colours(scheme)
                 await page.run("scrollTo(0, 0)")
-                # Nothing is wider than the screen, and text differs from what is behind it.
+                # Nothing is wider than the screen, and text contrasts with its background.
                 assert await page.run("document.documentElement.scrollWidth <= innerWidth"), name
                 behind, text = await page.run(f"[{_brightness('backgroundColor')}, {_brightness('color')}]")
                 assert (behind - text > 300) if scheme == "light" else (text - behind > 300), (name, behind, text)
@@ -247,7 +247,7 @@ async def devices_are_seen_and_plotted_on_their_page():
         await page.sees("Connected", "#state")
         await page.type("#request", "G:COUNTR@p,200")
         await page.click("#plotted button")
-        # Its own reader is among those that are told of, and the plot grows.
+        # The page's own reader is among the readers that it lists, and the plot grows.
         await page.sees("G:COUNTR@p,200", "#devices button")
         await page.sees("RETDAT", "#fronts")
         await page.until("document.querySelector('#plot polyline')?.getAttribute('points').split(' ').length >= 5")
@@ -328,8 +328,7 @@ def _brightness(property):
 
 
 async def _bustle(server, names, there):
-    """Something for the graphs to show: people come and talk. They stay for as long as `there`
-    does.
+    """Gives the graphs something to show: people log in and chat, and stay as long as `there` does.
     """
     for number, name in enumerate(names):
         person = await there.enter_async_context(Person(server, f"{name}@localhost"))
@@ -340,13 +339,13 @@ async def _bustle(server, names, there):
 
 
 def _install(server):
-    """Puts there what `rookery web install` made for these tests."""
+    """Installs the files that `rookery web install` made for these tests."""
     shutil.copytree(Path(CONVERSE) / "web", server.folder / "rookery-data/web")
 
 
 async def _sign_in(chromium, server, name, before=None):
-    """Somebody opens the chat page and logs in. `before` is a script that the browser runs before
-    those of the page.
+    """Opens the chat page as a user and logs in. The browser runs the script `before` before those
+    of the page.
     """
     page = await chromium.page(name)
     if before:
@@ -360,7 +359,7 @@ async def _sign_in(chromium, server, name, before=None):
 
 
 async def _talk(alice, bob, to="bob@localhost", whence="alice@localhost"):
-    """A message there, and an answer back."""
+    """Sends a message from one page, and an answer from the other."""
     await alice.run("document.querySelector('a.new-chat').click()")
     await alice.type(".modal.show input[name=jid]", to)
     await alice.click(".modal.show button[type=submit]")
@@ -382,9 +381,7 @@ async def _enter(page, room):
 
 
 def _stayed_here(server, page):
-    """No host but this server was asked for anything, and the page's policy was in the way of
-    nothing.
-    """
+    """Asserts that the page contacted no other host, and that its policy blocked nothing. """
     elsewhere = [url for url in page.requests if not url.startswith((f"https://localhost:{server.web_tls_port}/", "data:", "blob:"))]
     assert elsewhere == [] and page.refused == [], (elsewhere, page.refused)
     assert not [line for line in page.said if "Content Security Policy" in line], page.said

@@ -1,5 +1,5 @@
-"""Somebody with slixmpp: the client as it is, with what it reports kept until a scenario asks for
-it.
+"""A person who uses slixmpp: the unmodified client, whose events are kept until a scenario takes
+them.
 """
 
 import asyncio
@@ -7,28 +7,28 @@ import ssl
 
 import slixmpp
 
-# The time to wait for something that has to come.
+# The longest wait for anything that must arrive, in seconds.
 PATIENCE = 20
 
 
 class Refused(Exception):
-    """The server doesn't let somebody in; says why."""
+    """Raised if the server refuses a login, with the reason."""
 
 
 class Person:
     """`async with Person(server, "alice@localhost")`: logged in, with the roster loaded and
     available.
 
-    `trust` is the file of certificates to trust, by default the server's own; None trusts no
-    further one. `believing` takes any certificate for proof. `direct` uses direct TLS; otherwise it
-    is STARTTLS. `mechanism` forces one. `present=False` leaves roster and presence to the scenario.
-    `managed` uses stream management.
+    `trust` is a file of certificates to trust, by default the server's own; None trusts no others.
+    `believing` accepts any certificate. `direct` uses direct TLS instead of STARTTLS. `mechanism`
+    forces a SASL mechanism. `present=False` leaves roster and presence to the scenario. `managed`
+    uses stream management.
     """
 
     def __init__(self, server, jid, password="secret", *, trust=..., believing=False, direct=False, mechanism=None, tls=None, present=True, managed=False):
         self.server, self.direct, self.present = server, direct, present
         self.client = client = slixmpp.ClientXMPP(jid, password)
-        # Requests are answered by the scenario, as they are by people.
+        # The scenario answers subscription requests, as people do.
         client.roster.auto_authorize = client.roster.auto_subscribe = None
         client.ca_certs = server.certificate if trust is ... else trust
         if believing:
@@ -56,7 +56,7 @@ class Person:
         await self.logout()
 
     async def login(self):
-        # slixmpp connects again by itself after a loss, which no scenario wants.
+        # slixmpp would reconnect by itself, which no scenario wants.
         self.client.add_event_handler("connection_failed", lambda _: self.client.cancel_connection_attempt())
         self.client.connect("127.0.0.1", self.server.tls_port if self.direct else self.server.port)
         try:
@@ -94,36 +94,38 @@ class Person:
         return self.client.transport.get_extra_info("ssl_object")
 
     def certificate(self):
-        """The certificate that the server showed."""
+        """The certificate that the server presented."""
         return ssl.DER_cert_to_PEM_cert(self.cipher.getpeercert(True))
 
     def write(self, to, text, **attributes):
         self.client.send_message(mto=to, mbody=text, **{"mtype": "chat", **attributes})
 
     async def message(self):
-        """The next message that came, in the order in which they came."""
+        """Takes the next message, in order of arrival."""
         return await self.take("message", lambda _: True)
 
     async def reads(self, text, of):
-        """The next message has this text and is from somebody."""
+        """Asserts that the next message has this text and this sender."""
         message = await self.message()
         assert (message["body"], message["from"].bare) == (text, str(of)), f"instead of {text!r} came: {message}"
         return message
 
     async def presence(self, of, kind="available"):
-        """The next presence of somebody that is of a kind, such as `subscribe` or `unavailable`."""
+        """Takes the next presence from an address of this type, such as `subscribe` or
+        `unavailable`.
+        """
         wanted = slixmpp.JID(of)
         matches = lambda it: it["from"] == wanted or (not wanted.resource and it["from"].bare == wanted.bare)
         return await self.take("presence", lambda it: it["type"] == kind and matches(it))
 
     async def take(self, event, wanted):
-        """The first thing of a kind that was reported and not taken yet."""
+        """Takes the first event of a kind that wasn't taken yet."""
         found = await self.until(lambda: next((it for it in self.seen[event] if wanted(it)), None), event)
         self.seen[event].remove(found)
         return found
 
     async def until(self, condition, what=""):
-        """Waits until something is so, and returns it."""
+        """Waits until the condition holds, and returns its value."""
         try:
             async with asyncio.timeout(PATIENCE):
                 while not (found := condition()):
@@ -134,27 +136,27 @@ class Person:
             raise TimeoutError(f"{self.client.requested_jid} waits for {what or condition} in vain; heard: {heard}") from None
 
     async def quiet(self):
-        """Nothing is on its way: the server answers in order, so what it had to say came before its
-        answer. That says nothing of its store.
+        """Waits until no stanza is under way: the server sends in order, so everything else arrives
+        before its reply. Writes of the store may still be pending.
         """
         await self.client["xep_0199"].send_ping(self.client.boundjid.domain, timeout=PATIENCE)
         await self.client["xep_0199"].send_ping(self.bare, timeout=PATIENCE)
 
     async def acknowledged(self):
-        """The server has stored all that was sent (XEP-0198)."""
-        # Stanzas leave by a queue, a request for an acknowledgement doesn't.
+        """Waits until the server has stored everything that was sent (XEP-0198)."""
+        # slixmpp queues stanzas, but sends a request for an acknowledgement at once.
         await self.quiet()
         management = self.client["xep_0198"]
         management.request_ack()
         await self.until(lambda: not management.unacked_queue, "an acknowledgement")
 
     def item(self, jid):
-        """The entry of somebody in the roster."""
+        """The roster item of an address."""
         return self.client.client_roster[jid]
 
 
 async def befriend(one, other):
-    """Two people add each other."""
+    """Lets two people add each other."""
     for asker, asked in ((one, other), (other, one)):
         asker.client.send_presence_subscription(pto=asked.bare, ptype="subscribe")
         await asked.presence(asker.bare, "subscribe")
@@ -164,7 +166,7 @@ async def befriend(one, other):
 
 
 async def is_refused(server, jid, password, reason):
-    """Somebody can't log in, and is told why."""
+    """Asserts that a login fails with this reason."""
     try:
         async with Person(server, jid, password):
             pass
@@ -174,6 +176,6 @@ async def is_refused(server, jid, password, reason):
         raise AssertionError(f"{jid} can log in")
 
 
-# After `failed_auth` slixmpp tries the next mechanism.
+# slixmpp tries the next mechanism after `failed_auth`.
 FAILURES = ("failed_all_auth", "ssl_invalid_chain", "stream_error", "connection_failed", "disconnected")
 EVENTS = ("session_start", "failed_auth", "message", "message_error", "presence", "roster_update", *FAILURES)

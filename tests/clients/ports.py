@@ -1,9 +1,9 @@
-"""Ports for servers that have to be told theirs before they start.
+"""Reserves ports for servers that need to know theirs before they start.
 
-A port that the system gives out is free again once it is let go, and it may give it to the next
-connection of anybody before the server listens on it: tests side by side lost servers that way.
-These are of a range that it doesn't give out by itself, and each is held by a lock for as long as
-the process lives. The Rust tests have the same in `rookery-needs`, with the same locks.
+A port from the system is free again once it is closed, and the system may give it to any other
+connection before the server listens on it: parallel tests lost servers that way. These ports are
+from a range that the system doesn't assign, and a lock reserves each for as long as the process
+lives. The Rust tests do the same in `rookery-needs`, with the same locks.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ _held = []
 
 
 def free_port():
-    """A port of the loopback interface that is this process's own until it ends."""
+    """A port of the loopback interface, reserved for this process until it ends."""
     folder = Path(tempfile.gettempdir()) / f"rookery-ports-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     for port in random.sample(RANGE, len(RANGE)):
@@ -26,7 +26,7 @@ def free_port():
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with socket.socket() as probe:
-                # As servers do it: connections that have just ended are in nobody's way.
+                # Set as by servers, so that connections that have just ended don't block the port.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(("127.0.0.1", port))
         except OSError:

@@ -1,4 +1,4 @@
-"""Blocking, and the last activity of those who are away."""
+"""Tests blocking, and the last activity of offline users."""
 
 from slixmpp.exceptions import IqError
 from slixmpp.xmlstream import ET
@@ -77,7 +77,7 @@ async def contacts_learn_when_somebody_was_here_last():
 
 
 async def who_is_blocked_can_be_reported():
-    """XEP-0377: the block counts, and the operators read why."""
+    """XEP-0377: the block takes effect, and operators can read the reason."""
     tables = '[modules.privacy]\nreport_to = ["admin@localhost"]\n'
     async with Rookery("admin", "alice", "bob", tables=tables) as server:
         async with Person(server, "admin@localhost") as admin, _with_plugins(Person(server, "alice@localhost")) as alice, Person(server, "bob@localhost") as bob:

@@ -1,5 +1,5 @@
-"""Publish-subscribe: the service, and what accounts publish for their contacts, as slixmpp uses
-them.
+"""Uses publish-subscribe with slixmpp: the service, and nodes that accounts publish for their
+contacts.
 """
 
 import base64
@@ -66,7 +66,7 @@ async def subscriptions_are_approved_and_have_options():
             answer = await reader.subscribe(service, "news", timeout=20)
             assert answer["pubsub"]["subscription"]["subscription"] == "pending", answer
             assert await _refused(reader.get_items(service, "news", timeout=20)) == "not-authorized"
-            # The owner fills in the form that comes (XEP-0060 §8.6).
+            # The owner fills in the form that the service sends (XEP-0060 §8.6).
             asked = await alice.take("message_xform", lambda _: True)
             submit = asked["form"].get_values()
             assert submit["pubsub#subscriber_jid"] == bob.bare, asked
@@ -81,7 +81,7 @@ async def subscriptions_are_approved_and_have_options():
 
             options = await reader.get_subscription_options(service, "news", user_jid=bob.bare, timeout=20)
             assert options["pubsub"]["options"]["options"].get_values()["pubsub#deliver"] is True, options
-            # slixmpp's own method asks with a get.
+            # slixmpp's own method sends a get instead of a set.
             quiet = bob.client.make_iq_set(ito=service)
             options = ET.SubElement(ET.SubElement(quiet.xml, "{http://jabber.org/protocol/pubsub}pubsub"), "{http://jabber.org/protocol/pubsub}options", node="news", jid=bob.bare)
             options.append(_config(bob, "http://jabber.org/protocol/pubsub#subscribe_options", deliver="0").xml)
@@ -119,7 +119,7 @@ async def contacts_hear_of_news_that_they_want():
             bob.client.register_plugin("xep_0115")
             bob.client.register_plugin("xep_0118")
             await bob.client["xep_0115"].update_caps()
-            # The last one comes as soon as the server knows that it is wanted.
+            # The last item arrives as soon as the server knows that the client wants it.
             event = await bob.take("pubsub_publish", lambda event: event["from"].bare == alice.bare)
             assert event["pubsub_event"]["items"]["node"] == TUNE, event
             await alice.client["xep_0118"].publish_tune(artist="Yes", title="Roundabout", timeout=20)
@@ -240,7 +240,7 @@ async def _refused(request):
 
 
 async def _befriend(one, other):
-    """Both see each other's presence; the second has not been available before."""
+    """Waits until both see each other's presence. The second has not been available before."""
     _pubsub(other)
     await other.client.get_roster()
     other.client.send_presence()

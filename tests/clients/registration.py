@@ -1,4 +1,4 @@
-"""Accounts that people make for themselves (XEP-0077)."""
+"""People register their own accounts (XEP-0077)."""
 
 from slixmpp.exceptions import IqError
 from slixmpp.xmlstream import ET
@@ -48,8 +48,8 @@ async def operators_change_passwords():
 
 
 async def invited_people_register():
-    """XEP-0401 and XEP-0445: a user's link makes an account where nobody else can have one, and the
-    two are contacts.
+    """XEP-0401 and XEP-0445: a user's invitation link creates an account although registration is
+    closed, and inviter and guest become contacts.
     """
     async with Rookery("alice", tables=CLOSED) as server, Person(server, "alice@localhost") as alice:
         assert await _redeem(server, "eve", "geheim12") == "service-unavailable"
@@ -84,7 +84,7 @@ async def people_leave():
         async with alice:
             iq = alice.client.make_iq_set(ito="localhost")
             iq["register"]["remove"] = True
-            # The answer or the end of the stream, whichever the client sees first.
+            # The client may see either the reply or the end of the stream first.
             iq.send(callback=lambda _: None)
             await alice.take("disconnected", lambda _: True)
             alice.client.cancel_connection_attempt()
@@ -93,7 +93,7 @@ async def people_leave():
 
 
 async def _link(person, node):
-    """The link that a command makes."""
+    """Returns the link that a command creates."""
     for plugin in ("xep_0004", "xep_0050"):
         person.client.register_plugin(plugin)
     answer = await person.client["xep_0050"].send_command("localhost", node, timeout=20)
@@ -101,7 +101,7 @@ async def _link(person, node):
 
 
 async def _redeem(server, name, password, token=None):
-    """Shows a token and registers, which slixmpp can't; returns the condition of the error."""
+    """Presents a token and registers, which slixmpp can't. Returns the condition of the error."""
     wire = await Wire.open(server)
     try:
         assert "<register xmlns='urn:xmpp:ibr-token:0'/>" in wire.features.replace('"', "'"), wire.features
@@ -123,7 +123,7 @@ async def _redeem(server, name, password, token=None):
 
 
 async def _register(server, jid, password):
-    """Asks for an account as slixmpp does; returns why there is none."""
+    """Registers as slixmpp does. Returns the condition of the error."""
     person = Person(server, jid, password)
     outcome = []
 

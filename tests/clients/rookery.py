@@ -1,4 +1,4 @@
-"""A server in a temporary folder, driven as an operator drives it."""
+"""Runs a server in a temporary folder, as an operator does."""
 
 import asyncio
 import os
@@ -11,8 +11,8 @@ from pathlib import Path
 
 BINARY = os.environ["ROOKERY"]
 
-# Two shards, so that half of all conversations cross from one to the other on any machine; few
-# rounds of hashing, because the clients do them in Python.
+# Two shards, so that half of all conversations cross shards on any machine; few iterations of the
+# hash, since clients compute it in Python.
 CONFIG = """
 {top}
 shards = 2
@@ -78,13 +78,11 @@ class Rookery:
 
     @property
     def certificate(self):
-        """The certificate that the server made itself: what a client is given to trust."""
+        """The server's self-signed certificate, which clients trust."""
         return self.folder / "rookery-data/certs/self-signed.pem"
 
     def command(self, *arguments, said="", code=0):
-        """Runs a command of the binary; it has to end with this code, which says that it has
-        succeeded unless another is given.
-        """
+        """Runs a command of the binary and asserts its exit code, by default 0. """
         arguments = [BINARY, "--config", "rookery.toml", *arguments]
         ended = subprocess.run(arguments, cwd=self.folder, input=said, text=True, capture_output=True, timeout=60)
         assert ended.returncode == code, f"{arguments}: {ended.stdout}{ended.stderr}"
@@ -99,14 +97,14 @@ class Rookery:
         await self.listens(at)
 
     async def listens(self, at):
-        """Waits until the log, from that byte on, tells the ports."""
+        """Waits until the log, from this byte on, names the ports."""
         running = await self.says(
             r"is running: \S+:(\d+) \(STARTTLS\), \S+:(\d+) \(direct TLS\), \S+:(\d+) \(HTTP\), \S+:(\d+) \(HTTPS\)", at
         )
         self.port, self.tls_port, self.web_port, self.web_tls_port = (int(port) for port in running.groups())
 
     async def says(self, pattern, at=0):
-        """Waits until the log, from that byte on, has the pattern."""
+        """Waits until the log, from this byte on, matches the pattern."""
         while True:
             found = re.search(pattern, self.log.read_bytes()[at:].decode())
             if found:
@@ -123,7 +121,7 @@ class Rookery:
         await self.says("reloaded (configuration and )?certificates", at)
 
     async def stop(self, number=signal.SIGTERM):
-        """Ends the server and returns its exit code."""
+        """Stops the server and returns its exit code."""
         process, self.process = self.process, None
         process.send_signal(number)
         try:
@@ -141,7 +139,7 @@ class Rookery:
 
 
 if "ROOKERY_BEHIND" in os.environ:
-    # Three nodes behind a balancer instead.
+    # The scenarios use three nodes behind a balancer instead.
     from several import behind
 
     Rookery = behind(Rookery)

@@ -1,4 +1,4 @@
-"""Rooms: XEP-0045 as slixmpp uses it."""
+"""Uses rooms (XEP-0045) with slixmpp."""
 
 import asyncio
 import hashlib
@@ -121,7 +121,7 @@ async def what_is_taken_back_leaves_a_tombstone():
             moderate = f"<moderate xmlns='urn:xmpp:message-moderate:1' id='{ids[1]}'>{retract}</moderate>"
             assert await _refused(bob, moderate) == "forbidden"
             await _asks(alice, moderate)
-            # Nobody waits for a tombstone: it comes when the store has it.
+            # The reply doesn't wait for the tombstone, which appears when the store has written it.
             results = await alice.archive()
             while not all(_is_tombstone(results[id]) for id in ids):
                 results = await alice.archive()
@@ -296,8 +296,8 @@ async def rooms_are_closed_to_listed_abusers():
             item = hashlib.sha256(bob.bare.encode()).hexdigest()
             report = ET.fromstring("<report xmlns='urn:xmpp:reporting:1' reason='urn:xmpp:reporting:spam'/>")
             await lists.publish("pubsub.localhost", "muc_bans_sha256", id=item, payload=report, timeout=20)
-            # The server follows the list when it has been there for a moment; who is inside already
-            # falls silent then.
+            # The server applies the list a moment after it was published, and then mutes occupants
+            # on it.
             while not bob.seen["message_error"]:
                 bob.write(ROOM, "buy my potions", mtype="groupchat")
                 await asyncio.sleep(0.2)
@@ -306,7 +306,7 @@ async def rooms_are_closed_to_listed_abusers():
             await alice.until(lambda: "Bob" not in alice.muc.get_roster(ROOM))
             assert await _refusal(bob.enter("Bob")) == "forbidden"
             await lists.retract("pubsub.localhost", "muc_bans_sha256", item, timeout=20)
-            # The room's own answers overtake nothing; the news of the list go another way.
+            # The room keeps its own replies in order, but changes of the list take another path.
             while (refusal := await _refusal_or_none(bob.enter("Bob"))) is not None:
                 assert refusal == "forbidden", refusal
             bob.write(ROOM, "I am sorry", mtype="groupchat")
@@ -314,7 +314,7 @@ async def rooms_are_closed_to_listed_abusers():
 
 
 class _Entered(NamedTuple):
-    """The stanzas that somebody got on entering."""
+    """The stanzas that an occupant got on entering."""
 
     self_presence: slixmpp.Presence
     subject: slixmpp.Message
@@ -323,7 +323,7 @@ class _Entered(NamedTuple):
 
 
 class _Occupant(Person):
-    """Somebody who can enter the room."""
+    """A person who can enter the room."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -332,7 +332,7 @@ class _Occupant(Person):
         for event in ("groupchat_message", "groupchat_subject", "groupchat_presence", "groupchat_invite", "message_xform"):
             self.seen[event] = []
             self.client.add_event_handler(event, self.seen[event].append)
-        # Messages of a room without a body: slixmpp tells of them by no event of their own.
+        # Messages of a room without a body, for which slixmpp has no event.
         self.seen["status"] = []
         path = MatchXPath(f"{{jabber:client}}message/{{{USER}}}x")
         self.client.register_handler(Callback("status", path, self.seen["status"].append))
@@ -345,7 +345,7 @@ class _Occupant(Person):
         return _Entered(*await self.muc.join_muc_wait(ROOM, nick, timeout=20, **history))
 
     async def opens(self, fields=None):
-        """Configures the room, which lets others in."""
+        """Configures the room, which unlocks it."""
         form = await self.muc.get_room_config(ROOM, timeout=20)
         form["type"] = "submit"
         form.set_values(fields or {})
@@ -368,12 +368,12 @@ class _Occupant(Person):
         return {result["mam_result"]["id"]: result["mam_result"]["forwarded"]["stanza"] for result in page["mam"]["results"]}
 
     async def hears(self, text):
-        """A message to all with this text; those before it are passed over."""
+        """The message to all with this text. Earlier messages are skipped."""
         return await self.take("groupchat_message", lambda message: message["body"] == text)
 
 
 async def _refusal(entering):
-    """The condition of the error that somebody gets instead of entering."""
+    """The condition of the error that refuses to let somebody enter."""
     condition = await _refusal_or_none(entering)
     assert condition, "nobody was refused"
     return condition

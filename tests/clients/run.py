@@ -24,11 +24,10 @@ MODULES = [
     "pages", "guests", "gallery", "registration", "administration", "domains", "operation", "certificates", "terminal", "others", "aio", "moving", "foreign", "federation", "components",
     "examples",
 ]
-# Nothing is measured with it: it ends a scenario that would wait for ever.
+# This limit measures nothing: it ends a scenario that would wait for ever.
 PATIENCE = 90
-# The exit code of a scenario that ran out of time, here or where it waits for one thing: on a busy
-# machine that says little, and the caller tries it once more. What was seen and is wrong is a
-# failure at once.
+# The exit code of a scenario that ran out of time, as a whole or in one wait. On a busy machine
+# this says little, and the caller tries it once more. A wrong result is a failure at once.
 OUT_OF_TIME = os.EX_TEMPFAIL
 
 

@@ -1,4 +1,4 @@
-"""Questions of clients to a server."""
+"""Clients query the server: version, time and the like."""
 
 import datetime
 
@@ -35,7 +35,7 @@ async def it_tells_version_and_time():
             version = (await alice.client["xep_0092"].get_version("localhost"))["software_version"]
             assert version["name"] == "Rookery" and version["version"], version
             answer = await alice.client["xep_0202"].get_entity_time("localhost")
-            # The text itself: slixmpp 1.17 puts a second Z behind it before it reads it.
+            # This reads the text itself, since slixmpp 1.17 appends a second Z before it parses it.
             told = datetime.datetime.fromisoformat(answer.xml.findtext(".//{urn:xmpp:time}utc"))
             assert abs(told - datetime.datetime.now(datetime.timezone.utc)) < datetime.timedelta(minutes=1), told
 

@@ -1,9 +1,8 @@
-"""Three nodes of a cluster behind a balancer, in the place of one server: for the scenarios of real
+"""Runs three nodes of a cluster behind a balancer in place of one server, for the scenarios of real
 clients.
 
-`tests/clients/behind.py` runs them so. Each connection goes to another node than the one before,
-whatever it is for; so does each request of BOSH that comes on a connection of its own. Commands run
-beside the first node.
+`tests/clients/behind.py` runs them so. Each connection goes to the next node, whatever its purpose;
+so does each BOSH request with its own connection. Commands run on the first node.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ BEHIND = json.loads(os.environ.get("ROOKERY_BEHIND", "null"))
 
 
 def behind(rookery):
-    """The class of servers that are three nodes, from that of one."""
+    """Returns the class of servers of three nodes, derived from that of one server."""
 
     class Several(rookery):
         def __init__(self, *accounts, top="", listen="", tables=""):
@@ -41,7 +40,7 @@ def behind(rookery):
             ports = [self._ports(self)]
             for number in range(2, NODES + 1):
                 folder = self.folder / f"n{number}"
-                # Clients trust the certificate of the first.
+                # Clients trust the first node's certificate.
                 shutil.copytree(self.folder / "rookery-data/certs", folder / "rookery-data/certs", dirs_exist_ok=True)
                 node = _Node(folder)
                 self.others.append(node)
@@ -73,7 +72,7 @@ def behind(rookery):
             super()._remove()
 
     class _Node(rookery):
-        """One of the others, in a folder that is there."""
+        """One of the other nodes, in an existing folder."""
 
         def __init__(self, folder):
             self.folder, self.log, self.process = folder, folder / "log", None
@@ -87,9 +86,9 @@ def behind(rookery):
 
 
 class _Door:
-    """A port, each of whose connections goes to the next of some ports.
+    """A port whose connections go to each of some ports in turn.
 
-    All of them are served by a thread of their own, since scenarios block theirs.
+    A separate thread serves them all, since scenarios block their own.
     """
 
     loop = None

@@ -1,4 +1,4 @@
-"""Profanity, as somebody at a terminal uses it."""
+"""Drives Profanity as somebody at a terminal does."""
 
 import asyncio
 import fcntl
@@ -70,7 +70,7 @@ async def profanity_tells_a_wrong_password():
 
 
 class Profanity:
-    """`async with Profanity()`: the program in a terminal of its own, with a home of its own."""
+    """`async with Profanity()`: the program in its own terminal, with its own home folder."""
 
     async def __aenter__(self):
         self.home = tempfile.mkdtemp(prefix="rookery-profanity-")

@@ -1,5 +1,5 @@
-"""A network of one person for slidge: Ann, who repeats what she reads, and tells what the user is
-said to have written elsewhere.
+"""A network of one person for slidge: Ann, who repeats what she reads, and reports messages that
+the user has supposedly written elsewhere.
 """
 
 from slidge import BaseGateway, BaseSession, FormField, LegacyContact

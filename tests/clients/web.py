@@ -1,4 +1,4 @@
-"""The services over HTTP: WebSocket for clients in browsers, how they find it, health, metrics."""
+"""Uses the HTTP services: WebSocket for clients in browsers, its discovery, health, metrics."""
 
 import asyncio
 import base64
@@ -118,7 +118,7 @@ async def proxies_that_are_trusted_are_believed():
             assert _until(connection, b"nothing") == b"", "without the header the connection is closed"
         except ConnectionResetError:
             pass
-        # Encrypted by the proxy, says the proxy: login is offered as it is with TLS.
+        # The proxy says that the connection to it is encrypted, so login is offered as with TLS.
         connection = socket.create_connection(("127.0.0.1", port), 10)
         connection.sendall(header.replace(bytes([192, 0, 2, 7]), bytes([127, 0, 0, 1])))
         stream = _WebSocket(_upgrade(connection, "/ws", extra="X-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Proto: https\r\n"))
@@ -141,7 +141,7 @@ async def a_proxy_that_does_not_say_for_whom_opens_nothing():
             for headers in silent + told:
                 assert _get(server, base + path, headers=headers)[0] == 403, (path, headers)
             assert _get(server, base + path, headers={"X-Forwarded-For": "127.0.0.1"})[0] == 200, path
-        # Nor may a client whose place nobody knows log in as if it were here.
+        # A client whose address is unknown may not log in as if it were on this machine either.
         for extra, may in ((None, False), ("198.51.100.1", False), ("127.0.0.1", True)):
             connection = socket.create_connection(("127.0.0.1", server.web_port), 10)
             extra = f"X-Forwarded-For: {extra}\r\n" if extra else ""
@@ -170,8 +170,8 @@ async def pages_of_other_sites_are_kept_out():
         for origin in ("https://evil.test", "null", "https://localhost.evil.test"):
             assert b" 403 " in handshake(origin)[1], origin
         own = f"localhost:{server.web_port}"
-        # By a name that somebody made lead here a page may come, as from anywhere; but not as if it
-        # were on this machine.
+        # A page from a name that somebody pointed at this server is accepted like any other, but
+        # not as one from this machine (DNS rebinding).
         for origin, host, is_here in (
             (None, None, True),
             (f"http://{own}", own, True),
@@ -189,8 +189,8 @@ async def who_never_reads_keeps_nobody_out():
     tables = '[web]\nconnections = 10\ntrusted_proxies = ["127.0.0.1"]\nproxy_protocol = true\n[limits]\nconnections_per_address = 8\n'
     async with Rookery("alice", tables=tables) as server:
         silent = [_silent(server, _told("192.0.2.1")) for _ in range(12)] + [_silent(server, _told("192.0.2.2")) for _ in range(12)]
-        # More than an address may have are closed, and of those that fill all places the address
-        # with the most loses some to others.
+        # Connections beyond an address's limit are closed. When all places are taken, the address
+        # with the most connections loses some to others.
         for address in (None, "198.51.100.1", "198.51.100.2", "198.51.100.3", "2001:db8::1", None):
             assert b" 200 " in _asked(server, address), address
         assert sum(not _is_closed(connection) for connection in silent) <= 10
@@ -224,7 +224,7 @@ async def floods_of_headers_are_refused():
                 connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: a\r\n" + flood + b"\r\n")
                 assert b" 431 " in _until(connection, b"\r\n\r\n")
             except ConnectionError:
-                pass  # It was closed before all of it was sent.
+                pass  # The server closed the connection before the whole request was sent.
         assert _get(server, f"http://127.0.0.1:{server.web_port}/health/live")[0] == 200
 
 
@@ -263,7 +263,7 @@ async def files_are_shared():
     async with Rookery("alice", "bob", tables=tables) as server, Person(server, "alice@localhost") as alice:
         picture = b"\x89PNG" + os.urandom(300_000)
         put = await _slot(server, alice, "tr\u00e8s cool.png", len(picture), "image/png")
-        # One byte less, another type, and a body that doesn't say how long it is.
+        # A body with a byte less, one of another type, and one without a length.
         wrong = _put(server, put, picture[:-1], "image/png"), _put(server, put, picture, "text/html"), _put(server, put, iter([picture]), "image/png")
         assert wrong == (413, 415, 411), wrong
         assert _get(server, put)[0] == 404, "there is nothing yet"
@@ -289,7 +289,7 @@ async def pages_are_downloaded_not_shown():
         status, headers, _ = _get(server, put)
         assert status == 200 and headers["content-disposition"].startswith("attachment")
         assert "default-src 'none'" in headers["content-security-policy"]
-        # Nor does a page of this server take one for a script or style of its own.
+        # A page of this server doesn't use an upload as a script or style either.
         for name, kind in (("a.js", "text/javascript"), ("a.css", "text/css"), ("a.svg", "image/svg+xml"), ("a.json", "application/json")):
             put = await _slot(server, alice, name, len(page), kind)
             assert _put(server, put, page, kind) == 201
@@ -314,7 +314,9 @@ async def an_upload_that_breaks_off_can_be_repeated():
 
 
 def _told(address):
-    """The header of the PROXY protocol for a client there; `None`: the proxy for itself."""
+    """The PROXY protocol header for a client at this address; for `None`, of the proxy's own
+    connection.
+    """
     if address is None:
         return b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"
     if ":" in address:
@@ -323,7 +325,7 @@ def _told(address):
 
 
 def _asked(server, address, path="/health/live"):
-    """The answer to a client of an address; nothing if it is sent away."""
+    """The response to a client at this address; empty if its connection is closed."""
     try:
         with socket.create_connection(("127.0.0.1", server.web_port), 20) as connection:
             connection.sendall(_told(address) + f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
@@ -333,10 +335,12 @@ def _asked(server, address, path="/health/live"):
 
 
 def _is_given_up(server):
-    """True if the server closes the connection of a client that asks and doesn't read."""
+    """Returns whether the server closes the connection of a client that sends requests and doesn't
+    read.
+    """
     connection = _silent(server, b"")
-    # Reading would be progress, of which half a minute without any is the longest: the system may
-    # tell the end before.
+    # The server waits half a minute for progress, and reading would be progress. The system may
+    # report the end of the connection earlier.
     end = select.poll()
     end.register(connection, select.POLLRDHUP)
     end.poll(45_000)
@@ -344,7 +348,7 @@ def _is_given_up(server):
 
 
 def _silent(server, before):
-    """A client that says something before, asks as often as it can, and never reads."""
+    """A client that sends this first, then requests until its buffers are full, and never reads."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(20)
@@ -372,7 +376,7 @@ def _is_closed(connection):
 
 
 async def _slot(server, person, name, size, kind):
-    """A slot's address; it names the port that the server has got."""
+    """The URL of an upload slot, with the server's port."""
     attributes = {"filename": name, "size": str(size), **({"content-type": kind} if kind else {})}
     iq = person.client.make_iq_get(ito="upload.localhost")
     iq.append(ElementTree.Element("{urn:xmpp:http:upload:0}request", attributes))
@@ -393,7 +397,7 @@ def _put(server, address, body, kind):
 
 
 async def _chat(library):
-    # ROOKERY_NODE is the folder with the libraries, and the script that uses them.
+    # ROOKERY_NODE is the folder with the libraries and with the script that uses them.
     async with Rookery("alice", "bob") as server:
         environment = dict(os.environ, NODE_EXTRA_CA_CERTS=str(server.certificate))
         node = await asyncio.create_subprocess_exec(
@@ -422,8 +426,8 @@ def _tls(server, port, protocols):
 
 
 def _drip(port, said):
-    """Says that and then, where it is no whole request, byte after byte; whether the server closes
-    the connection.
+    """Sends this, and after an incomplete request one byte after another. Returns whether the
+    server closes the connection.
     """
     is_whole = said.endswith((b"\r\n\r\n", b"/>"))
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
@@ -485,7 +489,7 @@ def _tls_upgraded(server):
 
 
 class _WebSocket:
-    """A client that says what it is told to."""
+    """A client that sends exactly what it is given."""
 
     def __init__(self, connection):
         self.socket = connection
@@ -516,7 +520,7 @@ class _WebSocket:
         return self.hear()
 
     def login(self, user):
-        """By PLAIN, on loopback."""
+        """Logs in with PLAIN, on loopback."""
         self.open()
         proof = base64.b64encode(f"\0{user}\0secret".encode()).decode()
         self.say(f"<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{proof}</auth>")

@@ -1,4 +1,4 @@
-"""A client that says what a scenario says."""
+"""A client that sends exactly what a scenario gives it."""
 
 import asyncio
 import re
@@ -6,7 +6,7 @@ import ssl
 
 
 class Wire:
-    """`await Wire.open(server)`: a stream over direct TLS, with the features heard."""
+    """`await Wire.open(server)`: a stream over direct TLS, whose features have been read."""
 
     @classmethod
     async def open(cls, server):
@@ -27,7 +27,7 @@ class Wire:
         self.writer.write(text.encode())
 
     async def until(self, *ends):
-        """The input up to the first of these texts."""
+        """Returns the input up to the first of these texts."""
         async with asyncio.timeout(20):
             while not (found := re.search("|".join(map(re.escape, ends)), self.heard)):
                 more = await self.reader.read(65536)

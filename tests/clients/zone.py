@@ -1,7 +1,7 @@
-"""A signed zone, and Unbound, which validates it for those who ask.
+"""Serves a signed DNS zone, and runs Unbound as its validating resolver.
 
-Records are signed when they are asked for, and that there are none is said as RFC 9824 has it: the
-name is there and has no such records.
+Records are signed when they are queried. Missing names are denied as in RFC 9824: the name exists,
+and has no such records.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from ports import free_port
 
 
 class Zone:
-    """A zone with one key (ECDSA on P-256), by which resolvers are told to know it."""
+    """A zone with one key (ECDSA on P-256), which is the resolvers' trust anchor."""
 
     def __init__(self, name):
         self.name = dns.name.from_text(name)
@@ -42,8 +42,8 @@ class Zone:
         return f"{self.name} DNSKEY {self.public}"
 
     def complete(self, answer, types):
-        """Makes the answer one of the zone: with signatures, and where there are no records with
-        the word that the name has only these types.
+        """Turns a reply into one of the zone: adds signatures, and without records the NSEC record
+        with the name's types.
         """
         asked = answer.question[0]
         if asked.name == self.name and asked.rdtype == dns.rdatatype.DNSKEY:
@@ -75,8 +75,8 @@ class Zone:
 
 @asynccontextmanager
 async def unbound(folder, dns_port, signed, unsigned):
-    """A validating resolver for a signed zone and the names below another, both of the server at
-    that port; its own port.
+    """Runs a validating resolver for a signed zone and for the names below another one, both served
+    at the given port. Yields the resolver's port.
     """
     port = free_port()
     stubs = "".join(f"stub-zone:\n  name: {name}\n  stub-addr: 127.0.0.1@{dns_port}\n" for name in (signed.name, unsigned))

@@ -70,7 +70,8 @@ class Relay:
 
 class Talker:
     """A client that sends numbers to its partner on the other server, and records those that
-    arrive."""
+    arrive.
+    """
 
     def __init__(self, number, at):
         self.user, self.at = f"user{number}", at

@@ -94,7 +94,8 @@ class Nodes:
 
     def measure(self, steered, scenario, *options):
         """Runs a load. Returns CPU time per operation in µs of the nodes, Redis and the database,
-        the 99th percentile of latency in ms, lost messages, and peak memory in MiB."""
+        the 99th percentile of latency in ms, lost messages, and peak memory in MiB.
+        """
         pids = [node.process.pid for node in self.nodes]
         hosts = self.hosts(steered)
         # `loads` takes the port and the process of a server.

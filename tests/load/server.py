@@ -74,7 +74,8 @@ class Wire:
 
 def started(tables="", top=""):
     """A server, as an async context manager, that accepts many unencrypted logins from one
-    address."""
+    address.
+    """
     return Rookery(top=top, tables=TABLES + tables)
 
 
