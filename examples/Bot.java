@@ -33,7 +33,7 @@ public class Bot {
             terms.setHost(System.getenv("HOST")).setPort(Integer.parseInt(System.getenv().getOrDefault("PORT", "5222")));
         }
         var connection = new XMPPTCPConnection(terms.build());
-        // A lost connection is made again, and the rooms are entered again.
+        // Smack reconnects after a loss, and the bot enters its rooms again.
         ReconnectionManager.getInstanceFor(connection).enableAutomaticReconnection();
         ChatManager.getInstanceFor(connection).addIncomingListener((from, message, chat) -> {
             try {
@@ -53,7 +53,7 @@ public class Bot {
     static void enter(MultiUserChat room) throws Exception {
         room.addMessageListener(message -> {
             var nick = message.getFrom().getResourceOrNull();
-            // What was said before the bot came has a delay (XEP-0203).
+            // Messages from before the bot's arrival carry a delay (XEP-0203).
             var isNew = message.getExtensionElement("delay", "urn:xmpp:delay") == null;
             if (isNew && nick != null && !nick.equals(NICK) && message.getBody() != null && message.getBody().contains(NICK)) {
                 try {
@@ -65,7 +65,7 @@ public class Bot {
         });
         var created = room.createOrJoin(NICK);
         if (created != null) {
-            // There was no such room: the bot owns it, and opens it as it is.
+            // The room is new: the bot owns it, and accepts its default configuration.
             created.makeInstant();
         }
     }

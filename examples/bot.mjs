@@ -17,7 +17,7 @@ const { local, domain } = jid(account);
 const service = process.env.SERVICE ?? `wss://${domain}/ws`;
 const xmpp = client({ service, domain, username: local, password: process.env.PASSWORD });
 
-// A lost connection is made again by the library, and the bot enters its rooms again.
+// The library reconnects after a loss, and the bot enters its rooms again.
 xmpp.on("online", async (address) => {
   await xmpp.send(xml("presence"));
   for (const room of rooms) await xmpp.send(xml("presence", { to: `${room}/${NICK}` }, xml("x", "http://jabber.org/protocol/muc")));
@@ -35,7 +35,7 @@ xmpp.on("stanza", async (stanza) => {
   } else if (stanza.is("message") && type !== "error" && type !== "headline" && body) {
     await say(from, now);
   } else if (stanza.is("presence") && stanza.getChild("x")?.getChildren("status").some((status) => status.attrs.code === "201")) {
-    // There was no such room: the bot owns it, and opens it as it is (XEP-0045 §10.1.2).
+    // The room is new: the bot owns it, and accepts its default configuration (XEP-0045 §10.1.2).
     const form = xml("x", { xmlns: "jabber:x:data", type: "submit" });
     const query = xml("query", "http://jabber.org/protocol/muc#owner", form);
     await xmpp.send(xml("iq", { to: from.split("/")[0], type: "set", id: "open" }, query));

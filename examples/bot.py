@@ -31,12 +31,12 @@ class Bot(slixmpp.ClientXMPP):
 
     async def begin(self, _):
         self.send_presence()
-        # The roster says who may see the bot; asking for it lets the server send presence.
+        # The roster says who may see the bot; the server sends presence after it was requested.
         await self.get_roster()
         for room in self.rooms:
             own, *_ = await self.plugin["xep_0045"].join_muc_wait(room, NICK, timeout=30)
             if 201 in own["muc"]["status_codes"]:
-                # There was no such room: the bot owns it, and opens it as it is.
+                # The room is new: the bot owns it, and accepts its default configuration.
                 await self.plugin["xep_0045"].set_room_config(room, self.plugin["xep_0004"].make_form("submit"))
         print(f"{self.boundjid} is there", flush=True)
 

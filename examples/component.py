@@ -31,7 +31,7 @@ class Dice(ComponentXMPP):
         self.add_event_handler("message", self.roll)
 
     def roll(self, message):
-        # Errors are never answered, or two programs would answer each other for ever.
+        # The component never replies to errors, or two programs would reply to each other for ever.
         if message["type"] == "error":
             return
         sides = message["to"].local

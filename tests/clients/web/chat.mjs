@@ -1,9 +1,9 @@
-// Two people log in with one library, over a WebSocket each or over BOSH, as the address says; one
-// writes, the other hears it and answers.
+// Two people log in with one library, both over WebSocket or both over BOSH, depending on the
+// address; one writes, and the other replies.
 //
 //     node chat.mjs LIBRARY ADDRESS
 //
-// Passwords are "secret". Ends with 0 if all of it worked.
+// Passwords are "secret". Exits with 0 if everything worked.
 
 import { WebSocket } from "ws";
 import { Request } from "./request.mjs";
@@ -12,8 +12,8 @@ globalThis.WebSocket ??= WebSocket;
 globalThis.XMLHttpRequest ??= Request;
 const [library, address] = process.argv.slice(2);
 
-// Each library: log in as USER, call `heard(from, body)` for every message; answers with what says
-// something and what logs out.
+// Each library logs in as USER and calls `heard(from, body)` for every message. Returns the
+// functions that send a message and log out.
 const libraries = {
   async xmppjs(user, heard) {
     const { client, xml } = await import("@xmpp/client");
@@ -99,7 +99,7 @@ function expect(mail, from, body) {
   if (mail.from !== from || mail.body !== body) fail(`expected ${body} from ${from}, not ${JSON.stringify(mail)}`);
 }
 
-// Nothing is measured with it: it ends a scenario that would wait for ever.
+// This limit measures nothing: it ends a scenario that would wait for ever.
 setTimeout(() => fail("nothing happens any more"), 60_000).unref();
 process.on("unhandledRejection", fail);
 

@@ -1,9 +1,9 @@
-// Someone loses a connection, or loads a page again, and goes on with the same session; what was
-// said meanwhile is heard.
+// Somebody loses a connection, or reloads a page, and resumes the session; messages that were sent
+// meanwhile arrive.
 //
 //     node resume.mjs xmppjs|strophe|stanza ADDRESS
 //
-// Ends with 0 if all of it worked.
+// Exits with 0 if everything worked.
 
 import { WebSocket } from "ws";
 import { Request } from "./request.mjs";
@@ -13,7 +13,7 @@ globalThis.XMLHttpRequest ??= Request;
 const [library, address] = process.argv.slice(2);
 
 const libraries = {
-  // Stream management (XEP-0198), which the library does by itself.
+  // The library does stream management (XEP-0198) by itself.
   async xmppjs() {
     const { client, xml } = await import("@xmpp/client");
     const person = async (username) => {
@@ -38,7 +38,7 @@ const libraries = {
     expect(await bob.heard.take(), "yes");
   },
 
-  // Stream management over a WebSocket; over BOSH the session of the page that was left.
+  // Resumes by stream management over a WebSocket, and over BOSH with the old page's session.
   async stanza() {
     const { createClient } = await import("stanza");
     const isBosh = !address.startsWith("ws");
@@ -72,8 +72,7 @@ const libraries = {
       };
       alice.stanza.on("stream:end", () => fail("the session is gone"));
       alice.stanza.connect();
-      // The request of the page that was left still waits; it is answered when there is a newer
-      // one.
+      // The old page's request still waits, and gets its response when a newer one arrives.
       await alice.say(bob.stanza.jid, "here again");
       expect(await bob.heard.take(), "here again");
       await bob.say(jid, "are you there?");
@@ -89,8 +88,8 @@ const libraries = {
     expect(await bob.heard.take(), "yes");
   },
 
-  // The same with another library. Over BOSH the session has nothing to do with any connection: its
-  // id and the number of the next request are all that is needed.
+  // Does the same with another library. A BOSH session isn't tied to a connection: its id and the
+  // number of the next request suffice.
   async strophe() {
     const { Strophe, $msg, $pres } = await import("strophe.js");
     const listen = (connection, heard) =>
@@ -126,7 +125,7 @@ const libraries = {
       alice.connection._proto.socket.close();
       await gone;
       say(bob.connection, jid, "are you there?");
-      // Listeners are forgotten with the connection.
+      // The library drops listeners with the connection.
       listen(alice.connection, alice.heard);
       await online(alice.connection, "alice");
       if (!alice.connection.hasResumed()) fail("the session is gone");
@@ -134,7 +133,7 @@ const libraries = {
       say(alice.connection, bob.connection.jid, "yes");
       return expect(await bob.heard.take(), "yes");
     }
-    // The page is left.
+    // The person leaves the page.
     alice.connection.pause();
     const { sid, rid } = alice.connection._proto;
     alice.connection._proto._abortAllRequests();
@@ -168,7 +167,7 @@ function expect(found, wanted) {
   if (found !== wanted) fail(`expected ${wanted}, not ${found}`);
 }
 
-// Nothing is measured with it: it ends a scenario that would wait for ever.
+// This limit measures nothing: it ends a scenario that would wait for ever.
 setTimeout(() => fail("nothing happens any more"), 60_000).unref();
 process.on("unhandledRejection", fail);
 
