@@ -185,7 +185,7 @@ fn authority(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
             .warn(ACME, "on, but every domain has certificate files, or none is listed in `domains`".to_owned());
     }
     for acme::WantedNames { domain, names } in &wanted {
-        let state = if folder.issued(domain).is_file() { "there" } else { "the running server gets it" };
+        let state = if folder.issued(domain).is_file() { "there" } else { "the running server obtains it" };
         report.note(ACME, format!("{} for {}: {state}", acme.directory, names.join(", ")));
         if let Some(local) = names.iter().find(|name| !name.contains('.')) {
             report.warn(
@@ -312,12 +312,14 @@ fn storage(report: &mut CheckReport, folder: &Folder, store: Option<Store>) {
     let Some(there) = absolute.ancestors().find(|path| path.is_dir()) else { return };
     if let Err(error) = access(there, Access::WRITE_OK | Access::EXEC_OK) {
         let there = there.display();
-        report.fault(STORAGE, format!("nothing can be written into {there}: {error}; give it to the server's user"));
+        report.fault(
+            STORAGE,
+            format!("the server can't write to {there}: {error}; give the folder to the server's user"),
+        );
     }
     room(report, there);
     let Some(store) = store else {
-        return report
-            .note(STORAGE, "the database wasn't checked: it is known once the configuration can be read".to_owned());
+        return report.note(STORAGE, "the database wasn't checked, because the configuration can't be read".to_owned());
     };
     let database = match database::address(folder, &store) {
         Ok(database) => database,
@@ -341,7 +343,7 @@ fn exposed(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfi
         report.warn(STORAGE, format!("everybody on this machine can look into {path}; `chmod 700 {path}`"));
     }
     if database::address(&source.folder, &config.store).is_ok_and(|database| database.is_exposed()) {
-        report.warn(STORAGE, "tls is \"off\" under [store]: all is sent to the database in the clear".to_owned());
+        report.warn(STORAGE, "tls is \"off\" under [store]: everything is sent to the database unencrypted".to_owned());
     }
 }
 

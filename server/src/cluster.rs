@@ -211,9 +211,7 @@ fn drain(config: &ServerConfig, database: &OpenedDatabase, name: Option<&str>) -
             );
             Ok(())
         }
-        Some(_) => {
-            Err(CommandFailure::Failed(format!("node \"{name}\" has ended in this moment: see `rookery node list`")))
-        }
+        Some(_) => Err(CommandFailure::Failed(format!("node \"{name}\" has just ended: see `rookery node list`"))),
     }
 }
 
@@ -236,7 +234,7 @@ fn remove(config: &ServerConfig, database: &OpenedDatabase, name: &str) -> Resul
                 println!("removed; the other nodes take its accounts and rooms within a second");
                 return Ok(());
             }
-            let text = "has started again in this moment, or others have removed it: see `rookery node list`";
+            let text = "has just started again, or another command has removed it: see `rookery node list`";
             Err(CommandFailure::Failed(format!("node \"{name}\" {text}")))
         }
     }

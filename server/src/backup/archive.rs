@@ -104,7 +104,7 @@ fn name<R: Read>(entry: &tar::Entry<'_, R>) -> io::Result<String> {
     let path = entry.path()?;
     let is_below = path.components().all(|component| matches!(component, Component::Normal(_)));
     let name = path.to_str().filter(|name| is_below && !name.is_empty() && entry.header().entry_type().is_file());
-    name.map(str::to_owned).ok_or_else(|| damaged(&format!("{} is no file of a backup", path.display())))
+    name.map(str::to_owned).ok_or_else(|| damaged(&format!("{} doesn't belong to a backup", path.display())))
 }
 
 /// Compares the checksums of the files that were read with those in the archive.
@@ -219,7 +219,7 @@ mod tests {
             tar.into_inner().expect("written").finish().expect("written");
             let file = File::open(&path).expect("a file");
             let error = read(file, &mut |_, _| panic!("nothing is taken")).expect_err("a refusal");
-            assert!(error.to_string().contains("is no file of a backup"), "{error}");
+            assert!(error.to_string().contains("doesn't belong to a backup"), "{error}");
         }
     }
 }

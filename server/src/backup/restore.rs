@@ -76,7 +76,7 @@ fn input(file: &Path) -> Result<Box<dyn Read>, CommandFailure> {
     match io::stdin().is_terminal() {
         false => Ok(Box::new(io::stdin().lock())),
         true => Err(CommandFailure::Failed(
-            "standard input is a terminal: lead a backup to it, as in `ssh host cat rookery.tar.gz | rookery restore -`"
+            "standard input is a terminal: pipe a backup to it, as in `ssh host cat rookery.tar.gz | rookery restore -`"
                 .to_owned(),
         )),
     }

@@ -27,7 +27,10 @@ pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
                 continue;
             }
             Err(_) => {
-                report.warn(ACME, format!("DNS gives no answer about CAA records of {name}: no authority issues then"));
+                report.warn(
+                    ACME,
+                    format!("DNS doesn't answer about CAA records of {name}: no authority will issue a certificate"),
+                );
                 continue;
             }
         };
@@ -35,7 +38,10 @@ pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
         let Some(issuer) = issuer(directory) else {
             let named: Vec<_> = records.iter().map(|record| format!("{} {:?}", record.tag, record.value)).collect();
             let named = named.join(", ");
-            report.note(ACME, format!("the CAA records of {holder} are: {named}; {directory} has to be among them"));
+            report.note(
+                ACME,
+                format!("the CAA records of {holder} are: {named}; they must name the authority of {directory}"),
+            );
             continue;
         };
         match refusal(&records, issuer) {
@@ -53,7 +59,7 @@ pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
 /// Returns why an authority that tries names by HTTP must not issue; `None` if it may.
 fn refusal(records: &[IssueRecord], issuer: &str) -> Option<String> {
     if let Some(unknown) = records.iter().find(|record| record.is_critical && !TAGS.contains(&record.tag.as_str())) {
-        return Some(format!("a CAA record has the critical tag {:?}, which nobody knows", unknown.tag));
+        return Some(format!("a CAA record has the unknown critical tag {:?}", unknown.tag));
     }
     let mut allowed =
         records.iter().filter(|record| record.tag == "issue").map(|record| record.value.as_str()).peekable();

@@ -43,7 +43,7 @@ pub fn ask(report: &mut CheckReport, config: &ServerConfig) {
         let Ok(web) = logins::web(&domain.login) else { continue };
         if let Ok(Some(passwords)) = logins::passwords(&domain.login, &web) {
             let probed = rookery_logins::within(patience, passwords.probe(&domain.name));
-            tell(report, domain, probed.map(|()| format!("{passwords} knows passwords")));
+            tell(report, domain, probed.map(|()| format!("{passwords} checks passwords")));
         }
         if let Ok(Some(issuer)) = logins::issuer(&domain.name, &domain.login, &web) {
             let probed = rookery_logins::within(patience, issuer.probe());

@@ -94,20 +94,18 @@ fn answered(report: &mut CheckReport, other: &str, pinged: &Value, streams: &Val
     let comes_in =
         of_it().any(|stream| stream["direction"] == "in" && stream["state"] == "ready" && !is_ours(&stream["address"]));
     match (pinged["answered"] == true, comes_in) {
-        (true, true) => report.note(
-            ABOUT,
-            format!("{other} has answered by a connection of its own: other servers find the way here"),
-        ),
+        (true, true) => report
+            .note(ABOUT, format!("{other} has answered over its own connection: other servers can reach this one")),
         (true, false) => report.note(
             ABOUT,
-            format!(
-                "{other} has answered, but on a stream for both directions (XEP-0288): whether it finds the way here wasn't tried"
-            ),
+            format!("{other} has answered, but on the same stream (XEP-0288): its own way to this server wasn't tried"),
         ),
         (false, _) => {
             let trouble: Vec<_> = of_it().map(|stream| cell(stream, "trouble")).filter(|text| text.len() > 1).collect();
             let why = match trouble.is_empty() {
-                true => format!("{}; `rookery s2s {other}` says what happens on the way there", cell(pinged, "condition")),
+                true => {
+                    format!("{}; `rookery s2s {other}` shows each step on the way there", cell(pinged, "condition"))
+                }
                 false => trouble.join("; "),
             };
             report.warn(ABOUT, format!("{other} hasn't answered: {why}"));
@@ -118,7 +116,7 @@ fn answered(report: &mut CheckReport, other: &str, pinged: &Value, streams: &Val
 /// Reports the result of a visit.
 fn tell(report: &mut CheckReport, place: &str, ip: IpAddr, answer: &FoundServer) {
     let way = match is_here(ip) {
-        true => ", over this machine alone: a firewall in front of it isn't seen from here",
+        true => ", tested only within this machine: a firewall in front of it can't be seen from here",
         false => "",
     };
     match (answer.is_ours, &answer.distrust) {
@@ -138,16 +136,16 @@ fn because(trouble: &VisitTrouble, is_here: bool) -> String {
     match (trouble, is_here) {
         (VisitTrouble::Refused, true) => "nothing listens there: is the server running, and on this port?".to_owned(),
         (VisitTrouble::Refused, false) => {
-            "refused: the port is closed in the router or firewall, or led to where nothing listens".to_owned()
+            "refused: the port is closed in the router or firewall, or forwarded to nothing".to_owned()
         }
         (VisitTrouble::Silence, true) => "no answer, though the address is this machine's: a firewall here drops it".to_owned(),
-        (VisitTrouble::Silence, false) => "no answer: a firewall drops it, or the router doesn't lead machines behind it back to itself \
-             (hairpin NAT). Only a look from elsewhere can tell: `rookery check --outside --via DOMAIN` asks another server"
+        (VisitTrouble::Silence, false) => "no answer: a firewall drops it, or the router doesn't connect machines behind it to its own \
+             address (hairpin NAT). Only a test from elsewhere can tell: `rookery check --outside --via DOMAIN` asks another server"
             .to_owned(),
         (VisitTrouble::NoRoute(error), _) => {
-            format!("this machine has no way there, so that it can't be told: {error}")
+            format!("this machine has no route to the address, so it can't be tested from here: {error}")
         }
-        (VisitTrouble::Odd(words), _) => format!("the service there isn't such a server: {words}"),
+        (VisitTrouble::Odd(words), _) => format!("the service there isn't the expected one: {words}"),
     }
 }
 
@@ -220,7 +218,7 @@ impl WantedPort {
             let host = host.trim_end_matches('.').to_owned();
             let addresses = lookups.addresses(&host).map_err(|_| format!("DNS gives no answer about {host}"))?;
             if addresses.is_empty() {
-                return Err(format!("DNS has no address of {host}, where {} of {name} look", self.kind.name()));
+                return Err(format!("DNS has no address of {host}, to which {} of {name} connect", self.kind.name()));
             }
             found
                 .extend(addresses.into_iter().take(MOST_ADDRESSES).map(|ip| (host.clone(), SocketAddr::new(ip, port))));
@@ -282,7 +280,7 @@ mod tests {
             self::answered(&mut report, "b.example", &pinged, &json!({ "items": items }));
             report.text(true, false)
         };
-        assert!(told(true, &["in"], "").contains("find the way here"));
+        assert!(told(true, &["in"], "").contains("can reach this one"));
         for directions in [&["out"][..], &["out", "in"], &[]] {
             assert!(told(true, directions, "").contains("wasn't tried"), "{directions:?}");
         }

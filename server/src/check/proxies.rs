@@ -18,7 +18,7 @@ pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
         return;
     }
     if web.proxy_protocol && named.is_empty() {
-        let text = "web.proxy_protocol has no effect: it is for the proxies in web.trusted_proxies, and none is named";
+        let text = "web.proxy_protocol has no effect: it is for the proxies in web.trusted_proxies, and that is empty";
         report.warn(PROXIES, text.to_owned());
     }
     if has_loopback(named) {
@@ -44,12 +44,12 @@ pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
             PROXIES,
             format!(
                 "another program listens on port {port}. If it passes requests on to this server, everybody looks like this machine and \
-                 can open {open}: name it, web.trusted_proxies = [\"127.0.0.1\"], and have it set X-Forwarded-For"
+                 can open {open}: trust it, web.trusted_proxies = [\"127.0.0.1\"], and have it set X-Forwarded-For"
             ),
         ),
         None => report.note(
             PROXIES,
-            format!("none is trusted, and none is seen; one on this machine has to be named, or it opens {open} to everybody"),
+            format!("none is trusted or detected; one on this machine must be trusted, or it opens {open} to everybody"),
         ),
     }
 }

@@ -43,7 +43,9 @@ pub fn ask(report: &mut CheckReport, config: &ServerConfig) {
             let (name, port) = (&domain.name, config.listen.s2s.first().map_or(5269, std::net::SocketAddr::port));
             report.warn(
                 ABOUT,
-                format!("DNS leads no other server to {name}: it takes a record _xmpp-server._tcp.{name}. SRV 0 5 {port} HOST."),
+                format!(
+                    "DNS leads no other server to {name}: add a record _xmpp-server._tcp.{name}. SRV 0 5 {port} HOST."
+                ),
             );
         }
     }
@@ -80,14 +82,14 @@ fn certificates(report: &mut CheckReport, config: &ServerConfig, folder: &Folder
         let is_known = |name: &String| speaks(config, name);
         let names = wanted.services.iter().filter(|name| is_known(name)).cloned();
         for name in names.filter(|name| !read.inspection.covers(name)) {
-            report.warn(ABOUT, format!("no certificate names {name}: other servers refuse what comes from there"));
+            report.warn(ABOUT, format!("no certificate names {name}: other servers refuse its stanzas"));
         }
     }
     for name in components.filter(|name| speaks(config, name)) {
         let all = certificate::wanted(config, folder);
         let covers = |wanted: &_| certificate::read(wanted).is_ok_and(|read| read.inspection.covers(&name));
         if !all.iter().any(covers) {
-            report.warn(ABOUT, format!("no certificate names {name}: other servers refuse what comes from there"));
+            report.warn(ABOUT, format!("no certificate names {name}: other servers refuse its stanzas"));
         }
     }
 }

@@ -90,4 +90,4 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
 
 /// Stands for the step that no statement can do: this server fills the index from the messages.
 const FILL: &str =
-    "-- `rookery store migrate` puts the messages into the index: as somebody who may read and write the tables\n";
+    "-- `rookery store migrate` puts the messages into the index: run it as a user who may read and write the tables\n";

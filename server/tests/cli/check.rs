@@ -92,7 +92,7 @@ fn the_authority_and_the_chat_page_are_told() {
         ),
     );
     finds(&rig, STARTS, "chat page      off: see `chat` in [web]");
-    finds(&rig, STARTS, "for a.example, upload.a.example, conference.a.example: the running server gets it");
+    finds(&rig, STARTS, "for a.example, upload.a.example, conference.a.example: the running server obtains it");
     finds(&rig, STARTS, "localhost is a name that only this machine or network knows");
     finds(&rig, STARTS, "the authority connects to port 80 of each name, which has to lead to 127.0.0.1:0");
 }

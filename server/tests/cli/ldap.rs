@@ -45,7 +45,7 @@ mod test {
         ] {
             let table = format!("[domain.localhost.login]\nldap = \"{url}\"\ntrusted = \"directory.pem\"\n{more}");
             rig.write("rookery.toml", &with(&table));
-            says(&rig.run(&["check"]).out, &format!("localhost: {url} knows passwords"));
+            says(&rig.run(&["check"]).out, &format!("localhost: {url} checks passwords"));
             let (server, said) = rig.serve();
             let mut stream = LoginStream::open(&said, "localhost");
             says(&stream.by_password("juliet", "wrong"), "<not-authorized");

@@ -132,7 +132,7 @@ fn an_address_that_knows_passwords_is_asked() {
     let rig = CliRig::fresh();
     rig.write("rookery.toml", &with(&format!("[domain.localhost.login]\nurl = \"{}\"\n", site.url("/check"))));
     let checked = rig.run(&["check"]).out;
-    says(&checked, "knows passwords");
+    says(&checked, "checks passwords");
     let (server, said) = rig.serve();
     let mut stream = LoginStream::open(&said, "localhost");
     says(&stream.by_password("juliet", "wrong"), "<not-authorized");

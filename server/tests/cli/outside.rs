@@ -80,10 +80,10 @@ fn what_strangers_find_instead_is_told() {
     });
     let cases = [
         (port(&other_said, "STARTTLS"), "with a certificate that isn't this server's"),
-        (port(&stranger_said, "STARTTLS"), "isn't such a server: it doesn't know chat.example"),
+        (port(&stranger_said, "STARTTLS"), "isn't the expected one: it doesn't know chat.example"),
         (closed, "nothing listens there: is the server running, and on this port?"),
         (silent.local_addr().expect("its address").port(), "it says nothing"),
-        (odd_port, "the service there isn't such a server: it closes the connection"),
+        (odd_port, "the service there isn't the expected one: it closes the connection"),
     ];
     let client = "_xmpp-client._tcp.chat.example";
     cases.iter().for_each(|(port, _)| dns.say(client, SRV, srv(*port, "chat.example")));

@@ -85,7 +85,7 @@ fn a_check_says_which_domains_are_closed_and_asks_dns_about_the_others() {
     for words in [
         "off for closed.example: see [federation] and [domain.\"closed.example\".federation]",
         "DNS: _xmpp-server._tcp.a.example. SRV: none",
-        "DNS leads no other server to picky.example: it takes a record _xmpp-server._tcp.picky.example. SRV",
+        "DNS leads no other server to picky.example: add a record _xmpp-server._tcp.picky.example. SRV",
     ] {
         assert!(checked.out.contains(words), "{words:?} is not in:\n{}", checked.all());
     }
