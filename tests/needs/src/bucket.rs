@@ -1,5 +1,5 @@
-//! A bucket of the tests: as much of S3 as files need that are put, got in parts and deleted, in
-//! memory, on this machine. Whether signatures are right it doesn't know.
+//! A bucket in memory on this machine: as much of S3 as it takes to put files, get parts of them
+//! and delete them. It doesn't verify signatures.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,10 +19,10 @@ pub struct FakeBucket {
 type Kept = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
 impl FakeBucket {
-    /// The name of the key that opens it.
+    /// The access key id of the bucket.
     pub const ACCESS_KEY: &str = "TESTKEY";
 
-    /// Starts one that is empty.
+    /// Starts an empty bucket.
     ///
     /// # Panics
     /// If the system gives no port.
@@ -37,7 +37,7 @@ impl FakeBucket {
                     return;
                 }
                 let (files, full) = (files.clone(), full.clone());
-                // A body that breaks off has no answer.
+                // A truncated body gets no response.
                 std::thread::spawn(move || serve(&stream, &files, full.load(Ordering::Relaxed)));
             }
         });
@@ -49,7 +49,7 @@ impl FakeBucket {
         format!("http://{}/bucket", self.address)
     }
 
-    /// Has it refuse what is put from now on, or take it again.
+    /// Makes the bucket refuse all further files, or accept them again.
     pub fn refuse(&self, refuses: bool) {
         self.is_full.store(refuses, Ordering::Relaxed);
     }
@@ -63,7 +63,7 @@ impl FakeBucket {
 impl Drop for FakeBucket {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // It looks at the next connection.
+        // The thread checks the flag at the next connection.
         drop(TcpStream::connect(self.address));
     }
 }

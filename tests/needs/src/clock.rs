@@ -1,11 +1,11 @@
-//! A clock of a server's own.
+//! Gives a server another clock than this machine's.
 
 use std::path::PathBuf;
 
 use super::programs;
 
-/// Returns the variables of a process that takes the time of this machine for another one, as by
-/// `+45d`. Durations stay as they are.
+/// Returns the environment variables by which a process sees another time than this machine's, such
+/// as `+45d`. Durations stay as they are.
 ///
 /// # Panics
 /// If that isn't possible, with what to install.

@@ -1,4 +1,4 @@
-//! Programs and libraries from Debian's packages.
+//! Installs programs and libraries from Debian's packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,10 +21,10 @@ pub fn library(file: &str, package: &str) {
     have(|| if is_loadable(file) { Vec::new() } else { vec![package] });
 }
 
-/// Unpacks a package into a folder without installing it: for one whose service would start here.
+/// Unpacks a package into a folder without installing it, which would start its service.
 ///
 /// # Panics
-/// If it can't be had, with what is missing.
+/// If the package can't be downloaded or unpacked, with the reason.
 pub fn unpacked(package: &str, folder: &Path) {
     let downloads = folder.join("downloaded");
     std::fs::create_dir_all(&downloads).expect("a folder");
@@ -67,8 +67,8 @@ fn have<'a>(missing: impl FnOnce() -> Vec<&'a str>) {
     );
 }
 
-/// Returns the packages of the programs that are neither in the path nor where programs of
-/// administrators are.
+/// Returns the packages of the programs that are neither in the path nor in the folders of
+/// administrators' programs (`/usr/sbin` and the like).
 pub fn missing<'a>(needed: &[(&str, &'a str)]) -> Vec<&'a str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).collect();
@@ -80,11 +80,11 @@ fn install(packages: &[&str]) -> bool {
     apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
 }
 
-/// Runs it as root, or as somebody who may become root without being asked for a password.
+/// Runs apt-get as root, or by sudo if that asks for no password.
 fn apt_get(arguments: &[&str]) -> bool {
     let command = |program: &str, before: &[&str]| {
         let mut command = Command::new(program);
-        // The machine may be installing something by itself.
+        // The machine may be installing something else, which holds the lock.
         command
             .args(before)
             .args(["apt-get", "-o", "DPkg::Lock::Timeout=300"])

@@ -1,4 +1,4 @@
-//! A server of the test's own in a temporary folder, which ends with the test.
+//! Runs a server in a temporary folder, and ends it with the test.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Makes a folder that nobody else can look into. Its path is short, since that of a socket in it
-/// must be.
+/// Creates a folder that only this user can read. Its path is short, since the path of a socket in
+/// it must be.
 pub(super) fn folder(name: &str) -> PathBuf {
     static FOLDERS: AtomicUsize = AtomicUsize::new(0);
     let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
@@ -16,14 +16,15 @@ pub(super) fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Makes a folder of this name that nobody else can look into.
+/// Creates a folder of this name that only this user can read.
 pub(super) fn make(folder: &Path) {
     std::fs::create_dir(folder).expect("a temporary folder");
     std::fs::set_permissions(folder, Permissions::from_mode(0o700)).expect("a folder of one's own");
 }
 
-/// Starts a server below a shell that ends it by a signal when its standard input ends, and removes
-/// the folder: however the test's process ends. What the server says is in the folder's file `log`.
+/// Starts a server under a shell that ends it with a signal and removes the folder when the shell's
+/// standard input ends, which it does however the test's process ends. The server's output is in
+/// the folder's file `log`.
 pub(super) fn guard(folder: &Path, signal: &str, server: &Command) -> Child {
     let mut command = Command::new("sh");
     command.args(["-c", GUARD, "sh"]).arg(folder).arg(signal).arg(server.get_program()).args(server.get_args());
@@ -53,7 +54,7 @@ pub fn family(process: u32) -> Vec<u32> {
     all.filter(is_of).collect()
 }
 
-/// Sends a signal, such as `STOP`, to those of these processes that there still are.
+/// Sends a signal, such as `STOP`, to those of these processes that still exist.
 ///
 /// # Panics
 /// If there is no program `kill`.

@@ -1,5 +1,5 @@
-//! A server at the address of a database that isn't one, or not an honest one: what it says is
-//! written out by the test.
+//! A server in place of a database that is none, or sends wrong replies: the test writes out its
+//! bytes.
 //!
 //! The bytes of both protocols that more than one test needs are here: those of PostgreSQL by
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, those of MariaDB by
@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-/// Speaks to all who connect, for as long as the test's process lasts. Returns the port of the
+/// Runs `speak` for every connection until the test's process ends. Returns the port of the
 /// loopback interface.
 ///
 /// # Panics
@@ -26,7 +26,7 @@ pub fn impostor(speak: impl Fn(TcpStream) + Clone + Send + 'static) -> u16 {
     port
 }
 
-/// Waits for a question, whatever it is, and answers. A client that is gone hears nothing.
+/// Waits for any request, and sends the answer. Ignores that a client has gone.
 pub fn answer(client: &mut TcpStream, answer: &[u8]) {
     drop(client.read(&mut [0; 4096]));
     drop(client.write_all(answer));
@@ -59,7 +59,7 @@ pub fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
     [&length[..3], &[number], payload].concat()
 }
 
-/// Returns the greeting of a MariaDB that wants no password and encrypts nothing.
+/// Returns the greeting of a MariaDB that requires no password and offers no encryption.
 pub fn greeting() -> Vec<u8> {
     let capabilities = 0x000F_A20F_u32.to_le_bytes();
     let (low, high) = capabilities.split_at(2);
@@ -73,14 +73,13 @@ pub fn greeting() -> Vec<u8> {
     packet(0, &greeting.concat())
 }
 
-/// Returns the packet by which MariaDB says that something is done; `is_last`: no other answer
-/// follows.
+/// Returns MariaDB's OK packet; with `is_last`, no other result follows.
 pub fn done(number: u8, is_last: bool) -> Vec<u8> {
     packet(number, &[0, 0, 0, if is_last { 0x02 } else { 0x0A }, 0, 0, 0])
 }
 
-/// Returns what MariaDB says in front of rows of so many columns, which are texts. The number of
-/// the next packet is 3 more than that of the columns.
+/// Returns the packets that precede rows of this many text columns in MariaDB. The next packet's
+/// number is the number of columns plus 3.
 pub fn columns(count: u8) -> Vec<u8> {
     let column = b"\x03def\0\0\0\x01a\0\x0C\x3F\0\0\x01\0\0\xFD\0\0\0\0\0";
     let mut packets = packet(1, &[count]);
@@ -89,8 +88,8 @@ pub fn columns(count: u8) -> Vec<u8> {
     packets
 }
 
-/// Returns what MariaDB says in front of rows of 2^44 columns: their number alone. No
-/// address space has room for them.
+/// Returns the packet that announces rows of 2^44 columns in MariaDB. No address space has room for
+/// so many.
 pub fn countless_columns() -> Vec<u8> {
     packet(1, &[&[0xFE], &(1_u64 << 44).to_le_bytes()[..]].concat())
 }
@@ -109,8 +108,8 @@ pub fn row(number: u8, texts: &[&str]) -> Vec<u8> {
     packet(number, &payload)
 }
 
-/// Answers all questions that MariaDB is asked alike, until the client has gone; but it gives the
-/// lock without which no connection goes on.
+/// Answers every MariaDB request with the same bytes until the client has gone, but grants the lock
+/// without which no connection continues.
 pub fn answer_alike(client: &mut TcpStream, same: &[u8]) {
     let lock = [columns(1), row(4, &["1"]), packet(5, b"\xFE\0\0\x02\0")].concat();
     let mut question = [0; 4096];

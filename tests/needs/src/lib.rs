@@ -1,19 +1,18 @@
-//! The needs that tests have of the machine they run on.
+//! Provides tests with the programs, servers and ports that they need on this machine.
 //!
-//! A test that lacks something (a program, a library, a way to another host) fails: one that passes
-//! because it tried nothing would hide that for ever. What is missing is installed where that is
-//! possible; on a machine where it isn't, the operator names the tests that are left out in the
-//! variable `ROOKERY_SKIP`, and [`skips`] keeps the list of them for the end of the run.
+//! A test that lacks something (a program, a library, a route to another host) fails: one that
+//! passed because it tried nothing would hide the lack for ever. Missing packages are installed
+//! where possible. On other machines, the variable `ROOKERY_SKIP` names the tests to leave out, and
+//! [`skips`] records them for the end of the run.
 //!
 //! # Layout
 //!
-//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out and keeps the
-//! list of those that took two tries. `redis` is one of the test's own, and `port` finds ports for
-//! such servers; `postgres` and `mariadb` are databases of the test's own, which `guard` ends with
-//! the test and to which `clock` tells another time, `pair` is two of which one takes over from the
-//! other, `proxy` is a way to them that can be disturbed, `impostor` stands in their place, and at
-//! `silent` nobody answers.
-//! `site` answers requests of HTTP, `bucket` keeps files as S3 does, and `slapd` is a directory.
+//! `debian` installs packages, `servers` those of servers; `skip` leaves tests out and records
+//! those that took two tries. `redis`, `postgres` and `mariadb` start servers for one test: `port`
+//! reserves their ports, `guard` ends them with the test, and `clock` gives them another time.
+//! `pair` starts a PostgreSQL and its standby. `proxy` stands in front of a database and disturbs
+//! its connections, `impostor` stands in for one, and `silent` is a port that never responds.
+//! `site` responds over HTTP, `bucket` stores files as S3 does, and `slapd` starts a directory.
 
 mod bucket;
 mod clock;

@@ -1,4 +1,4 @@
-//! A MariaDB of the test's own.
+//! Starts a MariaDB for one test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::{Proxy, clock, free_port, guard, programs};
 
-/// A server of databases in a temporary folder, which listens on a Unix socket there alone. It
-/// ends, and its folder goes, when the test's process ends, however that happens.
+/// A database server in a temporary folder, which listens only on a Unix socket there. It ends and
+/// its folder is removed when the test's process ends, however that happens.
 pub struct Mariadb {
     folder: PathBuf,
     /// The process that ends it: it waits for the end of its standard input.
@@ -19,7 +19,7 @@ pub struct Mariadb {
 }
 
 impl Mariadb {
-    /// Installs MariaDB if it is missing, and starts one.
+    /// Installs MariaDB if it is missing, and starts it.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -27,7 +27,7 @@ impl Mariadb {
         Mariadb::start_with(&[])
     }
 
-    /// Starts one with settings of its own, such as `--max-connections=5`.
+    /// Starts a MariaDB with these settings, such as `--max-connections=5`.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -35,7 +35,7 @@ impl Mariadb {
         Mariadb::start_at(&guard::folder("maria"), 0, &["--skip-networking"], settings, None)
     }
 
-    /// Starts one whose clock differs from this machine's, as by `+45d`.
+    /// Starts a MariaDB whose clock differs from this machine's, such as by `+45d`.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -43,8 +43,8 @@ impl Mariadb {
         Mariadb::start_at(&guard::folder("maria"), 0, &["--skip-networking"], &[], Some(clock))
     }
 
-    /// Starts one that listens on a free port of the loopback interface, too, and takes only
-    /// connections there that are encrypted. `certificate` and `key` are PEM.
+    /// Starts a MariaDB that also listens on a free port of the loopback interface, where it
+    /// requires encryption. `certificate` and `key` are PEM.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -62,7 +62,7 @@ impl Mariadb {
     }
 
     fn start_at(folder: &Path, port: u16, listen: &[&str], settings: &[&str], clock: Option<&str>) -> Mariadb {
-        // These packages bring no service, which would start by itself.
+        // These packages contain no service that would start by itself.
         programs(&[("mariadbd", "mariadb-server-core"), ("mariadb", "mariadb-client-core")]);
         let data = format!("--datadir={}", folder.join("data").display());
         let made = Command::new("mariadb-install-db")
@@ -74,7 +74,8 @@ impl Mariadb {
             ])
             .args(["--user=root", &data])
             .args(QUICK)
-            // A server that starts removes what it finds in the folder for temporary tables.
+            // A starting server removes everything in its folder for temporary tables, so each has
+            // its own.
             .env("TMPDIR", folder)
             .output()
             .expect("mariadb-install-db");
@@ -86,7 +87,7 @@ impl Mariadb {
         server.arg(format!("--socket={}", folder.join(SOCKET).display()));
         server.arg(format!("--pid-file={}", folder.join("pid").display()));
         server.args(QUICK).args(listen).args(settings);
-        // Nothing needs to be written any more when the test is over.
+        // Nothing needs to be flushed when the test is over.
         let guard = guard::guard(folder, "KILL", &server);
         let server = Mariadb { folder: folder.to_owned(), guard, port, databases: AtomicUsize::new(0) };
         let start = Instant::now();
@@ -97,7 +98,7 @@ impl Mariadb {
         server
     }
 
-    /// Makes an empty database and returns its address. The user has the rights in it that the
+    /// Creates an empty database and returns its address. The user has the rights in it that the
     /// operator guide names.
     ///
     /// # Panics
@@ -115,7 +116,7 @@ impl Mariadb {
         address(&self.folder, name)
     }
 
-    /// Returns the address of a database by way of a proxy to the socket.
+    /// Returns the address of a database through a proxy to the socket.
     pub fn address_by(&self, proxy: &Proxy, name: &str) -> String {
         address(proxy.folder(), name)
     }
@@ -134,7 +135,7 @@ impl Mariadb {
     /// their rows, a line each with tabs between columns.
     ///
     /// # Errors
-    /// The error of MariaDB.
+    /// The error that MariaDB reports.
     pub fn sql(&self, database: &str, statements: &str) -> Result<String, String> {
         let name = database.rsplit('/').next().unwrap_or(database);
         let ran = Command::new("mariadb")
@@ -182,20 +183,20 @@ fn address(folder: &Path, name: &str) -> String {
     format!("mysql://rookery@{}/{name}", folder.join(SOCKET).display().to_string().replace('/', "%2F"))
 }
 
-/// Finds a program where programs of administrators are: these folders aren't in everybody's path.
+/// Finds a program in the folders of administrators' programs, which aren't in every user's path.
 fn find(program: &str) -> PathBuf {
     let administrators = Path::new("/usr/sbin").join(program);
     if administrators.is_file() { administrators } else { program.into() }
 }
 
-/// Lets what is gone after the test anyway be written when the machine likes.
+/// The settings that leave writing to the system, since the data is removed after the test anyway.
 const QUICK: [&str; 3] =
     ["--innodb-flush-method=nosync", "--innodb-log-file-size=32M", "--innodb-buffer-pool-size=64M"];
 
 const SOCKET: &str = "socket";
 
-/// The rights that a server needs that may make its tables.
+/// The rights that a Rookery needs to create its tables itself.
 const RIGHTS: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, REFERENCES";
 
-/// The time that a start may take on a machine that does much else.
+/// The time that a start may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

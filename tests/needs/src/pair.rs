@@ -1,4 +1,4 @@
-//! Two PostgreSQLs of the test's own, of which one follows the other and takes over when that dies.
+//! Starts a PostgreSQL and a standby that follows it and takes over when it dies.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::{Postgres, postgres};
 
-/// A primary, and a standby that has all that the primary acknowledges. Both are found by the same
-/// address, whichever of them is which.
+/// A primary, and a standby that has everything that the primary acknowledges. One address names
+/// both, in either role.
 pub struct Pair {
     /// The first one is the primary.
     clusters: Vec<Postgres>,
@@ -52,20 +52,20 @@ impl Pair {
         self.primary().kill();
     }
 
-    /// Lets the standby take over from the primary, which is dead and goes.
+    /// Promotes the standby, and removes the primary, which has died.
     ///
     /// # Panics
     /// If there is no standby, or that isn't possible, with the reason.
     pub fn promote(&mut self) {
         assert!(self.clusters.len() == 2, "a standby");
         drop(self.clusters.remove(0));
-        // Nobody follows it, so it waits for nobody.
+        // Without a standby, the new primary must not wait for one.
         self.set("ALTER SYSTEM RESET synchronous_standby_names");
         self.primary().promote();
     }
 
-    /// Starts a standby in the place of the one that has become the primary or isn't there yet, and
-    /// waits until the primary waits for it.
+    /// Starts a standby, at the beginning or in place of the one that became the primary, and waits
+    /// until the primary waits for it.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -92,7 +92,7 @@ impl Pair {
     }
 }
 
-/// The settings of the primary: what is acknowledged can be read on the standby.
+/// The settings of the primary: acknowledged writes can be read on the standby.
 const SETTINGS: [&str; 1] = ["synchronous_commit=remote_apply"];
 
 const STREAMS: &str = "SELECT COUNT(*) FROM pg_stat_replication WHERE state = 'streaming'";

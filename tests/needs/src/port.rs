@@ -1,15 +1,15 @@
-//! Ports for servers that have to be told theirs before they start.
+//! Reserves ports for servers that need to know theirs before they start.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::sync::Mutex;
 
-/// Returns a port of the loopback interface that is this process's own until it ends.
+/// Returns a port of the loopback interface that is reserved for this process until it ends.
 ///
-/// A port that the system gives out is free again once it is let go, and may be given to the next
-/// connection of anybody before the server listens on it. This one is of a range that the system
-/// doesn't give out by itself, and is held by a lock; the tests in Python use the same locks
+/// A port from the system is free again once it is closed, and the system may give it to any other
+/// connection before the server listens on it. This one is from a range that the system doesn't
+/// assign, and a lock reserves it; the tests in Python use the same locks
 /// (`tests/clients/ports.py`).
 ///
 /// # Panics
@@ -19,7 +19,7 @@ pub fn free_port() -> u16 {
     let user = fs::metadata("/proc/self").expect("the process").uid();
     let folder = std::env::temp_dir().join(format!("rookery-ports-{user}"));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).expect("a folder for the locks of ports");
-    // Processes start to look at places of their own.
+    // Processes begin their search at different ports.
     let start = std::process::id().wrapping_mul(61);
     let found = (0..COUNT).find_map(|step| {
         let port = u16::try_from(FIRST + start.wrapping_add(step) % COUNT).ok()?;

@@ -1,4 +1,4 @@
-//! A PostgreSQL of the test's own.
+//! Starts a PostgreSQL for one test.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use super::guard::{family, signal};
 use super::{Proxy, clock, free_port, guard, servers};
 
-/// A cluster of databases in a temporary folder, which listens on a Unix socket there alone. It
-/// ends, and its folder goes, when the test's process ends, however that happens.
+/// A database cluster in a temporary folder, which listens only on a Unix socket there. It ends and
+/// its folder is removed when the test's process ends, however that happens.
 pub struct Postgres {
     folder: PathBuf,
     /// The process that ends it: it waits for the end of its standard input.
@@ -23,7 +23,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Installs PostgreSQL if it is missing, makes a cluster and starts it.
+    /// Installs PostgreSQL if it is missing, creates a cluster and starts it.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -31,7 +31,7 @@ impl Postgres {
         Postgres::start_with(&[])
     }
 
-    /// Starts one with settings of its own, such as `max_connections=5`.
+    /// Starts a PostgreSQL with these settings, such as `max_connections=5`.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -39,7 +39,7 @@ impl Postgres {
         Postgres::start_at(PORT, settings, None)
     }
 
-    /// Starts one whose clock differs from this machine's, as by `+45d`.
+    /// Starts a PostgreSQL whose clock differs from this machine's, such as by `+45d`.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -47,8 +47,8 @@ impl Postgres {
         Postgres::start_at(PORT, &[], Some(clock))
     }
 
-    /// Starts one that listens on a free port of the loopback interface, too, and takes only
-    /// connections there that are encrypted and give a password. `certificate` and `key` are PEM.
+    /// Starts a PostgreSQL that also listens on a free port of the loopback interface, where it
+    /// requires encryption and a password. `certificate` and `key` are PEM.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -86,8 +86,8 @@ impl Postgres {
         Postgres::serve(folder, port, settings, clock)
     }
 
-    /// Makes a copy of a cluster in a folder, which is empty, and starts it as a standby that
-    /// follows the cluster.
+    /// Copies a cluster into an empty folder, and starts the copy as a standby that follows the
+    /// cluster.
     pub(super) fn follow(folder: PathBuf, primary: &Postgres, settings: &[&str]) -> Postgres {
         let copied = unprivileged(&programs().join("pg_basebackup"))
             .args(["--checkpoint=fast", "--no-sync", "--wal-method=stream", "--write-recovery-conf", "-U", "rookery"])
@@ -101,7 +101,7 @@ impl Postgres {
         Postgres::serve(folder, primary.port, settings, None)
     }
 
-    /// Starts the server of a folder that has a cluster, and waits until it takes connections.
+    /// Starts the server of a cluster's folder, and waits until it accepts connections.
     fn serve(folder: PathBuf, port: u16, settings: &[&str], clock: Option<&str>) -> Postgres {
         let guard = start(&folder, port, settings, clock);
         let cluster = Postgres { folder, guard, port, databases: AtomicUsize::new(0) };
@@ -113,7 +113,7 @@ impl Postgres {
         cluster
     }
 
-    /// Lets a standby take over, and waits until it can be written to.
+    /// Promotes a standby, and waits until it accepts writes.
     pub(super) fn promote(&self) {
         let promoted = unprivileged(&programs().join("pg_ctl"))
             .args(["promote", "--wait", "-D"])
@@ -132,13 +132,13 @@ impl Postgres {
     pub(super) fn kill(&self) {
         let notes = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap_or_default();
         signal("KILL", &family(self.process()));
-        // The memory that the next start of the same server would give back.
+        // Shared memory, which only the next start of the same server would free.
         if let Some(memory) = notes.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
             drop(Command::new("ipcrm").args(["-m", memory]).output());
         }
     }
 
-    /// Makes an empty database and returns its address.
+    /// Creates an empty database and returns its address.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -146,7 +146,7 @@ impl Postgres {
         self.database_with("")
     }
 
-    /// Makes an empty database with options of `CREATE DATABASE` and returns its address.
+    /// Creates an empty database with options of `CREATE DATABASE` and returns its address.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -167,13 +167,13 @@ impl Postgres {
         self.folder.join(format!(".s.PGSQL.{}", self.port))
     }
 
-    /// Returns the address of a database by way of a proxy to the socket.
+    /// Returns the address of a database through a proxy to the socket.
     pub fn address_by(&self, proxy: &Proxy, name: &str) -> String {
         let folder = proxy.folder().display().to_string().replace('/', "%2F");
         format!("postgres://rookery@{folder}:{}/{name}", self.port)
     }
 
-    /// Returns the port, of the Unix socket as well.
+    /// Returns the port, which also is part of the Unix socket's name.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -182,7 +182,7 @@ impl Postgres {
     /// each.
     ///
     /// # Errors
-    /// The error of PostgreSQL.
+    /// The error that PostgreSQL reports.
     pub fn psql(&self, database: &str, statements: &str) -> Result<String, String> {
         let name = database.rsplit('/').next().unwrap_or(database);
         let ran = Command::new(programs().join("psql"))
@@ -216,8 +216,8 @@ impl Postgres {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Starts a PgBouncer that shares its connections among its clients, by "transaction" or
-    /// "session". It listens in the folder of the cluster, which must be there as long.
+    /// Starts a PgBouncer that pools connections by "transaction" or "session". It listens in the
+    /// cluster's folder, which must exist as long.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -243,7 +243,7 @@ impl Postgres {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let pool = Pool { guard: command.spawn().expect("a shell"), port };
         let (socket, start) = (self.folder.join(format!(".s.PGSQL.{port}")), Instant::now());
-        // The file of a socket is there before anybody listens at it.
+        // The socket's file exists before PgBouncer listens on it.
         while UnixStream::connect(&socket).is_err() {
             assert!(start.elapsed() < PATIENCE, "PgBouncer doesn't listen: {}", self.log());
             thread::sleep(Duration::from_millis(20));
@@ -277,8 +277,8 @@ impl Drop for Postgres {
     }
 }
 
-/// Installs PostgreSQL if need be. Returns the folder of its programs: Debian keeps those of
-/// servers out of the path, by version.
+/// Installs PostgreSQL if it is missing, and returns the folder of its programs: Debian keeps a
+/// server's programs outside the path, by version.
 fn programs() -> PathBuf {
     newest().unwrap_or_else(|| {
         servers(&[("initdb", "postgresql")]);
@@ -292,14 +292,14 @@ fn newest() -> Option<PathBuf> {
     folders.filter(|folder| folder.join("initdb").is_file() && folder.join("psql").is_file()).max()
 }
 
-/// Makes a folder that the server may write to: it refuses to run as root.
+/// Creates a folder to which the server's user may write: it refuses to run as root.
 pub(super) fn folder() -> PathBuf {
     let folder = guard::folder("pg");
     own(&folder);
     folder
 }
 
-/// Makes a folder again that a server had, for another one.
+/// Creates an earlier server's folder again, for another server.
 pub(super) fn folder_at(folder: &Path) {
     guard::make(folder);
     own(folder);
@@ -311,7 +311,8 @@ fn own(folder: &Path) {
     }
 }
 
-/// Returns the user and the group to run as, if it is not who runs the test: root may not.
+/// Returns the user and the group to run the server as if the test runs as root, which the server
+/// refuses.
 fn user() -> io::Result<Option<(u32, u32)>> {
     if std::fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(None);
@@ -340,7 +341,7 @@ fn start(folder: &Path, port: u16, settings: &[&str], clock: Option<&str>) -> Ch
     let mut server = unprivileged(Path::new("env"));
     server.args(clock.map(clock::variables).into_iter().flatten()).arg(programs().join("postgres"));
     server.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).args(["-p", &port.to_string()]);
-    // It is gone after the test anyway: nothing needs to survive a power cut.
+    // The data is removed after the test anyway, so it needn't survive a power cut.
     for setting in
         ["listen_addresses=", "max_connections=300", "fsync=off", "shared_buffers=64MB"].iter().chain(settings)
     {
@@ -355,5 +356,5 @@ const GUARD_OF_POOL: &str =
 /// The port in the name of a Unix socket.
 const PORT: u16 = 5432;
 
-/// The time that a start may take on a machine that does much else.
+/// The time that a start may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! A network between a test and a database: it delays, stands still, refuses, and cuts a connection
-//! behind any byte.
+//! A network between a test and a database, which delays, stops, refuses connections, or cuts one
+//! after any byte.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A way to a Unix socket that a test can disturb. It ends, and all connections over it, when it is
-/// dropped.
+/// A proxy to a Unix socket, which a test can disturb. All its connections end when it is dropped.
 pub struct Proxy {
     folder: PathBuf,
     shared: Arc<ProxyShared>,
@@ -22,9 +21,9 @@ pub struct Proxy {
 /// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From those who connect to the database.
+    /// From clients to the database.
     Asked,
-    /// From the database to those who connect.
+    /// From the database to clients.
     Answered,
 }
 
@@ -33,10 +32,10 @@ struct ProxyShared {
     state: Mutex<ProxyState>,
     delay_us: AtomicU64,
     refuses: AtomicBool,
-    /// Connections that were refused so far.
+    /// The number of connections refused so far.
     refused: AtomicU64,
     stands: AtomicBool,
-    /// Connections up to this number pass nothing on any more.
+    /// Connections up to this number no longer pass bytes on.
     silent: AtomicU64,
     cuts: AtomicU64,
     ended: AtomicBool,
@@ -44,7 +43,7 @@ struct ProxyShared {
 
 #[derive(Default)]
 struct ProxyState {
-    /// The next connection that has brought so many more bytes in this direction is cut.
+    /// The direction and the number of further bytes after which a connection is cut.
     cut: Option<(Direction, u64)>,
     open: HashMap<u64, (UnixStream, UnixStream)>,
     /// The number of connections so far.
@@ -52,7 +51,7 @@ struct ProxyState {
 }
 
 impl Proxy {
-    /// Makes a way to a socket, which is found by the same name in another folder.
+    /// Starts a proxy to a socket, with a socket of the same name in another folder.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -85,41 +84,41 @@ impl Proxy {
         &self.folder
     }
 
-    /// Lets all bytes take so long, each way.
+    /// Delays all bytes by this time in each direction.
     pub fn delay(&self, time: Duration) {
         self.shared.delay_us.store(time.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// Refuses new connections, or takes them again.
+    /// Refuses new connections, or accepts them again.
     pub fn refuse(&self, refuses: bool) {
         self.shared.refuses.store(refuses, Ordering::Relaxed);
     }
 
-    /// Waits until so many connections were refused.
+    /// Waits until this many connections were refused.
     pub fn expect_refused(&self, connections: u64) {
         while self.shared.refused.load(Ordering::Relaxed) < connections {
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Keeps all bytes back, or lets them go on.
+    /// Holds all bytes back, or lets them pass again.
     pub fn stand(&self, stands: bool) {
         self.shared.stands.store(stands, Ordering::Relaxed);
     }
 
-    /// Keeps all bytes of the connections that there are back for ever, without an end of theirs:
-    /// as if the network had forgotten them.
+    /// Drops all bytes of the current connections without closing these, like a network that has
+    /// lost their state.
     pub fn silence(&self) {
         self.shared.silent.store(self.shared.state().joined, Ordering::Relaxed);
     }
 
-    /// Cuts the connection that brings so many more bytes, of all connections together, in this
-    /// direction: behind them.
+    /// Cuts a connection right after this many further bytes in this direction, counted over all
+    /// connections.
     pub fn cut_behind(&self, direction: Direction, bytes: u64) {
         self.shared.state().cut = Some((direction, bytes));
     }
 
-    /// Takes back what [`Proxy::cut_behind`] asked for. Returns whether it hadn't happened yet.
+    /// Cancels [`Proxy::cut_behind`]. Returns true if the connection wasn't cut yet.
     pub fn spare(&self) -> bool {
         self.shared.state().cut.take().is_some()
     }
@@ -142,7 +141,7 @@ impl Drop for Proxy {
         self.shared.ended.store(true, Ordering::Relaxed);
         self.shared.state().open.drain().for_each(|(_, both)| end(both));
         if let Some(socket) = std::fs::read_dir(&self.folder).ok().and_then(|mut files| files.next()?.ok()) {
-            // Wakes the thread that takes connections.
+            // Wakes the thread that accepts connections.
             drop(UnixStream::connect(socket.path()));
         }
         drop(std::fs::remove_dir_all(&self.folder));
@@ -171,7 +170,7 @@ impl ProxyShared {
         self.pass(number, Direction::Answered, from_server, to_client);
     }
 
-    /// Passes bytes on: one thread reads them, another writes them when it is time.
+    /// Passes bytes on: one thread reads them, another writes them after their delay.
     fn pass(self: &Arc<ProxyShared>, number: u64, direction: Direction, mut from: UnixStream, to: UnixStream) {
         let (bytes, taken) = mpsc::channel();
         let shared = self.clone();

@@ -1,4 +1,4 @@
-//! A Redis of the test's own.
+//! Starts a Redis for one test.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::{free_port, guard, servers};
 
-/// A Redis on a free port of the loopback interface, which keeps nothing on disk. It ends, and its
-/// folder goes, when the test's process ends, however that happens.
+/// A Redis on a free port of the loopback interface, which keeps nothing on disk. It ends and its
+/// folder is removed when the test's process ends, however that happens.
 pub struct Redis {
     folder: PathBuf,
     /// The process that ends it: it waits for the end of its standard input.
@@ -19,7 +19,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Installs Redis if it is missing, and starts one.
+    /// Installs Redis if it is missing, and starts it.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -27,7 +27,7 @@ impl Redis {
         Redis::launch("")
     }
 
-    /// Returns a replica of this one.
+    /// Starts a replica of this Redis and returns it.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -38,8 +38,8 @@ impl Redis {
         replica
     }
 
-    /// Returns a Sentinel that watches this one under a name, and makes a replica the primary when
-    /// it is gone for half a second.
+    /// Starts a Sentinel that watches this Redis under a name, and promotes a replica when the
+    /// primary is gone for half a second.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -50,18 +50,20 @@ impl Redis {
             self.port
         );
         let sentinel = Redis::run(&config, &["--sentinel"]);
-        // It finds the replicas by itself.
+        // The Sentinel discovers the replicas by itself.
         let knows = || sentinel.command(&["SENTINEL", "REPLICAS", name]).contains("slave-priority");
         sentinel.wait_until("replicas", knows);
         sentinel
     }
 
-    /// Returns a Redis Cluster of three primaries with a replica each, the primaries first.
+    /// Starts a Redis Cluster of three primaries with a replica each, and returns the primaries
+    /// first.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
     pub fn cluster() -> Vec<Redis> {
-        // The port of their bus is theirs, too, and not one that lies 10 000 higher.
+        // The port of the cluster's bus is reserved too, instead of the default, which is 10 000
+        // higher.
         let node = || {
             let bus = free_port();
             Redis::launch(&format!(
@@ -82,7 +84,7 @@ impl Redis {
         nodes
     }
 
-    /// Starts one with more in its configuration.
+    /// Starts a Redis with further lines of its configuration.
     fn launch(more: &str) -> Redis {
         Redis::run(&format!("save \"\"\nappendonly no\nunixsocket redis.sock\n{more}"), &[])
     }
@@ -110,22 +112,22 @@ impl Redis {
         }
     }
 
-    /// Returns its address.
+    /// Returns the server's address.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Returns its address as a socket on this machine.
+    /// Returns the server's address as a socket on this machine.
     pub fn socket_url(&self) -> String {
         format!("unix://{}", self.folder.join(SOCKET).display())
     }
 
-    /// Returns the path of its socket.
+    /// Returns the path of the server's socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.join(SOCKET)
     }
 
-    /// Carries out a command, and returns the beginning of the answer.
+    /// Runs a command, and returns the beginning of the reply.
     ///
     /// # Panics
     /// If Redis does not answer.
@@ -146,7 +148,7 @@ impl Redis {
     }
 }
 
-/// The name of its socket, in its folder.
+/// The name of the socket in the server's folder.
 const SOCKET: &str = "redis.sock";
 
 impl Drop for Redis {
@@ -156,5 +158,5 @@ impl Drop for Redis {
     }
 }
 
-/// The time within which it answers.
+/// The time within which it must reply.
 const PATIENCE: Duration = Duration::from_secs(20);

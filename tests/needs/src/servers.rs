@@ -1,12 +1,12 @@
-//! Other servers, from Debian's packages.
+//! Installs other servers from Debian's packages.
 
 use std::path::Path;
 
 use super::debian;
 
-/// Installs the servers whose programs are missing: pairs of program and package. Does so only
-/// where that starts none of them, as in containers, whose policy says so: on other machines they
-/// would stay and listen, also after the next start.
+/// Installs the servers whose programs are missing: pairs of program and package. Does so only on
+/// machines whose policy keeps packages from starting services, such as containers: elsewhere the
+/// servers would run, also after the next boot.
 ///
 /// # Panics
 /// If they can't be installed, with what to install.
@@ -20,5 +20,5 @@ pub fn servers(needed: &[(&str, &str)]) {
     debian::programs(needed);
 }
 
-/// Decides whether a package that is installed may start its server.
+/// The script that decides whether an installed package may start its service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";

@@ -1,12 +1,12 @@
-//! A port at which nobody answers, as at a machine without power.
+//! A port that never responds, like a machine without power.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-/// A port of the loopback interface whose queue is full: the system drops all that comes for it,
-/// and those who connect wait. It needs no rights.
+/// A port of the loopback interface whose queue is full: the system drops every further connection
+/// attempt, so clients wait. It needs no privileges.
 pub struct SilentPort {
     address: SocketAddr,
     _listener: Socket,

@@ -1,4 +1,4 @@
-//! A site of the tests: answers requests of HTTP on this machine, one by one.
+//! An HTTP server on this machine, which responds to one request at a time.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub struct Site {
     address: SocketAddr,
-    /// The paths that were asked for.
+    /// The paths that were requested.
     asked: Arc<Mutex<Vec<String>>>,
     is_over: Arc<AtomicBool>,
 }
 
 impl Site {
-    /// Starts a site that answers with what `answer` returns for path and body: status and content.
+    /// Starts a site that responds with the status and content that `answer` returns for path and
+    /// body.
     ///
     /// # Panics
     /// If the system gives no port.
@@ -34,7 +35,7 @@ impl Site {
                 log.lock().unwrap_or_else(PoisonError::into_inner).push(path);
                 let head =
                     format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", content.len());
-                // A client that is gone needs no answer.
+                // A client that has gone needs no response.
                 _ = (&stream).write_all((head + &content).as_bytes());
             }
         });
@@ -56,7 +57,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // It looks at the next connection.
+        // The thread checks the flag at the next connection.
         drop(TcpStream::connect(self.address));
     }
 }

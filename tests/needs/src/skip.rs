@@ -1,10 +1,10 @@
-//! Tests that are left out because the one who runs them said so, and tests that took two tries.
+//! Records tests that are left out on request, and tests that took two tries.
 
 use std::env;
 use std::fs::File;
 use std::io::{Write, stderr};
 
-/// Returns true for a test that is to be left out on this machine, and records that it was.
+/// Returns true if this test is left out on this machine, and records that.
 ///
 /// A test's name has parts with dots between them: `clients.foreign.accounts_come_from_prosody`.
 /// `ROOKERY_SKIP` has names of tests or of whole groups, separated by commas:
@@ -35,7 +35,7 @@ pub fn tried_again(test: &str, told: &str) {
     record("ROOKERY_TWICE", test, &format!("{test} ran out of time and is tried once more: {told}"));
 }
 
-/// Appends a line to the file that a variable names, or says it where there is none.
+/// Appends a line to the file that a variable names, or prints `told` if the variable isn't set.
 fn record(variable: &str, line: &str, told: &str) {
     match env::var_os(variable) {
         Some(file) => {
@@ -44,12 +44,12 @@ fn record(variable: &str, line: &str, told: &str) {
             let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
             written.unwrap_or_else(|error| panic!("the file that {variable} names: {error}"));
         }
-        // Not by a macro: the test harness would show that only if the test failed.
+        // A macro's output would be captured by the test harness, and shown only on failure.
         None => writeln!(stderr(), "{told}").expect("standard error"),
     }
 }
 
-/// Returns the entry of a list that names a test or a group that it is in.
+/// Returns the entry of a list that names a test or one of its groups.
 fn entry<'a>(list: &'a str, test: &str) -> Option<&'a str> {
     let names = |entry: &str| test.strip_prefix(entry).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     list.split(',').map(str::trim).find(|entry| !entry.is_empty() && names(entry))

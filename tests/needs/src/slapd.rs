@@ -1,4 +1,4 @@
-//! A directory (LDAP) of the test's own.
+//! Starts an LDAP directory for one test.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::{free_port, guard, servers};
 
-/// Debian's slapd on free ports of the loopback interface, with the entries of a test below
-/// `dc=example,dc=org`. It ends, and its folder goes, when the test's process ends, however that
-/// happens.
+/// Debian's slapd on free ports of the loopback interface, with a test's entries below
+/// `dc=example,dc=org`. It ends and its folder is removed when the test's process ends, however
+/// that happens.
 pub struct Slapd {
     folder: PathBuf,
     /// The process that ends it: it waits for the end of its standard input.
@@ -20,7 +20,7 @@ pub struct Slapd {
 }
 
 impl Slapd {
-    /// Installs slapd if it is missing, and starts one with these entries (LDIF), a certificate and
+    /// Installs slapd if it is missing, and starts it with these entries (LDIF), a certificate and
     /// its key (PEM).
     ///
     /// # Panics
@@ -29,7 +29,7 @@ impl Slapd {
         Self::start_with(entries, certificate, key, "")
     }
 
-    /// Does the same with more lines of its configuration.
+    /// Installs and starts slapd with further lines of its configuration.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -63,12 +63,12 @@ impl Slapd {
         slapd
     }
 
-    /// Returns its address without encryption, which may begin by StartTLS.
+    /// Returns the address without encryption, on which a client may start TLS.
     pub fn url(&self) -> String {
         format!("ldap://localhost:{}", self.port)
     }
 
-    /// Returns its address with TLS.
+    /// Returns the address with TLS.
     pub fn url_tls(&self) -> String {
         format!("ldaps://localhost:{}", self.port_tls)
     }
@@ -81,7 +81,7 @@ impl Drop for Slapd {
     }
 }
 
-/// Returns a configuration by which users may bind, and nobody but these may read.
+/// Returns a configuration with which users may bind, and only they may read.
 fn configuration(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -102,5 +102,5 @@ fn configuration(folder: &Path) -> String {
     )
 }
 
-/// The time within which it listens.
+/// The time within which it must listen.
 const PATIENCE: Duration = Duration::from_secs(10);
