@@ -275,14 +275,14 @@ SERVERS = {"rookery": Cluster, "ejabberd": EjabberdCluster}
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenario", choices=[*Cluster.SCENARIOS, "all"])
-    parser.add_argument("--server", default="rookery", help="rookery, ejabberd, or both with a comma between them")
+    parser.add_argument("--server", default="rookery", help="rookery, ejabberd, or both separated by a comma")
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--users", type=int, default=200)
     parser.add_argument("--rate", type=float, default=300)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--every", type=int, default=20)
     parser.add_argument("--out", help="write results as JSON to OUT-SERVER-SCENARIO.json")
-    parser.add_argument("--logs", type=int, default=0, help="show so many of the last bytes of each log")
+    parser.add_argument("--logs", type=int, default=0, help="show this many of the last bytes of each log")
     options = parser.parse_args()
     rows, failed = [], []
     with Postgres() as database:

@@ -181,6 +181,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--pairs", type=int, default=40)
-    parser.add_argument("--rate", type=float, default=20, help="messages a second, of each of both")
+    parser.add_argument("--rate", type=float, default=20, help="messages per second, in each direction")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     sys.exit(asyncio.run(main(parser.parse_args())))

@@ -274,7 +274,7 @@ class Way:
                 return self
             except ConnectionError:
                 time.sleep(0.05)
-        raise TimeoutError("the way doesn't open")
+        raise TimeoutError("the proxy doesn't open")
 
     def __exit__(self, *_):
         self.process.kill()

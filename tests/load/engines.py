@@ -411,6 +411,6 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--pages", type=int, default=300)
-    parser.add_argument("--written", type=int, default=100_000, help="messages that are archived with an index and without")
+    parser.add_argument("--written", type=int, default=100_000, help="messages to archive with an index and without")
     parser.add_argument("--accounts", type=int, default=3000)
     main(parser.parse_args())

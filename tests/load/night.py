@@ -61,7 +61,7 @@ def told(server):
 async def wait(test, seconds=20):
     end = time.monotonic() + seconds
     while not (found := test()):
-        assert time.monotonic() < end, "it never came"
+        assert time.monotonic() < end, "the expected state never came"
         await asyncio.sleep(0.1)
     return found
 

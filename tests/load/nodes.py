@@ -210,7 +210,7 @@ def main():
     parser.add_argument("--rate", type=float)
     parser.add_argument("--seconds", type=int)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--each", type=int, default=19000, help="people at each node")
+    parser.add_argument("--each", type=int, default=19000, help="people on each node")
     parser.add_argument("--arrivals", type=float, default=400, help="logins a second")
     parser.add_argument("--level", default="info", help="what the nodes log, as in [log] of the configuration")
     parser.add_argument("--keep", help="a folder for the logs of the nodes; with sessions")

@@ -187,7 +187,7 @@ def _started(*arguments):
     process = subprocess.Popen([os.environ["ROOKERY"], "dpm", *arguments], stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline().strip()
-        assert line, "it did not start"
+        assert line, "the process did not start"
         yield line, process.pid
     finally:
         process.terminate()
