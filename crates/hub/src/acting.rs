@@ -39,32 +39,32 @@ pub(crate) fn process(station: Station) -> MovesProcess {
     (station.node, station.incarnation)
 }
 
-/// The last words of another shard.
+/// The last reports of another shard about the views that it uses.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct OtherShard {
-    /// The name of the view that it goes by.
+    /// The name of the view that it uses now.
     pub(crate) goes_by: Option<u64>,
-    /// The name of the view by which it has sent all that it had for others.
+    /// The name of the view for which it has sent everything that it had for others.
     pub(crate) has_sent_by: Option<u64>,
 }
 
-/// The way of a shard's homes to others.
+/// The stages in which a shard hands homes over to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartingStage {
-    /// Not all others are known to go by the view.
+    /// Some others are not known to use the view yet.
     Agreeing,
-    /// Sessions come to rest.
+    /// The sessions that leave come to rest: nothing more is taken from their clients.
     Freezing,
-    /// All has left, and others have to be told when that was all.
+    /// Everything is being sent; others have still to be told when that was all.
     Sending,
 }
 
-/// The cards that are on their way.
+/// The cards that were sent and that their new homes may not have taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct SendingCards {
     /// True while there are any.
     pub(crate) is_under_way: bool,
-    /// The number of times that some were sent: nothing waits for earlier ones any more.
+    /// Counts the batches of cards, so that the timer of an earlier batch does nothing.
     pub(crate) number: u64,
 }
 
@@ -73,35 +73,36 @@ pub(crate) struct SendingCards {
 pub(crate) struct Moves {
     /// The slots that this shard acts for.
     pub(crate) acting: SlotSet,
-    /// Slots that it has to act for as soon as others have sent their data for them.
+    /// Slots that it acts for as soon as others have sent their data for them.
     pub(crate) awaited: SlotSet,
-    /// The shards that have it, each with the names of the views by which it may say that it has
-    /// sent all: the one by which it was to do so, and those after that.
+    /// The shards that have this data, each with the names of the views for which it may report
+    /// that it has sent everything: the view that caused the move, and later ones.
     pub(crate) sources: BTreeMap<Station, Vec<u64>>,
     /// Processes that have died, and whose journals have still to be read.
     pub(crate) journals: Vec<MovesProcess>,
-    /// Since when, on the clock that never goes back.
+    /// The time at which this shard began to wait for data, on the clock that never goes back.
     pub(crate) awaiting_since_ms: u64,
     pub(crate) heard: BTreeMap<Station, OtherShard>,
-    /// Processes that say nothing more.
+    /// Processes that report nothing any more, because they have died or are silent.
     pub(crate) gone: BTreeSet<MovesProcess>,
     pub(crate) parting: Option<(PartingStage, u64)>,
-    /// The cards that have still to go, by the hashes of their homes.
+    /// The cards that have still to be sent, each with the hash of its home.
     pub(crate) leaving: VecDeque<(u64, Vec<u8>)>,
     pub(crate) sending: SendingCards,
     pub(crate) late: MovesLateness,
-    /// The cards that have come.
+    /// The cards that have arrived.
     pub(crate) cards: Vec<Vec<u8>>,
 }
 
-/// The record of what others have not done in time.
+/// A record of the data that other processes did not send in time.
 #[derive(Debug, Default)]
 pub(crate) struct MovesLateness {
-    /// The number of times that somebody went on without it.
+    /// The number of times that this shard continued without such data.
     pub(crate) times: u64,
-    /// Since when processes are late that can be fenced off, or were last reported.
+    /// The time since which processes that can be fenced off are late, or at which they were last
+    /// reported.
     pub(crate) since_ms: Option<u64>,
-    /// Those that have still to be reported.
+    /// The late processes that have still to be reported.
     pub(crate) overdue: BTreeSet<MovesProcess>,
 }
 
@@ -112,7 +113,7 @@ pub(crate) enum Whereabouts {
     Here,
     /// This shard will act for it.
     Awaited,
-    /// Behind this hop.
+    /// Another shard does, which is reached by this hop.
     Elsewhere(usize),
 }
 
@@ -123,8 +124,8 @@ impl Moves {
         self.journals.clear();
     }
 
-    /// Waits for the shards of a process to say that they have sent all by the view of this name,
-    /// unless they have.
+    /// Waits for the shards of a process to report that they have sent everything for the view of
+    /// this name, unless they have.
     pub(crate) fn wait_for(&mut self, member: Member, name: u64) {
         for shard in 0..member.shards {
             let station = Station { node: member.node, incarnation: member.incarnation, shard };

@@ -80,7 +80,7 @@ impl World {
         });
     }
 
-    /// Lets somebody in whom a source has vouched for, if there is an account or one may be made.
+    /// Logs in a user for whom a source has vouched, if the account exists or may be created.
     fn admit(
         &mut self,
         connection: u64,
@@ -99,7 +99,7 @@ impl World {
         });
     }
 
-    /// Makes an account that no password opens here.
+    /// Creates an account that no password opens here.
     fn make_account(&mut self, connection: u64, account: Jid, admitted: LoginAnswer) {
         let iterations = self.settings().scram_iterations;
         let none = |hash| Keys::none(hash, iterations);
@@ -111,7 +111,7 @@ impl World {
         };
         let made = self.stores.accounts.create(account.as_ref(), credentials);
         self.wait(made, move |world, made| match made {
-            // Another login of the same user may have made it meanwhile.
+            // Another login of the same user may have created it meanwhile.
             Ok(is_new) => {
                 if is_new {
                     info!(%account, "an account was created at its first login");

@@ -67,9 +67,11 @@ impl World {
             ns::ROSTER if target == Target::Account && self.privileges(&iq.from).is_some() => {
                 return self.roster_for_component(iq);
             }
-            // RFC 6121 §2.1.5, whether the account exists or not: the reply doesn't reveal it.
+            // RFC 6121 §2.1.5: the reply is the same whether the account exists or not, so it
+            // reveals nothing.
             ns::ROSTER if target == Target::Account && iq.set => return self.reply_error(&iq, Condition::Forbidden),
-            // RFC 3921 §3: older clients ask for a session; RFC 6120 made it nothing.
+            // RFC 3921 §3: older clients ask for a session; RFC 6120 has no such step, so it does
+            // nothing.
             ns::SESSION if iq.set => return self.reply_done(&iq),
             // One resource per stream (RFC 6120 §7.1).
             ns::BIND => return self.reply_error(&iq, Condition::NotAllowed),
@@ -114,7 +116,7 @@ impl World {
         self.reply_to_guest(guest, reply);
     }
 
-    /// Handles a request that came by routing, for an address that this server answers for.
+    /// Handles a request that was routed to an address that this server answers for.
     pub(crate) fn answer_packet(&mut self, packet: &Packet, to: Jid) {
         if !matches!(packet.type_(), StanzaType::Get | StanzaType::Set) {
             return;

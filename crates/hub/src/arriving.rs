@@ -2,11 +2,11 @@
 //!
 //! # Invariants
 //!
-//! * Stanzas for an account or a room on its way wait, within bounds, and are processed in order
-//!   when everything has arrived: after the data that the old home has packed.
-//! * The old home is waited for until it has sent everything, or is a member no more: one that is
-//!   too late is reported, and fenced off. Only if nobody can do that, or for an earlier version,
-//!   this home begins with the data that it has.
+//! * Stanzas for an account or a room that is moving here wait, within bounds, and are processed in
+//!   order once everything has arrived: after the data that the old home has packed.
+//! * This home waits for the old one until that has sent everything or is no longer a member. An
+//!   old home that takes too long is reported, and fenced off. Only if nobody can fence it off, or
+//!   if it runs an earlier version, this home begins with the data that it has.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ use crate::moves::{LATE_MS, PATIENCE_MS};
 
 impl World {
     /// Takes the cards of everything that continues here, once all of it has arrived; `None`
-    /// before, and if nothing is awaited. [`World::go_on`] comes next, then [`World::arrived`].
-    /// `fences`: processes that [`World::take_overdue`] returns are fenced off.
+    /// before, and if nothing is awaited. The caller then calls [`World::go_on`] and
+    /// [`World::arrived`]. `fences`: processes that [`World::take_overdue`] returns are fenced off.
     pub fn take_arrived(&mut self, fences: bool) -> Option<Vec<Card>> {
         let moves = self.people.moves.as_ref()?;
         let is_awaiting = !moves.awaited.is_empty();
@@ -62,9 +62,9 @@ impl World {
         Some(here)
     }
 
-    /// Returns whether any of the processes that are late can be fenced off: then no home begins
-    /// before that. They are reported if they are still late after a moment, since this process may
-    /// have been the late one.
+    /// Returns whether any of the late processes can be fenced off: if so, no home begins before
+    /// that is done. They are reported only if they are still late a moment later, since this
+    /// process may have been the late one.
     fn await_fence(&mut self) -> bool {
         let (view, now_ms) = (self.here.view.clone(), self.clock.now_ms);
         let Some(moves) = &mut self.people.moves else { return false };
@@ -88,7 +88,7 @@ impl World {
         true
     }
 
-    /// Takes the processes that don't hand on in time what lives at homes that are here now.
+    /// Takes the processes that did not hand on in time the data of homes that are here now.
     pub fn take_overdue(&mut self) -> BTreeSet<(u16, u32)> {
         self.people.moves.as_mut().map(|moves| std::mem::take(&mut moves.late.overdue)).unwrap_or_default()
     }
@@ -101,8 +101,8 @@ impl World {
     }
 }
 
-/// The version of letters from which on each process hands on what moves.
+/// The first version of letters whose processes hand on the data of homes that move.
 const HANDS_ON: u16 = 2;
-/// The time for which a process that is late may still come before it is fenced off, and between
-/// two attempts, in milliseconds.
+/// The time that a late process still has before it is fenced off, and the time between two
+/// attempts to fence it off, in milliseconds.
 const OVERDUE_MS: u64 = 5_000;

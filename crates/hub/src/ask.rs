@@ -4,7 +4,8 @@
 //! # Invariants
 //!
 //! * A reply counts if it comes from the address that the request went to, with an id that nobody
-//!   else can know. There is exactly one: if none arrives, a timeout takes its place.
+//!   else can know. Each request gets exactly one outcome: if no reply arrives, a timeout takes its
+//!   place.
 //! * The shard that asks gets the reply, wherever it arrives: the id names the shard.
 
 use rookery_fanout::{Packet, StanzaType};
@@ -42,7 +43,8 @@ impl World {
         then: impl FnOnce(&mut World, Option<&Packet>) + 'static,
     ) {
         if self.waiting.asked.0.len() >= MAX_ASKED {
-            // Not at once: a caller that asks one after the other would fill the stack.
+            // The continuation never runs at once: a caller that makes one request after another
+            // would fill the stack.
             self.after(0, move |world| then(world, None));
             return;
         }

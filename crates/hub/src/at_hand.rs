@@ -21,11 +21,11 @@ pub(crate) type KnownItems = Map<Jid, RosterItem>;
 #[derive(Default)]
 pub(crate) struct AtHand {
     pub(crate) documents: Vec<KeptDocument>,
-    /// Only where a document asks for it.
+    /// The account's roster, if one of its documents asks for it.
     pub(crate) roster: Option<Box<KnownItems>>,
     /// Set if modules decide for each session which stanzas for the account it gets.
     pub(crate) is_screened: bool,
-    /// The store hasn't returned its documents yet.
+    /// True while the store has not returned the documents yet.
     pub(crate) is_loading: bool,
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct KeptDocument {
     pub(crate) bytes: usize,
 }
 
-/// Accounts without session that somebody writes to.
+/// Accounts without a session that get stanzas.
 pub(crate) struct Absent {
     pub(crate) accounts: Map<Box<str>, AbsentState>,
     /// The loaded ones, with the time when they were loaded, oldest first.
     pub(crate) loaded: VecDeque<(Box<str>, u64)>,
-    /// Stanzas that wait for any of them.
+    /// Stanzas that wait for the documents of any of these accounts.
     pub(crate) waiting: Share,
     /// The bytes that the documents of loaded accounts take in the store.
     pub(crate) bytes: usize,
@@ -64,7 +64,7 @@ pub(crate) enum AbsentState {
 pub(crate) struct LoadedDocuments {
     pub(crate) since: u64,
     pub(crate) at_hand: AtHand,
-    /// The bytes that it adds to [`Absent::bytes`].
+    /// The bytes that its documents add to [`Absent::bytes`].
     pub(crate) bytes: usize,
 }
 
@@ -77,7 +77,7 @@ impl Absent {
         self.loaded.push_back((account.into(), since));
     }
 
-    /// Forgets all accounts but those whose documents are being loaded.
+    /// Forgets all accounts except those whose documents are being loaded.
     pub(crate) fn forget_loaded(&mut self) {
         while let Some((account, _)) = self.loaded.pop_front() {
             self.forget(&account);
@@ -127,7 +127,7 @@ impl AtHand {
         self.documents.iter().all(|kept| kept.now.is_none())
     }
 
-    /// Sets what counts from now on.
+    /// Sets the value that readers get from now on.
     pub(crate) fn set(&mut self, name: &'static str, value: Option<Rc<dyn AnyDocument>>, bytes: usize) {
         self.change(name, |kept| (kept.now, kept.bytes) = (value, bytes));
     }
@@ -136,8 +136,8 @@ impl AtHand {
         self.documents.iter().map(|kept| kept.bytes).sum()
     }
 
-    /// Settles a change that the store has taken, or refused: then the former value counts again,
-    /// unless a later change counts already.
+    /// Settles a change that the store has taken or refused. If it was refused, readers get the
+    /// former value again, unless a later change has replaced it already.
     pub(crate) fn settle(&mut self, name: &'static str, value: Option<Rc<dyn AnyDocument>>, is_stored: bool) {
         self.change(name, |kept| {
             if is_stored {

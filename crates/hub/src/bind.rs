@@ -19,15 +19,15 @@ use crate::trace::Step;
 use crate::{World, delay};
 
 impl World {
-    /// Binds a resource for `account` (a bare JID whose home is this shard): the one asked for, or
+    /// Binds a resource for `account` (a bare JID whose home is this shard): the requested one, or
     /// one that the server makes. Answered with [`Event::Bound`]; after an error the link is free
     /// again.
     pub fn bind(&mut self, link: Link, account: &Jid, resource: Option<&str>) {
         self.bind_as(link, account, resource, self.catalogue.settings.conflict);
     }
 
-    /// Binds a resource that belongs to one client: the session that has it is an older one of the
-    /// same client (XEP-0386 §3.2).
+    /// Binds a resource that belongs to one client: a session that already has it is an older one
+    /// of the same client (XEP-0386 §3.2).
     pub fn bind_in_place(&mut self, link: Link, account: &Jid, resource: &str) {
         self.bind_as(link, account, Some(resource), Conflict::EndOlder);
     }
@@ -43,7 +43,7 @@ impl World {
         let is_first = self.links_of(account.as_ref()).is_empty();
         let session = self.open_session(link, &address);
         if is_anonymous {
-            // There is nothing in the store.
+            // The store has nothing about an account of one session.
             return self.bound(session, address, Ok(Vec::new()));
         }
         if is_first {
@@ -53,8 +53,8 @@ impl World {
         self.wait_in_lane(session, contacts, move |world, contacts| world.bound(session, address, contacts));
     }
 
-    /// Says in which language a session speaks where its stanzas don't: its stream's `xml:lang`
-    /// (RFC 6120 §4.7.4).
+    /// Sets the language of a session's stanzas that name none: its stream's `xml:lang` (RFC 6120
+    /// §4.7.4).
     pub fn set_lang(&mut self, link: Link, lang: &str) {
         if let Some(session) = self.at_mut(link) {
             session.rare().lang = Some(lang.into());
@@ -67,7 +67,7 @@ impl World {
         self.session_at(link).is_some_and(|session| session.gone)
     }
 
-    /// Takes note that the connection of a session is gone. Stanzas that it sent are worked off
+    /// Takes note that the connection of a session is gone. Its remaining stanzas are processed
     /// first, then it ends; see [`Event::Released`].
     pub fn closed(&mut self, link: Link) {
         let Some(session) = self.at_mut(link) else {
@@ -214,7 +214,8 @@ impl World {
         }
     }
 
-    /// Takes note that a continuation of the session is done, and works off what waited behind it.
+    /// Takes note that a continuation of the session is done, and processes the stanzas that waited
+    /// behind it.
     pub(crate) fn lane_done(&mut self, session: SessionRef) {
         if let Some(found) = self.session_mut(session) {
             let lane = &mut found.rare().lane;
@@ -297,9 +298,9 @@ impl World {
         }
     }
 
-    /// Sends what waited in the outbox of a session that is ending on its way again, in its order.
-    /// Another session may overflow by that: then its stanzas follow behind, rather than a level
-    /// deeper on the stack for every such session.
+    /// Routes the stanzas in the outbox of a session that is ending again, in their order. This may
+    /// overflow another session's outbox: its stanzas then follow behind these, so that a chain of
+    /// such sessions doesn't deepen the stack.
     pub(crate) fn give_back(&mut self, link: Link) {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let mut unsent = self.outboxes.abandon(link);
@@ -328,8 +329,8 @@ impl World {
     }
 
     /// Returns whether another resource of the account got its own copy of a stanza that this one
-    /// got for the bare JID (RFC 6121 §8.5.2.1.1). If one of them did not get it either, and
-    /// accepts messages no more, it gives it back in its turn.
+    /// got for the bare JID (RFC 6121 §8.5.2.1.1). A resource that did not get its copy either, and
+    /// accepts messages no more, gives the stanza back when it ends.
     fn others_have(&self, link: Link, unsent: &Unsent) -> bool {
         let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         let mut others = user.into_iter().flat_map(|user| &user.links).filter(|&&other| other != link);
@@ -361,8 +362,9 @@ impl World {
     }
 
     /// Deals with a stanza in the outbox of a session that has ended: messages go where they would
-    /// have gone without that session, requests get a reply (RFC 6121 §8.5.3.2), the rest concerned
-    /// nobody else. If it arrived some time ago, it is stamped so (XEP-0198 §4, XEP-0203).
+    /// have gone without that session, and requests get a reply (RFC 6121 §8.5.3.2); other stanzas
+    /// concerned nobody else. A stanza that arrived some time ago gets a delay stamp (XEP-0198 §4,
+    /// XEP-0203).
     pub(crate) fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>, when: Option<u64>) {
         let hash = self.hash(to.bare_str());
         let is_message = packet.kind() == Kind::Message;
@@ -380,8 +382,8 @@ impl World {
         }
     }
 
-    /// Counts an answer of the store that an operator has to know of, and logs it; one in a second
-    /// at most, since a full disk makes one of each stanza.
+    /// Counts a failure of the store that an operator has to know of, and logs it, at most once a
+    /// second, since a full disk makes every stanza fail.
     pub fn store_failed(&mut self, doing: &str, whose: &Jid, error: &StoreError) {
         self.counters.store_errors += 1;
         self.log_failure(doing, whose, error);
@@ -403,12 +405,12 @@ impl World {
 }
 
 /// Returns whether a packet is a push of the server (RFC 6121 §2.1.6, XEP-0191 §3.3): a request
-/// from nobody, for which a missing reply needn't be reported.
+/// without a sender, for which a missing reply needn't be reported.
 fn is_push(packet: &Packet) -> bool {
     packet.type_() == StanzaType::Set && packet.sender().is_none()
 }
 
 /// Milliseconds between two lines of the log about errors of the store and of background work.
 const STORE_ERROR_MS: u64 = 1_000;
-/// Milliseconds after which a stanza that is sent on its way again tells when it came.
+/// Milliseconds after which a stanza that is routed again gets a stamp of the time when it came.
 const LATE_MS: u64 = 5_000;

@@ -30,14 +30,14 @@ type BridgedPairs = BTreeSet<(Jid, Jid)>;
 pub(crate) struct Bridged {
     /// By the component.
     shown: Map<Box<str>, BridgedPairs>,
-    /// Of components that are gone, and still to be told.
+    /// Users of components that are gone, whose recipients have still to be told.
     farewells: BridgedPairs,
-    /// Pairs of all components.
+    /// The number of pairs of all components.
     number: usize,
 }
 
 impl Bridged {
-    /// Remembers the meaning of presence from a component's user for its recipient.
+    /// Remembers whether presence has made a component's user available to its recipient.
     pub(crate) fn note(&mut self, packet: &Packet, to: JidRef<'_>) {
         let is_shown = packet.type_() == StanzaType::Available;
         if packet.kind() != Kind::Presence || !(is_shown || packet.type_() == StanzaType::Unavailable) {

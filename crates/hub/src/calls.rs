@@ -40,27 +40,27 @@ pub(crate) type PresenceForm = fn(&mut World, &Packet) -> Option<Packet>;
 pub(crate) type Heard = fn(&mut World, &Packet, JidRef<'_>);
 /// Hears of another server.
 pub(crate) type Lost = fn(&mut World, &str);
-/// Hears of an account and a contact.
+/// Hears of an account and one of its contacts.
 pub(crate) type OfContact = fn(&mut World, JidRef<'_>, JidRef<'_>);
 /// Hears of an account.
 pub(crate) type OfAccount = fn(&mut World, JidRef<'_>);
 /// Hears of a session.
 pub(crate) type OfSession = fn(&mut World, Link);
-/// Saves a module's part of a session for another process, and restores it there.
+/// Saves a module's data about a session for another process, and restores it there.
 pub(crate) type Carrying = (fn(&World, Link) -> Carry, fn(&mut World, Link, Option<&[u8]>));
-/// Is called for a stanza that a session gets while the user isn't looking.
+/// Is called for a stanza that a session gets while its client is inactive or not connected.
 pub(crate) type Unattended = fn(&mut World, &Packet, Link);
-/// Adds to the stream features of a domain; the registry tells what else is there.
+/// Adds to the stream features of a domain; the registry tells which modules are on there.
 pub(crate) type FeaturesCall = fn(&Registry, &Domain) -> Vec<Built>;
 /// Hears of a login.
 pub(crate) type OfLogin = fn(&World, &LoginSeen<'_>);
 /// Sees a stanza that passes.
 pub(crate) type Filter = fn(&mut World, Passage<'_>) -> Delivery;
-/// Returns whether nothing is under way of what moves to another node.
+/// Returns whether everything that moves to another node has come to rest.
 pub(crate) type Resting = fn(&World) -> bool;
 /// Runs on a shard, for no domain in particular.
 pub(crate) type Everywhere = fn(&mut World);
-/// Does something at the home of a text.
+/// Does something at the home of an account or a room, which the text names.
 pub(crate) type AtHome = fn(&mut World, &str);
 
 /// A memo of any kind.
@@ -97,20 +97,20 @@ pub(crate) trait AnyDocument: Any {
 /// Reads documents of one type.
 pub(crate) type ReadDocument = fn(&[u8]) -> Option<Rc<dyn AnyDocument>>;
 
-/// Says who is whose contact by group: functions of the module that keeps the groups. Each gets
-/// the bare JID of an account first.
+/// The functions of the module that keeps contacts by group. Each takes the bare JID of an account
+/// first.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedContacts {
     /// Returns the relation between the account and a contact, from the account's view.
     pub relation: fn(&World, JidRef<'_>, JidRef<'_>) -> Subscription,
-    /// Returns the circle of those who see the account's presence; `None` if nobody does.
+    /// Returns the circle of accounts that see the account's presence; `None` if nobody does.
     pub watchers: fn(&mut World, JidRef<'_>) -> Option<Circle>,
-    /// Returns the circle of those whose presence the account sees; `None` if there are none.
+    /// Returns the circle of accounts whose presence the account sees; `None` if there are none.
     pub watched: fn(&mut World, JidRef<'_>) -> Option<Circle>,
-    /// Tells whether the account sees anybody's presence.
+    /// Returns whether the account sees anybody's presence.
     pub has_watched: fn(&World, JidRef<'_>) -> bool,
-    /// Returns the members of the circle of watchers one by one; for the circle of everybody,
-    /// those who are online, on whatever shard.
+    /// Returns the members of the circle of watchers one by one. For the circle of everybody these
+    /// are the accounts that are online, on whatever shard.
     pub each_watcher: fn(&World, JidRef<'_>) -> Vec<Jid>,
     /// Returns the roster items of the account, each contact once.
     pub items: fn(&World, JidRef<'_>) -> Vec<RosterItem>,
@@ -121,8 +121,8 @@ pub struct SharedContacts {
 /// Members of groups.
 #[derive(Debug, Clone)]
 pub struct Circle {
-    /// Accounts by name. The one that is asked for may be among them.
+    /// Accounts by name, perhaps including the account that was asked about.
     pub members: Rc<Roll>,
-    /// Besides, every account of this domain that is here.
+    /// A domain of which every account that is online belongs to the circle as well.
     pub everybody_of: Option<String>,
 }

@@ -2,8 +2,8 @@
 //! so that the next process can continue it (XEP-0198 §5).
 //!
 //! A card describes one session and nothing of its process: any shard that becomes home to the
-//! account can read it. It has the data that only this server knows; data that is in the store,
-//! such as contacts and block lists, is read there again.
+//! account can read it. It has only the data that nobody else has; data in the store, such as
+//! contacts and block lists, is read from there again.
 //!
 //! # Invariants
 //!
@@ -13,8 +13,8 @@
 //! * It doesn't contain the id by which a client resumes, only a digest: reading a card isn't
 //!   enough to impersonate the client.
 //! * Everything that is read is validated again: stanzas are scanned, addresses prepared, presence
-//!   is the session's own, and nothing gets unescaped into a stanza. Any bytes are a valid card or
-//!   are refused.
+//!   must be the session's own, and no text gets into a stanza unescaped. Any bytes are a valid
+//!   card or are refused.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -39,7 +39,8 @@ pub(crate) fn digest(id: &str) -> IdDigest {
 pub enum Card {
     /// A session that a client may resume (XEP-0198 §5).
     Session(Box<SessionCard>),
-    /// A memo of a module to itself: the text that its home is found by, the kind, the bytes.
+    /// A memo of a module to itself: the text whose home reads it, the name of its kind, and its
+    /// bytes.
     Memo(String, String, ByteBuf),
 }
 
@@ -51,7 +52,7 @@ pub struct SessionCard {
     pub(crate) until_ms: u64,
     /// The stanzas that the client hasn't acknowledged, then those that waited.
     pub(crate) stanzas: Vec<CardStanza>,
-    /// A [`CardState`] behind the version of its form.
+    /// A [`CardState`] behind its version.
     state: ByteBuf,
 }
 
@@ -61,7 +62,7 @@ pub(crate) struct CardStanza {
     pub packet: Packet,
     to: CardTo,
     paced: bool,
-    /// Tells the order among all sessions of the account.
+    /// The stanza's place in the order of all stanzas for sessions of the account.
     pub number: u64,
     /// The time of day when it came, in milliseconds since 1970, if that is known.
     pub came_ms: Option<u64>,
@@ -87,7 +88,7 @@ pub(crate) struct CardState {
     pub peer: SocketAddr,
     /// The parts of modules, by their names.
     pub modules: Vec<(String, ByteBuf)>,
-    /// True if the stop has taken its connection, so that the user hasn't been notified yet of
+    /// True if the server stopped the connection, so that the user hasn't been notified yet of
     /// stanzas that the client may have missed.
     pub is_uncalled: bool,
 }
@@ -100,11 +101,12 @@ pub(crate) struct CardCounts {
     pub seconds: u32,
     /// Stanzas of the client that were handled.
     pub handled: u32,
-    /// The number of these before the first refusal that the client may not have heard of.
+    /// The number of handled stanzas before the first refusal that the client may not have heard
+    /// of.
     pub doubtful: Option<u32>,
     /// Stanzas that the client has acknowledged.
     pub acknowledged: u32,
-    /// The number of the card's stanzas that were sent.
+    /// The number of the card's stanzas that were sent, from the first on.
     pub sent: u32,
 }
 
@@ -114,9 +116,9 @@ pub(crate) struct CardTally {
     pub(crate) handled: u32,
     pub(crate) doubtful: Option<u32>,
     pub(crate) acknowledged: u32,
-    /// The last stanzas that were certainly not sent: they came while the client of a session that
-    /// continues from a journal wasn't back. It may have got more than that journal had, so they
-    /// are none of those that its count includes.
+    /// The number of stanzas at the end that were certainly not sent: they came while the client of
+    /// a session that continues from a journal wasn't back. The client may have got more than that
+    /// journal had, but none of these, so the count that it reports doesn't include them.
     pub(crate) unsent: u32,
 }
 
@@ -125,11 +127,11 @@ pub(crate) struct CardTally {
 pub(crate) struct CardShown {
     pub presence: Option<Packet>,
     pub priority: i8,
-    /// The number in the order of stanzas from which it took messages to the bare JID.
+    /// The number in the order of stanzas from which it accepted messages to the bare JID.
     pub reachable_since: u64,
 }
 
-/// Says why bytes are no card.
+/// The reasons why bytes are no card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CardError {
     /// It was written by another version of this server.
@@ -158,7 +160,7 @@ impl Card {
         postcard::to_extend(self, vec![VERSION]).map_err(|why| CardError::Malformed(why.to_string()))
     }
 
-    /// Reads a wire form.
+    /// Reads a card from its wire form.
     ///
     /// # Errors
     /// The bytes are no card of this version.
@@ -169,7 +171,7 @@ impl Card {
         }
     }
 
-    /// Returns the text whose home is the card's.
+    /// Returns the text that determines the home of the card.
     pub fn home(&self) -> &str {
         match self {
             Self::Session(card) => card.jid.bare_str(),
@@ -201,10 +203,10 @@ impl SessionCard {
         self.state().ok().map(|state| state.peer)
     }
 
-    /// Reads the state.
+    /// Reads the state of the session.
     ///
     /// # Errors
-    /// It is of another version, or damaged, or says what no session can say.
+    /// It is of another version, is damaged, or describes a state that no session can have.
     pub(crate) fn state(&self) -> Result<CardState, CardError> {
         let state: CardState = match self.state.split_first() {
             Some((&STATE_VERSION, state)) => {
@@ -228,7 +230,7 @@ impl SessionCard {
     pub(crate) fn recovered(mut self, stanzas: Vec<CardStanza>, counts: CardTally) -> Result<Self, CardError> {
         let sent = (stanzas.len() as u32).saturating_sub(counts.unsent);
         self.stanzas = stanzas;
-        // One of another version delivers its stanzas elsewhere.
+        // A card of another version can't continue; its stanzas are delivered elsewhere.
         if let Ok(mut state) = self.state() {
             let CardTally { handled, doubtful, acknowledged, .. } = counts;
             state.stream = CardCounts { handled, doubtful, acknowledged, sent, ..state.stream };
@@ -240,7 +242,7 @@ impl SessionCard {
         Ok(self)
     }
 
-    /// Returns the stanzas for an outbox, of which this number were sent.
+    /// Returns the stanzas for an outbox, of which the first `sent` were sent.
     pub(crate) fn carried(&mut self, acknowledged: u32, sent: u32) -> Carried {
         let mut unacked: Vec<_> = std::mem::take(&mut self.stanzas).into_iter().map(CarriedStanza::from).collect();
         let waiting = unacked.split_off(unacked.len().min(sent as usize));
@@ -281,16 +283,16 @@ impl From<CardStanza> for CarriedStanza {
     }
 }
 
-/// Returns whether a text can stand in an attribute as it is.
+/// Returns whether a text can stand in an attribute without being escaped.
 fn is_escaped(text: &str) -> bool {
     !text.contains(['<', '>', '"', '\'']) && Packet::scanned(format!("<message a='{text}'/>").as_bytes()).is_ok()
 }
 
-/// The times at which stanzas came: a number in the order, and the time of day.
+/// The times at which stanzas came: each stanza's number in the order, and the time of day.
 pub(crate) type CardTimes = Vec<(u64, u64)>;
 
-/// Gives the stanzas of cards numbers in the order of this process, from `first` on. Those of one
-/// account keep their order, among all of its sessions, which were on one shard.
+/// Numbers the stanzas of cards in the order of this process, from `first` on. Stanzas of one
+/// account keep their order among all of its sessions, which were on one shard.
 pub(crate) fn renumber(cards: &mut [(SessionCard, Option<CardState>)], first: u64) -> CardTimes {
     let mut order = Vec::new();
     for (index, (card, _)) in cards.iter_mut().enumerate() {
@@ -322,8 +324,8 @@ pub(crate) fn renumber(cards: &mut [(SessionCard, Option<CardState>)], first: u6
     times
 }
 
-/// Lets the cards of one account share what several of its sessions got of one message to the bare
-/// JID, as they did in the process before: so it is seen to be the same.
+/// Lets several sessions of one account share their copies of one message to the bare JID, as they
+/// did in the previous process, so that the copies are recognised as the same message.
 pub(crate) fn share(cards: &mut [(SessionCard, Option<CardState>)]) {
     let mut known = Map::<Box<[u8]>, Vec<Packet>>::default();
     for (card, _) in cards {

@@ -3,9 +3,9 @@
 //!
 //! # Invariants
 //!
-//! * A session continues in another process exactly if its client may resume it (XEP-0198 §5) and
-//!   only the client waits for the contents of its outbox. Nobody is told that such a session is
-//!   unavailable, neither at the stop nor at the start.
+//! * A session continues in another process if and only if its client may resume it (XEP-0198 §5)
+//!   and nobody but the client waits for the contents of its outbox. Nobody is told that such a
+//!   session is unavailable, neither at the stop nor at the start.
 //! * The others end first, while those that continue are still there to be notified. Cards are
 //!   made when nothing is under way any more, so they include the last stanzas of the others.
 //! * A session with a card is in one process at a time. This process forgets it in the moment in
@@ -39,8 +39,8 @@ impl World {
         can_return && is_alive && self.outboxes.is_portable(link) && self.luggage(link).is_some()
     }
 
-    /// Lets a session wait for its client in another process, since its connection is closed
-    /// without a word. Returns `false` if it has to end.
+    /// Lets a session wait for its client in another process after its connection has been closed
+    /// without a stream error. Returns `false` if it has to end.
     pub fn part(&mut self, link: Link) -> bool {
         let Some(session) = self.reference(link).filter(|_| self.is_lasting(link)) else { return false };
         if !self.is_detached(link) {
@@ -67,7 +67,7 @@ impl World {
     }
 
     /// Returns everything that continues in another process: the sessions that wait for their
-    /// clients, within the limit of bytes, the modules' additions, and parts of the previous
+    /// clients, within the limit of bytes, the data of modules, and the parts of the previous
     /// process that have yet to continue here. The sessions stay until [`World::forget_carried`].
     pub fn cards(&mut self, most_bytes: usize, peer_of: impl Fn(Link) -> Option<SocketAddr>) -> Vec<Vec<u8>> {
         let (mut cards, mut bytes) = (Vec::new(), 0);
@@ -101,8 +101,8 @@ impl World {
     }
 
     /// Forgets the sessions that have [cards](World::cards), which no longer belong to this
-    /// process, unless nobody has taken these. All others end. Returns the links of the forgotten
-    /// sessions.
+    /// process, unless nobody has taken the cards. All others end. Returns the links of the
+    /// forgotten sessions.
     pub fn forget_carried(&mut self, are_taken: bool) -> Vec<Link> {
         let mut carried = std::mem::take(&mut self.out.carried);
         carried.retain(|_| are_taken);
@@ -115,8 +115,8 @@ impl World {
         carried
     }
 
-    /// Hands a module's data on to another process: the memo is opened there, at the home of a
-    /// text, before anything continues. It may reserve a place then; the rest is for
+    /// Hands a module's data on to another process. The memo is opened there, at the home of a
+    /// text, before anything continues: it may reserve its place then, and does the rest in
     /// [`World::in_turn`].
     pub fn hand_on<L: Memo>(&mut self, home: &str, memo: &L) {
         debug_assert!(self.registry().memo_kind(L::NAME).is_some(), "no module declares the memo {:?}", L::NAME);
@@ -145,8 +145,8 @@ impl World {
         card.inspect_err(|error| warn!(%error, "a session can't be restored after the restart")).ok()
     }
 
-    /// Returns the state of a session, and the time of day until which it can be resumed: the last
-    /// of all times while it has a connection.
+    /// Returns the state of a session, and the time of day until which it can be resumed;
+    /// `u64::MAX` while it has a connection.
     pub(crate) fn state_of(&mut self, link: Link, peer: SocketAddr) -> Option<(u64, CardState)> {
         let ledger = self.ledger(link)?;
         let (handled, doubtful) = (ledger.sure(), ledger.doubt());
@@ -188,5 +188,5 @@ impl World {
     }
 }
 
-/// The reason why a session ends that has no card.
+/// The reason that is given for the end of a session without a card.
 const CANNOT_GO_ON: &str = "the session can't go on";

@@ -7,11 +7,11 @@ use crate::World;
 pub struct Census {
     /// Accounts with a session.
     pub users: usize,
-    /// Bare JIDs that a user, or a roster of one, refers to.
+    /// Bare JIDs that a user or a user's roster refers to.
     pub names: usize,
     /// Requests that wait for a reply.
     pub requests: usize,
-    /// Questions to shards that wait for an answer.
+    /// Questions to shards that have no answer yet.
     pub questions: usize,
     /// Logins that wait for the store.
     pub logins: usize,

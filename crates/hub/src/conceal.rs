@@ -16,9 +16,9 @@ use tracing::warn;
 use crate::{World, delay};
 
 impl World {
-    /// Returns whether an account whose home this is conceals its presence from a contact: that of
-    /// one session, or all that concerns the account. What modules tell of an account by themselves
-    /// must stop here too, such as events of personal nodes (XEP-0163).
+    /// Returns whether an account whose home this is conceals its presence from a contact: the
+    /// presence of one session, or everything about the account. Events that modules send for the
+    /// account, such as those of personal nodes (XEP-0163), must stop here too.
     pub fn conceals(&self, owner: JidRef<'_>, link: Option<Link>, contact: JidRef<'_>) -> bool {
         let Some(document) = self.catalogue.registry.concealing_in(self.domain(owner.domain())) else { return false };
         let is_own = owner.bare_str() == contact.bare_str();
@@ -31,13 +31,13 @@ impl World {
         let Some(owner) = self.outboxes.address(link).filter(|_| self.has_documents(link)) else { return false };
         match JidRef::parse_prepared(contact) {
             Some(contact) => self.conceals(owner.bare(), Some(link), contact),
-            // Beyond ASCII.
+            // The two differ beyond ASCII.
             None => Jid::parse(contact).is_ok_and(|contact| self.conceals(owner.bare(), Some(link), contact.as_ref())),
         }
     }
 
-    /// Continues with those accounts, here or offline, that conceal their presence from nobody or
-    /// at least not from `asker`.
+    /// Continues with those of some accounts, here or offline, that don't conceal their presence
+    /// from `asker`.
     pub fn unconcealed(&mut self, asker: Jid, mut owners: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
         let Some(document) = self.catalogue.registry.concealing().filter(|_| !owners.is_empty()) else {
             return then(self, owners);
@@ -73,8 +73,9 @@ impl World {
         contacts.iter().map(|contact| contact.as_str().into()).collect()
     }
 
-    /// Returns the contacts who see the presence of an account whose home this is, as far as it
-    /// lets them (RFC 6121 §4.2.2). There are none if it has no session.
+    /// Returns the contacts who see the presence of an account whose home this is, by subscription
+    /// or by group (RFC 6121 §4.2.2). There are none if it has no session. Contacts from whom it
+    /// conceals itself are included.
     pub fn watchers(&self, account: JidRef<'_>) -> Vec<Jid> {
         let mut watchers = self.own_watchers(account);
         let by_group = self.watchers_by_group(account);
@@ -149,8 +150,8 @@ impl World {
         self.catalogue.registry.concealing().map(crate::module::stored_name).unwrap_or_default()
     }
 
-    /// Replies to probes with the last presence of accounts that are offline, except those that
-    /// conceal it from the asker by the document that comes with it.
+    /// Replies to probes with the last presence of offline accounts, except those whose document,
+    /// which comes with the presence, conceals it from the asker.
     pub(crate) fn show_last(&mut self, asker: Jid, seen: Vec<(LastSeen, Option<Vec<u8>>)>) {
         let concealing = self.catalogue.registry.concealing();
         for (last, bytes) in seen {
@@ -168,7 +169,7 @@ impl World {
     }
 
     /// Returns whether an account that may be away conceals itself from an asker, by a document as
-    /// the store has it. A damaged one conceals nothing, here as in memory.
+    /// the store has it. A damaged document conceals nothing, here as in memory.
     fn conceals_by(&self, owner: &Jid, document: &str, bytes: &[u8], asker: &Jid) -> bool {
         if owner.bare() == asker.bare() || self.catalogue.registry.concealing_in(self.domain(owner.domain())).is_none()
         {
@@ -189,8 +190,8 @@ impl World {
         }
     }
 
-    /// Makes an account whose documents the store couldn't return do nothing: it isn't known from
-    /// whom it conceals itself.
+    /// Ends the sessions of an account whose documents the store couldn't return, with
+    /// `internal-server-error`: nobody knows from whom it conceals itself.
     pub(crate) fn refuse_without_documents(&mut self, account: &Jid, error: &StoreError) {
         self.store_failed("loading what modules need of the account", account, error);
         for link in self.links_of(account.as_ref()) {

@@ -12,31 +12,31 @@ use crate::roster::RosterSet;
 /// A contact as an operator wants it to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedContact {
-    /// The bare JID of the contact.
+    /// The contact's bare JID.
     pub contact: Jid,
     /// The owner's name for the contact.
     pub name: Option<String>,
     /// The names of the groups; an empty list takes the contact out of all of them.
     pub groups: Vec<String>,
-    /// True if it is to be a contact no more.
+    /// True if the contact is to be removed.
     pub is_removal: bool,
 }
 
 /// The outcome of changing a contact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContactOutcome {
-    /// The roster is as wanted.
+    /// The roster is now as requested.
     Done,
-    /// There is no such contact.
+    /// The account has no such contact.
     Missing,
     /// The roster is full, or a text is longer than texts of rosters may be.
     Full,
-    /// It is a contact by a group, which stays.
+    /// It is a contact by a group, which can't be removed here.
     Shared,
 }
 
 impl World {
-    /// Changes a contact of an account whose home this is. Its clients hear of it.
+    /// Changes a contact of an account whose home this is, and pushes the change to its clients.
     pub fn change_contact(
         &mut self,
         owner: Jid,

@@ -64,7 +64,7 @@ impl World {
         elsewhere
     }
 
-    /// Gives a packet to an audience that is sorted by shard already.
+    /// Sends a packet to an audience that is sorted by shard already.
     pub(crate) fn fan_out_sorted(&mut self, packet: &Packet, audience: Audience) {
         for (shard, names) in audience.into_groups() {
             if shard == self.shard() {

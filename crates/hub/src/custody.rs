@@ -1,14 +1,13 @@
 //! Custody of the stanzas of a session with stream management: a stanza isn't acknowledged while
 //! anybody is still working on it (XEP-0198 §4).
 //!
-//! A stanza is handled when the world has taken it, but its consequences may take a while: it
-//! waits in a lane or for other stanzas, the store writes it, another shard carries on with it and
-//! asks the store as well. Each part that carries on with a stanza has a share in its *custody*,
-//! and the last one to give up a share notifies the session's shard. The world works in the
-//! custody of the stanza, the continuation or the mail that it is processing, and gives a share to
-//! every continuation and all mail that results. So shares follow automatically, over any number
-//! of steps and shards; and a session without stream management costs nothing, since there is no
-//! custody.
+//! A stanza is handled when the world has taken it, but its consequences may take a while: it waits
+//! in a lane or behind other stanzas, the store writes it, or another shard carries on with it and
+//! asks the store as well. Each part of the server that carries on with a stanza has a share in its
+//! *custody*, and the last one to give up a share notifies the session's shard. The world works in
+//! the custody of the stanza, the continuation or the mail that it is processing, and gives a share
+//! to every continuation and all mail that results. So shares follow automatically, over any number
+//! of steps and shards. A session without stream management costs nothing, since it has no custody.
 //!
 //! # Invariants
 //!
@@ -48,17 +47,17 @@ impl Custody {
     }
 
     /// Takes note that a message in this custody was refused: its sender has to hear of that before
-    /// it counts as handled.
+    /// the message counts as handled.
     pub fn refuse(&self) {
         self.0.has_refused.store(true, Ordering::Release);
     }
 }
 
-/// The part that all shares have in common, with the one to tell when the last share is given up.
+/// The state that all shares have in common, and the wakeup for the last share to be given up.
 #[derive(Default)]
 pub(crate) struct Charge {
     settled: OnceLock<Completer<()>>,
-    /// That of the [`Ledger`].
+    /// The flag of the [`Ledger`], which all of its custodies share.
     has_refused: Arc<AtomicBool>,
 }
 
@@ -79,7 +78,7 @@ impl Drop for Charge {
 /// The number of stanzas that a client may be told of. Counts are modulo 2^32 (§4).
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Stanzas that the world has taken.
+    /// The number of stanzas that the world has taken.
     handled: u32,
     /// The number of these that nobody is working on any more.
     sure: u32,
@@ -90,9 +89,9 @@ pub struct Ledger {
     pub(crate) asked: bool,
     /// True if it has asked and has not been told anything.
     pub(crate) unanswered: bool,
-    /// True if somebody will look after that in a moment.
+    /// True if the reply has been arranged already.
     pub(crate) watched: bool,
-    /// True if it is told something when the journal has the count.
+    /// True if the client is told the count once the journal has it.
     pub(crate) awaits_journal: bool,
     /// The custody of stanzas since the last [`Ledger::close`]; reused for the next stanza when
     /// nobody has a share any more.
@@ -107,21 +106,21 @@ pub struct Ledger {
 /// A custody that was closed, and the count that is reached when its last share is given up.
 #[derive(Debug)]
 struct ClosedCustody {
-    /// So many stanzas will be sure then.
+    /// The number of stanzas that will be sure then.
     count: u32,
-    /// The client has asked for it.
+    /// True if the client has asked for it.
     asked: bool,
     charge: Weak<Charge>,
 }
 
 impl Ledger {
-    /// Goes on where another ledger was, all of whose stanzas are acknowledged.
+    /// Continues a ledger all of whose stanzas are acknowledged.
     pub fn after(handled: u32) -> Self {
         Self { handled, sure: handled, told: handled, ..Self::default() }
     }
 
-    /// Goes on where the ledger of another process was, with [its doubt](Ledger::doubt). A process
-    /// that stops tells all that is sure.
+    /// Continues the ledger of another process, with [its doubt](Ledger::doubt). A process that
+    /// stops tells the client everything that is sure.
     pub(crate) fn carried(handled: u32, doubtful: Option<u32>) -> Self {
         Self { doubtful, ..Self::after(handled) }
     }
@@ -138,8 +137,8 @@ impl Ledger {
     }
 
     /// Returns the number of stanzas that nobody is working on any more, for an owner that checks
-    /// from time to time and isn't notified. Later calls distinguish stanzas from before a call
-    /// from those after it.
+    /// from time to time and isn't notified. It closes the custody, so that later calls distinguish
+    /// the stanzas before this call from those after it.
     pub fn look(&mut self) -> u32 {
         if self.closing.as_ref().is_some_and(|closing| closing.charge.strong_count() == 0) {
             self.closed();
@@ -175,7 +174,8 @@ impl Ledger {
         self.sure
     }
 
-    /// Returns the same, which the client is told then: it is never told less again.
+    /// Returns the number of acknowledged stanzas, and records that the client is told it: later
+    /// calls never return less.
     pub fn tell(&mut self) -> u32 {
         self.told = self.sure;
         self.sure
@@ -193,10 +193,10 @@ impl Ledger {
         count
     }
 
-    /// Returns the same for a client that gets nothing more: it excludes everything from the first
-    /// refusal on that the client isn't known to have been told of, unless that number was sent
-    /// already. It sends again stanzas that it may have got an error for, rather than leaving out
-    /// some that it doesn't know about.
+    /// Returns the acknowledged number for a client that gets nothing more. It leaves out
+    /// everything from the first refusal on of which the client isn't known to have heard, unless
+    /// that number was sent already: the client should rather repeat stanzas that it may have got
+    /// an error for than omit some that it doesn't know about.
     pub(crate) fn tell_last(&mut self) -> u32 {
         let left = |count: u32| self.handled.wrapping_sub(count);
         let count = self.doubt().unwrap_or(self.sure);
@@ -249,14 +249,14 @@ impl Ledger {
         self.sure = count;
     }
 
-    /// Takes note that the error of a message has come for the client, which may be the one of a
-    /// message that is not sure yet: another node takes no note in this ledger of what it refuses.
+    /// Takes note that the error of a message has come for the client. The message may be one that
+    /// is not sure yet, since other nodes don't record their refusals in this ledger.
     pub(crate) fn note_error(&mut self) {
         let is_at_work = self.handled != self.sure;
         self.has_refused.fetch_or(is_at_work, Ordering::AcqRel);
     }
 
-    /// Returns whether a message was refused of which the client is not known to have heard.
+    /// Returns whether the client is not known to have heard of some refusal.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.doubtful.is_some()
     }
@@ -266,7 +266,7 @@ impl Ledger {
         self.doubtful = None;
     }
 
-    /// Returns the remainder when the session ends.
+    /// Returns the ledger to keep when the session ends.
     pub fn end(self) -> Balance {
         let open = self.open.map(|open| Arc::downgrade(&open.0)).unwrap_or_default();
         let closing = self.closing.map(|closing| closing.charge).unwrap_or_default();
@@ -274,8 +274,8 @@ impl Ledger {
         Balance { handled, sure, told, charges: [open, closing], has_refused: None }
     }
 
-    /// Returns the remainder when a session ends that can't be told any more of refusals. Its
-    /// client may never have read errors that it hadn't acknowledged by then.
+    /// Returns the ledger to keep when a session ends whose client can't be told of refusals any
+    /// more. The client may never have read errors that it hadn't acknowledged by then.
     pub(crate) fn end_untold(mut self) -> Balance {
         let sure = self.doubtful.take().unwrap_or(self.sure);
         let has_refused = self.has_refused.clone();
@@ -316,8 +316,8 @@ impl Balance {
         }
     }
 
-    /// Returns the same for the client; `None` if it was told more, which it may have heard or not:
-    /// what it has heard is the better answer then (§5 leaves the count out).
+    /// Returns the same number for the client; `None` if the client was told a higher one, whether
+    /// or not that arrived: its own count is the better answer then (§5 leaves the count out).
     pub fn tellable(&self) -> Option<u32> {
         let left = |count: u32| self.handled.wrapping_sub(count);
         Some(self.sure()).filter(|sure| left(*sure) <= left(self.told))

@@ -13,7 +13,8 @@ use crate::session::SessionRef;
 pub enum Destination {
     /// The session that it is addressed to.
     Session(Link),
-    /// Every session that accepts messages to the bare JID; if there is none, it waits for one.
+    /// Every session that accepts messages to the bare JID; if there is none, the message waits for
+    /// one.
     Account,
     /// No recipient, and nobody is notified.
     Nobody,
@@ -36,7 +37,8 @@ impl Destination {
 }
 
 impl World {
-    /// Returns the recipients of a message for an account whose home this is, as things are now.
+    /// Returns the recipients of a message for an account whose home this is, as its sessions are
+    /// now.
     pub fn destination(&self, packet: &Packet, to: JidRef<'_>) -> Destination {
         debug_assert!(packet.kind() == Kind::Message, "only messages have a destination");
         let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
@@ -44,7 +46,7 @@ impl World {
         session.map_or_else(|| Destination::without_session(packet.type_(), to), Destination::Session)
     }
 
-    /// Says whether a session wants copies of what other resources of its account send and get
+    /// Sets whether a session wants copies of what other resources of its account send and get
     /// (XEP-0280 §4, §5).
     pub fn set_carbons(&mut self, session: SessionRef, wanted: bool) {
         if let Some(session) = self.session_mut(session) {

@@ -69,9 +69,9 @@ impl World {
         document.ok()
     }
 
-    /// Changes a document of an account whose home this is; `None` removes it. A reader gets the
-    /// new one from now on. `then` runs when the store has answered; if that is an error, the
-    /// change is taken back before.
+    /// Changes a document of an account whose home this is; `None` removes it. Readers get the new
+    /// one from now on. `then` runs when the store has answered; if the answer is an error, the
+    /// change has been reverted by then.
     pub fn set_document<D: Document>(
         &mut self,
         account: JidRef<'_>,
@@ -238,8 +238,8 @@ impl World {
         }
     }
 
-    /// Lets a stanza wait behind others that wait for the documents of an account without session.
-    /// Returns false if none wait. The account may have a session by now.
+    /// Lets a stanza wait behind others for the documents of an account without a session. Returns
+    /// `false` if none wait. The account may have a session by now.
     pub(crate) fn is_behind_others(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
         if self.people.absent.waiting.is_empty() {
             return false;
@@ -259,8 +259,8 @@ impl World {
         true
     }
 
-    /// Returns whether the documents of an account without session are in memory. If not, they are
-    /// loaded and the stanza is delivered then.
+    /// Returns whether the documents of an account without a session are in memory. If not, they
+    /// are loaded, and the stanza is delivered then.
     pub(crate) fn has_documents_of(
         &mut self,
         user: Option<u32>,
@@ -335,7 +335,7 @@ impl World {
         self.at_hand(account).is_some_and(|at_hand| at_hand.is_screened)
     }
 
-    /// Says whether they do, for an account with documents in memory, until its last session ends.
+    /// Sets whether they do, for an account with documents in memory, until its last session ends.
     pub fn set_screened(&mut self, account: JidRef<'_>, is_screened: bool) {
         if self.is_screened(account) != is_screened
             && let Some(at_hand) = self.at_hand_mut(account)
@@ -351,8 +351,8 @@ impl World {
             || at_hand.is_none_or(|at_hand| at_hand.may_reach(self, link, packet))
     }
 
-    /// Goes on keeping the documents of an account whose last session has ended: stanzas that it
-    /// did not get may still be on their way.
+    /// Keeps the documents of an account whose last session has ended: stanzas that it did not get
+    /// may still be on their way.
     pub(crate) fn keep_absent(&mut self, account: &str, mut at_hand: AtHand) {
         at_hand.is_screened = false;
         if !at_hand.is_loading {
@@ -369,7 +369,7 @@ impl World {
     }
 }
 
-/// The bounds of accounts without session, for the page of limits.
+/// The bounds of accounts without a session, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on(
         "stanzas for absent users that wait for the store",

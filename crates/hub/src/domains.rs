@@ -36,7 +36,8 @@ impl Filters {
 }
 
 impl World {
-    /// Returns whether accounts of a domain are here: it is one of this server's, and no service.
+    /// Returns whether a domain has accounts here: it is a domain of this server, and not a
+    /// service.
     pub(crate) fn is_domain(&self, name: &str) -> bool {
         self.place_of(name).is_some()
     }
@@ -46,7 +47,7 @@ impl World {
         self.catalogue.settings.domains.get(self.place_of(name)?)
     }
 
-    /// Returns the options of a module in a local domain that has it.
+    /// Returns the options of a module in a local domain where it is on.
     pub fn options(&self, domain: &str, module: &str) -> Option<&Options> {
         self.domain(domain)?.module(module)
     }
@@ -68,7 +69,7 @@ impl World {
 
     /// Returns the place of a domain in the settings.
     pub(crate) fn place_of(&self, name: &str) -> Option<usize> {
-        // Most servers have one domain: that is known without a hash.
+        // Most servers have one domain, which is found without computing a hash.
         match self.catalogue.settings.domains.as_slice() {
             [only] => (only.name == name).then_some(0),
             _ => self.catalogue.served.by_name.get(name).copied(),

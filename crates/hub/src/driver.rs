@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A question to the driver of a shard. The answer is in the driver's words.
+/// A question to the driver of a shard. The driver alone defines the form of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DriverQuestion {
     /// Count everything.

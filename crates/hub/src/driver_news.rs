@@ -7,7 +7,7 @@ use crate::World;
 use crate::event::Event;
 use crate::memo::Memo;
 
-/// Tells the driver of another node what was counted here, in the drivers' words.
+/// Tells the driver of another node what was counted here, in a form that only drivers read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverNews(pub ByteBuf);
 

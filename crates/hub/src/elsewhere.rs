@@ -1,8 +1,8 @@
 //! The presence of contacts on other servers, for components that may see it (XEP-0356 §7.2).
 //!
-//! The home shard of a contact's address has the last presence of each of its resources: so a
-//! component gets presence for several accounts only once, and one that connects later gets what
-//! it has missed. If no component has the right, nothing is remembered.
+//! The home shard of a contact's address has the last presence of each of its resources. So
+//! presence that comes for several accounts is shown to a component only once, and a component that
+//! connects later gets what it has missed. If no component has the right, nothing is remembered.
 //!
 //! # Invariants
 //!
@@ -36,12 +36,12 @@ pub(crate) struct ElsewhereContacts {
 /// A resource of a contact that is available.
 #[derive(Debug)]
 struct SeenResource {
-    /// Its last presence; `None` for one that there is no room for.
+    /// Its last presence; `None` if there was no room for it.
     presence: Option<Packet>,
-    /// The account that got it last, in whose name it may be asked for.
+    /// The account that got the last presence, on whose behalf the contact may be probed.
     account: Jid,
     heard_ms: u64,
-    /// True if it was asked for since.
+    /// True if it was probed after that.
     is_asked: bool,
 }
 
@@ -52,8 +52,7 @@ impl SeenResource {
 }
 
 impl ElsewhereContacts {
-    /// Takes presence of a contact that is for an account, and tells whether a component hasn't
-    /// seen it yet.
+    /// Takes presence of a contact that is for an account. Returns whether it is new to components.
     fn is_new(&mut self, from: &Jid, packet: &Packet, account: Jid, now_ms: u64) -> bool {
         let is_full = self.seen.len() >= MOST_CONTACTS;
         if packet.type_() != StanzaType::Available {
@@ -104,8 +103,8 @@ impl ElsewhereContacts {
         self.seen.values().filter_map(|seen| seen.presence.as_ref())
     }
 
-    /// Forgets contacts that were probed in vain, and returns some that are to be probed: the
-    /// address of each, with the account on whose behalf.
+    /// Forgets contacts that were probed in vain. Returns some that are to be probed: the address
+    /// of each, with the account on whose behalf.
     fn silent(&mut self, now_ms: u64) -> Vec<(Jid, Jid)> {
         let is_older = |seen: &SeenResource, age_ms| now_ms.saturating_sub(seen.heard_ms) >= age_ms;
         let is_lost = |seen: &SeenResource| seen.is_asked && is_older(seen, QUIET_MS + ANSWER_MS);
@@ -114,7 +113,7 @@ impl ElsewhereContacts {
         let quiet = self.seen.iter_mut().filter(|(_, seen)| !seen.is_asked && is_older(seen, QUIET_MS));
         let asked = quiet.take(ASKED_AT_ONCE).filter_map(|(full, seen)| {
             seen.is_asked = true;
-            // One that waited longer for its turn gets as much time to reply.
+            // A contact that waited longer for its turn gets as much time to reply.
             seen.heard_ms = now_ms.saturating_sub(QUIET_MS);
             Some((Jid::parse(full).ok()?.to_bare(), seen.account.clone()))
         });
@@ -128,13 +127,13 @@ impl ElsewhereContacts {
 const MOST_CONTACTS: usize = 20_000;
 /// Bytes of a presence that is remembered.
 const MOST_BYTES: usize = 4096;
-/// The same of all of them.
+/// Bytes of all presence that is remembered.
 const MOST_BYTES_OF_ALL: usize = 16 << 20;
-/// Milliseconds after which somebody who has said nothing is asked for.
+/// Milliseconds after which a silent contact is probed.
 const QUIET_MS: u64 = 24 * 3_600_000;
-/// Milliseconds in which there has to be a reply.
+/// Milliseconds within which the reply to a probe has to come.
 const ANSWER_MS: u64 = 3_600_000;
-/// Those who are asked for at a time, and milliseconds until the next.
+/// Contacts that are probed at a time, and milliseconds until the next.
 const ASKED_AT_ONCE: usize = 50;
 const LOOK_MS: u64 = 60_000;
 /// The bounds of what is remembered.
@@ -229,12 +228,12 @@ mod tests {
         }
         assert!(elsewhere.bytes <= MOST_BYTES_OF_ALL && elsewhere.bytes > MOST_BYTES_OF_ALL - MOST_BYTES);
         assert!([(); 2].iter().all(|()| is_new(&mut elsewhere, "more@b.example/c", &large)), "it is shown");
-        // An entry that goes makes room.
+        // Removing an entry makes room.
         is_new(&mut elsewhere, "0@b.example/c", &presence(" type='unavailable'", ""));
         assert_eq!([(); 2].map(|()| is_new(&mut elsewhere, "more@b.example/c", &large)), [true, false]);
     }
 
-    /// Somebody who is there and has nothing to say stays, and who isn't there any more doesn't.
+    /// A contact that is silent but still available stays, and one that is gone doesn't.
     #[test]
     fn who_is_silent_for_a_day_is_asked_for_once_and_forgotten_without_an_answer() {
         let mut elsewhere = ElsewhereContacts::default();
@@ -246,7 +245,7 @@ mod tests {
         assert_eq!(elsewhere.silent(QUIET_MS), []);
         assert_eq!(elsewhere.silent(QUIET_MS + 1000), [(a.clone(), romeo.clone()), (z, romeo.clone())]);
         assert_eq!(elsewhere.silent(QUIET_MS + 1000 + LOOK_MS), [], "once");
-        // One replies, and counts as heard from then on.
+        // One of them replies, and its time of silence begins again.
         assert!(!is_new_at(&mut elsewhere, "a@b.example/c", &here, QUIET_MS + 2000));
         assert_eq!(elsewhere.silent(QUIET_MS + 1000 + ANSWER_MS), []);
         let left: Vec<_> = elsewhere.seen.keys().map(|full| &**full).collect();

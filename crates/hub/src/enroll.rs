@@ -45,8 +45,8 @@ impl World {
         roll.len -= usize::from(is_struck);
     }
 
-    /// Sorts a roll by the homes that there are now, after they have changed. Returns those of its
-    /// addresses whose home is in another process than before.
+    /// Sorts a roll by the current homes, after they have changed. Returns those of its addresses
+    /// whose home is in another process than before.
     pub fn sort_again(&self, roll: &mut Roll) -> Vec<String> {
         let process_of = |view: &View, hop| view.station(hop).map(|station| (station.node, station.incarnation));
         let (was, is) = (&self.here.before, &self.here.view);
@@ -68,7 +68,7 @@ impl World {
         moved
     }
 
-    /// Sends one packet to everybody on a roll but a few. Nobody sees who else gets it.
+    /// Sends one packet to everybody on a roll but a few. No recipient sees the others.
     pub fn fan_out_roll(&mut self, packet: &Packet, roll: &Roll, except: &[Jid]) {
         let except: Vec<_> = except.iter().map(|jid| (self.hash(jid.bare_str()), jid.as_str())).collect();
         for (shard, chunks) in roll.shards.iter().enumerate() {
@@ -93,8 +93,8 @@ impl World {
         }
     }
 
-    /// Sends many packets to one address, in their order, with one parcel. They may be more than an
-    /// outbox takes: a session gets them as fast as it reads, and what else comes for it waits
+    /// Sends many packets to one address, in their order, with one parcel. They may exceed the
+    /// bounds of an outbox: a session gets them as fast as it reads, and other stanzas for it wait
     /// behind them.
     pub fn bundle(&mut self, packets: Vec<Packet>, to: &Jid) {
         let shard = self.home_of(to.as_ref());
@@ -104,7 +104,7 @@ impl World {
         self.bundle_here(packets, to);
     }
 
-    /// Does the same where the address may be at home here.
+    /// Sends many packets to one address, which may be at home here.
     pub(crate) fn bundle_here(&mut self, packets: Vec<Packet>, to: &Jid) {
         if self.people.moves.is_some() && self.is_account(to.as_ref()) {
             match self.whereabouts(self.hash(to.bare_str())) {
@@ -133,8 +133,8 @@ impl World {
         }
     }
 
-    /// Gives a session of this shard many packets, as [`World::bundle`] does, but before what waits
-    /// for its account.
+    /// Gives a session of this shard many packets, as [`World::bundle`] does, but ahead of the
+    /// stanzas that wait for its account.
     pub fn bundle_ahead(&mut self, link: Link, packets: Vec<Packet>) {
         let (Some(session), Some(to)) = (self.reference(link), self.outboxes.address(link).cloned()) else { return };
         for packet in packets {

@@ -22,7 +22,7 @@ impl Errand {
 }
 
 impl World {
-    /// Runs work that came from another thread, in nobody's custody.
+    /// Runs work that came from another thread. It belongs to nobody's custody.
     pub fn run(&mut self, errand: Errand) {
         self.in_custody(None, |world| (errand.0)(world));
     }

@@ -30,7 +30,8 @@ pub struct Peer {
 /// A task for the driver.
 #[derive(Debug)]
 pub enum Event {
-    /// The answer to [`World::bind`](crate::World::bind): the full JID, or why not.
+    /// The answer to [`World::bind`](crate::World::bind): the full JID, or the reason why none was
+    /// bound.
     Bound(Link, Result<Jid, BindError>),
     /// End the stream of this session with an error, then call
     /// [`World::closed`](crate::World::closed).
@@ -46,14 +47,14 @@ pub enum Event {
     /// The journal has the count of the stanzas of this session that were handled; its client is
     /// connected to another node.
     Journaled(Link),
-    /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
+    /// The reply to a request of a connection that has not logged in; see [`crate::Guest`].
     GuestReply(u64, rookery_xml::Built),
     /// Tell from where and how the client of this session is connected, see
     /// [`World::with_peer`](crate::World::with_peer).
     Peer(Link, QuestionReply<Option<Peer>>),
     /// Answer a question of another node.
     Asked(DriverQuestion, QuestionReply<ByteBuf>),
-    /// Take what another node tells, see [`crate::DriverNews`].
+    /// Take news from the driver of another node; see [`crate::DriverNews`].
     Told(Vec<u8>),
     /// The answer to [`World::look_up`](crate::World::look_up) or
     /// [`World::verify`](crate::World::verify).
@@ -66,7 +67,7 @@ pub enum Event {
 /// The reason why a resource was not bound (RFC 6120 §7.7.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindError {
-    /// The resource is no valid one (`bad-request`).
+    /// The resource is not valid (`bad-request`).
     Malformed,
     /// Another session has the resource and keeps it (`conflict`).
     Conflict,
@@ -107,14 +108,15 @@ impl BindError {
 pub enum LoginAnswer {
     /// The credentials of the account, if there is one.
     Credentials(Option<Box<Credentials>>),
-    /// The credentials of a disabled account: only a client that proves them is told so.
+    /// The credentials of a disabled account: only a client that proves to have them is told that
+    /// it is disabled.
     Disabled(Box<Credentials>),
-    /// Says whether the password is the account's.
+    /// True if the password is the account's.
     Verified(bool),
-    /// The account that a token of somebody else is good for, and the time at which a session that
-    /// is begun with it has to end, in seconds since 1970.
+    /// The account for which a token of an outside source is valid, and the time at which a session
+    /// that begins with it has to end, in seconds since 1970.
     Identified(Jid, Option<u64>),
-    /// The JSON that says why it isn't good (RFC 7628 §3.2.2).
+    /// The token isn't valid: the JSON that says why (RFC 7628 §3.2.2).
     BearerRefused(String),
     /// The tokens of a client.
     Tokens(Vec<StoredToken>),
@@ -122,6 +124,6 @@ pub enum LoginAnswer {
     Token(Option<Issued>),
     /// The password is that of an account that is disabled.
     VerifiedDisabled,
-    /// The store did not answer well; the log has it.
+    /// The store failed; the log has the reason.
     Failed,
 }

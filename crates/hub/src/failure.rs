@@ -1,5 +1,5 @@
-//! The error conditions for senders after a failure of the server: the one place that decides
-//! whether it makes sense to try again.
+//! The error conditions that senders get after a failure of the server. Only this file decides
+//! whether a condition tells them to try again.
 
 use rookery_store::{StoreError, WorkError};
 use rookery_stream::error::Condition;
@@ -10,7 +10,7 @@ pub fn condition(error: &StoreError) -> Condition {
     passing(error.is_temporary())
 }
 
-/// Returns the condition for background work without an outcome.
+/// Returns the condition for background work that ended without an outcome.
 pub fn work_condition(error: WorkError) -> Condition {
     passing(error.is_temporary())
 }

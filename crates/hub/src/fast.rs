@@ -23,14 +23,15 @@ use crate::{DocumentName, DocumentSpec, World};
 
 /// The module whose switch and options decide about tokens.
 pub const MODULE: &str = "fast";
-/// Its option: days for which a token is good.
+/// Its option: days for which a token is valid.
 pub const DAYS: &str = "days";
 /// Its option: hours after which a client that uses a token gets a new one.
 pub const ROTATE_HOURS: &str = "rotate_hours";
 /// Its option: installations of clients with tokens, per account.
 pub const CLIENTS: &str = "clients";
 
-/// The changes of a logged-in client to its tokens: those made, and those requested.
+/// The changes to the tokens of a logged-in client: those that follow from its login, and those
+/// that it requests.
 #[derive(Debug, Clone)]
 pub struct TokenChange {
     /// The owner of the tokens: a bare JID.
@@ -39,16 +40,16 @@ pub struct TokenChange {
     pub client: String,
     /// The token that it has logged in with; `None` if it has used another mechanism.
     pub used: Option<FastSlot>,
-    /// That token is to become invalid.
+    /// True if the token that it has logged in with is to become invalid.
     pub invalidate: bool,
-    /// It wants a token for this mechanism.
+    /// The mechanism for which it wants a token.
     pub issue: Option<TokenMechanism>,
 }
 
 /// The tokens of one installation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Tokens {
-    /// Stands for the password under which they were made.
+    /// The mark of the password under which they were made.
     password: String,
     tokens: Vec<StoredToken>,
 }
@@ -61,8 +62,8 @@ impl World {
             let Some(password) = password else {
                 return world.out.events.push_back(Event::Login(connection, LoginAnswer::Failed));
             };
-            // An account that doesn't exist is looked up like one that does. No document was made
-            // under an empty mark.
+            // The lookup is the same for an account that doesn't exist. No document was made under
+            // an empty mark.
             let password = password.unwrap_or_default();
             let found = world.stores.documents.get(account.as_ref(), &name);
             world.wait(found, move |world, found| {
@@ -140,8 +141,8 @@ impl World {
             let age = current.as_ref().map_or(0, |token| now.saturating_sub(token.issued));
             due = current.filter(|_| age >= options.number(ROTATE_HOURS) * 3600).map(|token| token.mechanism);
             if change.invalidate {
-                // One that the client may never have got would outlive its wish to leave nothing
-                // behind.
+                // A token that the client may never have got would outlive the client's wish to
+                // leave nothing behind.
                 tokens.tokens.clear();
                 due = None;
             }
@@ -155,7 +156,7 @@ impl World {
         Some(Issued { token, expiry: date::timestamp(expires * 1000) })
     }
 
-    /// Forgets the installations whose last token is oldest, so that one more has a place.
+    /// Forgets the installations whose newest token is oldest, to make room for one more.
     fn make_room_for_tokens(&mut self, account: &Jid, all: &[StoredDocument]) {
         let options = self.domain(account.domain()).and_then(|domain| domain.module(MODULE));
         let most = options.map_or(0, |options| options.number(CLIENTS)).max(1) as usize;
@@ -183,7 +184,8 @@ impl World {
 }
 
 impl Tokens {
-    /// Reads a document. Tokens from another password and unreadable ones are left out.
+    /// Reads a document. Tokens that were made under another password, and unreadable ones, are
+    /// left out.
     fn read(bytes: &[u8], password: &str) -> Self {
         let text = std::str::from_utf8(bytes).unwrap_or_default();
         let mut lines = text.lines();
@@ -233,7 +235,7 @@ fn newest(bytes: &[u8]) -> u64 {
     text.lines().skip(1).filter_map(read_token).map(|token| token.issued).max().unwrap_or_default()
 }
 
-/// Returns a mark of a password: it changes with it, and reveals nothing of it.
+/// Returns a mark of a password, which changes with the password and reveals nothing of it.
 pub fn password_mark(credentials: &Credentials) -> String {
     let keys = credentials.keys(Hash::Sha256);
     hex::encode(TokenKey::of(&hex::encode(&keys.stored_key)).bytes())

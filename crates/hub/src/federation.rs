@@ -1,11 +1,11 @@
 //! Stanzas to and from other servers and components.
 //!
 //! Everything for a remote domain passes its home shard, which thus keeps the order and knows the
-//! domain's multicast service. The owner of the streams to other servers implements
-//! [`Federation`], and hands incoming stanzas to [`World::incoming`] on that shard; in a cluster,
-//! where another server may call any node, on the shard of that node which stands for it
-//! ([`World::stand_in_for`]). From there they go to the home first, which hears everything that
-//! its domain sends.
+//! domain's multicast service. The owner of the streams to other servers implements [`Federation`],
+//! and passes incoming stanzas to [`World::incoming`] on that shard. In a cluster, where another
+//! server may connect to any node, it does so on the shard of that node which stands for the home
+//! ([`World::stand_in_for`]). From there they go to the home first, which sees everything that the
+//! domain sends.
 
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::{Distant, Outgoing, bcc};
@@ -25,7 +25,7 @@ impl World {
         self.out.federation = Some(federation);
     }
 
-    /// Lets nothing leave any more.
+    /// Lets no stanza leave for other servers any more.
     pub fn end_federation(&mut self) {
         self.out.federation = None;
     }
@@ -39,7 +39,7 @@ impl World {
     /// that stands for it.
     pub fn incoming(&mut self, packet: &Packet, to: JidRef<'_>) {
         self.sight(packet, to, Step::Received, || "from its server".into());
-        // Without other nodes it is at home.
+        // Without other nodes, this shard is the domain's home.
         let is_alone = self.shards() == self.own_shards();
         let sender = if is_alone { None } else { packet.sender() };
         let home = sender.map_or(0, |sender| self.home_of_text(sender.domain()));
@@ -88,8 +88,8 @@ impl World {
         self.route(packet, to);
     }
 
-    /// Tells those who have seen the users of a component that they are gone, because its last
-    /// connection is. On the shard of this process that stands for its name.
+    /// Tells those who have seen a component's users that these are gone, since its last connection
+    /// is. Called on the shard of this process that stands for the component's name.
     pub fn component_gone(&mut self, name: &str) {
         self.attach(name, false);
         if self.out.bridged.gone(name) {
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// Tells some, and the others in later ticks: a bridge may have thousands of users.
+    /// Tells some of them, and the others in later ticks: a bridge may have thousands of users.
     fn bid_farewell(&mut self) {
         for _ in 0..FAREWELLS {
             let Some((from, to)) = self.out.bridged.next() else { return };
@@ -173,7 +173,7 @@ impl World {
                 continue;
             }
             let Some(sender) = packet.sender() else { return true };
-            // It comes by again at the home of the other domain.
+            // The stanza passes here again at the home of the other domain.
             let is_home = sender.local().is_some() && self.home_of(sender.as_ref()) == self.shard();
             let has_module = self.domain(sender.domain()).is_some_and(|domain| domain.module(hook.module).is_some());
             let passage = Passage { packet, to, notes: &mut Notes::default() };
@@ -185,7 +185,8 @@ impl World {
         true
     }
 
-    /// Sends one packet to recipients of another server, all of them blind: the trusted route.
+    /// Sends one packet to recipients of another server, none of whom sees the others: the trusted
+    /// route.
     pub(crate) fn fan_out_away(&mut self, packet: &Packet, domain: String, to: Vec<Jid>) {
         self.multicast_away(bcc(domain, packet, to));
     }
@@ -213,7 +214,7 @@ impl World {
 
     /// Returns the multicast service of a remote domain, and how many recipients it takes at once.
     fn service_for(&mut self, distant: &Distant) -> Option<(Jid, usize)> {
-        // A component gets its stanzas one by one: it is as near as a service.
+        // A component gets its stanzas one by one: it is as near as a multicast service.
         if self.is_component(&distant.domain) {
             return None;
         }
@@ -239,7 +240,8 @@ impl World {
             .is_none_or(|(remote, domain)| self.catalogue.registry.lets_cross(self, remote, domain))
     }
 
-    /// Says which module lets an address of another server not communicate with a host.
+    /// Returns the module, if any, that forbids an address of another server to communicate with a
+    /// host.
     fn barrier_in_words(&self, remote: Option<Jid>, host: &str) -> String {
         let domain = self.domain_of(host);
         let remote = remote.as_ref().map(Jid::as_ref);
@@ -276,7 +278,7 @@ impl World {
     }
 }
 
-/// Of the users of a component that is gone: how many are told at a time.
+/// Users of a component that is gone of whose end others are told at a time.
 const FAREWELLS: usize = 500;
-/// Milliseconds until the next are told.
+/// Milliseconds until the next of these.
 const FAREWELL_MS: u64 = 10;

@@ -13,22 +13,22 @@ use crate::World;
 use crate::card::IdDigest;
 use crate::event::Event;
 
-/// A session as the node has to know it that keeps the connection of its client.
+/// A session, as far as the node that keeps the client's connection has to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FollowedSession {
     /// The digest of the id by which the client could resume the session.
     pub id: IdDigest,
-    /// For how long, in seconds.
+    /// The seconds for which it can be resumed.
     pub seconds: u32,
     /// The number of its connection; 0 if it has none.
     pub line: u64,
-    /// The stanzas that have left for the client.
+    /// The number of stanzas that were sent to the client.
     pub sent: u32,
-    /// The stanzas of the client that were taken.
+    /// The number of the client's stanzas that were taken.
     pub handled: u32,
     /// The number of these that the journal has, if that has the session.
     pub journaled: Option<u32>,
-    /// True if the client says that its user doesn't look (XEP-0352).
+    /// True if the client says that it is inactive (XEP-0352).
     pub is_inactive: bool,
 }
 
@@ -73,7 +73,7 @@ impl World {
         self.reference(link).and_then(|session| journal.lines.get(&session)).copied().unwrap_or_default()
     }
 
-    /// Finds the session at this full JID that has this id, and had this connection last.
+    /// Finds the session at this full JID, if it has this id and had this connection last.
     pub fn find_followed(&self, jid: JidRef<'_>, id: &IdDigest, line: u64) -> Option<Link> {
         let user = self.user_named(self.hash(jid.bare_str()), jid.bare_str());
         let link = self.find_resource(user, jid.resource()?)?;
@@ -83,8 +83,8 @@ impl World {
     }
 
     /// Lets a session that has no connection continue with its previous one, over which its client
-    /// was sent this number of stanzas. `may_repeat`: some of the first input may have been here
-    /// before. Returns `false`, and does nothing, if it can't have been sent so many.
+    /// was sent this number of stanzas. `may_repeat`: the first stanzas from it may have been here
+    /// before. Returns `false`, and does nothing, if the session can't have sent so many.
     pub fn take_up(&mut self, link: Link, sent: u32, (is_inactive, may_repeat): (bool, bool)) -> bool {
         let Some(session) = self.reference(link) else { return false };
         if !self.outboxes.take_up(link, sent) {
@@ -104,8 +104,8 @@ impl World {
         true
     }
 
-    /// Tells the driver that the journal has the count of a session, if anybody elsewhere is to
-    /// know.
+    /// Tells the driver that the journal has the count of a session, if the session has a
+    /// connection on another node.
     pub(crate) fn tell_line(&mut self, link: Link) {
         if self.line(link) != 0 {
             self.out.events.push_back(Event::Journaled(link));
@@ -127,7 +127,7 @@ pub(crate) fn line_of(luggage: &[(String, ByteBuf)]) -> u64 {
     found.and_then(|(_, line)| line.as_slice().try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// Stands among the parts of modules for the number of a connection.
+/// The key, among the parts of modules, of the number of a connection.
 const LINE: &str = "line";
 
 #[cfg(test)]

@@ -70,8 +70,8 @@ impl World {
         }
     }
 
-    /// Opens a memo that a module has [handed on](World::hand_on). It is kept until all is done
-    /// that comes of it: another stop may come before.
+    /// Opens a memo that a module has [handed on](World::hand_on). It is kept until all its
+    /// consequences are done, since another stop may come before.
     fn open_handed_on(&mut self, home: String, kind: String, bytes: ByteBuf) {
         let (custody, settled) = Custody::apart();
         match self.registry().memo_kind(&kind).map(|decode| decode(&bytes)) {
@@ -90,9 +90,9 @@ impl World {
         self.people.returning.add(ReturningJob::Work(Some(Box::new(work)), custody));
     }
 
-    /// Returns whether there is a session with this full JID that continues and has shown itself
-    /// at a place, as far as its home, which this is, can say. One that ends reports that itself,
-    /// where it knows to whom; another one may have taken its address since.
+    /// Returns whether a session with this full JID continues and has shown itself at a place, as
+    /// far as its home, which is this shard, can say. A session that ends reports its end itself to
+    /// those whom it knows; another session may have taken its address since.
     pub fn goes_on(&self, session: JidRef<'_>, place: JidRef<'_>) -> bool {
         let user = self.user_named(self.hash(session.bare_str()), session.bare_str());
         let found = session.resource().and_then(|resource| self.find_resource(user, resource));
@@ -117,7 +117,7 @@ impl World {
         }
         let back = match state {
             Some(state) => self.set_state(link, card.until_ms, state, ends),
-            // Others may have seen it, whatever it was.
+            // Others may have seen the session, whatever its state was.
             None => Back {
                 shown: CardShown { presence: plain_presence(&card.jid), priority: -1, reachable_since: 0 },
                 until_ms: 0,
@@ -148,8 +148,8 @@ impl World {
         Back { shown, until_ms, modules, is_uncalled, ends }
     }
 
-    /// Begins to work on what [`World::go_on`] has taken up; then on the next, whenever something
-    /// is done.
+    /// Begins to work on the sessions and memos that [`World::go_on`] has taken up, and on the next
+    /// whenever one is done.
     pub fn proceed(&mut self) {
         while self.people.returning.under_way < AT_ONCE
             && let Some(job) = self.people.returning.waiting.pop_front()
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// Ends the work on something, for good.
+    /// Ends the work on an account or a memo for good.
     fn has_returned(&mut self, job: usize) {
         let returning = &mut self.people.returning;
         if let Some(ReturningJob::Work(..)) = returning.jobs.try_remove(job) {
@@ -180,7 +180,7 @@ impl World {
         debug_assert!(returning.under_way > 0, "somebody was at work on it");
         returning.under_way = returning.under_way.saturating_sub(1);
         if returning.jobs.is_empty() {
-            // Some of it may be about accounts that are available only now.
+            // Some of this work may be about accounts that are available only now.
             self.open_kept();
         }
         self.proceed();
@@ -240,7 +240,8 @@ impl World {
         });
     }
 
-    /// Asks the store again later, for as long as it is only unreachable.
+    /// Asks the store again later: for as long as it is only unreachable, and a few times after
+    /// other errors.
     fn ask_again(&mut self, job: usize, error: &StoreError) {
         let Some(ReturningJob::Account(account)) = self.people.returning.jobs.get_mut(job) else { return };
         let (jid, custody) = (account.jid.clone(), account.custody.clone());
@@ -296,8 +297,8 @@ impl World {
         self.has_returned(job);
     }
 
-    /// Makes a session as available as it was. Nobody is notified: for others it never went, and
-    /// if it ends now they are to be told that.
+    /// Makes a session as available as it was. Nobody is notified: others never saw it go, and if
+    /// it ends now they are told of that.
     fn is_here_again(&mut self, session: SessionRef, back: Back) {
         let Some(found) = self.session_mut(session) else { return };
         let Back { shown: CardShown { presence, priority, reachable_since }, until_ms, modules, is_uncalled, ends } =
@@ -312,8 +313,8 @@ impl World {
         if is_over || has_returned {
             return;
         }
-        // One whose time was over meanwhile has a moment too: until then the sessions of other
-        // accounts are here, which may hear of its end.
+        // A session whose time is over also gets a moment: by then the sessions of other accounts
+        // are here, which may be told of its end.
         let left_ms = until_ms.saturating_sub(self.time()).max(MOMENT_MS);
         self.expect_back(session, left_ms.min(promised_ms.max(MOMENT_MS)));
         self.touch(session.link);
@@ -322,12 +323,13 @@ impl World {
         }
     }
 
-    /// Ends sessions of an account. What several of them have, the last one gives back.
+    /// Ends sessions of an account. A stanza that several of them have is given back by the last
+    /// one.
     fn end_those(&mut self, sessions: &[SessionRef]) {
         let is_there = |session: &SessionRef| self.session(*session).is_some_and(|found| !found.gone);
         let there = sessions.iter().copied().filter(is_there);
         let (detached, connected): (Vec<_>, Vec<_>) = there.partition(|session| self.is_detached(session.link));
-        // Its client has come before the store had told that it may not.
+        // Their clients came back before the store had answered that the sessions can't continue.
         for session in connected {
             self.close(session.link, StreamError::Reset, "the session can't go on after a restart");
         }
@@ -363,7 +365,7 @@ impl World {
     }
 }
 
-/// Returns presence of which nothing is known but whose it is.
+/// Returns available presence of which only the sender is known.
 fn plain_presence(jid: &Jid) -> Option<Packet> {
     let mut presence = Writer::new("presence");
     presence.attr("from", jid.as_str());
@@ -378,7 +380,7 @@ const AGAIN_MS: u64 = 1000;
 const MOST_DOUBLINGS: u32 = 4;
 /// The shortest time for which a session waits for its client after a start, in milliseconds.
 const MOMENT_MS: u64 = 1000;
-/// Accounts of a shard that ask for presence at a time, and contacts that they ask, and
-/// milliseconds until the next.
+/// Accounts of a shard that probe at a time, contacts that they probe at a time, and milliseconds
+/// until the next.
 const ASK_AT_ONCE: usize = 500;
 const ASK_MS: u64 = 1000;

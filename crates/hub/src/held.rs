@@ -9,7 +9,7 @@ use crate::custody::Custody;
 use crate::passage::Notes;
 use crate::share::{Bounds, Share};
 
-/// Somebody's claim that stanzas for an account wait. It must be given back to `World::release`.
+/// A claim that stanzas for an account have to wait. It must be given back to `World::release`.
 #[derive(Debug)]
 #[must_use]
 pub struct Hold {
@@ -42,8 +42,8 @@ pub(crate) struct HeldStanza {
 }
 
 impl HeldStanzas {
-    /// Takes a stanza into the queue. Returns `false` if there is no place for it, or for more of
-    /// its sender.
+    /// Takes a stanza into the queue. Returns `false` if the queue is full, or its sender's share
+    /// of it.
     pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes, custody: Option<Custody>) -> bool {
         if !self.share.take(packet) {
             return false;

@@ -1,8 +1,8 @@
 //! Makes stanzas for an account wait while earlier ones are still on their way through the store.
 //!
-//! A hold is for an account that receives what a lane is for a session that sends: offline
-//! messages come before new ones, and the presence that follows a `subscribed` does not overtake
-//! it (RFC 6120 §10.1).
+//! A hold does for an account that receives what a lane does for a session that sends: offline
+//! messages come before new ones, and the presence that follows a `subscribed` does not overtake it
+//! (RFC 6120 §10.1).
 
 use std::collections::VecDeque;
 
@@ -16,8 +16,8 @@ use crate::passage::Notes;
 use crate::share::Share;
 
 impl World {
-    /// Lets stanzas for an account that is here wait, from now on. `None` if it has no session:
-    /// nothing needs to wait then.
+    /// Makes stanzas for an account that is here wait from now on. Returns `None` if it has no
+    /// session: nothing needs to wait then.
     pub fn hold(&mut self, account: JidRef<'_>) -> Option<Hold> {
         let serial = self.next_serial();
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Delivers a stanza that a filter has taken until it had the reply, before those for its
+    /// Delivers a stanza that a filter has kept until it had a reply, ahead of those for its
     /// account that have waited for that.
     pub fn deliver_first(&mut self, hold: Option<Hold>, packet: &Packet, to: JidRef<'_>, notes: Notes) {
         let hash = self.hash(to.bare_str());

@@ -46,8 +46,9 @@ impl World {
 
     fn take_in(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
         let limit = self.catalogue.settings.lane_bytes;
-        // It may have been ended since its connection was found readable, by another session or an
-        // operator: then nothing of it is carried out, or acknowledged (RFC 6120 §4.9.1.1).
+        // The session may have been ended, by another session or an operator, since its connection
+        // was found readable: then the stanza is neither carried out nor acknowledged (RFC 6120
+        // §4.9.1.1).
         let Some(session) = self.at_mut(link).filter(|session| !session.ending) else { return Intake::Open };
         if stanza.kind() == Kind::Other && matches!(&*stanza.ns(), ns::SM | ns::CSI) {
             self.element(link, stanza);
@@ -82,8 +83,7 @@ impl World {
         Intake::Full
     }
 
-    /// Returns whether more stanzas of a session are wanted: they aren't once its stream is being
-    /// ended.
+    /// Returns whether a session may send more stanzas: it may not once its stream is being ended.
     pub fn takes_from(&self, link: Link) -> bool {
         self.session_at(link).is_some_and(|session| !session.ending)
     }
@@ -124,8 +124,8 @@ impl World {
         }
     }
 
-    /// Ends a session because of its input: later input is ignored, even if it waits in the lane
-    /// already (RFC 6120 §4.9.1.1).
+    /// Ends a session because of its input: later input is ignored, even if it already waits in the
+    /// lane (RFC 6120 §4.9.1.1).
     pub(crate) fn end_stream(&mut self, link: Link, error: StreamError, text: &'static str) {
         self.empty_lane(link);
         self.close(link, error, text);
@@ -207,8 +207,8 @@ impl World {
         }
     }
 
-    /// Returns a session's stanza as the modules leave it that want to see it before it is routed;
-    /// `None` if one has taken it.
+    /// Returns a session's stanza as it is after the modules that want to see it before it is
+    /// routed; `None` if one has taken it.
     pub(crate) fn leaving<'p>(&mut self, link: Link, packet: &'p Packet, to: JidRef<'_>) -> Option<Cow<'p, Packet>> {
         let account = self.outboxes.address(link)?;
         let on = self.filters(account.domain()).route;
@@ -220,7 +220,7 @@ impl World {
     }
 
     /// Returns whether an account whose home this is may send a stanza to one of many recipients,
-    /// by its own rules: those whom it blocks get none of it, as when it writes to them alone
+    /// by its own rules: recipients that it blocks get none of it, as when it writes to them alone
     /// (XEP-0191 §3.3). If not, its session has been told.
     pub fn may_leave(&mut self, packet: &Packet, account: JidRef<'_>, to: JidRef<'_>) -> bool {
         let on = self.filters(account.domain()).route;
@@ -232,7 +232,7 @@ impl World {
         self.at_hand(account).is_some()
     }
 
-    /// Replies to a stanza that goes nowhere with an error, unless it is an error or a result
+    /// Replies with an error to a stanza that goes nowhere, unless it is an error or a result
     /// itself (RFC 6120 §8.3.1).
     pub(crate) fn refuse(&mut self, link: Link, stanza: Stanza<'_>, error: StanzaError) {
         if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {

@@ -8,7 +8,7 @@ use crate::session::SessionRef;
 /// An IQ of type get or set, with its one payload element.
 #[derive(Debug, Clone)]
 pub struct Iq {
-    /// The sender: the full JID of a session, or any other address if the request came by routing.
+    /// The sender: the full JID of a session, or any other address if the request was routed here.
     pub from: Jid,
     /// The addressee: a domain of this server or a bare JID.
     pub to: Jid,
@@ -18,9 +18,9 @@ pub struct Iq {
     pub set: bool,
     /// The first child element of the request; any further ones are ignored.
     pub payload: Element,
-    /// The session that asks, if it is on this shard: its lane can be held.
+    /// The session that asks, if it is on this shard. Its lane can be held.
     pub origin: Option<SessionRef>,
-    /// The bytes of the stanza that it came in: while it waits, it takes as many at least.
+    /// The bytes of the stanza that it came in; while it waits it takes at least as much memory.
     pub bytes: usize,
 }
 
@@ -38,7 +38,7 @@ impl Iq {
         self.from.bare() == self.to.as_ref()
     }
 
-    /// Returns the beginning of a result; the payload is the caller's.
+    /// Returns the beginning of a result, to which the caller adds the payload.
     pub fn result(&self) -> Writer {
         self.reply("result")
     }
@@ -50,12 +50,13 @@ impl Iq {
     }
 }
 
-/// Tells what became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It was carried out: with the payload, if there is any.
+    /// It was carried out: the payload of the result, if there is any.
     Result(Option<Element>),
-    /// It was refused: the condition's name, and whether the same may go well later (type `wait`).
+    /// It was refused: the condition's name, and whether the same request may succeed later (type
+    /// `wait`).
     Error {
         /// The defined condition (RFC 6120 §8.3.3).
         condition: String,

@@ -7,17 +7,17 @@
 //!
 //! # Invariants
 //!
-//! * A stanza that was put into the outbox of such a session is in the custody of its sender until
-//!   the journal has it; and a client is told that its stanzas were handled when the journal has
-//!   that count. So stanzas that the journal lacks are sent again by their sender, and no client
-//!   is told a lower count than before.
+//! * A stanza that was put into the outbox of such a session stays in the custody of its sender
+//!   until the journal has it, and a client is told that its stanzas were handled once the journal
+//!   has that count. So stanzas that the journal lacks are sent again by their sender, and no
+//!   client is told a lower count than before.
 //! * All writes of a batch are applied atomically, and batches one after the other: the journal is
 //!   always the state of the shard at the end of some tick. A tick's mail for other nodes leaves
 //!   after its batch.
 //! * A session that can't continue in another process has no place in the journal: its client is
 //!   told that it is gone, and asks the archive.
-//! * An era of the journal begins empty. Nobody knows what an older one has lost.
-//! * Without a cluster there is no journal, and a look at one pointer is all that it costs.
+//! * An era of the journal begins empty: nobody knows which writes of an older one were lost.
+//! * Without a cluster there is no journal, and each check for one costs a look at a pointer.
 
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ impl World {
         self.people.journal.is_some()
     }
 
-    /// Begins an era of the journal: all that it had is gone.
+    /// Begins an era of the journal: its previous contents are gone.
     pub fn rewrite_journal(&mut self, era: u64) {
         let Some(journal) = &mut self.people.journal else { return };
         journal.era = era;
@@ -74,7 +74,7 @@ impl World {
 
     /// Notes that the data which modules would hand on at the home of a text may have changed: see
     /// [`Hooks::on_journal`](crate::Hooks::on_journal). `is_lasting`: the current work isn't
-    /// handled before that is written; otherwise it is written within a second or so.
+    /// handled until the data is written; otherwise it is written within a second or so.
     pub fn note_home(&mut self, home: &str, is_lasting: bool) {
         let Some(journal) = &mut self.people.journal else { return };
         let homes = match is_lasting {
@@ -92,8 +92,8 @@ impl World {
         }
     }
 
-    /// Writes down a memo that a module would get at the home of a text, should the process die,
-    /// or takes it back: one for each tag.
+    /// Records a memo that a module is to get at the home of a text if the process dies, or takes
+    /// it back. There is one memo for each tag.
     pub fn note_memo<L: Memo>(&mut self, home: &str, tag: u64, memo: Option<&L>) {
         if self.people.journal.is_none() {
             return;
@@ -109,7 +109,7 @@ impl World {
         journal.notes.push(JournalWrite { slot, field, value: card });
     }
 
-    /// Lets homes be written that were noted.
+    /// Allows the noted homes to be written.
     fn write_homes(&mut self) {
         let now_ms = self.clock.now_ms;
         let Some(journal) = &mut self.people.journal else { return };
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// Keeps a share in a custody in which something was put into outboxes, until the journal has
-    /// that.
+    /// it.
     #[cold]
     pub(crate) fn keep_until_journaled(&mut self, custody: Option<Custody>) {
         self.people.journal.iter_mut().for_each(|journal| journal.shares.extend(custody.clone()));
@@ -178,7 +178,7 @@ impl World {
         }
         let era = journal.era;
         if is_whole && !std::mem::take(&mut journal.owes) && writes.is_empty() {
-            // Nothing of it has a place there.
+            // A session that can't continue has no place in the journal.
             debug_assert!(journal.batches.telling.is_empty(), "a count is written");
             return None;
         }
@@ -277,7 +277,7 @@ impl World {
         Card::Session(Box::new(card)).encode().ok()
     }
 
-    /// Writes down what modules would hand on where that may have changed.
+    /// Writes the data that modules would hand on, at the homes where it may have changed.
     fn journal_homes(&mut self, writes: &mut Vec<JournalWrite>) {
         let Some(journal) = &mut self.people.journal else { return };
         let homes = std::mem::take(&mut journal.homes.noted);
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// Takes note that a batch was carried out, and the counts are written that are in it.
+    /// Takes note that a batch was carried out, so that the journal has the counts in it.
     fn journaled(&mut self, number: u64) {
         let Some(journal) = &mut self.people.journal else { return };
         journal.batches.waits = journal.batches.waits.saturating_sub(1);
@@ -315,8 +315,9 @@ impl World {
         self.have_read(read);
     }
 
-    /// Returns whether the journal has the count of a session's stanzas that were handled; `true`
-    /// if it doesn't have the session. If not, it is written, and the client hears of it then.
+    /// Returns whether the journal has the number of a session's handled stanzas; `true` if it
+    /// doesn't have the session. If it lacks the number, that is written, and the client is told
+    /// then.
     pub(crate) fn has_journaled(&mut self, link: Link) -> bool {
         let Some(found) = self.people.journal.as_ref().and_then(|journal| journal.sessions.get(&link)) else {
             return true;
@@ -348,7 +349,7 @@ impl World {
 }
 
 impl JournalWrite {
-    /// Returns the bytes of its field and its value.
+    /// Returns the size of the field and its value, in bytes.
     pub fn bytes(&self) -> usize {
         self.field.len() + self.value.as_ref().map_or(0, Vec::len)
     }
@@ -358,8 +359,8 @@ impl JournalWrite {
     }
 }
 
-/// Milliseconds that homes wait until they are written, where somebody waits for that, and where
-/// nobody does: rooms may be large.
+/// Milliseconds until noted homes are written, if somebody waits for that, and if nobody does:
+/// rooms may be large.
 const HOMES_MS: u64 = 50;
 const LATER_MS: u64 = 1_000;
 /// Batches that are under way when further writes wait, unless much else would wait for them.

@@ -37,15 +37,15 @@ pub struct JournalWrite {
     pub value: Option<Vec<u8>>,
 }
 
-/// A part of another process's journal: a question for its contents, or what may be removed.
+/// A part of another process's journal, to be read or to be removed.
 #[derive(Debug)]
 pub struct JournalLookup {
     /// The node of that process, and its number among those of the node.
     pub process: (u16, u32),
-    /// Processes of the same node before that one, newest first: the first one that has left a
-    /// journal is looked at.
+    /// Processes of the same node before that one, newest first: the first of them that has left a
+    /// journal is read.
     pub earlier: Vec<(u16, u32)>,
-    /// The slots of homes that are here now.
+    /// The slots in question, whose homes are here now.
     pub slots: Vec<u16>,
 }
 
@@ -56,7 +56,7 @@ pub type JournalFields = Vec<(Vec<u8>, Vec<u8>)>;
 #[derive(Debug, Default)]
 pub(crate) struct ShardJournal {
     pub(crate) era: u64,
-    /// True if a batch has to follow, whatever is in it.
+    /// True if a batch has to follow, even an empty one.
     pub(crate) owes: bool,
     pub(crate) sessions: Map<Link, JournaledSession>,
     /// Sessions whose state may have changed.
@@ -70,7 +70,8 @@ pub(crate) struct ShardJournal {
     pub(crate) others: OtherJournals,
     /// Sessions that continue from a journal, and whose clients haven't come back yet.
     pub(crate) recovered: Set<SessionRef>,
-    /// Those whose clients have just come back, and repeat their unacknowledged stanzas.
+    /// Recovered sessions whose clients have just come back, and repeat their unacknowledged
+    /// stanzas.
     pub(crate) repeating: Set<SessionRef>,
     /// The numbers of the connections that sessions have on other nodes, or had last.
     pub(crate) lines: Map<SessionRef, u64>,
@@ -79,11 +80,11 @@ pub(crate) struct ShardJournal {
 /// The journals of dead processes that this shard reads.
 #[derive(Debug, Default)]
 pub(crate) struct OtherJournals {
-    /// Questions that are to be asked.
+    /// Journals that are still to be looked up.
     pub(crate) lookups: Vec<JournalLookup>,
-    /// The ones that are read.
+    /// Journals that are being read, or whose contents this process's journal doesn't have yet.
     pub(crate) open: BTreeMap<MovesProcess, JournalReading>,
-    /// Those that have been read, and may go.
+    /// Journals that have been read, and may be removed.
     pub(crate) read: Vec<JournalLookup>,
 }
 
@@ -96,18 +97,18 @@ pub(crate) struct JournalReading {
     pub(crate) is_ending: bool,
 }
 
-/// Homes of what modules hand on.
+/// The homes at which modules hand data on.
 #[derive(Debug, Default)]
 pub(crate) struct JournalHomes {
-    /// Those where that may have changed.
+    /// Homes whose data may have changed.
     pub(crate) noted: BTreeSet<String>,
-    /// The same, where nobody waits for that, and the time from which they are written, in
-    /// milliseconds.
+    /// Homes whose data may have changed and for which nobody waits, and the time from which they
+    /// are written, in milliseconds.
     pub(crate) later: BTreeSet<String>,
     pub(crate) later_from_ms: u64,
-    /// The ones in the journal.
+    /// The homes in the journal.
     pub(crate) written: BTreeSet<String>,
-    /// Shares in the custody of what homes are noted for.
+    /// Shares in the custody of the work that noted homes.
     pub(crate) shares: Vec<Custody>,
     /// True if a timer is set for homes.
     pub(crate) are_due: bool,
@@ -132,7 +133,7 @@ pub(crate) struct JournalBatches {
 pub(crate) struct BatchUnderWay {
     /// The sessions whose counts are in it.
     pub(crate) telling: Vec<(SessionRef, u32)>,
-    /// The processes whose journals have been read when it is written.
+    /// The processes whose journals count as read once it is written.
     pub(crate) read: Vec<MovesProcess>,
 }
 
@@ -152,7 +153,7 @@ pub(crate) struct JournaledSession {
 }
 
 impl JournaledSession {
-    /// Writes down that there is no such session.
+    /// Adds the writes that remove a session from the journal.
     pub(crate) fn erase(&self, writes: &mut Vec<JournalWrite>) {
         let stanzas = self.stanzas.places().map(|place| stanza_field(place, &self.jid));
         for field in [state_field(&self.jid), counts_field(&self.jid)].into_iter().chain(stanzas) {
@@ -161,7 +162,7 @@ impl JournaledSession {
     }
 }
 
-/// Returns the processes of a node before this one, and from this number on, that may have left a
+/// Returns the processes of a node before this one, from this number on, that may have left a
 /// journal, newest first.
 pub(crate) fn before((node, incarnation): MovesProcess, from: u32) -> Vec<MovesProcess> {
     let lives = (from.max(1)..incarnation).rev().take(LIVES);
@@ -203,7 +204,8 @@ pub(crate) const STATE: u8 = b'c';
 pub(crate) const COUNTS: u8 = b'n';
 pub(crate) const STANZA: u8 = b's';
 pub(crate) const LETTERS: u8 = b'l';
-/// Processes of the same node that are looked at: some may have ended while they joined.
+/// Earlier processes of a node whose journals are looked for: some may have ended while they
+/// joined.
 const LIVES: usize = 8;
 
 const _: () = assert!(SLOTS <= 1 << 16, "a slot has two bytes");

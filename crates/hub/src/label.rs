@@ -1,9 +1,9 @@
 //! The names under which waits for the store are counted.
 //!
-//! A wait belongs to the code that wrote its continuation, and a closure's type has the path of
-//! the place where it was written. One rule interprets such paths, so that no crate is known here
-//! by its name: the name is that of the crate, unless it has declared itself a collection
-//! ([`crate::Hooks::collection`]), whose files have names of their own.
+//! A wait belongs to the code that wrote its continuation, and the type of a closure has the path
+//! of the place where it was written. One rule interprets such paths, so that the hub knows no
+//! crate by its name: a wait is counted under the name of the crate, or under the name of the file
+//! if the crate has declared itself a collection ([`crate::Hooks::collection`]).
 
 use std::any::type_name;
 
@@ -14,13 +14,14 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Takes a crate for a collection.
+    /// Declares a crate a collection.
     pub(crate) fn add(&mut self, collection: &'static str) {
         self.collections.push(collection);
     }
 
-    /// Returns the name for code that was written where `F` was, `other` if that wasn't in a crate
-    /// of ours. The language promises no form of types' names, so only counters may depend on it.
+    /// Returns the name for the code that wrote the type `F`; `other` if that isn't in a crate of
+    /// ours. The language doesn't promise any form of type names, so only counters may depend on
+    /// it.
     pub(crate) fn label<F>(&self) -> &'static str {
         self.read(type_name::<F>())
     }

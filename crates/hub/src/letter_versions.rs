@@ -3,9 +3,9 @@
 //! Nodes of different versions are one cluster while it is upgraded. Each says in its row of the
 //! database which letters it understands ([`LETTERS`]), and gets no others:
 //!
-//! * 1: those of 0.2.0, which says nothing of versions.
-//! * 2: the mark of what may have come before ([`Packet::again`]), without which 0.2.0 would drop
-//!   the stanza with it; and what nodes tell each other of limits.
+//! * 1: the letters of 0.2.0, which states no version.
+//! * 2: the mark of stanzas that may have come before ([`Packet::again`]), without which 0.2.0
+//!   would drop the stanza with it; and what nodes tell each other about limits.
 //!
 //! [`Packet::again`]: rookery_fanout::Packet::again
 

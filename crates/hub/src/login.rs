@@ -31,8 +31,9 @@ impl World {
         });
     }
 
-    /// Checks a password against an account, off the shard: it costs milliseconds. Where somebody
-    /// else vouches for logins, that one is asked. Answered with [`Event::Login`].
+    /// Checks a password against an account, off the shard, since that takes milliseconds. If an
+    /// outside source vouches for the domain's logins, the source is asked. Answered with
+    /// [`Event::Login`].
     pub fn verify(&mut self, connection: u64, account: Jid, password: String, decoy: Decoy) {
         if let Some(source) = self.source_of(account.domain()) {
             return self.verify_elsewhere(connection, source, account, password);
@@ -59,7 +60,7 @@ impl World {
     }
 
     /// Gets the credentials of an account, if there is one, and whether it is disabled; `None` if
-    /// the store failed. One statement tells both, so that the time tells nothing.
+    /// the store failed. One statement returns both, so that the time reveals nothing.
     pub(crate) fn with_credentials(
         &mut self,
         account: Jid,
@@ -71,8 +72,8 @@ impl World {
         self.admit_logins();
     }
 
-    /// Lets as many logins continue as may be under way. One that has waited for too long is
-    /// refused.
+    /// Lets waiting logins continue, up to the number that may be under way. A login that has
+    /// waited for too long is refused.
     fn admit_logins(&mut self) {
         let most = self.stores.meta.logins_at_once().div_ceil(self.own_shards()).max(1);
         while self.waiting.logins.under_way < most
@@ -112,5 +113,5 @@ impl World {
     }
 }
 
-/// The longest time that a login waits for others.
+/// The longest time for which a login waits for others.
 const PATIENCE_MS: u64 = 10_000;

@@ -68,17 +68,17 @@ pub(crate) enum Mail {
     Incoming { to: Jid, packet: Packet },
     /// A stream of a remote domain, whose home is the receiving shard, has broken at another node.
     Lost { domain: String },
-    /// This shard uses the homes of the view with this name: its earlier mail went by the previous
-    /// ones.
+    /// The sending shard uses the homes of the view with this name: its earlier mail went by the
+    /// previous ones.
     Homes { from: Station, view: u64 },
-    /// This shard has sent all that it had for others by the view of this name.
+    /// The sending shard has sent everything that it had for others by the view of this name.
     Sent { from: Station, view: u64 },
     /// Parts of another node that continue on the receiving shard, in the wire format of cards.
     Cards(Vec<ByteBuf>),
 }
 
-/// [`Mail`] as its reader finds it: kinds of memos and questions are names until the registry
-/// tells them.
+/// [`Mail`] as its reader decodes it: kinds of memos and questions are names until the registry
+/// resolves them.
 #[derive(Deserialize)]
 pub(crate) enum ReadMail<'a> {
     Route {
@@ -160,7 +160,7 @@ pub struct Parcel {
     pub(crate) custody: Option<Custody>,
 }
 
-/// Says why mail has no wire form, or why bytes are no mail.
+/// The reasons why mail has no wire form, or why bytes are no mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MailError {
     /// It is larger than [`MAX_BYTES`]: this many bytes.
@@ -169,7 +169,7 @@ pub enum MailError {
     Version(Option<u8>),
     /// Its kind of memo or question is one that no module declares.
     UnknownKind(String),
-    /// Its bytes aren't valid, or it never leaves the process.
+    /// Its bytes aren't valid, or it must not leave the process.
     Malformed(String),
 }
 
@@ -202,8 +202,8 @@ impl Parcel {
         if bytes.len() > MAX_BYTES { Err(MailError::TooLarge(bytes.len())) } else { Ok(bytes) }
     }
 
-    /// Returns the wire form for a process that understands letters up to a version: without what
-    /// that one would stumble over. `None` if it doesn't understand the parcel at all.
+    /// Returns the wire form for a process that understands letters up to a version, without the
+    /// parts that it would fail to read; `None` if it doesn't understand the parcel at all.
     ///
     /// # Errors
     /// As [`Parcel::encode`].
@@ -229,21 +229,21 @@ impl Parcel {
         self.encode().map(Some)
     }
 
-    /// Returns whether it has parts of homes that move.
+    /// Returns whether the parcel has cards of homes that move.
     pub fn is_handed_on(&self) -> bool {
         matches!(self.mail, Mail::Cards(_))
     }
 
-    /// Takes the parcel's share in the custody that it was posted in, for the one who keeps it
-    /// until the parcel has been read elsewhere.
+    /// Takes the parcel's share in the custody that it was posted in, for the caller to keep until
+    /// the parcel has been read elsewhere.
     pub fn take_custody(&mut self) -> Option<Custody> {
         self.custody.take()
     }
 }
 
-/// The version of the wire form: its first byte. A change of [`Mail`], or of any memo or
-/// question, raises it; a kind of mail that is added behind the others doesn't, since who doesn't
-/// know it drops that alone.
+/// The version of the wire form: its first byte. A change of [`Mail`], or of any memo or question,
+/// raises it. Adding a kind of mail behind the others doesn't: a reader that doesn't know the kind
+/// drops only that mail.
 pub(crate) const VERSION: u8 = 2;
 
 /// The largest wire form, in bytes.

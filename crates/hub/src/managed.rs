@@ -14,9 +14,9 @@ pub(crate) struct ManagedSession {
     pub(crate) ledger: Ledger,
     /// The digest of the id by which the client can come back; `None` if it can't.
     pub(crate) id: Option<Box<IdDigest>>,
-    /// For how long, in seconds.
+    /// The seconds for which the session can be resumed.
     pub(crate) seconds: u32,
-    /// Counts losses of the connection and resumptions: a timer of before means nothing.
+    /// Counts losses of the connection and resumptions, so that an earlier timer does nothing.
     pub(crate) turn: u32,
     /// The time until which a session without a connection can be resumed, by the clock that never
     /// goes back, in milliseconds.
@@ -29,7 +29,7 @@ pub(crate) struct ManagedSession {
 pub(crate) struct EndedSessions(VecDeque<(Box<IdDigest>, Jid, Balance)>);
 
 impl EndedSessions {
-    /// Remembers the count of a session; the oldest is forgotten for it.
+    /// Remembers the count of a session, and forgets the oldest for it.
     pub(crate) fn push(&mut self, id: Box<IdDigest>, owner: Jid, balance: Balance) {
         if self.0.len() >= MOST_ENDED {
             self.0.pop_front();

@@ -1,9 +1,8 @@
-//! Stream management (XEP-0198) and client state (XEP-0352): elements about the stream rather than
-//! on it.
+//! Stream management (XEP-0198) and client state (XEP-0352): elements that are about the stream.
 //!
-//! A session that has enabled it survives its connection: it stays an available resource, plain
-//! data with its queue, until the client comes back or the time is over. Then its unacknowledged
-//! stanzas go where they would have gone without that session.
+//! A session that has enabled stream management survives its connection: it stays an available
+//! resource, plain data with its queue, until the client comes back or the time is over. Then its
+//! unacknowledged stanzas go where they would have gone without that session.
 //!
 //! # Invariants
 //!
@@ -11,9 +10,9 @@
 //!   lane: a session that has lost its connection finishes its lane.
 //! * An acknowledgement is true: a stanza is counted in `<a/>` only when the store has everything
 //!   that it led to, on whatever shard ([`crate::custody`]). If nothing waits for the store, the
-//!   reply comes at once; requests that arrive meanwhile get theirs together. A client whose
-//!   request must wait long is told the count so far, so that it doesn't consider its connection
-//!   dead because the store hangs.
+//!   reply is sent at once; otherwise requests that arrive meanwhile get one reply together. A
+//!   client whose request has to wait long is told the count so far, so that a slow store doesn't
+//!   make it consider its connection dead.
 //! * The same holds for `<resumed/>`: the new connection waits until everything that was handled
 //!   is acknowledged ([`World::is_settled`]), at most as long as a login may take. So nothing is
 //!   processed twice. It has waited for the store already, since its login was looked up there
@@ -57,8 +56,8 @@ pub const CLIENT_STATE: &str = "client_state";
 /// The module whose switch decides about message carbons.
 pub const CARBONS: &str = "carbons";
 
-/// Milliseconds within which everybody has noticed the death of a node, and clients that were
-/// connected elsewhere have sent everything again.
+/// Milliseconds within which all nodes have noticed the death of a node, and clients that were
+/// connected to another node have sent everything again.
 const DOUBTED_MS: u64 = 60_000;
 
 /// The reason why a session is not resumed (§5, §6).
@@ -72,8 +71,8 @@ pub struct NotResumed {
 }
 
 impl World {
-    /// Takes an element of a bound stream that is no stanza. One that is known here doesn't wait
-    /// behind stanzas: it is about the stream.
+    /// Handles an element of a bound stream that is no stanza. Known elements are about the stream,
+    /// so they don't wait behind stanzas; others end it.
     pub(crate) fn element(&mut self, link: Link, element: Stanza<'_>) {
         match (&*element.ns(), element.name()) {
             (ns::SM, "r") if self.managed(link).is_some() => self.say_handled(link),
@@ -111,8 +110,8 @@ impl World {
         }
     }
 
-    /// Begins stream management on a session; returns the element that says so. `inline`: the
-    /// client hears of it before anything that waits for it already (XEP-0386).
+    /// Enables stream management on a session; returns the `<enabled/>` element. `inline`: the
+    /// client gets this before everything that waits for it already (XEP-0386).
     ///
     /// # Errors
     /// The condition for `<failed/>`.
@@ -128,8 +127,8 @@ impl World {
         let mut answer = Writer::with_ns("enabled", ns::SM);
         if let Some(id) = &id {
             answer.attr("id", id).attr("resume", "true").attr("max", &seconds.to_string());
-            // A client that comes back to the home of its account spares each stanza a way between
-            // nodes.
+            // A client that comes back to the home of its account spares each stanza the way
+            // between nodes.
             let steering = self.catalogue.settings.told.steering.as_ref();
             let host = steering.filter(|_| self.outboxes.transport(link) == Transport::Tcp);
             answer.opt_attr("location", host.map(|steering| steering.host.as_str()));
@@ -143,8 +142,8 @@ impl World {
         Ok(answer.finish())
     }
 
-    /// Gives a session what its client wanted along with it (XEP-0386 §3.2). Returns the elements
-    /// by which the client is told.
+    /// Enables for a session the features that its client requested along with the binding
+    /// (XEP-0386 §3.2). Returns the elements by which the client is told.
     pub fn begin_with(&mut self, link: Link, features: Features) -> Vec<Built> {
         if features.inactive && self.module_of(link, CLIENT_STATE).is_some() {
             self.outboxes.set_active(link, false);
@@ -173,8 +172,8 @@ impl World {
         }
     }
 
-    /// Returns whether the store has all that the stanzas of a session led to, and the journal
-    /// their count. If not, the shard is woken when this is to be asked again.
+    /// Returns whether the store has everything that the stanzas of a session led to, and the
+    /// journal their number. If not, the shard is woken when it should be asked again.
     pub fn is_settled(&mut self, link: Link) -> bool {
         let Some((session, ledger)) = self.reference(link).zip(self.ledger(link)) else { return true };
         let is_settled = ledger.is_settled();
@@ -184,7 +183,8 @@ impl World {
         is_settled && self.has_journaled(link)
     }
 
-    /// Waits until everything that a session has sent so far is settled, unless it waits already.
+    /// Waits until everything that a session has sent so far is settled, unless it waits for that
+    /// already.
     pub(crate) fn settle(&mut self, session: SessionRef) {
         if let Some(settled) = self.ledger(session.link).and_then(Ledger::close) {
             self.in_custody(None, |world| world.wait(settled, move |world, _| world.settled(session)));
@@ -219,7 +219,7 @@ impl World {
 
     fn tell_handled(&mut self, link: Link) {
         if !self.is_stopping() && !self.has_journaled(link) {
-            // It hears of it when the journal has the count.
+            // The client is told when the journal has the count.
             return self.ledger(link).into_iter().for_each(|ledger| {
                 (ledger.unanswered, ledger.awaits_journal) = (true, true);
             });
@@ -238,7 +238,7 @@ impl World {
     }
 
     fn tell_count(&mut self, link: Link) {
-        // The client hears it when it comes back.
+        // The client is told when it comes back.
         if self.is_detached(link) {
             return;
         }
@@ -270,7 +270,8 @@ impl World {
         acknowledged.map_err(|TooHigh { sent }| StreamError::HandledCountTooHigh { h, sent })
     }
 
-    /// Takes note of how many stanzas a client has that comes back to its session (§5).
+    /// Takes note of the number of stanzas that a client which resumes its session says it has
+    /// handled (§5).
     ///
     /// # Errors
     /// They are more than it was sent (§6).
@@ -279,14 +280,15 @@ impl World {
         self.acknowledge(link, h)
     }
 
-    /// Takes note that a client has heard of all that was refused, if it has.
+    /// Takes note that a client has heard of all refusals, if it has.
     pub(crate) fn resolve_doubt(&mut self, link: Link) {
         if self.ledger(link).is_some_and(|ledger| ledger.is_doubtful()) && !self.outboxes.holds_errors(link) {
             self.ledger(link).into_iter().for_each(Ledger::clear);
         }
     }
 
-    /// Looks after the requests for acknowledgements of sessions that were flushed.
+    /// Arranges the requests for acknowledgements, and the timeouts for replies, of sessions that
+    /// were flushed.
     pub fn ask_for_acknowledgements(&mut self) {
         for asking in self.outboxes.take_asking() {
             let (Asking::Later(link) | Asking::Asked(link, _)) = asking;
@@ -312,8 +314,8 @@ impl World {
         });
     }
 
-    /// Lets a session whose connection is gone without a word wait for its client, if it may.
-    /// Returns `false` if it has to end: see [`World::closed`].
+    /// Lets a session whose connection was lost without a closing tag wait for its client, if it
+    /// may. Returns `false` if it has to end: see [`World::closed`].
     pub fn detach(&mut self, link: Link) -> bool {
         let Some(session) = self.reference(link) else { return false };
         let Some(found) = self.at_mut(link).filter(|session| !session.ending) else { return false };
@@ -336,7 +338,8 @@ impl World {
         true
     }
 
-    /// Lets a session without a connection wait for its client for so long; then it ends.
+    /// Lets a session without a connection wait for its client for this number of milliseconds;
+    /// then it ends.
     pub(crate) fn expect_back(&mut self, session: SessionRef, left_ms: u64) {
         let until_ms = self.clock.now_ms + left_ms;
         let managed = self.session_mut(session).and_then(|found| found.rare.as_mut()?.managed.as_mut());
@@ -365,8 +368,8 @@ impl World {
         Some(((u64::from(managed.seconds) * 1000).saturating_sub(left_ms), left_ms))
     }
 
-    /// Returns for how many milliseconds a client of any domain may stay away and then send again
-    /// what it doesn't know to be handled.
+    /// Returns the longest time, in milliseconds, for which a client of any domain may stay away
+    /// and then send unacknowledged stanzas again.
     pub fn longest_absence_ms(&self) -> u64 {
         let domains = self.catalogue.settings.domains.iter();
         let seconds = domains.filter_map(|domain| Some(bounded(domain.module(MODULE)?, RESUME_SECONDS)));
@@ -463,10 +466,10 @@ fn attribute(element: Stanza<'_>, name: &str) -> Option<String> {
 }
 
 /// The silence on a stream after which an acknowledgement of the last stanzas is requested: longer
-/// than a burst, shorter than a phone's radio stays awake.
+/// than a burst, and shorter than a phone's radio stays awake.
 const QUIET_MS: u64 = 2_000;
-/// The time that a request of a client goes without any reply when the store is slow: clients wait
-/// longer before they give a connection up.
+/// The time after which a client's request gets a reply although the store is slow: shorter than
+/// the time after which clients give a connection up.
 const PATIENCE_MS: u64 = 2_000;
-/// The time that a client may take to reply.
+/// The time within which a client has to reply to a request for an acknowledgement.
 const ANSWER_MS: u64 = 120_000;

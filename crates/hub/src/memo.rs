@@ -44,8 +44,8 @@ pub trait Memo: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
         }
     }
 
-    /// Takes the memo back on the shard that has written it: it can't be brought to another node.
-    /// A message in it is refused, so that its sender hears of that ([`World::bounce`]).
+    /// Takes the memo back on the shard that wrote it: it can't be delivered to another node. A
+    /// message in it is refused, so that its sender hears of that ([`World::bounce`]).
     fn refused(self, _: &mut World) {}
 }
 
@@ -94,16 +94,16 @@ impl World {
         }
     }
 
-    /// Sends a memo to one shard of each other node that understands it, for what a process keeps
-    /// for all of its shards. Nobody waits for it.
+    /// Sends a memo to one shard of each other node that understands it, about data that a process
+    /// keeps for all of its shards. There is no confirmation.
     pub fn tell_other_nodes<L: Memo + Clone>(&mut self, memo: &L) {
         for shard in self.other_nodes() {
             self.in_custody(None, |world| world.send_memo(shard, memo.clone()));
         }
     }
 
-    /// Sends a memo to all shards of other nodes that understand it, before all that this one sends
-    /// them later. Nobody waits for it.
+    /// Sends a memo to all shards of other nodes that understand it; it arrives before everything
+    /// that this shard sends them later. There is no confirmation.
     pub fn tell_shards_elsewhere<L: Memo + Clone>(&mut self, memo: &L) {
         let own = self.here.view.own();
         for shard in self.other_shards().into_iter().filter(|shard| *shard >= own) {

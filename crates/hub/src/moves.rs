@@ -8,15 +8,16 @@
 //!
 //! # Invariants
 //!
-//! * At most one shard acts for a slot, as long as those who are late aren't later than the times
+//! * At most one shard acts for a slot, as long as late processes aren't later than the times
 //!   below.
-//! * Nobody goes by a new view before sessions that leave by it have come to rest: answers to them
-//!   would wait at their new homes, and they for the answers.
-//! * Mail between two accounts keeps its order through a move: the old home packs when all others
-//!   have adopted the new view and have said so after their last mail by the old one, and the new
-//!   home processes nothing of its own before the old one has said, after its last card, that this
-//!   was all.
-//! * A process without a cluster has nothing of this, and pays for looking at one pointer.
+//! * No shard uses a new view before the sessions that leave by it have come to rest: answers to
+//!   them would wait at their new homes, while the sessions wait for the answers.
+//! * Mail between two accounts keeps its order through a move. The old home packs once all others
+//!   have adopted the new view and have said so after their last mail by the old one. The new home
+//!   processes nothing of its own until the old one has said, after its last card, that it has sent
+//!   everything.
+//! * A process without a cluster has no such state, and each check for it costs a look at a
+//!   pointer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +43,7 @@ impl World {
         self.begin_journal();
         let (mut moves, shard) = (Box::<Moves>::default(), self.shard());
         let slots: Vec<u16> = (0..SLOTS).filter(|slot| view.home(*slot) == shard).map(|slot| slot as u16).collect();
-        // Homes that others had meanwhile have changed since an earlier journal was written.
+        // Other nodes have had these homes since an earlier journal was written, and changed them.
         let past = before(process(self.here.station), view.journals_from());
         let has_past = !past.is_empty();
         let set = if is_joining || has_past { &mut moves.awaited } else { &mut moves.acting };
@@ -54,7 +55,7 @@ impl World {
         }
         self.people.moves = Some(moves);
         self.look_back(past, &slots);
-        // They have died while this process joined: what would have come from them is in their
+        // They died while this process joined: the data that they would have sent is in their
         // journals, and no other node has these homes.
         for process in view.absent().iter().copied().map(process_of).filter(|_| is_joining) {
             self.read_journal(process, slots.clone());
@@ -125,7 +126,7 @@ impl World {
         }
         self.look_when_late();
         self.say_homes();
-        // Some of it may be for others now.
+        // Some of the mail that waits may be for others now.
         self.open_kept();
     }
 
@@ -143,8 +144,8 @@ impl World {
         }
     }
 
-    /// Tells all other shards that the sessions which leave this one by a view that is to come say
-    /// nothing more, and that all is settled that they have said.
+    /// Tells all other shards that the sessions which leave this one by a coming view send nothing
+    /// more, and that everything they have sent is settled.
     pub fn say_at_rest(&mut self, coming: &View) {
         let (from, view) = (self.here.station, name_of_rest(coming));
         for hop in self.other_shards() {
@@ -152,8 +153,8 @@ impl World {
         }
     }
 
-    /// Returns whether homes go by a view that is to come from one living process to another: then
-    /// nobody goes by it before sessions that leave have come to rest.
+    /// Returns whether a coming view moves homes from one living process to another: then no shard
+    /// uses the view before the sessions that leave have come to rest.
     pub fn has_parting_by(&self, coming: &View) -> bool {
         let before = &self.here.view;
         let moved = (0..SLOTS).filter_map(|slot| {
@@ -168,8 +169,8 @@ impl World {
         self.people.moves.is_some() && any && all_live
     }
 
-    /// Returns whether on all other shards those sessions have come to rest that leave by a view
-    /// that is to come, as far as these shards say anything.
+    /// Returns whether, on all other shards that are still heard from, the sessions that leave by a
+    /// coming view have come to rest.
     pub fn do_all_rest(&self, coming: &View) -> bool {
         let Some(moves) = &self.people.moves else { return true };
         let names = [Some(name_of_rest(coming)), Some(coming.name())];
@@ -180,7 +181,7 @@ impl World {
         })
     }
 
-    /// Tells all other shards that they have got all that this one had for them by this view.
+    /// Tells all other shards that this one has sent everything that it had for them by this view.
     pub(crate) fn say_sent(&mut self) {
         let (from, view) = (self.here.station, self.here.view.name());
         for hop in self.other_shards() {
@@ -197,7 +198,8 @@ impl World {
         (0..self.shards()).filter(is_there).collect()
     }
 
-    /// Takes note of what another shard has said: that it goes by a view, or has sent all by it.
+    /// Takes note of the report of another shard: that it uses a view, or has sent everything by
+    /// it.
     pub(crate) fn heard_of(&mut self, from: Station, view: u64, has_sent: bool) {
         let Some(moves) = &mut self.people.moves else { return };
         moves.gone.remove(&process(from));
@@ -221,8 +223,8 @@ impl World {
         }
     }
 
-    /// Returns the number of times that this shard went on without what others had not done in
-    /// time: what they have may have been lost, or come twice.
+    /// Returns the number of times that this shard continued without data that others had not sent
+    /// in time: their data may have been lost, or processed twice.
     pub fn lateness(&self) -> u64 {
         self.people.moves.as_ref().map_or(0, |moves| moves.late.times)
     }
@@ -244,7 +246,7 @@ impl World {
             && self.people.moves.as_ref().is_some_and(|moves| is_out(moves) && !moves.sending.is_under_way)
     }
 
-    /// Returns whether all other shards go by the view of this one, or are known to say nothing
+    /// Returns whether all other shards use the view of this one, or are known to report nothing
     /// more.
     pub(crate) fn do_all_agree(&self) -> bool {
         let Some(moves) = &self.people.moves else { return true };
@@ -255,7 +257,7 @@ impl World {
         })
     }
 
-    /// Returns whether all who had something for this shard have sent it.
+    /// Returns whether all shards that had something for this one have sent it.
     pub(crate) fn have_all_sent(&self) -> bool {
         self.people.moves.as_ref().is_none_or(|moves| moves.sources.is_empty() && moves.journals.is_empty())
     }
@@ -271,7 +273,7 @@ impl World {
         }
     }
 
-    /// Returns whether this shard acts for a text: sessions, or the room, are here and nowhere
+    /// Returns whether this shard acts for a text: the sessions, or the room, are here and nowhere
     /// else.
     pub fn acts_for(&self, text: &str) -> bool {
         self.whereabouts(self.hash(text)) == Whereabouts::Here
@@ -309,7 +311,7 @@ impl World {
     /// on. Returns `false` if it is to be delivered here.
     #[cold]
     pub(crate) fn is_put_off(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
-        // One that comes back from a session has passed the modules.
+        // A stanza that comes back from a session has passed the modules.
         let whereabouts = if notes.has_passed { Whereabouts::Here } else { self.whereabouts(hash) };
         match whereabouts {
             Whereabouts::Here => return false,
@@ -378,8 +380,9 @@ impl World {
         }
     }
 
-    /// Passes a stanza for a service to the shard that acts for its subject, by a text whose home
-    /// that has; keeps it if this will be that one. Returns `false` if it is this one.
+    /// Passes a stanza for a service to the shard that acts for its subject, which is named by a
+    /// text. Keeps the stanza if this shard will act for it, and returns `false` if it already
+    /// does.
     pub fn serve_at_home(&mut self, text: &str, packet: &Packet, to: JidRef<'_>) -> bool {
         match self.whereabouts(self.hash(text)) {
             Whereabouts::Here => false,
@@ -394,31 +397,31 @@ impl World {
         }
     }
 
-    /// Lets a memo wait that is about sessions which have still to come.
+    /// Keeps a memo about sessions that have still to arrive.
     pub fn keep_memo<L: crate::memo::Memo>(&mut self, memo: L) {
         self.keep_mail(Mail::Memo(Box::new(memo)), MEMO_BYTES);
     }
 }
 
-/// Returns what a shard calls the view that it goes by while it rests for another one: a name that
-/// no view has, so that processes which know nothing of this take it for one that they don't know.
+/// Returns the name that a shard reports for its view while it rests for a coming one. No view has
+/// it, so processes that don't know of rests take it for a view that they don't know.
 fn name_of_rest(coming: &View) -> u64 {
     !coming.name()
 }
 
-/// The time for which others may be late, in milliseconds: longer than a node takes to look at the
-/// rows of the database.
+/// The time for which others may be late, in milliseconds. It is longer than the time between two
+/// looks of a node at the rows of the database.
 pub(crate) const LATE_MS: u64 = 10_000;
-/// Milliseconds for which a home waits longer than the old one does, which may be late itself.
+/// Milliseconds for which a new home waits longer than the old one, which may be late itself.
 pub(crate) const PATIENCE_MS: u64 = 10_000;
 /// Bytes of mail that may wait on a shard for arriving homes.
 const MOST_KEPT_BYTES: usize = 64 << 20;
-/// Bytes of mail besides its content; those of a name; a memo that is small.
+/// Bytes that mail takes besides its content, that a name takes, and that a small memo takes.
 const MAIL_BYTES: usize = 256;
 const NAME_BYTES: usize = 64;
 const MEMO_BYTES: usize = 2048;
 
-/// The same for the page of limits.
+/// The bound of mail that waits, for the page of limits.
 pub const BOUNDS: &[rookery_observe::Bound] = &[rookery_observe::Bound::on(
     "mail for accounts and rooms that are on their way to this node",
     rookery_observe::Per::Shard,

@@ -95,7 +95,7 @@ impl NameTable {
         self.entries.get(id.index()).map(|entry| entry.user).filter(|&user| user != NOBODY)
     }
 
-    /// Says which user is present under this name, or none.
+    /// Sets the user who is online under this name; `None` if there is none.
     pub fn set_user(&mut self, id: NameId, user: Option<u32>) {
         if let Some(entry) = self.entries.get_mut(id.index()) {
             debug_assert!(entry.references > 0, "a user has a name");

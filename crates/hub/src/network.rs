@@ -15,7 +15,7 @@ impl Network {
     /// IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let shift = 128 - self.bits;
-        // A shift by all 128 bits is no shift at all for the processor: every address matches then.
+        // A shift by all 128 bits would overflow: every address matches then.
         shift == 128 || bits_of(address) >> shift == self.address >> shift
     }
 }
@@ -39,8 +39,8 @@ impl FromStr for Network {
     }
 }
 
-/// Returns what counts as one place where somebody may be: an IPv4 address, or the first 64 bits of
-/// an IPv6 address, which one customer has alone (RFC 6177 §2).
+/// Returns the range that counts as one place from which somebody connects: an IPv4 address, or the
+/// first 64 bits of an IPv6 address, which one customer has alone (RFC 6177 §2).
 pub fn household(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),

@@ -15,15 +15,15 @@ use crate::World;
 use crate::session::SessionRef;
 
 impl World {
-    /// Puts a copy into the outbox of a session that didn't ask for it. `false` if it was not
-    /// taken: see [`World::push`].
+    /// Puts a copy into the outbox of a session that didn't ask for it. Returns `false` if it was
+    /// not taken: see [`World::push`].
     pub fn push_paced(&mut self, link: Link, packet: &Packet, to: To) -> bool {
         let pushed = self.outboxes.push_paced(link, packet, to);
         self.was_pushed(link, packet, pushed)
     }
 
-    /// Runs `then` when a session takes more: at once, if next to nothing waits for it. Never, if
-    /// it ends before.
+    /// Runs `then` when a session has room for more: without delay if next to nothing waits for it,
+    /// and never if it ends before.
     pub fn when_room(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
         if self.session(session).is_none() {
             return;
@@ -52,7 +52,8 @@ impl World {
         });
     }
 
-    /// Draws the consequences of a push. `false` if the stanza was not taken.
+    /// Handles the outcome of a push: tells modules of a stanza that nobody attends to, and ends
+    /// sessions if a bound is exceeded. Returns `false` if the stanza was not taken.
     pub(crate) fn was_pushed(&mut self, link: Link, packet: &Packet, pushed: PushOutcome) -> bool {
         match pushed {
             PushOutcome::Queued => true,
@@ -72,7 +73,7 @@ impl World {
         }
     }
 
-    /// Ends sessions of those accounts that hold most, as the shard holds more than it may.
+    /// Ends sessions of the accounts that hold most, since the shard holds more than it may.
     fn relieve(&mut self) {
         while self.outboxes.is_crowded() {
             let Some(account) = self.outboxes.fattest().map(|account| account.to_jid()) else { return };
@@ -91,7 +92,7 @@ impl World {
     fn end_reader(&mut self, link: Link) {
         self.counters.overflows += 1;
         self.close(link, StreamError::ResourceConstraint, "the client does not read what it is sent");
-        // Unread stanzas are older than all that comes now, and go their way before it.
+        // Unread stanzas are older than everything that comes now, and are routed again before it.
         self.give_back(link);
     }
 }

@@ -8,11 +8,12 @@
 //!   packed.
 //! * Nothing leaves before all others have adopted the new view ([`crate::moves`]); until then its
 //!   sessions and rooms are served as ever.
-//! * Others are told that they have got all behind that, and behind what has come here for a home
-//!   that is elsewhere by now.
-//! * Of a session that leaves nobody hears that it is unavailable.
-//! * So many bytes are on their way at a time that no queue fills: more follows when others have
-//!   taken that, or have had a moment. That this was all is said right behind the last of it.
+//! * Others are told that everything was sent only after that, and after the data that came here
+//!   for homes that are elsewhere by now.
+//! * Nobody is told that a session that leaves is unavailable.
+//! * The bytes on their way at a time are bounded, so that no queue fills: more follow when others
+//!   have taken them, or after a moment. The message that everything was sent comes right behind
+//!   the last of them.
 
 use std::net::SocketAddr;
 
@@ -55,8 +56,8 @@ impl World {
         Some(links)
     }
 
-    /// Returns the sessions whose accounts another node will have by a view, and which can
-    /// continue there.
+    /// Returns the sessions whose accounts move to another node by a view, and which can continue
+    /// there.
     pub fn leaving_by(&self, view: &View) -> Vec<Link> {
         if self.people.moves.is_none() {
             return Vec::new();
@@ -67,13 +68,13 @@ impl World {
         users.flat_map(|(_, user)| user.links.iter().copied()).filter(|link| self.is_lasting(*link)).collect()
     }
 
-    /// Returns whether another node will have an account by a view.
+    /// Returns whether an account moves to another node by a view.
     pub fn leaves_by(&self, view: &View, account: &Jid) -> bool {
         view.hop(self.hash(account.bare_str())) != self.shard()
     }
 
-    /// Returns whether a session leaves: its account has another home, where all is known that this
-    /// one has.
+    /// Returns whether a session leaves: this shard still acts for its account, whose home is
+    /// elsewhere now.
     pub fn is_leaving(&self, link: Link) -> bool {
         self.session_at(link).is_some_and(|session| self.user_leaves(session.user))
     }
@@ -104,7 +105,7 @@ impl World {
         users.flat_map(|(_, user)| user.links.iter().copied()).collect()
     }
 
-    /// Returns whether what leaves has come to rest, or has had time enough.
+    /// Returns whether everything that leaves has come to rest, or has had enough time for that.
     pub fn may_pack(&mut self) -> bool {
         let Some((PartingStage::Freezing, since_ms)) = self.people.moves.as_ref().and_then(|moves| moves.parting)
         else {
@@ -201,7 +202,7 @@ impl World {
         self.people.absent.forget(&account);
     }
 
-    /// Sends some of the cards that leave to their homes, and the next when these were taken.
+    /// Sends some of the leaving cards to their homes, and the next ones when these were taken.
     pub(crate) fn send_leaving(&mut self) {
         let Some(moves) = &mut self.people.moves else { return };
         if std::mem::replace(&mut moves.sending.is_under_way, true) {
@@ -252,7 +253,7 @@ impl World {
         }
     }
 
-    /// Goes on sending when others have what was sent last, or have had time enough.
+    /// Sends more cards when others have the last ones, or have had enough time.
     fn sent_some_leaving(&mut self, sending: u64) {
         let is_last = |moves: &Moves| moves.sending.is_under_way && moves.sending.number == sending;
         if self.people.moves.as_ref().is_some_and(|moves| is_last(moves)) {
@@ -274,7 +275,7 @@ impl World {
         }
     }
 
-    /// Sends cards on their way that could not be brought, or whose home is elsewhere.
+    /// Sends cards again that could not be delivered, or whose home is elsewhere.
     pub(crate) fn send_cards_again(&mut self, cards: Vec<Vec<u8>>) {
         for card in cards {
             let home = Card::decode(&card).map(|card| self.hash(card.home()));
@@ -289,14 +290,14 @@ impl World {
     }
 }
 
-/// Milliseconds that sessions have to come to rest before they leave; and the same while journals
-/// are being read, which takes no longer.
+/// Milliseconds that sessions have to come to rest before they leave, and the same while journals
+/// are being read, which takes no longer than this.
 const REST_MS: u64 = 5_000;
 const JOURNALS_MS: u64 = 9_000;
-/// Milliseconds for which cards wait for those before them to be taken: a node handles together
-/// what has come together, and cards may have come with what waits at their home for all of them.
+/// Milliseconds for which cards wait for the previous ones to be taken. A node processes together
+/// everything that arrives together, which may be cards and the mail that waits for all of them.
 const TAKEN_MS: u64 = 200;
-/// Bytes of cards on their way at a time, and in one parcel, unless that is one card.
+/// Bytes of cards on their way at a time, and in one parcel; a single card may exceed this.
 const AT_ONCE_BYTES: usize = 1 << 20;
 const PARCEL_BYTES: usize = 64 << 10;
 /// The reason for the end of a session that can't continue on another node.

@@ -44,10 +44,10 @@ pub struct Place {
     pub view: Arc<View>,
     /// True if other nodes may have the data of this one's homes.
     pub is_joining: bool,
-    /// The hash that names them, the same for all shards of all nodes.
+    /// The hash by which addresses have their homes, the same for all shards of all nodes.
     pub addresses: AddressHash,
     /// The keys of the texts that nobody can guess, chosen at random for this process: two nodes
-    /// give out different ones.
+    /// produce different texts.
     pub secrets: [u64; 4],
 }
 
@@ -70,13 +70,13 @@ impl Place {
 pub(crate) struct WorldClock {
     /// The time by which timers go, in milliseconds; it never goes back.
     pub(crate) now_ms: u64,
-    /// The same when the shard started.
+    /// The value of `now_ms` when the shard started.
     pub(crate) started_ms: Option<u64>,
     /// The time of day since 1970, in milliseconds.
     pub(crate) unix_ms: u64,
     pub(crate) taken: TakenTimes,
     pub(crate) is_stopping: bool,
-    /// The server stops, and its sessions continue in another process.
+    /// True if the server stops and its sessions continue in another process.
     pub(crate) hands_on: bool,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct WorldIdentity {
     pub(crate) addresses: AddressHash,
     /// The hash behind texts that nobody can guess.
     pub(crate) secrets: Keyed,
-    /// The last number that tells apart the sessions that a link has had.
+    /// The last serial number that was given to a session; it tells apart the sessions of one link.
     pub(crate) serial: u32,
     /// Counts the unique texts that were given out.
     pub(crate) unique: u64,
@@ -139,9 +139,9 @@ pub(crate) struct WorldPeople {
     pub(crate) ended: EndedSessions,
     pub(crate) paid: Paid,
     pub(crate) returning: Returning,
-    /// Homes that move; only in a cluster.
+    /// The homes that move; `None` without a cluster.
     pub(crate) moves: Option<Box<Moves>>,
-    /// The data that others need when this process dies; only in a cluster.
+    /// The data that others need if this process dies; `None` without a cluster.
     pub(crate) journal: Option<Box<ShardJournal>>,
 }
 
@@ -176,21 +176,21 @@ pub(crate) struct Attached {
     pub(crate) elsewhere: Map<Box<str>, Vec<Station>>,
 }
 
-/// Holds what leaves the world by another way than the outboxes.
+/// Holds everything that leaves the world other than by the outboxes.
 pub(crate) struct WorldOut {
     pub(crate) events: VecDeque<Event>,
     /// Mail for each hop.
     pub(crate) mail: Vec<Vec<Parcel>>,
-    /// Tests let mail pass through its wire form.
+    /// True in tests in which mail passes through its wire form.
     pub(crate) encodes_mail: bool,
     pub(crate) federation: Option<Box<dyn Federation>>,
     /// The components that are connected.
     pub(crate) attached: Attached,
-    /// To whom users of components have shown themselves.
+    /// The recipients to whom users of components have shown themselves.
     pub(crate) bridged: Bridged,
     /// The presence of contacts elsewhere, for components.
     pub(crate) elsewhere: ElsewhereContacts,
-    /// Stanzas of sessions that ended, while they are being sent on their way again.
+    /// Stanzas of sessions that have ended, while they are being routed again.
     pub(crate) given_back: Option<VecDeque<(Packet, Jid, Option<u64>)>>,
     /// The sessions that have cards.
     pub(crate) carried: Vec<Link>,
@@ -224,12 +224,12 @@ impl WorldOut {
 /// Watches the calls of modules.
 #[derive(Debug, Default)]
 pub(crate) struct ModuleTally {
-    /// The time until which somebody watches, on the clock that never goes back.
+    /// The time until which calls are watched, on the clock that never goes back.
     pub(crate) until_ms: u64,
     pub(crate) turn: u64,
     pub(crate) depth: u32,
     pub(crate) is_timed: bool,
-    /// The time that calls have taken inside of the one that is under way.
+    /// The time that inner calls have taken within the current one.
     pub(crate) inner: Duration,
 }
 

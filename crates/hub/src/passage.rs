@@ -1,16 +1,16 @@
 //! The modules' view of passing stanzas: on the way out of a session, and at the home of the
 //! account that they are for.
 //!
-//! A filter declares what it wants: [`Stanzas`], some of them by their namespaces, of which
-//! accounts, and where ([`Wanted`]). All that is known beforehand is in bit sets, so that a stanza
-//! which nobody wants costs a look at a few words: a room's message for a thousand occupants
-//! passes filters for forged elements as if there were none.
+//! A filter declares the stanzas that it wants ([`Wanted`]): by kind and type ([`Stanzas`]), by
+//! namespace, by properties of the account, and by place. Everything that is known beforehand is in
+//! bit sets, so that a stanza which no filter wants costs a look at a few words: a room's message
+//! for a thousand occupants passes filters for forged elements as if there were none.
 //!
 //! Invariants:
 //! * The filters of one passage run in the order of their phases. Each sees the stanza as the
 //!   previous one left it, and the last form continues.
-//! * A stanza passes the filters of a delivery once. One that returns, because the session that
-//!   got it ended before it was sent, has already passed.
+//! * A stanza passes the filters of a delivery once. A stanza that returns, because the session
+//!   that got it ended before it was sent, has already passed them.
 
 use std::ops::BitOr;
 
@@ -39,7 +39,7 @@ pub struct Passage<'a> {
     pub packet: &'a Packet,
     /// The address that it goes to.
     pub to: JidRef<'a>,
-    /// The earlier filters' knowledge of it.
+    /// The notes of earlier filters on it.
     pub notes: &'a mut Notes,
 }
 
@@ -48,18 +48,18 @@ pub struct Passage<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct Notes {
     /// The time at which it came, in milliseconds since 1970, if it comes back from a session that
-    /// did not get it.
+    /// did not send it to its client.
     pub came_ms: Option<u64>,
     /// The id under which its sender's archive has it (XEP-0313), on its way out.
     pub recorded: Option<Box<str>>,
-    /// It may have come before, and the archive of its account was asked for it: with the id under
-    /// which that has it, if it has.
+    /// Set if it may have come before and the archive of its account was asked for it: the id under
+    /// which the archive has it, if it does.
     pub found: Option<FoundInArchive>,
-    /// The guards against strangers have let its sender pass.
+    /// True if the guards against strangers have let its sender pass.
     pub is_cleared: bool,
-    /// It has passed the filters of a delivery.
+    /// True if it has passed the filters of a delivery.
     pub(crate) has_passed: bool,
-    /// It is one of many for its session, which gets them as fast as it reads: see
+    /// True if it is one of many for its session, which gets them as fast as it reads: see
     /// [`World::bundle`](crate::World::bundle).
     pub(crate) is_bundled: bool,
 }
@@ -130,7 +130,7 @@ impl From<Stanzas> for Wanted {
 }
 
 impl Wanted {
-    /// Narrows this to stanzas that name any of these namespaces. Others may come as well, where
+    /// Narrows this to stanzas that name any of these namespaces. Others may pass as well, where
     /// telling them apart would cost more.
     #[must_use]
     pub fn naming(self, namespaces: &[&str]) -> Self {
@@ -184,12 +184,13 @@ pub(crate) struct Passages<F> {
     pub(crate) hooks: Hook<PassageWish<F>>,
     /// By kind and type.
     by_slot: [u64; SLOTS],
-    /// The filters that ask for documents, copies, namespaces and other senders, in this order.
+    /// The filters that ask for documents, copies, namespaces and senders from elsewhere, in this
+    /// order.
     pub(crate) with_document: u64,
     with_carbons: u64,
     naming: u64,
     from_elsewhere: u64,
-    /// Any of these they ask for.
+    /// All namespaces that the filters ask for.
     pub(crate) namespaces: Namespaces,
 }
 
@@ -256,7 +257,7 @@ impl<F: Copy> Passages<F> {
     }
 }
 
-/// Returns the place of a kind and type in a set. Errors are the one type that all kinds have.
+/// Returns the place of a kind and type in a set. Errors of all kinds share one type.
 const fn slot(kind: Kind, type_: StanzaType) -> usize {
     match (type_, kind) {
         (StanzaType::Error, Kind::Presence) => 30,

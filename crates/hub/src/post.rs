@@ -64,8 +64,8 @@ impl Parcel {
 }
 
 impl World {
-    /// Lets all mail that comes in from now on pass through its wire form first, as if its sender
-    /// were elsewhere: for tests.
+    /// Makes all mail that comes in from now on pass through its wire form first, as if its sender
+    /// were on another node: for tests.
     pub fn encode_mail(&mut self) {
         self.out.encodes_mail = true;
     }
@@ -101,9 +101,9 @@ impl World {
         Ok(())
     }
 
-    /// Takes back mail for homes that others have now, in its wire format: mail for addresses, and
-    /// probes, go there. Mail for a shard has no reader any more, and the author of a question
-    /// continues without an answer when its time is over.
+    /// Takes back mail, in its wire format, for homes that other nodes have now: mail for
+    /// addresses, and probes, go there. Mail for a shard has no reader any more, and the shard that
+    /// asked a question continues without an answer when the time for that is over.
     pub fn mail_again(&mut self, bytes: &[u8], custody: Option<Custody>) {
         let Ok(parcel) = Parcel::decode(bytes, &self.catalogue.registry) else { return };
         self.in_custody(custody, |world| match parcel.mail {
@@ -124,14 +124,14 @@ impl World {
         });
     }
 
-    /// Takes back mail that could not be brought to another node, in its wire form: senders of
-    /// stanzas hear of it, as far as they would hear of any error.
+    /// Takes back mail, in its wire form, that could not be delivered to another node: senders of
+    /// stanzas get an error where any error would be sent.
     pub fn mail_refused(&mut self, bytes: &[u8], custody: Option<Custody>) {
         let Ok(parcel) = Parcel::decode(bytes, &self.catalogue.registry) else { return };
         self.in_custody(custody, |world| world.refuse_mail(parcel.mail, &Condition::RemoteServerTimeout));
     }
 
-    /// Tells senders of mail that it goes nowhere.
+    /// Tells the senders of mail that it can't be delivered.
     pub(crate) fn refuse_mail(&mut self, mail: Mail, why: &Condition) {
         match mail {
             Mail::Route { to, packet } | Mail::Service { to, packet } | Mail::Incoming { to, packet } => {
@@ -156,7 +156,7 @@ impl World {
                 let cards: Vec<_> = cards.into_iter().map(ByteBuf::into_vec).collect();
                 self.after(CARDS_AGAIN_MS, move |world| world.send_cards_again(cards));
             }
-            // Nobody waits for presence; questions have their patience.
+            // Nobody waits for presence, and questions have a timeout.
             Mail::Copies { .. }
             | Mail::Distant(_)
             | Mail::Probe { .. }
@@ -182,7 +182,7 @@ impl World {
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
             Mail::Memo(memo) => self.open_memo(memo),
             Mail::Question { question, asker } => question.ask(self, asker),
-            // The process before this one may have put it.
+            // The shard's previous process may have put the question.
             Mail::Reply { asker, .. } if asker.station != self.station() => {}
             Mail::Reply { asker, answer } => self.gather(asker, answer),
             Mail::Incoming { to, packet } => self.arrive(&packet, &to),

@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// Makes a resource unavailable (§4.5): by its own word in `packet`, or because it is gone.
+    /// Makes a resource unavailable (§4.5): by its own presence in `packet`, or because it is gone.
     pub(crate) fn become_unavailable(&mut self, link: Link, packet: Option<Packet>) {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let Some(session) = self.at_mut(link) else { return };
@@ -129,7 +129,7 @@ impl World {
         self.links_of(account).into_iter().any(|link| self.session_at(link).is_some_and(|found| found.is_available()))
     }
 
-    /// Remembers the last word of an account for probes that come while it is away (§4.3.2).
+    /// Remembers the last presence of an account for probes that come while it is offline (§4.3.2).
     fn keep_last(&mut self, address: &Jid, packet: &Packet) {
         let owner = address.to_bare();
         if self.is_anonymous(owner.domain()) {
@@ -138,7 +138,7 @@ impl World {
         let word = last_word(packet, address, &owner);
         let kept = self.stores.last_presence.put(owner.as_ref(), self.time(), word);
         self.wait(kept, move |world, kept| {
-            // A busy store has better things to do, as when all sessions end at once: it is a
+            // A busy store isn't reported, as when all sessions end at once: the last presence is a
             // courtesy, nothing was promised.
             if let Err(error) = kept
                 && !matches!(error, StoreError::NoAccount | StoreError::Busy | StoreError::Away { .. })
@@ -263,8 +263,8 @@ impl World {
         });
     }
 
-    /// Replies to the probe of a resource for many accounts at once (§4.3.2): those online at once,
-    /// those offline from the store.
+    /// Replies to the probe of a resource for many accounts together (§4.3.2): for those online
+    /// without delay, for those offline from the store.
     pub(crate) fn answer_probes(&mut self, from: &Jid, to: &Addresses) {
         if self.people.moves.is_some() {
             let others = |to| Mail::Probe { from: from.clone(), to };
@@ -379,7 +379,7 @@ impl World {
     fn directed(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: JidRef<'_>) {
         let Some(packet) = self.stamp(link, stanza, type_) else { return };
         // A service that passes presence on remembers the recipients itself: nobody is present at
-        // its own address, nor at that of a domain.
+        // the service's own address, nor at that of a domain.
         let passes_on = to.is_domain() && self.is_here(to.domain());
         if !passes_on && !self.remember(link, type_, [to]) {
             return self.refuse(link, stanza, Condition::ResourceConstraint.into());
@@ -387,9 +387,10 @@ impl World {
         self.route_from(link, &packet, to);
     }
 
-    /// Remembers to whom a resource of this shard has sent available presence, so that unavailable
-    /// presence follows (§4.6.3), or that it has sent unavailable presence. `false` if it would be
-    /// too many: then none is remembered. For senders elsewhere there is nothing to do.
+    /// Records that a resource of this shard has sent available presence to an address, so that
+    /// unavailable presence follows (§4.6.3), or that it has sent unavailable presence there.
+    /// Returns `false` if the addresses would be too many: then none is recorded. For senders
+    /// elsewhere it does nothing.
     pub fn remember_directed<'a>(
         &mut self,
         sender: JidRef<'_>,
@@ -479,7 +480,7 @@ impl World {
     }
 
     /// Tells a contact that no resource of an account is available any more (§3.2.2, §3.3.3). A
-    /// session that is ending tells those who are contacts then.
+    /// session that is ending sends its own unavailable presence to those who are contacts then.
     pub(crate) fn hide_resources_from(&mut self, owner: &Jid, contact: JidRef<'_>) {
         for link in self.links_shown(owner.as_ref()) {
             if !self.is_concealed(link, contact.as_str()) {
@@ -509,8 +510,8 @@ impl World {
     }
 }
 
-/// Returns the part that is kept of the presence with which an account goes: all of it, or of a
-/// long one the beginning of its status.
+/// Returns the part that is kept of an account's last unavailable presence: all of it, or the
+/// beginning of a long status.
 fn last_word(packet: &Packet, address: &Jid, owner: &Jid) -> Vec<u8> {
     if packet.bytes().len() <= LAST_WORD {
         return packet.addressed(owner.as_str());

@@ -6,8 +6,8 @@
 //! * A component has the privileges that the configuration gives it, and acts only on behalf of an
 //!   account of the domain that it addresses, without a resource.
 //! * Stanzas that it sends for an account pass the same filters as the account's own.
-//! * Forbidden actions get the error `forbidden`; the reply to a delegated request counts only if
-//!   it is for the one who has asked, and about the same matter.
+//! * Forbidden actions get the error `forbidden`. The reply to a delegated request counts only if
+//!   it is for the entity that made the request, and has the same id.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::{Jid, JidRef};

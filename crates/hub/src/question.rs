@@ -46,8 +46,8 @@ pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + '
     /// The type of the answer.
     type Answer: Serialize + DeserializeOwned + 'static;
 
-    /// Answers, now or later, by [`QuestionReply::answer`]. A reply that is dropped is an answer
-    /// that doesn't come.
+    /// Answers, now or later, by [`QuestionReply::answer`]. If the reply is dropped, the asker
+    /// waits until the time is over.
     fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>);
 }
 
@@ -162,8 +162,8 @@ impl World {
         self.put_to_each(elsewhere, question, then);
     }
 
-    /// Goes on with the connection of a session's client; `None` if it is gone. The driver knows
-    /// it.
+    /// Continues with the connection of a session's client, as the driver knows it; `None` if it is
+    /// gone.
     pub fn with_peer(&mut self, link: Link, then: impl FnOnce(&mut World, Option<Peer>) + 'static) {
         let first = |world: &mut World, answers: Vec<Option<Option<Peer>>>| {
             then(world, answers.into_iter().next().flatten().flatten());

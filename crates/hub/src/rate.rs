@@ -1,5 +1,5 @@
-//! Limits the rate at which a session may send. A session that sends faster is read later; nothing
-//! is dropped, and nobody else notices.
+//! Limits the rate at which a session may send. If a session sends faster, the server reads from it
+//! later; nothing is dropped, and nobody else notices.
 //!
 //! Each session has a bucket of bytes and stanzas that empties with time, kept as one number: the
 //! time until which everything that it has sent is paid for. If that lies further ahead than the
@@ -15,7 +15,7 @@ pub struct Rate {
     pub bytes: u64,
     /// Stanzas per second, 0 for no limit.
     pub stanzas: u64,
-    /// Seconds of either that it may send at once.
+    /// The seconds' worth of bytes or stanzas that it may send at once.
     pub burst_seconds: u64,
 }
 
@@ -26,7 +26,7 @@ impl Default for Rate {
 }
 
 impl Rate {
-    /// Returns for how many microseconds a stanza uses the rate up.
+    /// Returns the microseconds of the rate that a stanza uses up.
     pub(crate) fn cost_us(&self, bytes: usize) -> u64 {
         let of_bytes = (bytes as u64).saturating_mul(SECOND_US).checked_div(self.bytes).unwrap_or_default();
         of_bytes.max(SECOND_US.checked_div(self.stanzas).unwrap_or_default())

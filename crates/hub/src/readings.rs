@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //!
-//! * A session or a home that two of these journals have continues from the later one.
+//! * A session or a home that is in two of these journals continues from the later one.
 //! * A journal is removed, for the slots of a shard, only when the journal of that shard's process
 //!   has everything from it.
 
@@ -33,7 +33,7 @@ impl World {
         self.note_reading(process);
     }
 
-    /// Writes all notes about journals that are read into a new era.
+    /// Writes the notes about all journals that are being read into a new era.
     pub(crate) fn note_readings(&mut self) {
         let Some(journal) = &mut self.people.journal else { return };
         let processes: Vec<MovesProcess> = journal.others.open.keys().copied().collect();
@@ -49,8 +49,8 @@ impl World {
         journal.notes.push(JournalWrite { slot: READINGS, field, value });
     }
 
-    /// Returns whether there are journals that need not be read by anyone else, once everything is
-    /// written that is known here.
+    /// Returns whether some journals need not be read by anyone else once everything that is known
+    /// here is written.
     pub(crate) fn has_read_all(&self) -> bool {
         let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.others.open.is_empty()) else {
             return false;
@@ -91,7 +91,7 @@ impl World {
                         let slots = reading.slots.into_iter().collect();
                         journal.others.read.push(JournalLookup { process, earlier: Vec::new(), slots });
                     }
-                    // It is read for more slots.
+                    // The journal is read for more slots.
                     false => _ = journal.others.open.insert(process, reading),
                 }
             }
@@ -161,7 +161,7 @@ fn process_in(name: &[u8]) -> Option<MovesProcess> {
     Some((u16::from_be_bytes(*node), u32::from_be_bytes(*incarnation)))
 }
 
-/// The kind of these fields.
+/// The kind of the fields that say whose journals a shard reads.
 const READING: u8 = b'r';
 
 #[cfg(test)]

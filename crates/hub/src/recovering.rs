@@ -6,7 +6,7 @@
 //! * A journal is read when the process that wrote it can't write any more, and each field by the
 //!   home that its slot has then. Until it has been read, stanzas for the slot are kept, as while
 //!   homes move ([`crate::moves`]).
-//! * Nobody knows how much more than the journal's contents a client had received: the count that
+//! * Nobody knows how many more stanzas than the journal has a client had received: the count that
 //!   it reports is accepted, once.
 //! * A journal is read until this process's journal has what was in it (`readings`), and no longer.
 //! * Any bytes are a valid journal or are skipped.
@@ -33,8 +33,8 @@ struct SessionFields {
 }
 
 impl World {
-    /// Asks the journals of earlier processes of this node, newest first, for what lived at the
-    /// homes of this one.
+    /// Looks up the data of this shard's homes in the journals of earlier processes of this node,
+    /// newest first.
     pub(crate) fn look_back(&mut self, past: Vec<MovesProcess>, slots: &[u16]) {
         let mut past = past.into_iter();
         if let Some(last) = past.next() {
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// Asks the journal of a process that has died for what lived at the homes of some slots.
+    /// Looks up the data of the homes of some slots in the journal of a process that has died.
     pub(crate) fn read_journal(&mut self, process: MovesProcess, slots: Vec<u16>) {
         self.look_into(process, Vec::new(), slots);
     }
@@ -91,14 +91,15 @@ impl World {
         self.reference(link).is_some_and(|session| journal.recovered.contains(&session))
     }
 
-    /// Takes note of how many stanzas a client has that comes back to its session.
+    /// Takes note of the number of stanzas that a client which resumes its session says it has
+    /// handled.
     pub(crate) fn recount(&mut self, link: Link, h: u32) {
         if self.is_recovered(link)
             && let Some(session) = self.reference(link)
         {
             self.expect_repetitions(session);
             self.outboxes.recount(link, h);
-            // What waits is sent from now on.
+            // Waiting stanzas are sent from now on.
             self.outboxes.note(link);
         }
     }
@@ -152,7 +153,7 @@ fn assemble(fields: JournalFields) -> Vec<Vec<u8>> {
                 Ok(kept) => cards.extend(kept.into_iter().map(ByteBuf::into_vec)),
                 Err(error) => warn!(%error, "a part of a node that died can't be restored"),
             },
-            // Of a later version.
+            // Written by a later version.
             _ => {}
         }
     }
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Redis may have anything.
+        /// The contents of Redis are not trusted.
         #[test]
         fn any_bytes_are_a_journal_or_are_skipped(
             fields in proptest::collection::vec(

@@ -11,9 +11,10 @@ pub trait Federation {
     /// Sends a stanza to the domain of its address. The sender's domain is that of the packet's
     /// `from`.
     fn send(&mut self, stanza: Outgoing);
-    /// Takes a stanza that has come in at another node, in its custody, since it may be the reply
-    /// to what these streams have asked; hands it to [`World::let_in`](crate::World::let_in) later
-    /// if it isn't. Returns `false` if these streams ask nothing and don't want it.
+    /// Takes a stanza that has come in at another node, in the custody of that stanza. It may be
+    /// the reply to a request of these streams; if it isn't, they hand it to
+    /// [`World::let_in`](crate::World::let_in) later. Returns `false` if these streams have no open
+    /// requests and don't want it.
     fn arrive(&mut self, packet: &Packet, to: &Jid, custody: Option<Custody>) -> bool;
 }
 

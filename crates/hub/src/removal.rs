@@ -27,8 +27,8 @@ impl World {
     /// `then` gets whether there was such an account. The next owner of the name finds nothing of
     /// it.
     pub fn remove_account(&mut self, account: Jid, then: impl FnOnce(&mut World, Result<bool, StoreError>) + 'static) {
-        // First of all: what sessions leave in the store when they end has to be there before the
-        // account goes.
+        // This comes first: data that sessions put into the store when they end has to be there
+        // before the account goes.
         self.end_sessions_of_removed(&account);
         let roster = self.stores.rosters.get(account.as_ref());
         self.wait(roster, move |world, roster| {
@@ -40,7 +40,8 @@ impl World {
                 Err(error) => return then(world, Err(error)),
             };
             world.end_all_subscriptions(&account, items.iter());
-            // A request may have been approved since, in advance. Nothing comes between these two.
+            // A request may have been approved in advance meanwhile. Nothing comes between these
+            // two steps.
             let last = world.stores.rosters.get(account.as_ref());
             let removed = world.stores.accounts.remove(account.as_ref());
             world.wait(last, move |world, last| {
@@ -78,7 +79,7 @@ impl World {
                 session.disinherits = true;
             }
         }
-        // Somebody may have logged in meanwhile, or be about to with credentials that were valid
+        // A client may have logged in meanwhile, or be about to, with credentials that were valid
         // when they were looked up.
         self.end_sessions_of_removed(account);
         self.end_logins(account);
@@ -103,11 +104,12 @@ impl World {
         }
     }
 
-    /// Ends the connections that are logging in to an account, or have and not bound a resource
-    /// yet: their proof isn't valid any more.
+    /// Ends the connections that are logging in to an account, or have logged in and not bound a
+    /// resource yet: their proof isn't valid any more.
     pub fn end_logins(&mut self, account: &Jid) {
         let question = EndLogins { account: account.to_bare() };
-        // A connection that was on its way to the account's home is there before the replies are.
+        // A connection that was on its way to the account's home arrives there before the replies
+        // do.
         self.put_to_all(question.clone(), move |world, _| {
             let home = question.account.clone();
             world.put_to_home(home.as_ref(), question, |_, _| {});
@@ -115,8 +117,8 @@ impl World {
     }
 
     /// Ends the session that has sent a request, for everybody but its client: nothing more is
-    /// taken from it, it gets nothing more and is not available any more. Its stream waits for the
-    /// answer, by [`World::dismiss`].
+    /// taken from it, it gets nothing more, and it is not available any more. Its stream waits for
+    /// the reply, which [`World::dismiss`] sends.
     pub fn retire(&mut self, iq: &Iq) {
         let Some(session) = iq.origin.filter(|&session| self.session(session).is_some_and(|found| !found.ending))
         else {
@@ -130,7 +132,7 @@ impl World {
     }
 
     /// Replies to the request of a session that was [retired](World::retire), and ends its stream
-    /// behind the answer.
+    /// after that.
     pub fn dismiss(
         &mut self,
         iq: &Iq,

@@ -11,7 +11,7 @@ use crate::custody::Custody;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AnswerPlace {
     pub(crate) station: Station,
-    /// The gathering of that shard, followed by the place in it.
+    /// The number of the gathering on that shard, and the place in it.
     pub(crate) gathering: u64,
     pub(crate) at: u32,
 }

@@ -18,12 +18,12 @@ use crate::session::SessionRef;
 #[derive(Default)]
 pub(crate) struct Returning {
     pub(crate) jobs: Slab<ReturningJob>,
-    /// Those that nobody is working on.
+    /// The jobs that nobody is working on.
     pub(crate) waiting: VecDeque<usize>,
-    /// The number of the others.
+    /// The number of jobs that are being worked on.
     pub(crate) under_way: usize,
     pub(crate) sessions: Map<SessionRef, Back>,
-    /// Works that were begun and are not done.
+    /// Work that was begun and is not done.
     pub(crate) works: usize,
     /// Memos whose outcome is open: the text that each one's home is found by, kind and bytes.
     pub(crate) memos: Slab<(String, String, ByteBuf)>,
@@ -52,7 +52,7 @@ pub(crate) struct ReturningAccount {
     pub(crate) failures: u32,
 }
 
-/// A session that is there and not available yet.
+/// A session that exists again but is not available yet.
 #[derive(Debug)]
 pub(crate) struct Back {
     pub(crate) shown: CardShown,
@@ -60,12 +60,12 @@ pub(crate) struct Back {
     pub(crate) until_ms: u64,
     pub(crate) modules: Vec<(String, ByteBuf)>,
     pub(crate) is_uncalled: bool,
-    /// True if it can't continue.
+    /// True if the session can't continue.
     pub(crate) ends: bool,
 }
 
 impl Returning {
-    /// Returns the state that a session is to have again.
+    /// Returns the state that a session is to get back.
     pub(crate) fn session(&self, session: SessionRef) -> Option<&Back> {
         self.sessions.get(&session)
     }

@@ -1,9 +1,9 @@
 //! The audience of a room, kept ready by next hop: it changes when somebody enters or leaves, and
 //! isn't computed for each message.
 //!
-//! Addresses are in shared chunks, so that a parcel for another shard takes a reference and no
-//! copy. An addition writes into the last chunk of its shard; a removal rewrites one chunk.
-//! Leaving an address out of one packet costs a copy of its chunk, and of no other.
+//! Addresses are in shared chunks, so that a parcel for another shard refers to a chunk instead of
+//! copying it. Adding an address writes into the last chunk of its shard; removing one rewrites one
+//! chunk. Leaving an address out of one packet costs a copy of its chunk only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,8 +63,8 @@ pub(crate) fn remove(jids: &mut Vec<Jid>, jid: JidRef<'_>) -> bool {
     at.map(|at| jids.swap_remove(at)).is_some()
 }
 
-/// Takes a name out of its chunk. Chunks that have become small are filled from the last one, so
-/// that their number stays in proportion.
+/// Removes a name from its chunk. Chunks that have become small are filled from the last one, so
+/// that the number of chunks stays in proportion to that of names.
 pub(crate) fn cut(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: JidRef<'_>) -> bool {
     let has = |names: &Addresses| names.iter().any(|(other, name)| other == hash && name == jid.as_str());
     let Some(at) = chunks.iter().position(|names| has(names)) else { return false };
@@ -81,7 +81,7 @@ pub(crate) fn cut(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: JidRef<'_>) 
     true
 }
 
-/// Returns the names but a few; the chunk itself if none of those is in it.
+/// Returns the names except for a few; the chunk itself if none of those is in it.
 pub(crate) fn without(names: &Arc<Addresses>, except: &[(u64, &str)]) -> Arc<Addresses> {
     let is_out = |hash: u64, name: &str| except.iter().any(|(other, jid)| *other == hash && *jid == name);
     if except.is_empty() || !names.iter().any(|(hash, name)| is_out(hash, name)) {
@@ -92,8 +92,8 @@ pub(crate) fn without(names: &Arc<Addresses>, except: &[(u64, &str)]) -> Arc<Add
     Arc::new(rest)
 }
 
-/// Addresses in one chunk: few enough that copying one is nothing, many enough that a parcel for
-/// each is nothing either.
+/// Addresses in one chunk: few enough that copying a chunk is cheap, many enough that a parcel for
+/// each chunk is cheap too.
 const CHUNK: usize = 128;
 
 const _: () = assert!(CHUNK >= 4, "a chunk of which half is gone is not empty");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        /// An address that is added and not removed is there, once; and chunks stay few.
+        /// An address that is added and not removed is there, once, and there are few chunks.
         #[test]
         fn a_roll_is_a_set(steps in proptest::collection::vec((any::<bool>(), 0u64..400), 0..800)) {
             let (mut chunks, mut wanted) = (Vec::new(), std::collections::BTreeSet::new());

@@ -19,7 +19,8 @@ use crate::settings::RosterLimits;
 impl World {
     /// Handles a roster get or set of an account's own session.
     pub(crate) fn roster(&mut self, iq: Iq) {
-        // Sessions only ask about their own account; without one there is no lane to hold.
+        // Sessions only ask about their own account. A request without a session has no lane that
+        // could be held.
         let Some(session) = iq.origin else { return self.reply_error(&iq, Condition::ServiceUnavailable) };
         if iq.payload.name() != "query" {
             return self.reply_error(&iq, Condition::BadRequest);
@@ -39,8 +40,8 @@ impl World {
         {
             found.interest = if has_shared { RosterInterest::Follows } else { RosterInterest::Asked };
         }
-        // A roster is large, and a client may request it as often as it likes: it gets one when it
-        // has read the previous one.
+        // A roster is large, and a client may request it as often as it likes, so it gets one only
+        // when it has read the previous one.
         self.when_room_in_lane(session, move |world| world.give_roster(session, iq));
     }
 
@@ -74,8 +75,8 @@ impl World {
         self.follow(session, changes.version, owner);
     }
 
-    /// Lets a session that has been told a version of its roster follow it: by a push of each
-    /// change from now on, after those made meanwhile.
+    /// Lets a session that has been told a version of its roster follow the roster: it gets a push
+    /// of each change from now on, after the changes made meanwhile.
     fn follow(&mut self, session: SessionRef, version: u64, owner: &Jid) {
         let Some(found) = self.session_mut(session) else { return };
         let interest = match found.interest {
@@ -98,7 +99,7 @@ impl World {
         });
     }
 
-    /// Tells a session that it doesn't get the roster, for which it may ask again.
+    /// Tells a session that it doesn't get the roster; it may ask again.
     fn roster_not_given(&mut self, session: SessionRef, iq: &Iq, error: &rookery_store::StoreError) {
         if let Some(found) = self.session_mut(session)
             && found.interest != RosterInterest::Follows
@@ -181,7 +182,7 @@ impl World {
     }
 
     /// Handles a roster set (§2.1.5, §2.3 to §2.5) of a session, or of a component, which may also
-    /// set subscriptions (XEP-0356 §4.3): its users have nobody else to ask.
+    /// set subscriptions (XEP-0356 §4.3): its users can be asked by nobody else.
     fn roster_set(&mut self, session: Option<SessionRef>, iq: Iq) {
         let wanted = match RosterSet::read(&iq.payload, &self.catalogue.settings.roster) {
             Ok(wanted) => wanted,
@@ -234,7 +235,7 @@ impl World {
         }
     }
 
-    /// Tells a removed contact that nothing is shared any more (§2.5.2).
+    /// Tells a removed contact that both subscriptions have ended (§2.5.2).
     pub(crate) fn end_subscriptions(&mut self, owner: &Jid, contact: &Jid, changed: &Changed) {
         let Some(before) = &changed.before else { return };
         let contact = contact.to_bare();
@@ -391,8 +392,8 @@ fn write_push(owner: Option<&Jid>, id: &str, version: Option<u64>, change: &Rost
     iq
 }
 
-/// Returns a roster push of a contact by group, which no version tells of: its item, or that it is
-/// gone.
+/// Returns a roster push of a contact by group, which isn't part of any version: its item, or its
+/// removal.
 pub(crate) fn push_unversioned(id: &str, contact: &Jid, item: Option<RosterItem>) -> Option<Packet> {
     let change = item.map_or_else(|| RosterChange::Removed(contact.clone()), RosterChange::Put);
     push(id, None, &change)

@@ -60,8 +60,8 @@ impl World {
         }
     }
 
-    /// Delivers a stanza to an account whose home this is, with a module's notes about it: it
-    /// comes back from a filter that had to wait.
+    /// Delivers a stanza to an account whose home this is, with a module's notes about it, after a
+    /// filter that had to wait has returned it.
     pub fn deliver_noted(&mut self, packet: &Packet, to: JidRef<'_>, notes: Notes) {
         self.deliver(self.hash(to.bare_str()), packet, to, notes);
     }
@@ -76,7 +76,7 @@ impl World {
         }
         let user = self.user_named(hash, to.bare_str());
         if notes.has_passed {
-            // It comes back from a session that ended before it was sent.
+            // The stanza comes back from a session that ended before it was sent.
             if !self.is_kept_back(user, packet, to, &notes) {
                 self.apply_rules(user, packet, to, &mut notes);
             }
@@ -98,8 +98,8 @@ impl World {
         }
     }
 
-    /// Returns the form of a stanza for a session that the modules let through, without regard to
-    /// other stanzas waiting for its account.
+    /// Returns the form that the modules give a stanza for a session, without regard to other
+    /// stanzas that wait for its account.
     pub(crate) fn let_through(&mut self, packet: Packet, to: JidRef<'_>) -> Option<Packet> {
         let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
         let on = self.filters(to.domain()).delivery;
@@ -159,8 +159,8 @@ impl World {
         }
     }
 
-    /// Takes note in the ledger of a session, or of one that has ended, that the error of a message
-    /// comes for it: before its client has heard of that, it isn't told that the message was taken.
+    /// Takes note, in the ledger of a session or of one that has ended, that the error of a message
+    /// comes for it: until its client has heard of that, it isn't told that the message was taken.
     fn note_error(&mut self, user: Option<u32>, to: JidRef<'_>) {
         let user = user.and_then(|user| self.people.users.get(user as usize));
         let links = user.map(|user| user.links.as_slice()).unwrap_or_default();
@@ -226,7 +226,7 @@ impl World {
             "a user is here with a session"
         );
         let mut at = 0;
-        // By index: a session that overflows is only marked in here, it leaves the list later.
+        // By index, since a session that overflows here is only marked, and leaves the list later.
         while let Some(link) =
             user.and_then(|user| self.people.users.get(user as usize)).and_then(|user| user.links.get(at).copied())
         {

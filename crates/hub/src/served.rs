@@ -9,7 +9,7 @@ pub(crate) struct ServedDomains {
     pub(crate) by_name: Map<String, usize>,
     /// By place.
     pub(crate) filters: Vec<Filters>,
-    /// The modules that are on in any domain.
+    /// The modules that are on in at least one domain.
     pub(crate) anywhere: Filters,
 }
 

@@ -76,8 +76,8 @@ impl World {
         self.is_here(host) || self.is_component(host)
     }
 
-    /// Returns the components of a domain: those below it, and for the default domain also those
-    /// below no domain.
+    /// Returns the components of a domain: those whose names are below it, and for the default
+    /// domain also those whose names are below no domain.
     pub fn components_of(&self, domain: &str) -> impl Iterator<Item = &str> {
         let settings = &self.catalogue.settings;
         let of = move |name: &str| {

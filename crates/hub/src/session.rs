@@ -9,7 +9,7 @@ use rookery_xml::ns;
 use crate::custody::Custody;
 use crate::names::NameId;
 
-/// A session that may or may not live any more: a link is reused, its serial number is not.
+/// A reference to a session that may have ended: a link is reused, its serial number is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionRef {
     /// The link, which may belong to a later session by now.
@@ -36,7 +36,7 @@ pub struct Session {
     pub(crate) gone: bool,
     /// The account was removed: nobody gets the session's undelivered messages.
     pub(crate) disinherits: bool,
-    /// The part that it has in changes of the roster.
+    /// The session's interest in changes of the roster.
     pub(crate) interest: RosterInterest,
     /// The client wants copies of what other resources of the account send and get (XEP-0280 §4).
     pub(crate) carbons: bool,
@@ -49,15 +49,15 @@ pub struct Session {
     pub(crate) rare: Option<Box<Rare>>,
 }
 
-/// The part of a session in changes of its account's roster.
+/// The interest of a session in changes of its account's roster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RosterInterest {
     /// Its client has not asked for the roster.
     Unasked,
-    /// Its client has asked and has no reply yet. A push ahead of that would have it take the
-    /// version of one change for that of all before (RFC 6121 §2.6).
+    /// Its client has asked and has no reply yet. From a push ahead of the reply the client would
+    /// take the version of one change for that of all changes before it (RFC 6121 §2.6).
     Asked,
-    /// The same, and changes were made since.
+    /// Its client has asked and has no reply yet, and changes were made since.
     Behind,
     /// It gets pushes: an interested resource (RFC 6121 §2.2).
     Follows,
@@ -74,7 +74,7 @@ pub(crate) struct Rare {
     pub lane: SessionLane,
     /// Stream management, where it is on.
     pub managed: Option<Box<crate::managed::ManagedSession>>,
-    /// The client, since its presence is gone.
+    /// The name of the client, kept after its presence is gone.
     #[expect(clippy::box_collection, reason = "few sessions have one, and all have the space for a pointer")]
     pub client: Option<Box<String>>,
 }
@@ -109,7 +109,7 @@ pub(crate) struct SessionLane {
     pub queue: VecDeque<(Box<[u8]>, Option<Custody>)>,
     pub bytes: usize,
     pub paused: bool,
-    /// It sent too fast: reading is paused for that, whatever else waits.
+    /// True if it sent too fast: reading is paused for that, whatever else waits.
     pub throttled: bool,
 }
 

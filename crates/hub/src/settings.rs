@@ -15,7 +15,7 @@ use crate::source::LoginBy;
 /// One generation of settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The domains that this server is.
+    /// The domains that this server serves.
     pub domains: Vec<Domain>,
     /// The components (XEP-0114). No name of one is that of a domain or a service.
     pub components: Vec<Component>,
@@ -35,14 +35,14 @@ pub struct Settings {
     pub max_directed: usize,
     /// The rate at which a session may send.
     pub rate: Rate,
-    /// The iterations of PBKDF2 for every password that is set while the server runs, in any way.
-    /// Those of the command line and of decoys are the same number of the configuration.
+    /// The iterations of PBKDF2 for every password that is set while the server runs. The command
+    /// line and decoys use the same number of the configuration.
     pub scram_iterations: u32,
-    /// The addresses that clients are told.
+    /// The addresses of this server that clients are told.
     pub told: ToldAddresses,
 }
 
-/// Addresses of this server that clients are told.
+/// The addresses of this server that clients are told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToldAddresses {
     /// The address at which browsers reach the web front over TLS, with `@` for a domain, such as
@@ -67,11 +67,11 @@ pub struct Steering {
 pub struct Component {
     /// Its name, prepared.
     pub name: String,
-    /// Allows it more than to speak for its own name.
+    /// Its rights beyond speaking for its own name.
     pub privileges: Privileges,
 }
 
-/// Allows a component to act on behalf of accounts (XEP-0356), and in place of this server
+/// The rights of a component to act on behalf of accounts (XEP-0356), and in place of this server
 /// (XEP-0355).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Privileges {
@@ -83,7 +83,8 @@ pub struct Privileges {
     pub messages: bool,
     /// True if it sees the presence of accounts.
     pub presence: bool,
-    /// True if it sees that of their contacts elsewhere as well, where it may read rosters.
+    /// True if it sees the presence of the accounts' contacts on other servers as well, where it
+    /// may read rosters.
     pub roster_presence: bool,
     /// The requests that it may make in the name of accounts, by their namespaces.
     pub requests: Vec<(String, RequestTypes)>,
@@ -94,9 +95,9 @@ pub struct Privileges {
 /// Says whether requests of type get, set or both are meant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestTypes {
-    /// Requests that ask for something.
+    /// Requests of type `get`.
     pub get: bool,
-    /// Requests that change something.
+    /// Requests of type `set`.
     pub set: bool,
 }
 
@@ -122,7 +123,8 @@ impl RequestTypes {
     /// Requests of type `get` and of type `set`.
     pub const BOTH: Self = Self { get: true, set: true };
 
-    /// Returns whether a request that changes something, or not, is among them.
+    /// Returns whether the set contains requests of a type: `set` if the request changes something,
+    /// otherwise `get`.
     pub fn allow(self, set: bool) -> bool {
         if set { self.set } else { self.get }
     }
@@ -211,7 +213,7 @@ pub enum Conflict {
 /// Limits of one account's roster (RFC 6121 §2.3.3 leaves them to the server).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RosterLimits {
-    /// Contacts.
+    /// The number of contacts.
     pub items: usize,
     /// Bytes of all contacts' addresses, names and groups together.
     pub bytes: usize,

@@ -8,7 +8,8 @@
 //!
 //! - A queue never holds more than its [`Bounds`] allow. A stanza counts in each queue that it
 //!   waits in, though its bytes are shared.
-//! - One sender has at most a quarter of a queue, so that the excess of one never affects another.
+//! - One sender has at most a quarter of a queue, so that a sender who exceeds this affects nobody
+//!   else.
 
 use rookery_base::Map;
 use std::borrow::Cow;
@@ -39,7 +40,7 @@ struct TakenShares {
 }
 
 impl Share {
-    /// Counts nothing yet.
+    /// Returns a counter of an empty queue.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, all: TakenShares::default(), senders: Map::default() }
     }
@@ -51,7 +52,7 @@ impl Share {
         self.admit(&sender(packet), packet.bytes().len())
     }
 
-    /// Stops counting a stanza that waits no more.
+    /// Stops counting a stanza that no longer waits.
     pub fn give_back(&mut self, packet: &Packet) {
         self.remove(&sender(packet), packet.bytes().len());
     }
@@ -63,7 +64,7 @@ impl Share {
         self.admit(sender, bytes)
     }
 
-    /// Stops counting bytes that wait no more.
+    /// Stops counting bytes that no longer wait.
     pub fn give_back_bytes(&mut self, sender: &str, bytes: usize) {
         self.remove(sender, bytes);
     }

@@ -67,7 +67,7 @@ impl Memo for Everybody {
     }
 }
 
-/// Asks those accounts of a shard whom a resource sees by group for their presence.
+/// Probes, for a resource, the accounts of this shard that it sees by group.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ProbeMembers {
     from: Jid,
@@ -136,11 +136,11 @@ impl World {
         names.filter_map(|(_, bare)| Jid::parse(bare).ok()).collect()
     }
 
-    /// Brings the clients of an account up to date with contacts by group: their items as they are
-    /// now, or that they are gone. They may be more than an outbox has room for.
+    /// Brings the clients of an account up to date with contacts by group: sends their current
+    /// items, or removals. There may be more of them than an outbox has room for.
     ///
-    /// Like all roster pushes they wait for nothing that is held for the account: one that did
-    /// would tell an older state behind a newer one.
+    /// Like all roster pushes, they don't wait for stanzas that are held for the account: a push
+    /// that did could tell an older state after a newer one.
     pub fn push_shared(&mut self, owner: JidRef<'_>, items: Vec<(Jid, Option<RosterItem>)>) {
         let links = self.links_of(owner).into_iter();
         // These have no version, so that they may come ahead of a roster that was asked for.
@@ -165,7 +165,8 @@ impl World {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
         let watchers = self.shared_contacts(owner.as_ref()).map(|shared| shared.watchers);
         let Some(circle) = watchers.and_then(|watchers| watchers(self, owner.as_ref())) else { return };
-        // They get it here, and not as contacts of their own roster once more.
+        // They get the presence here, and not a second time as contacts of the account's own
+        // roster.
         let own = self.own_watchers(owner.as_ref()).into_iter();
         let own = own.filter(|contact| self.shared_relation(owner.as_ref(), contact.as_ref()).from());
         left_out.extend(own.map(|contact| contact.as_str().into()));
@@ -233,7 +234,7 @@ impl World {
         let asker = self.hash(from.bare_str());
         let mut packets = Vec::new();
         for (hash, bare) in to.iter() {
-            // A contact of the account's own roster is asked anyway.
+            // Contacts of the account's own roster are probed anyway.
             if bare == from.bare_str() || self.shows_itself_to(hash, bare, asker, from.bare_str()) {
                 continue;
             }

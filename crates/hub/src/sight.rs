@@ -42,8 +42,8 @@ impl<'a> SightedStanza<'a> {
         Self { kind: "iq", type_, id, from: Some(iq.from.clone()), to: iq.to.as_ref(), stanza: None, mark }
     }
 
-    /// Returns the text that makes its number: kind and `id` with the one who waits for an answer,
-    /// so that the answer has the same one.
+    /// Returns the text from which the stanza's number follows: its kind and `id`, and the address
+    /// that waits for an answer, so that the answer has the same number.
     fn text(&self) -> String {
         let is_answer = matches!(&*self.type_, "error" | "result");
         let asker = match &self.from {
@@ -64,7 +64,7 @@ impl<'a> SightedStanza<'a> {
     }
 }
 
-/// Tracing.
+/// Reports to traces.
 impl World {
     /// Writes sightings into a trace from now on. `false` if there are already as many as allowed.
     pub fn trace(&mut self, trace: Arc<Trace>) -> bool {
@@ -77,7 +77,7 @@ impl World {
         fits
     }
 
-    /// Writes nothing into a trace any more.
+    /// Stops writing into a trace.
     pub fn end_trace(&mut self, trace: &Arc<Trace>) {
         self.traces.retain(|other| !Arc::ptr_eq(other, trace));
     }
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// Tells traces what becomes of a request.
+    /// Reports to traces the outcome of a request.
     #[inline]
     pub fn sight_iq(&self, iq: &Iq, step: Step, why: impl FnOnce() -> String) {
         if self.is_tracing() && self.is_traced(Some(&iq.from), iq.to.as_ref()) {
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// Describes where another shard is, and its relation to the address.
+    /// Describes the place of another shard, and its relation to the address.
     pub(crate) fn place_of_hop(&self, shard: usize, what: &str) -> String {
         match self.station_of(shard) {
             Some(station) if shard >= self.own_shards() => format!("to another node's shard ({station:?}), {what}"),
@@ -384,7 +384,7 @@ fn shown(stanza: &Stanza<'_>) -> String {
     String::from_utf8_lossy(Writer::write(&element).bytes()).into_owned()
 }
 
-/// Returns an element in which no field that is called a password has a text.
+/// Returns an element without the texts of fields that are named as passwords.
 fn without_passwords(element: &Element) -> Element {
     let is_secret = element.name() == "password"
         || element.attr("type") == Some("text-private")

@@ -26,7 +26,8 @@ pub enum LoginBy {
     /// By passwords whose keys are in the store.
     #[default]
     Own,
-    /// By asking (XEP-0175): everybody gets an account for one session, of which nothing is kept.
+    /// By SASL ANONYMOUS (XEP-0175): everybody gets an account for one session, of which nothing is
+    /// kept.
     Anonymous,
     /// By the statements of this source.
     Source(Arc<dyn Source>),
@@ -34,10 +35,11 @@ pub enum LoginBy {
 
 /// A source that knows whether clients are who they claim to be.
 pub trait Source: Send + Sync + fmt::Debug {
-    /// Returns what clients may show.
+    /// Returns the kinds of proofs that clients may show.
     fn takes(&self) -> Takes;
 
-    /// Returns whether an account is created for somebody whom it vouches for and who has none.
+    /// Returns whether an account is created for a user whom the source vouches for and who has
+    /// none.
     fn makes_accounts(&self) -> bool;
 
     /// Judges a client's proof.
@@ -63,7 +65,8 @@ pub trait Source: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
-    /// Returns the groups that it knows, as far as they were read: the same ones until they change.
+    /// Returns the groups that it knows, as far as they were read. The result is the same object
+    /// until they change.
     fn groups(&self) -> Option<Arc<Vec<Group>>> {
         None
     }
@@ -80,13 +83,14 @@ pub struct SourceSeen {
     pub seconds: Histogram,
     /// Questions that wait.
     pub waiting: usize,
-    /// True if it is taken to be away, and asked now and then only.
+    /// True if it is considered unreachable, and asked only now and then.
     pub is_away: bool,
 }
 
 impl SourceSeen {
-    /// The answers: it says yes, it says no, it has said nothing in time, it was not asked since
-    /// too many wait or it is away, and a yes of a short time ago that still holds.
+    /// The results, in order: it accepts the proof; it refuses; it hasn't answered in time; it was
+    /// not asked, since too many questions wait or it is unreachable; and an earlier acceptance is
+    /// still valid.
     pub const ANSWERS: [&str; 5] = ["yes", "no", "none", "unasked", "remembered"];
 }
 
@@ -96,16 +100,16 @@ impl SourceSeen {
 pub struct SignIn {
     /// The address to which it comes back.
     pub back: String,
-    /// The text by which it is known again.
+    /// The text by which the returning browser is recognised.
     pub state: String,
-    /// The text that the token has to carry.
+    /// The text that the token has to contain.
     pub nonce: String,
-    /// The text whose hash goes ahead, and which redeems the code.
+    /// The text whose hash is sent first, and which then redeems the code.
     pub verifier: String,
 }
 
 impl fmt::Debug for SignIn {
-    /// Shows no secret.
+    /// Writes none of the secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SignIn").field("back", &self.back).finish_non_exhaustive()
     }
@@ -126,9 +130,9 @@ pub struct Group {
 /// Kinds of proofs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Takes {
-    /// True for passwords, which clients show by PLAIN.
+    /// True if clients may show passwords, by PLAIN.
     pub passwords: bool,
-    /// True for tokens, which they show by OAUTHBEARER (RFC 7628).
+    /// True if clients may show tokens, by OAUTHBEARER (RFC 7628).
     pub tokens: bool,
 }
 
@@ -146,7 +150,7 @@ pub enum Proof {
 }
 
 impl fmt::Debug for Proof {
-    /// Shows neither password nor token.
+    /// Writes neither password nor token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Password { account, .. } => {
@@ -172,11 +176,11 @@ pub enum Judgement {
         /// `None` if it may continue.
         until_s: Option<u64>,
     },
-    /// It isn't.
+    /// The proof is not good.
     Bad {
         /// The JSON that says so to a client that has shown a token (RFC 7628 §3.2.2).
         why: String,
     },
-    /// The source can't tell at present; its log says more.
+    /// The source can't judge the proof at present; its log says more.
     Away,
 }

@@ -8,9 +8,8 @@
 //! # Invariants
 //!
 //! * There is one value of a type in a shard, from its start to its end.
-//! * A value is borrowed from the world for as long as nothing else of the world is needed; calls
-//!   back into the world come after that. There is nothing to lock and nothing that can be borrowed
-//!   twice.
+//! * A value is borrowed from the world only while nothing else of the world is needed; calls back
+//!   into the world come after that. Nothing has to be locked, and nothing can be borrowed twice.
 
 #![expect(clippy::disallowed_types, reason = "type ids are hashes by themselves; nobody goes through the map")]
 

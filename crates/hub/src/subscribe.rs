@@ -27,7 +27,8 @@ impl World {
             return self.refuse(link, stanza, Condition::NotAllowed.into());
         }
         if self.is_anonymous(owner.domain()) {
-            // XEP-0175 §3: nothing that lasts longer than the session.
+            // XEP-0175 §3: an account of one session gets nothing that lasts longer than the
+            // session.
             return self.refuse(link, stanza, Condition::NotAllowed.into());
         }
         let Some(packet) = self.stamp_as(link, stanza, type_, owner.as_ref()) else { return };
@@ -50,8 +51,8 @@ impl World {
     fn subscription_sent(&mut self, packet: &Packet, owner: &Jid, contact: &Jid, changed: &Changed) {
         let has_no_place = match packet.type_() {
             StanzaType::Subscribe => changed.after.as_ref().is_none_or(|item| !item.visible()),
-            // A user who has requested a subscription and isn't accepted now would have become a
-            // contact.
+            // If the request is still pending, the roster had no room to make the user who sent it
+            // a contact.
             StanzaType::Subscribed => changed.after.as_ref().is_some_and(|item| item.pending_in.is_some()),
             _ => false,
         };
@@ -193,7 +194,8 @@ fn stored(stanza: &[u8]) -> Option<Stanza<'_>> {
 }
 
 /// Returns the part of a request that is stored until it is answered: its sender, and its text for
-/// the owner. Everything else would only be a way to fill somebody's store and login.
+/// the owner. Anything else could only be used to fill another user's store and slow down their
+/// login.
 fn request(asked: Option<&Stanza<'_>>, contact: &Jid, owner: &Jid) -> Vec<u8> {
     let short = |value: Option<Cow<'_, str>>| value.filter(|value| value.len() <= SHORT).map(Cow::into_owned);
     let mut request = Writer::new("presence");

@@ -112,7 +112,7 @@ pub fn edit(
     if item == Some(&new) { Edit::Keep } else { Edit::Put(new) }
 }
 
-/// Returns whether an event may create an item: requesting, being requested, and pre-approving may
+/// Returns whether an event may create an item: a sent or received request, and a pre-approval
 /// (§3.4).
 fn may_create(event: &SubscriptionEvent) -> bool {
     matches!((event.direction, event.type_), (_, StanzaType::Subscribe) | (Direction::Out, StanzaType::Subscribed))
@@ -137,8 +137,8 @@ impl Effects {
             (Direction::Out, StanzaType::Subscribe | StanzaType::Unsubscribe) => Self { pass: true, ..none },
             (Direction::Out, StanzaType::Subscribed) => Self { pass: pending, show: pending, ..none },
             (Direction::Out, StanzaType::Unsubscribed) => Self { pass: from || pending, hide: from, ..none },
-            // A user who asks again may not see anybody, for example because an earlier approval
-            // found no request: with the answer comes the presence (§3.1.5).
+            // A user who asks again may not see the contact's presence, for example because an
+            // earlier approval found no request: the answer is sent with the presence (§3.1.5).
             (Direction::In, StanzaType::Subscribe) if from || from_now => Self { approve: true, show: true, ..none },
             (Direction::In, StanzaType::Subscribe) => Self { pass: !pending && pending_now, ..none },
             (Direction::In, StanzaType::Unsubscribe) => Self { pass: from || pending, hide: from, ..none },

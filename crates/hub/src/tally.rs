@@ -5,7 +5,7 @@
 //!
 //! * All calls are counted while somebody watches; of those from outside any module, one in
 //!   [`SAMPLED_CALLS`] is timed, with everything that it leads to.
-//! * A module's time is its own: the time of other modules that it causes is theirs.
+//! * A module's time excludes the time of the calls of other modules that it causes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use rookery_observe::{SAMPLED_CALLS, Since, StanzaStage};
 use crate::World;
 
 impl World {
-    /// Tallies the calls of modules for so long.
+    /// Tallies the calls of modules for this time.
     pub fn watch_modules(&mut self, lasts_ms: u64) {
         self.tally.until_ms = self.clock.now_ms + lasts_ms;
     }

@@ -29,7 +29,7 @@ struct WaitingJob<P: Future, F> {
     pending: P,
     outcome: Option<P::Output>,
     then: F,
-    /// Set if the time counts as one of waiting for the store.
+    /// True if the time counts as waiting for the store.
     since: Option<Since>,
 }
 
@@ -72,8 +72,9 @@ fn place<F>() -> &'static str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
-/// Returns whether an answer is one of the store. Others come from clients, which read when they
-/// like. The language promises no form of types' names, so nothing but a measurement depends on it.
+/// Returns whether an answer comes from the store. Others come from clients, which read when they
+/// like. The language doesn't promise any form of type names, so nothing but a measurement depends
+/// on it.
 fn is_of_store<T>() -> bool {
     type_name::<T>().ends_with("::StoreError>")
 }
@@ -121,8 +122,8 @@ impl World {
         self.spawn(held.map(|()| session), pending, then, Some(Since::now()));
     }
 
-    /// Makes a session's stanzas from now on wait in its lane, until `World::lane_done`. `None` if
-    /// the session is gone.
+    /// Makes a session's later stanzas wait in its lane, until `World::lane_done`. Returns `None`
+    /// if the session is gone.
     pub(crate) fn hold_lane(&mut self, session: SessionRef) -> Option<()> {
         self.session_mut(session).map(|session| session.rare().lane.waiting += 1)
     }

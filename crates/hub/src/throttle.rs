@@ -8,7 +8,8 @@ use crate::session::SessionRef;
 use crate::{Intake, World};
 
 impl World {
-    /// Charges a session for a stanza; the milliseconds that it has to wait if that was too much.
+    /// Charges a session for a stanza; returns the milliseconds that it has to wait if that was too
+    /// much.
     pub(crate) fn charge(&mut self, link: Link, bytes: usize) -> Option<u64> {
         let rate = self.catalogue.settings.rate;
         let now_us = self.clock.now_ms * 1000;
@@ -46,7 +47,7 @@ impl World {
         let (is_busy, ending) = (found.is_busy(), found.ending);
         let Some(rare) = &mut found.rare else { return };
         rare.lane.throttled = false;
-        // If it also waits for the store, that lets it continue.
+        // If the session also waits for the store, the end of that wait lets it continue.
         if is_busy || !std::mem::take(&mut rare.lane.paused) {
             return;
         }

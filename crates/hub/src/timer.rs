@@ -23,7 +23,7 @@ impl World {
         Timer(timer)
     }
 
-    /// Lets a call not come. One that has come already is no error.
+    /// Cancels a call. It is no error if the call has run already.
     pub fn cancel(&mut self, timer: Timer) {
         self.waiting.timers.calls.remove(&timer.0);
         // Cancelled ones must not accumulate after one that is far away.
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// Begins to run what modules do again and again.
+    /// Starts the recurring calls of modules.
     pub(crate) fn start_rounds(&mut self) {
         self.call_all(|registry| &registry.rounds.starting);
         for round in 0..self.catalogue.registry.rounds.every.len() {
@@ -70,5 +70,5 @@ impl World {
     }
 }
 
-/// Cancelled calls that may stay in any case.
+/// The number of cancelled calls that may stay in any case.
 const SLACK: usize = 64;

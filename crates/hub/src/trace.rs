@@ -34,10 +34,10 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Reads a subject as people write it.
+    /// Reads a subject as an operator writes it.
     ///
     /// # Errors
-    /// It is no address; in words.
+    /// The text is not an address; the error says so in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let jid = Jid::parse(text).map_err(|error| format!("{text:?} isn't an address: {error}"))?;
         Ok(match jid.local() {
@@ -46,7 +46,7 @@ impl Subject {
         })
     }
 
-    /// Returns its text.
+    /// Returns the subject as text.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Address(jid) => jid.as_str(),
@@ -54,7 +54,8 @@ impl Subject {
         }
     }
 
-    /// Returns whether it has this address: an account has its resources, a session only itself.
+    /// Returns whether an address belongs to the subject: an account includes its resources, a
+    /// session only itself.
     pub fn has(&self, jid: JidRef<'_>) -> bool {
         match self {
             Self::Address(own) if own.resource().is_some() => own.as_ref() == jid,
@@ -77,11 +78,11 @@ pub enum Step {
     Given,
     /// It is kept: in an archive, or until its user comes.
     Kept,
-    /// Something was found out, or done in addition.
+    /// Something was noted about it, or done in addition.
     Noted,
     /// Its sender gets an error.
     Refused,
-    /// It goes no further, and its sender doesn't hear of that.
+    /// It goes no further, and its sender isn't told.
     Stopped,
     /// It was a request, and this server replies to it.
     Answered,
@@ -146,13 +147,13 @@ pub struct First {
     pub content: String,
 }
 
-/// The stanzas that somebody wants to see on their way, and where the sightings go.
+/// The trace of an operator: its subjects, and the sightings for its reader.
 #[derive(Debug)]
 pub struct Trace {
     subject: Subject,
     has_contents: bool,
     most_stanzas: usize,
-    /// By the clock of the shards.
+    /// The time at which the trace ends, by the clock of the shards.
     until_ms: u64,
     numbers: AtomicU64,
     known: Mutex<Set<u32>>,
@@ -168,8 +169,8 @@ struct WaitingSightings {
 }
 
 impl Trace {
-    /// Returns a trace of at most this number of stanzas, until a time on the clock of the shards,
-    /// whose number is given.
+    /// Returns a trace of at most this many stanzas, for this number of shards, until a time on
+    /// their clock.
     pub fn new(subject: Subject, has_contents: bool, most_stanzas: usize, until_ms: u64, shards: usize) -> Self {
         Self {
             subject,
@@ -193,17 +194,18 @@ impl Trace {
         self.has_contents
     }
 
-    /// Returns when it is over, by the clock of the shards.
+    /// Returns the time at which the trace ends, by the clock of the shards.
     pub fn until_ms(&self) -> u64 {
         self.until_ms
     }
 
-    /// Returns whether there was a stanza more than it may be about.
+    /// Returns whether there were more stanzas than it may have.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Takes the sightings since the last call, in order, and the number of those without room.
+    /// Takes the sightings since the last call, in order, and the number of those that found no
+    /// room.
     pub fn take(&self) -> (Vec<Sighting>, u64) {
         let (mut taken, mut left_out) = (Vec::new(), 0);
         for seen in &self.seen {
@@ -220,7 +222,7 @@ impl Trace {
         from.is_some_and(|from| self.subject.has(from)) || self.subject.has(to)
     }
 
-    /// Lets in a stanza: `Some(true)` if it wasn't known, `None` if there is no place for it.
+    /// Admits a stanza: `Some(true)` if it is new, `None` if there is no place for it.
     pub(crate) fn admit(&self, stanza: u32) -> Option<bool> {
         let mut known = lock(&self.known);
         if known.contains(&stanza) {

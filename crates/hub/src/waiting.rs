@@ -20,7 +20,7 @@ use crate::wakeups::Wakeups;
 /// Holds work that continues later.
 pub(crate) struct LaterWork {
     pub(crate) tasks: Slab<Task>,
-    /// Those of them that wait for somebody outside this server.
+    /// The number of continuations that wait for somebody outside this server.
     pub(crate) outside: usize,
     pub(crate) timers: Timers,
     pub(crate) gatherings: Gatherings,
@@ -29,7 +29,7 @@ pub(crate) struct LaterWork {
     pub(crate) wakeups: Arc<Wakeups>,
     /// Mail for homes on their way here from another node, and its bytes.
     pub(crate) kept: (VecDeque<Parcel>, usize),
-    /// In whose custody the world works at this moment.
+    /// The custody in which the world works at this moment.
     pub(crate) custody: Option<Custody>,
 }
 
@@ -49,8 +49,8 @@ impl LaterWork {
     }
 }
 
-/// Logins that need the store: more at a time than it can serve would only keep each other, and
-/// everybody else, waiting. The others wait here, and their connections are not read from
+/// Logins that need the store. More of them at a time than it can serve would only delay each
+/// other, and everybody else; the others wait here, and their connections are not read from
 /// meanwhile.
 #[derive(Default)]
 pub(crate) struct WaitingLogins {
@@ -65,7 +65,7 @@ pub(crate) struct WaitingLogin {
     pub(crate) then: Box<WithCredentials>,
 }
 
-/// Goes on with the credentials, if there are any, and whether the account is disabled; `None` if
+/// Continues with the credentials, if there are any, and whether the account is disabled; `None` if
 /// the store failed.
 pub(crate) type WithCredentials = dyn FnOnce(&mut World, Option<(Option<Credentials>, bool)>);
 
@@ -121,7 +121,7 @@ pub(crate) struct Gathering {
     pub(crate) then: OnGathered,
 }
 
-/// All of them, by a number that is never given again: an answer that is late finds nothing.
+/// All gatherings, by a number that is never used again: an answer that is late finds nothing.
 #[derive(Default)]
 pub(crate) struct Gatherings {
     pub(crate) waiting: Map<u64, Gathering>,

@@ -5,21 +5,21 @@ use std::task::{Wake, Waker};
 
 use rookery_base::lock::lock;
 
-/// The tasks that a shard has to look at, as the store's thread tells it: shared, as nothing else
-/// in a world is.
+/// The tasks that a shard has to poll, as the store's thread reports them. This is the only part of
+/// a world that is shared with another thread.
 pub struct Wakeups {
     woken: Mutex<Vec<usize>>,
     notify: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Wakeups {
-    /// Makes a queue of wake-ups. `notify` is called from any thread when there is something to do
-    /// and was nothing before.
+    /// Creates a queue of wake-ups. `notify` is called from any thread when the first task enters
+    /// an empty queue.
     pub fn new(notify: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { woken: Mutex::default(), notify: Box::new(notify) })
     }
 
-    /// Notes that a task is to be looked at.
+    /// Notes that a task has to be polled.
     pub(crate) fn push(&self, task: usize) {
         let mut woken = lock(&self.woken);
         woken.push(task);

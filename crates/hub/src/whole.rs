@@ -47,5 +47,5 @@ fn bytes(lane: &crate::session::SessionLane) -> usize {
     lane.queue.iter().map(|(stanza, _)| stanza.len()).sum()
 }
 
-/// Things above whose number they are not looked at: each look goes through all of them.
+/// The number of items above which they are not checked: each check goes through all of them.
 const MOST_ASSERTED: usize = 100;

@@ -148,7 +148,7 @@ impl World {
         self.call_all(|registry| &registry.rounds.stopping);
     }
 
-    /// Returns whether the server stops.
+    /// Returns whether the server is stopping.
     pub fn is_stopping(&self) -> bool {
         self.clock.is_stopping
     }
@@ -169,7 +169,7 @@ impl World {
         &self.catalogue.registry
     }
 
-    /// Returns the oldest event that the shard has to deal with.
+    /// Takes the oldest event that the driver has to handle.
     pub fn next_event(&mut self) -> Option<Event> {
         self.out.events.pop_front()
     }
@@ -231,7 +231,7 @@ impl World {
     }
 
     /// Returns the links of an account's sessions that others have seen become available and not
-    /// go, if this is its home: including those that are ending.
+    /// become unavailable, if this is its home: including those that are ending.
     pub fn links_shown(&self, account: JidRef<'_>) -> Vec<Link> {
         let hash = self.hash(account.bare_str());
         let user = self.user_named(hash, account.bare_str()).and_then(|user| self.people.users.get(user as usize));
@@ -295,7 +295,7 @@ impl World {
         self.waiting.custody.clone()
     }
 
-    /// Works in the custody of deferred work; with `None` in nobody's, for work that isn't to
+    /// Runs work in a custody that was kept for it; with `None` in nobody's, for work that isn't to
     /// delay an acknowledgement.
     pub fn in_custody<T>(&mut self, custody: Option<Custody>, work: impl FnOnce(&mut Self) -> T) -> T {
         let (outer, pushed) = (std::mem::replace(&mut self.waiting.custody, custody), self.outboxes.noted_pushes());
@@ -352,20 +352,20 @@ impl World {
         self.here.view.letters(shard)
     }
 
-    /// Returns a shard of another node, by its number among so many there; `None` if that is no
-    /// node of the cluster now.
+    /// Returns a shard of another node, which `shard` picks for the number of shards there; `None`
+    /// if the node is not in the cluster now.
     pub fn station_on(&self, node: u16, shard: impl FnOnce(usize) -> usize) -> Option<Station> {
         let member = self.here.view.present().find(|member| member.node == node)?;
         let shard = u16::try_from(shard(usize::from(member.shards))).ok()?;
         Some(Station { node, incarnation: member.incarnation, shard })
     }
 
-    /// Returns the hash that names the homes of addresses.
+    /// Returns the hash by which addresses have their homes.
     pub fn addresses(&self) -> &AddressHash {
         &self.here.addresses
     }
 
-    /// Returns the name of this shard for other processes, which number shards differently.
+    /// Returns the name of this shard for other processes, which number the shards differently.
     pub fn station(&self) -> Station {
         self.here.station
     }
@@ -386,7 +386,7 @@ impl World {
         self.out.mail.resize_with(view.hops().max(self.out.mail.len()), Vec::new);
         let before = std::mem::replace(&mut self.here.view, view);
         self.here.before = before.clone();
-        // Another home may have changed data that is cached here.
+        // Another home may have changed data in the store that is cached here.
         self.people.absent.forget_loaded();
         self.change_homes(&before);
         self.attach_again();

@@ -20,7 +20,7 @@ use rookery_xml::{Kind, Limits, Stanza, Writer};
 #[derive(Default)]
 struct HookSeen(Vec<String>);
 
-/// A module that writes down what it is called with, and takes stanzas for the address that has its
+/// A module that records the calls that it gets, and takes stanzas for the address that has its
 /// name.
 struct Spy<const AT: usize>;
 
@@ -65,7 +65,7 @@ fn note(world: &mut World, seen: String) {
     world.state_mut::<HookSeen>().0.push(seen);
 }
 
-/// Takes what is for its name, marks what is for the user.
+/// Takes stanzas for its name, and marks stanzas for the user.
 fn pass(name: &str, packet: &Packet, to: JidRef<'_>) -> Delivery {
     match to.local() {
         Some(local) if local == name => Delivery::Taken,
@@ -113,7 +113,7 @@ impl HookStage {
         Self { world }
     }
 
-    /// Returns what the spies have seen since it was asked last.
+    /// Returns the calls that the spies have recorded since the last call.
     fn seen(&mut self) -> Vec<String> {
         std::mem::take(&mut self.world.state_mut::<HookSeen>().0)
     }
@@ -172,7 +172,7 @@ fn each_sees_a_delivery_as_the_one_before_left_it() {
     let user = "user@example.org";
     let expected = ["guard delivers 0", "act delivers 1", "record delivers 2"].map(|seen| format!("{seen} {user}"));
     assert_eq!(stage.seen(), expected);
-    // Of another type, nobody wanted to see it.
+    // It has another type, so no module wanted to see it.
     let packet = Packet::scanned(b"<message from='x@example.net/r' type='chat'><body>hi</body></message>").unwrap();
     stage.world.route(&packet, account().as_ref());
     assert_eq!(stage.seen(), Vec::<String>::new());
@@ -202,7 +202,7 @@ fn what_comes_back_from_a_session_is_not_seen_again() {
     assert_eq!(stage.seen(), ["record ended user@example.org/r"]);
 }
 
-/// Nobody knows what its first home has done with it.
+/// Nobody knows how far its first home has processed it.
 #[test]
 fn mail_that_goes_to_a_new_home_is_marked() {
     let mut stage = HookStage::of_two_shards();

@@ -25,7 +25,7 @@ fn world(place: Place) -> World {
     World::new(place, settings, registry, Memory::stores(), Background::in_place(), wakeups)
 }
 
-/// Brings mail until there is none.
+/// Delivers mail until there is none.
 fn exchange(worlds: &mut [World]) {
     loop {
         let mut any = false;
@@ -41,7 +41,7 @@ fn exchange(worlds: &mut [World]) {
     }
 }
 
-/// Asks a shard for its number, which it tells so many milliseconds later; never if that is
+/// Asks a shard for its number, which it returns after this many milliseconds; never if that is
 /// [`NEVER`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct QuestionWhich {
@@ -132,8 +132,7 @@ fn all_shards_answer_in_their_order() {
     assert_eq!(got, [0, 1, 2].map(|shard| (shard, vec![Some(0), Some(1), Some(2)])));
 }
 
-/// Otherwise all lists would be late and lack something from the day on at which a node has started
-/// again.
+/// Otherwise every list would be late and incomplete from the day on which a node has restarted.
 #[test]
 fn nobody_waits_for_shards_of_a_process_that_is_a_node_no_more() {
     let member = |node, incarnation| Member { node, incarnation, shards: 1, letters: 1 };
@@ -209,7 +208,7 @@ fn an_answer_that_does_not_come_in_time_is_missing() {
         let got = got.clone();
         worlds[0].put_to(1, QuestionWhich { later_ms }, move |_, answer| got.borrow_mut().push(answer));
     }
-    // One shard of three has no mail brought.
+    // The mail of one of the three shards isn't delivered.
     let told = got.clone();
     worlds[0].put_to_all(QuestionWhich { later_ms: 0 }, move |_, answers| told.borrow_mut().extend(answers));
     drop(worlds[0].take_mail(2));
@@ -222,7 +221,7 @@ fn an_answer_that_does_not_come_in_time_is_missing() {
     assert_eq!(got.borrow().len(), 5, "an answer that is late goes nowhere");
 }
 
-/// Lets it be that late, in milliseconds.
+/// Sets the time, in milliseconds, then runs timers and delivers mail.
 fn pass(worlds: &mut [World], now_ms: u64) {
     for world in worlds.iter_mut() {
         world.set_time(now_ms, now_ms);

@@ -40,8 +40,8 @@ impl Memo for ShowContact {
 }
 
 impl World {
-    /// Shows presence that has come for an account from elsewhere to the components that may see
-    /// it. Whether the account has a session doesn't matter.
+    /// Shows presence that has come for an account from another server to the components that may
+    /// see it. It doesn't matter whether the account has a session.
     pub(crate) fn show_contact_to_components(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
         if self.catalogue.onlookers_elsewhere.is_empty() {
             return;
@@ -66,7 +66,7 @@ impl World {
     }
 }
 
-/// Asks the servers of contacts that have said nothing for long whether they are there.
+/// Probes contacts that have been silent for long.
 fn look_for_the_silent(world: &mut World) {
     let asked = world.out.elsewhere.silent(world.clock.now_ms);
     for (contact, account) in asked {

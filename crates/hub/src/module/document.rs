@@ -36,7 +36,7 @@ pub enum Exported {
     /// Each document is an element of private XML storage (XEP-0227 §4.6), named by that element's
     /// name and namespace.
     Private,
-    /// Only this server understands it: its bytes are exported.
+    /// Only this server understands the document: its bytes are exported.
     Bytes,
 }
 
@@ -48,7 +48,7 @@ impl DocumentSpec {
 }
 
 impl DocumentName {
-    /// Returns whether a document of this name in the store is meant.
+    /// Returns whether this kind includes a document of this name in the store.
     pub fn is(&self, stored: &str) -> bool {
         match self {
             Self::One(name) => *name == stored,

@@ -1,7 +1,8 @@
 //! One occasion on which modules are called.
 //!
 //! A call is a plain function: it finds everything that it needs in the world ([`crate::state`]).
-//! So it can be copied out of the registry, and the world, which owns that, is free while it runs.
+//! So it can be copied out of the registry, which leaves the world, the registry's owner, free
+//! while the call runs.
 
 use super::terms::Phase;
 use crate::settings::Domain;
@@ -11,7 +12,7 @@ use crate::settings::Domain;
 #[derive(Debug, Clone)]
 pub(crate) struct Hook<F>(Vec<ModuleCall<F>>);
 
-/// A call, and which module wants it.
+/// A call, and the module that wants it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ModuleCall<F> {
     pub(crate) module: &'static str,

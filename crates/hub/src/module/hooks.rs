@@ -22,15 +22,15 @@ use crate::question::{self, Question};
 use crate::remote::RemoteService;
 use crate::settings::Domain;
 
-/// Keeping.
+/// Declarations of state.
 impl Hooks<'_> {
-    /// Counts the waits of a crate by its files instead of by its name, which is `module_path!()`
-    /// at its root: for one that holds several modules.
+    /// Counts the waits of a crate by its files instead of by its name, for a crate that holds
+    /// several modules. The name is `module_path!()` at the root of the crate.
     pub fn collection(&mut self, name: &'static str) {
         self.registry.labels.add(name);
     }
 
-    /// Keeps a value for the module on every shard, which [`World::state`] gives by its type.
+    /// Keeps a value for the module on every shard, which [`World::state`] finds by its type.
     ///
     /// # Panics
     /// Another module has declared the type already, at the start of the server.
@@ -77,7 +77,7 @@ impl Hooks<'_> {
     }
 }
 
-/// Requests and services.
+/// Declarations of requests and services.
 impl Hooks<'_> {
     /// Handles IQs whose payload has this namespace.
     pub fn iq(&mut self, target: Target, namespace: &'static str, call: fn(&mut World, Iq)) {
@@ -99,17 +99,17 @@ impl Hooks<'_> {
         self.registry.requests.services.add(call);
     }
 
-    /// Knows the multicast services of other servers.
+    /// Tells the hub of multicast services of other servers.
     pub fn remote_service(&mut self, call: fn(&mut World, &str, &str) -> Option<RemoteService>) {
         let call = self.call(Phase::Act, call as FindRemote);
         self.registry.requests.remote_services.add(call);
     }
 }
 
-/// Stanzas on their way.
+/// Declarations about stanzas on their way.
 impl Hooks<'_> {
-    /// Decides whether an address of another server and a domain of this one, which has the module,
-    /// may communicate: for all that comes in from there and leaves for there.
+    /// Decides whether an address of another server and a domain of this one that has the module
+    /// may communicate, for all stanzas in both directions.
     pub fn border(&mut self, call: fn(&World, JidRef<'_>, &str) -> bool) {
         let call = self.call(Phase::Guard, call as Border);
         self.registry.passing.borders.add(call);
@@ -170,34 +170,34 @@ impl Hooks<'_> {
     }
 }
 
-/// Other servers.
+/// Declarations about other servers.
 impl Hooks<'_> {
-    /// Hears a stanza of another server, or of a component, for an account or a domain of this one
-    /// that has the module, before it continues. The call is made at the home of the sender's
-    /// domain, where the stanzas of that domain keep their order. Of the declared wishes, kinds,
-    /// types and namespaces count.
+    /// Hears of a stanza of another server, or of a component, for an account or a domain of this
+    /// one that has the module, before it continues. The call is made at the home of the sender's
+    /// domain, where the stanzas of that domain keep their order. Only kinds, types and namespaces
+    /// of the declared wishes count.
     pub fn heard(&mut self, wanted: impl Into<Wanted>, call: fn(&mut World, &Packet, JidRef<'_>)) {
         let wish = self.call(Phase::Record, PassageWish { wanted: wanted.into(), call: call as Heard });
         self.registry.passing.heard.add(wish);
     }
 
-    /// Sees stanzas that an account of this server sends to other servers and to components, at
-    /// the home of the account. The sender's domain decides whether the module is on. Of the
-    /// declared wishes, kinds and types count.
+    /// Sees stanzas that an account of this server sends to other servers and to components, at the
+    /// home of the account. The sender's domain decides whether the module is on. Only kinds and
+    /// types of the declared wishes count.
     pub fn abroad(&mut self, wanted: impl Into<Wanted>, call: fn(&mut World, Passage<'_>) -> Delivery) {
         let wish = self.call(Phase::Guard, PassageWish { wanted: wanted.into(), call: call as Filter });
         self.registry.passing.abroad.add(wish);
     }
 
     /// Hears, at the home of a remote domain, that a stream with its server has broken or that the
-    /// server can't be reached. That a stream has ended because it was idle is no news.
+    /// server can't be reached. A stream that ends because it was idle isn't reported.
     pub fn lost(&mut self, call: fn(&mut World, &str)) {
         let call = self.call(Phase::Act, call as Lost);
         self.registry.passing.lost.add(call);
     }
 }
 
-/// Sessions and accounts.
+/// Declarations about sessions and accounts.
 impl Hooks<'_> {
     /// Hears of every login to a domain that has the module, whether it succeeded or failed.
     pub fn login(&mut self, call: fn(&World, &LoginSeen<'_>)) {
@@ -213,7 +213,7 @@ impl Hooks<'_> {
     }
 
     /// Hears when the presence of a session has changed: it has become available, announces
-    /// something new while it is, or is available no more, even if only to those who got its
+    /// something new while it is, or has become unavailable, even if only to recipients of its
     /// directed presence. The call comes after the broadcast;
     /// [`Session::presence`](crate::Session::presence) is the state then.
     pub fn presence(&mut self, call: fn(&mut World, Link)) {
@@ -228,8 +228,7 @@ impl Hooks<'_> {
         self.registry.sessions.own_presence.add(call);
     }
 
-    /// Hears of a stanza of some urgency for a session whose client is inactive or has no
-    /// connection.
+    /// Hears of an urgent stanza for a session whose client is inactive or has no connection.
     pub fn unattended(&mut self, call: fn(&mut World, &Packet, Link)) {
         let call = self.call(Phase::Act, call as Unattended);
         self.registry.sessions.unattended.add(call);
@@ -242,8 +241,8 @@ impl Hooks<'_> {
     }
 
     /// Takes along the module's data about a session that continues in another process: `save`
-    /// returns it when the server stops, and `restore` takes it up at the next start, silently;
-    /// with `None` if there was none. A session whose module returns [`Carry::Impossible`] ends
+    /// returns it when the server stops, and `restore` takes it up at the next start, silently; it
+    /// gets `None` if there was none. A session whose module returns [`Carry::Impossible`] ends
     /// with its process.
     pub fn session_carried(&mut self, save: fn(&World, Link) -> Carry, restore: fn(&mut World, Link, Option<&[u8]>)) {
         let call = self.call(Phase::Act, (save, restore) as Carrying);
@@ -264,7 +263,7 @@ impl Hooks<'_> {
     }
 }
 
-/// Rounds, on every shard and whatever domains have the module.
+/// Declarations of calls for every shard, whatever domains have the module.
 impl Hooks<'_> {
     /// Runs when the shard starts.
     pub fn starting(&mut self, call: fn(&mut World)) {
@@ -272,7 +271,8 @@ impl Hooks<'_> {
         self.registry.rounds.starting.add(call);
     }
 
-    /// Runs periodically, with this number of milliseconds in between: for sweeps, in small steps.
+    /// Runs periodically, with this number of milliseconds in between. It is meant for sweeps in
+    /// small steps.
     pub fn every(&mut self, period_ms: u64, call: fn(&mut World)) {
         self.registry.rounds.every.push((period_ms, call));
     }
@@ -310,24 +310,24 @@ impl Hooks<'_> {
     }
 }
 
-/// Moves between nodes.
+/// Declarations about moves between nodes.
 impl Hooks<'_> {
-    /// Says whether nothing is under way of what leaves for another node
-    /// ([`World::parts_with`]): that waits for it, up to some seconds.
+    /// Says whether everything that leaves for another node has come to rest
+    /// ([`World::parts_with`]). The move waits for that, up to some seconds.
     pub fn resting(&mut self, call: fn(&World) -> bool) {
         let call = self.call(Phase::Act, call as Resting);
         self.registry.rounds.resting.add(call);
     }
 
     /// Runs when everything that had its home on another node before has arrived, or begins to
-    /// continue.
+    /// continue here.
     pub fn arrived(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.arrived.add(call);
     }
 }
 
-/// Showing.
+/// Declarations of features.
 impl Hooks<'_> {
     /// Shows a feature in service discovery (XEP-0030).
     pub fn feature(&mut self, target: Target, namespace: &'static str) {

@@ -26,7 +26,7 @@ use crate::settings::Domain;
 use crate::{World, ask, attached, elsewhere, privileged, removal, roster, shared};
 
 impl Registry {
-    /// Makes the tables of these modules.
+    /// Builds the tables of these modules.
     pub fn new(modules: Vec<Box<dyn Module>>) -> Self {
         let mut registry = Self::default();
         let mut own = Hooks { module: "hub", registry: &mut registry };
@@ -66,8 +66,8 @@ impl Registry {
         namespaces
     }
 
-    /// Returns the features that a domain (or its accounts) shows: of the modules that are on
-    /// there, without repetitions, sorted.
+    /// Returns the features that a domain (or its accounts) shows: those of the modules that are on
+    /// there, sorted and without repetitions.
     pub fn features(&self, target: Target, domain: &Domain) -> Vec<&'static str> {
         let on = self.shown.features.iter().filter(|(of, call)| *of == target && domain.module(call.module).is_some());
         let mut features: Vec<_> = on.map(|(_, call)| call.call).collect();
@@ -86,7 +86,7 @@ impl Registry {
         self.shown.after_login.on(domain).flat_map(|call| call(self, domain)).collect()
     }
 
-    /// Returns the module that replies to such requests in a domain, and its function.
+    /// Returns the module that replies to requests of this namespace in a domain, and its function.
     pub(crate) fn iq(&self, target: Target, namespace: &str, domain: &Domain) -> Option<(&'static str, IqHandler)> {
         let mut calls = self.requests.iqs.get(&target)?.get(namespace)?.all();
         calls.find(|call| domain.module(call.module).is_some()).map(|call| (call.module, call.call))
@@ -146,7 +146,7 @@ impl Registry {
         self.accounts.shared_contacts.is_some()
     }
 
-    /// Returns what knows the contacts by groups, where that is on.
+    /// Returns the functions that know the contacts by group, if they are on in the domain.
     pub(crate) fn shared_contacts(&self, domain: Option<&Domain>) -> Option<SharedContacts> {
         let call = self.accounts.shared_contacts?;
         domain?.module(call.module).map(|_| call.call)

@@ -74,7 +74,7 @@ pub trait Module {
         &[]
     }
 
-    /// Declares what the module handles and shows.
+    /// Declares the stanzas that the module handles and the features that it shows.
     fn install(&self, hooks: &mut Hooks<'_>);
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct AccountHooks {
     pub(crate) documents: Map<&'static str, ReadDocument>,
     /// All documents that modules keep, in memory or not.
     pub(crate) specs: Vec<DocumentSpec>,
-    /// The document that decides about concealing, and whose it is.
+    /// The document that decides about concealing, and the module that declares it.
     pub(crate) conceals: Option<(&'static str, &'static str)>,
     pub(crate) shared_contacts: Option<ModuleCall<SharedContacts>>,
     pub(crate) removed: Hook<OfAccount>,
@@ -154,20 +154,20 @@ pub(crate) struct SessionHooks {
     pub(crate) carried: Hook<Carrying>,
 }
 
-/// Lists the calls that come without a cause.
+/// Lists the calls that no stanza and no session causes.
 #[derive(Default)]
 pub(crate) struct RoundHooks {
     pub(crate) starting: Hook<Everywhere>,
     pub(crate) stopping: Hook<Everywhere>,
-    /// Sessions continue in another process.
+    /// Calls before sessions continue in another process.
     pub(crate) handing_on: Hook<Everywhere>,
-    /// The data that would continue in another process is recorded.
+    /// Calls that record the data that would continue in another process.
     pub(crate) journal: Hook<AtHome>,
-    /// Homes have moved.
+    /// Calls after homes have moved.
     pub(crate) moved: Hook<Everywhere>,
-    /// All is to be at rest that moves.
+    /// Calls that say whether everything that moves is at rest.
     pub(crate) resting: Hook<Resting>,
-    /// All has come that had its home on another node.
+    /// Calls once everything has arrived that had its home on another node.
     pub(crate) arrived: Hook<Everywhere>,
     pub(crate) every: Vec<(u64, Everywhere)>,
 }

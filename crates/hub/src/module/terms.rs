@@ -43,11 +43,11 @@ pub enum Carry {
     Impossible,
 }
 
-/// A login that has come to its end.
+/// A login that has succeeded or failed.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginSeen<'a> {
-    /// The full JID of the session, or the account that somebody failed to log in to; `None` if
-    /// that is not known.
+    /// The full JID of the session, or the account for which the login failed; `None` if that is
+    /// not known.
     pub who: Option<JidRef<'a>>,
     /// The domain that the client wanted to log in to.
     pub domain: &'a str,
@@ -57,7 +57,7 @@ pub struct LoginSeen<'a> {
     pub transport: Transport,
     /// The mechanism, if one was chosen.
     pub mechanism: Option<&'static str>,
-    /// The condition that the client was told (RFC 6120 §6.5) if it failed.
+    /// The condition that the client was told if the login failed (RFC 6120 §6.5).
     pub failure: Option<&'static str>,
 }
 
@@ -68,6 +68,6 @@ pub struct Guest {
     pub connection: u64,
     /// The address that it comes from.
     pub address: std::net::IpAddr,
-    /// Set if the content can't be read on the way.
+    /// True if nobody on the way can read the contents of the stream.
     pub secure: bool,
 }

@@ -15,7 +15,7 @@ use crate::calls::AnyDocument;
 ///
 /// The module declares it with [`Hooks::document`](crate::Hooks::document).
 pub trait Document: Sized + 'static {
-    /// The name of the document in the store, which no other has.
+    /// The name of the document in the store, which is unique.
     const NAME: &'static str;
 
     /// Reads the bytes of a document; `None` if the module didn't write them.
@@ -37,14 +37,14 @@ pub trait Document: Sized + 'static {
     }
 
     /// Returns whether the account, or this session of it, conceals its presence from a contact
-    /// (XEP-0191 §3.3, XEP-0016 §2.12); see [`World::conceals`]. Of an account that is away the
-    /// store is asked only for documents that [may conceal](Self::MAY_CONCEAL).
+    /// (XEP-0191 §3.3, XEP-0016 §2.12); see [`World::conceals`]. If the account is away, the store
+    /// is asked only for documents that [may conceal](Self::MAY_CONCEAL).
     fn conceals(&self, _world: &World, _link: Option<Link>, _owner: JidRef<'_>, _contact: JidRef<'_>) -> bool {
         false
     }
 
-    /// Tells that [`Document::conceals`] has something to say. Of several documents that do, the
-    /// last one counts.
+    /// True if [`Document::conceals`] may return `true`. If several documents say so, the last one
+    /// counts.
     const MAY_CONCEAL: bool = false;
 }
 
