@@ -1,5 +1,5 @@
-//! Compares the drivers for Linux without a server: a thread passes messages on by either of them,
-//! and its CPU time for each delivery is told.
+//! Compares the drivers for Linux without a server: a thread passes messages on with each of them,
+//! and the example prints its CPU time for each delivery.
 //!
 //! `cargo run --release -p rookery-shard --example drivers -- ROUNDS`. The drivers take turns
 //! within each round; a row has the medians, and that of the ratios with its quarters.
@@ -13,12 +13,12 @@ use rookery_shard::{Driver, SystemDriver, SystemInterface, SystemSocket};
 use rustix::event::epoll;
 use rustix::time::{ClockId, clock_gettime};
 
-/// A load: connections, and who gets what one of them sends.
+/// A load: the connections, and the recipients of the messages that each of them sends.
 #[derive(Clone, Copy)]
 struct RelayLoad {
     name: &'static str,
     connections: usize,
-    /// Messages for the other one of a pair, or for all others.
+    /// Messages for the other connection of a pair, or for all others.
     is_for_all: bool,
     /// Deliveries of a round.
     deliveries: usize,
@@ -95,7 +95,7 @@ fn pass_on(interface: SystemInterface, sockets: &[SystemSocket], is_for_all: boo
                 _ => return cpu_us() - begun,
             }
         }
-        // As a shard does: all input first.
+        // All input comes first, as in a shard.
         for (from, bytes) in output.drain(..) {
             let to = if is_for_all { 0..sockets.len() } else { (from ^ 1)..(from ^ 1) + 1 };
             for to in to.filter(|to| *to != from) {

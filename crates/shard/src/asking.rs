@@ -14,7 +14,7 @@ use crate::shard::{Shard, ShardTimer};
 use crate::telling;
 
 impl<D: Driver> Shard<D> {
-    /// Asks the world a login question; later, or not at all, if attempts like it have failed too
+    /// Asks the world a login question; later, or not at all, if similar attempts have failed too
     /// often.
     pub(crate) fn ask(&mut self, link: Link, question: LoginQuestion) {
         let Some(connection) = self.connections.get_mut(link) else { return };
@@ -24,8 +24,8 @@ impl<D: Driver> Shard<D> {
                 (account.as_str(), negotiation.machine.installation(), CountsAt::Everywhere)
             }
             LoginQuestion::Tokens(account, client) => (account.as_str(), Some(client.as_str()), CountsAt::Nowhere),
-            // Nobody can guess a signature, but it has to be checked. It counts for the name in
-            // it, so that a place where an account has logged in is known.
+            // Nobody can guess a signature, but it has to be checked. The attempt counts for the
+            // name in the token, so that a place where that account has logged in is known.
             LoginQuestion::Bearer(_, host, wanted) => {
                 (wanted.as_ref().map_or(&**host, Jid::as_str), negotiation.machine.installation(), CountsAt::Address)
             }
@@ -46,7 +46,7 @@ impl<D: Driver> Shard<D> {
         self.timing.timers.push(Reverse((self.timing.now_ms + wait, link, connection.serial, ShardTimer::Attempt)));
     }
 
-    /// Goes on with an attempt that has waited for its turn, or for its refusal.
+    /// Continues an attempt that has waited for its turn, or for its refusal.
     pub(crate) fn turn_has_come(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let ConnectionStage::Negotiating(negotiation) = &mut connection.stage else { return };
@@ -90,6 +90,6 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Milliseconds for which an attempt that has no turn waits for its refusal: a client that repeats
-/// it at once does so less often.
+/// Milliseconds after which an attempt without a turn is refused: a client that repeats it
+/// immediately does so less often.
 const REFUSAL_MS: u64 = 2_000;

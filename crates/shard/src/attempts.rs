@@ -11,11 +11,11 @@
 //! * *The address.* Attempts at any accounts: 1000, and another every second. This is against
 //!   those who try one password everywhere.
 //!
-//! If an account has recently logged in from a place, or with an installation of a client
-//! (XEP-0388 §2.3), none of these three applies to it there: it has a separate rate, so that
-//! somebody else's guesses don't lock its owner out. Tokens (XEP-0484) can't be guessed and wait
-//! for nothing. Those of an issuer (RFC 7628) can't be guessed either, but each invented one costs
-//! a signature check: they only count for the address.
+//! If an account has recently logged in from a place, or with an installation of a client (XEP-0388
+//! §2.3), none of these three applies to it there: it has a separate rate, so that other people's
+//! guesses don't lock its owner out. Tokens (XEP-0484) can't be guessed, so their attempts never
+//! wait. Tokens of an issuer (RFC 7628) can't be guessed either, but each invented one costs a
+//! signature check: they count for the address only.
 //!
 //! # Invariants
 //!
@@ -23,11 +23,11 @@
 //!   subtracted.
 //! * An attempt that is refused because of its account or its address still counts for its pair: a
 //!   client that asks again and again can't crowd out one that asks once.
-//! * Memory is bounded. When a table is full, the entries with the least to lose go: a record of
+//! * Memory is bounded. When a table is full, the entries with the fewest failures go: a record of
 //!   many failures stays until most of the table has as many. Places where an account has logged in
-//!   are kept apart, where only logins make entries, and one account makes sixteen at most.
-//! * Only hashes under a secret key are kept: nobody chooses which entries collide. The nodes of a
-//!   cluster have the same key, and tell each other what they count (`news`).
+//!   are kept in a separate table, where only logins make entries, at most sixteen for one account.
+//! * Only hashes under a secret key are kept, so that nobody can choose which entries collide. The
+//!   nodes of a cluster have the same key, and tell each other their counts (`news`).
 
 pub(crate) mod news;
 mod rates;
@@ -48,27 +48,27 @@ pub use rates::{AttemptCause, Refused};
 pub struct Whence<'a> {
     /// The address that it comes from.
     pub address: IpAddr,
-    /// The bare JID that it is for, whether there is such an account or not.
+    /// The bare JID that it is for; the account needn't exist.
     pub account: &'a str,
     /// The identifier of the client's installation, if it has told one.
     pub client: Option<&'a str>,
-    /// The rates that it is held back by.
+    /// The rates that hold it back.
     pub counts: CountsAt,
 }
 
-/// The rates that an attempt is held back by, and counts for if it fails.
+/// The rates that hold an attempt back, and for which it counts if it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountsAt {
     /// All of them.
     Everywhere,
-    /// Those of its address: its token can't be guessed, but has to be checked.
+    /// The rate of its address: its token can't be guessed, but has to be checked.
     Address,
-    /// None: it brings something that can't be guessed, or comes from where the operator trusts
-    /// everybody.
+    /// None: it brings something that can't be guessed, or comes from a network that the operator
+    /// trusts.
     Nowhere,
 }
 
-/// An attempt on its way. Dropped, it counts as one that failed.
+/// An attempt under way. If it is dropped, it counts as failed.
 #[derive(Debug)]
 pub struct LoginAttempt {
     account: u64,
@@ -85,7 +85,8 @@ enum Charged {
     KnownPlace(u64),
     /// The rate of an address.
     Address(u64),
-    /// The three rates of strangers; the address only if it tells anything.
+    /// The rates of strangers: of the pair, of the account, and of the address if that isn't shared
+    /// by the users of a proxy.
     Stranger {
         pair: u64,
         of_account: (u64, AttemptRate),
@@ -98,11 +99,11 @@ enum Charged {
 pub struct AttemptTally {
     /// Attempts whose password, or other proof, was accepted.
     pub succeeded: u64,
-    /// Attempts that were looked at and failed.
+    /// Attempts that were checked and failed.
     pub failed: u64,
     /// Attempts that had to wait, by cause.
     pub delayed: [u64; AttemptCause::ALL.len()],
-    /// Attempts that were refused without a look at them, by cause.
+    /// Attempts that were refused without a check, by cause.
     pub refused: [u64; AttemptCause::ALL.len()],
 }
 
@@ -134,7 +135,7 @@ impl Default for LoginAttempts {
 }
 
 impl LoginAttempts {
-    /// Returns the attempts of a process that has seen none, which names accounts and places by
+    /// Returns the counts of a process that has seen no attempts. It names accounts and places by
     /// this hash.
     pub fn new(hash: AddressHash) -> Self {
         Self {
@@ -150,15 +151,15 @@ impl LoginAttempts {
         }
     }
 
-    /// Begins an attempt; returns it with the milliseconds for which it has to wait. `a_day`:
-    /// attempts that an account allows to strangers.
+    /// Begins an attempt; returns it with the milliseconds for which it has to wait. `a_day`: the
+    /// attempts that an account allows to strangers in a day.
     ///
     /// # Errors
     /// The attempt has no turn.
     pub fn begin(&mut self, whence: Whence<'_>, a_day: u32, now_ms: u64) -> Result<(LoginAttempt, u64), Refused> {
         let account = self.hash.of(whence.account);
         let network = self.network(whence.address);
-        // The client's part of the hash says of whom it is, so that nobody gains by taking another
+        // The client's part of the hash includes the account, so that nobody gains by using another
         // account's identifier.
         let client = whence.client.map(|client| self.hash.beside(account, client.as_bytes()));
         let known = client.filter(|client| self.is_known(account, *client, now_ms));
@@ -191,7 +192,7 @@ impl LoginAttempts {
         }
     }
 
-    /// Takes an attempt back that has succeeded, and remembers where it came from.
+    /// Subtracts an attempt that has succeeded, and remembers its place.
     pub fn succeeded(&mut self, attempt: &LoginAttempt, now_ms: u64) {
         self.tally.succeeded += 1;
         self.take_back(attempt, now_ms);
@@ -207,7 +208,7 @@ impl LoginAttempts {
         self.tally.failed += 1;
     }
 
-    /// Takes an attempt back that has come to nothing without a guess.
+    /// Subtracts an attempt that has ended without a guess.
     pub fn take_back(&mut self, attempt: &LoginAttempt, now_ms: u64) {
         match attempt.charged {
             Charged::Nothing => {}
@@ -222,7 +223,8 @@ impl LoginAttempts {
         }
     }
 
-    /// Lets somebody in who proves nothing; `false` if too many have come from the address lately.
+    /// Admits a client that proves nothing; returns `false` if too many have come from the address
+    /// recently.
     pub fn let_in(&mut self, address: IpAddr, now_ms: u64) -> bool {
         // Everybody behind a proxy on this machine has its address, so that it tells nothing.
         if address.to_canonical().is_loopback() {
@@ -263,8 +265,8 @@ impl LoginAttempts {
         now_ms: u64,
     ) -> Result<(Charged, u64, AttemptCause), Refused> {
         let rate = account_rate(a_day);
-        // Places that have hardly tried have half of the account's attempts for themselves: an
-        // owner in a new place doesn't stand in one line with those who guess all the time.
+        // Half of the account's attempts are for places that have hardly tried: an owner in a new
+        // place doesn't compete with those who guess all the time.
         let account = self.hash.beside(account, &[u8::from(self.pairs.level(pair, PAIR, now_ms) < FIRST)]);
         let of_pair = self.pairs.turn(pair, PAIR, AttemptCause::Pair, now_ms)?;
         self.charge(RateName::Pair, pair, PAIR, now_ms);
@@ -316,19 +318,20 @@ impl LoginAttempts {
         true
     }
 
-    /// Gathers from now on what others are to be told.
+    /// Begins to collect the changes for other nodes.
     pub(crate) fn gather_news(&mut self) {
         self.news.is_told = true;
     }
 
-    /// Takes what others are to be told.
+    /// Takes the changes for other nodes.
     pub(crate) fn take_news(&mut self) -> AttemptNews {
         let rates = std::mem::take(&mut self.news.rates);
         let rates = rates.into_iter().map(|((name, key), times)| (name, key, times)).collect();
         AttemptNews { rates, known: std::mem::take(&mut self.news.known) }
     }
 
-    /// Takes what another node tells. `a_day`: attempts that an account allows to strangers.
+    /// Applies the changes that another node reports. `a_day`: the attempts that an account allows
+    /// to strangers in a day.
     pub(crate) fn hear(&mut self, news: &AttemptNews, a_day: u32, now_ms: u64) {
         for (name, key, times) in news.rates.iter().take(news::MOST_TOLD) {
             self.table(*name).0.add(*key, name.rate(a_day), *times, now_ms);
@@ -422,7 +425,8 @@ pub const BOUNDS: &[Bound] = &[
         .or("those not used for longest are forgotten"),
 ];
 
-/// The bounds of what the nodes of a cluster tell each other, for the page of limits.
+/// The bounds of the changes that the nodes of a cluster report to each other, for the page of
+/// limits.
 pub const NEWS_BOUNDS: &[Bound] = &[Bound::on(
     "changes of these that wait for the other nodes of a cluster, for a quarter of a second",
     Per::Server,

@@ -1,5 +1,4 @@
-//! Clients whose sessions are on another node: their connections and TLS are here, and nothing
-//! else.
+//! Clients whose sessions are on another node. This node has only their connections and TLS.
 //!
 //! Up to the end of its login a client is served like any other; then the state of its stream goes
 //! to the shard that is home to its account, and from there on bytes travel in both directions
@@ -83,7 +82,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Tells the home how much the client has received, when the connection accepts bytes again.
+    /// Tells the home how many bytes the client has received, when the connection accepts bytes
+    /// again.
     pub(crate) fn tell_written(&mut self, link: Link) {
         let key = self.key_of(link);
         let is_free = self.connections.get(link).is_some_and(|connection| connection.unsent.is_none());
@@ -100,8 +100,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Reads letters of a shard of another node. Frames of lines are in nobody's custody: their
-    /// contents are in that of the client's session.
+    /// Reads letters of a shard of another node. Frames of lines are in nobody's custody: the
+    /// custody of the client's session covers their contents.
     pub(crate) fn letters_from_afar(
         &mut self,
         from: Station,
@@ -192,7 +192,7 @@ impl<D: Driver> Shard<D> {
         self.tell_written(link);
     }
 
-    /// Finds the connection of a line that a home speaks of.
+    /// Finds the connection of a line that a home names.
     fn line_of(&mut self, home: Station, key: u64) -> Option<Link> {
         let link = self.connection_of(key)?;
         self.away(link).is_some_and(|away| away.home == home && away.memory.awaits.is_none()).then_some(link)
@@ -212,7 +212,7 @@ impl<D: Driver> Shard<D> {
             return self.driver.frames.push((front, LineFrame::Close(key)));
         };
         let Some(socket) = self.driver.open(front, key, carry.len() + kept.len()) else { return };
-        // It counts where its connection is.
+        // The client counts on the node of its connection.
         let negotiation = Negotiation { machine, ..self.negotiation(self.facts_without_tls(peer, false)) };
         let mut connection = ShardConnection::new(Some(socket), peer, 0, negotiation);
         if is_websocket {
@@ -250,6 +250,6 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Bytes of a client that may be on their way before nothing more is read of it; also the most in
-/// one frame.
+/// Bytes of a client that may be on their way before reading from it pauses; also the most in one
+/// frame.
 const AHEAD: usize = WINDOW / 2;

@@ -1,9 +1,10 @@
 //! A BOSH session (XEP-0124) between requests and a stream.
 //!
-//! In place of a socket it has a [`BoshSession`], and its requests arrive in envelopes, each with a
-//! waiter for the response. Everything behind it is the same as for TCP: the same machine
-//! negotiates, the same outbox waits until there is a request to answer. Responses are given at the
-//! end of a tick, so that a reply can go out with the request that asked for it.
+//! In place of a socket, such a session has a [`BoshSession`], and its requests arrive in
+//! envelopes, each with a waiter for the response. Everything behind it is the same as for TCP: the
+//! same machine negotiates, and the same outbox waits until there is a request to respond to.
+//! Responses are sent at the end of a tick, so that a reply can go out with the response to the
+//! request that asked for it.
 //!
 //! Stanzas that went out with a response are kept, as stream management keeps them (XEP-0198),
 //! until the client's next request shows that they were received: when a client is gone for good,
@@ -24,7 +25,7 @@ use crate::shard::Shard;
 use crate::sids::SidPlace;
 
 impl<S> ShardConnection<S> {
-    /// Returns the id of its session, if it is one of BOSH.
+    /// Returns the id of the session, if it uses BOSH.
     pub(crate) fn sid(&self) -> Option<u128> {
         match &self.wire {
             ConnectionWire::Bosh(session) => Some(session.sid()),
@@ -45,7 +46,7 @@ impl<D: Driver> Shard<D> {
                     self.request(link, request, waiter, is_secure);
                 }
                 Some(SidPlace { shard, .. }) if shard != self.index() => {
-                    // It has moved while the envelope was on its way.
+                    // The session has moved while the envelope was on its way.
                     posted.request.whose = Whose::Session(sid);
                     self.common.post.send(shard, Envelope::Bosh(posted));
                 }
@@ -115,18 +116,19 @@ impl<D: Driver> Shard<D> {
             return waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound));
         };
         if session.is_secure() && !is_secure {
-            // §19.1: such a request is not of this session; nothing of it is touched.
+            // §19.1: such a request doesn't belong to this session; nothing of the session is
+            // touched.
             return waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound));
         }
         session.take(request, waiter, now);
         if let Some(handled) = session.confirmed() {
-            // The client can't have got more than it was sent.
+            // The client can't have got more than was sent to it.
             let _ = self.world.outboxes.acknowledge(link, handled);
         }
         self.taken(link);
     }
 
-    /// Goes on after a request was taken: it may have ended the session, or have something for the
+    /// Continues after a request was taken: it may have ended the session, or have content for the
     /// stream.
     fn taken(&mut self, link: Link) {
         let Some(session) = self.session(link) else { return };
@@ -157,7 +159,7 @@ impl<D: Driver> Shard<D> {
             let ConnectionWire::Bosh(session) = &mut connection.wire else { return };
             let Some(request) = session.unread() else { return };
             if let Some(opening) = request.restart.take() {
-                // XEP-0206 §5: what else is in it is not looked at.
+                // XEP-0206 §5: the rest of such a request is ignored.
                 request.skip_content();
                 self.restart(link, &opening);
             } else if !request.has_content() {
@@ -190,7 +192,7 @@ impl<D: Driver> Shard<D> {
         let limits = self.common.generation.policy.limits_before;
         let mut scanner = self.buffers.scanner.take().unwrap_or_default();
         let next = match self.session(link).and_then(BoshSession::unread) {
-            // As one element is limited, so is all of a request.
+            // All elements of a request together have the limit of one element.
             Some(request) if request.len() > limits.bytes + ENVELOPE => Err(Fault::TooBig),
             Some(request) => {
                 request.next(&mut scanner, &limits).map(|element| element.map(|element| element.into_owned()))
@@ -205,7 +207,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Gives the elements of a request to the world.
+    /// Hands the elements of a request to the world.
     fn elements(&mut self, link: Link) {
         let limits = self.common.generation.limits;
         let Some(mut request) = self.session(link).and_then(BoshSession::take_unread) else { return };
@@ -245,7 +247,7 @@ impl<D: Driver> Shard<D> {
         Ok(intake)
     }
 
-    /// Ends a session whose request holds no XML (§6), or more than is taken.
+    /// Ends a session whose request is not valid XML (§6), or too large.
     fn unreadable(&mut self, link: Link, fault: Fault) {
         let error = StreamError::from(fault);
         if error == StreamError::PolicyViolation {
@@ -362,8 +364,8 @@ impl<D: Driver> Shard<D> {
         self.watch(link);
     }
 
-    /// Sees to it that a session is looked at in time. While it is busy its timer is only moved
-    /// when it rings, so there is about one of them for each session.
+    /// Sets the timer of a session. While the session is busy the timer is only moved when it
+    /// fires, so there is about one of them for each session.
     fn watch(&mut self, link: Link) {
         let Some(session) = self.session(link) else { return };
         let due = session.due();
@@ -373,7 +375,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Looks at a session when the time for it has come.
+    /// Checks a session when its timer fires.
     pub(crate) fn look_at_bosh(&mut self, link: Link, due_ms: u64) {
         let now = self.timing.now_ms;
         let sent = self.sent(link);
@@ -393,9 +395,9 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Bytes of stanzas in one response, unless one alone has more.
+/// Bytes of stanzas in one response, unless a single stanza has more.
 const MOST_STANZAS: usize = 64 * 1024;
-/// Stanzas that may wait, or have gone out without a sign that they have arrived.
+/// Stanzas that may wait, or were sent and aren't known to have arrived.
 const MOST_UNCONFIRMED: u32 = 10_000;
 /// Bytes of a request besides its elements.
 const ENVELOPE: usize = 4096;

@@ -10,7 +10,7 @@
 //! * A request passes at most two nodes: the one where its session began, and the home.
 //! * Data for a session goes through the shard that has sent the session there, so that nothing
 //!   overtakes it.
-//! * A waiting client is answered once, even if the response never comes.
+//! * A waiting client gets one response, even if the other node never sends it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,8 +57,8 @@ impl<D: Driver> Shard<D> {
         self.say_afar(home, RelayFrame::Attach(Box::new(attach)));
     }
 
-    /// Passes a request on to the node that has its session, or where that began. Returns it if no
-    /// other node can have it.
+    /// Passes a request on to the node that has its session, or where the session began. Returns
+    /// the request if no other node can have the session.
     pub(crate) fn pass_on(&mut self, sid: u128, posted: BoshRequest) -> Option<BoshRequest> {
         let Some(to) = self.way_to(sid) else { return Some(posted) };
         let BoshRequest { request, waiter, is_secure, .. } = posted;
@@ -79,8 +79,8 @@ impl<D: Driver> Shard<D> {
         to.filter(|to| !self.is_silent_now(to.node, to.incarnation))
     }
 
-    /// Tells the node that has a session, or where that began, which of its requests have lost
-    /// their connections.
+    /// Tells the node that has a session, or where it began, which of its requests have lost their
+    /// connections.
     pub(crate) fn relayed_gone(&mut self, sid: u128) {
         let station = self.world.station();
         for (at, key) in self.bosh.relayed.forget_gone(sid) {
@@ -106,7 +106,7 @@ impl<D: Driver> Shard<D> {
         }
         for sid in self.common.post.sids.depart(self.index(), node, incarnation) {
             self.refuse_all(sid);
-            // Its requests may have come in on any node.
+            // The session's requests may have come in on any node.
             for hop in self.world.other_nodes() {
                 let Some(first) = self.world.station_of(hop) else { continue };
                 let at = self.world.station_on(first.node, |shards| shard_of(sid, shards));
@@ -117,7 +117,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Responds to those who have waited for other nodes for too long.
+    /// Responds to clients that have waited for other nodes for too long.
     pub(crate) fn give_up_relayed(&mut self) {
         for waiter in self.bosh.relayed.take_late(self.timing.now_ms) {
             waiter.answer(BoshAnswer::refusal(AnswerCondition::RemoteConnectionFailed));
@@ -130,7 +130,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Keeps the one who waits for the response of another node; `None` if it was answered at once,
+    /// Keeps the waiter for a response of another node; `None` if the waiter got a response here,
     /// since too many wait.
     fn keep_asked(&mut self, waiter: Box<dyn Waiter>, sid: u128, at: Station, bytes: usize) -> Option<u64> {
         let now_ms = self.timing.now_ms;
@@ -149,7 +149,7 @@ impl<D: Driver> Shard<D> {
         self.driver.frames.push((to, LineFrame::Bosh(Box::new(frame))));
     }
 
-    /// Takes what another node says about a session of BOSH.
+    /// Handles the message of another node about a session of BOSH.
     pub(crate) fn relay_frame(&mut self, from: Station, frame: RelayFrame) {
         match frame {
             RelayFrame::Attach(attach) => self.attach_bosh(from, *attach),
@@ -181,7 +181,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Lets another shard of this node take what another node says.
+    /// Passes the message of another node to another shard of this one.
     fn redirect(&self, from: Station, shard: usize, frame: RelayFrame) {
         match postcard::to_allocvec(&LineFrame::Bosh(Box::new(frame))) {
             Ok(bytes) => self.common.post.send(shard, Envelope::Afar(from, vec![(MailboxKind::Line, bytes)], None)),
@@ -230,7 +230,7 @@ impl<D: Driver> Shard<D> {
             debug!(%from, account = account.as_str(), "a session of BOSH of another node is not at home here");
             return self.say_afar(from, RelayFrame::Over(sid));
         };
-        // Its node has let it in.
+        // Its own node has admitted it.
         self.common.gate.enter(peer.ip(), 0);
         let negotiation = Negotiation { machine, ..self.negotiation(self.facts_without_tls(peer, false)) };
         let mut connection = ShardConnection::new(None, peer, 0, negotiation);
@@ -243,7 +243,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Returns one who waits for a response, and passes it on to another node.
+    /// Returns a waiter that passes the response on to another node.
     fn remote_waiter(&self, asker: RelayAsker) -> Box<dyn Waiter> {
         let gone = self.common.post.askers.meet(asker);
         let (askers, outlet) = (self.common.post.askers.clone(), self.common.post.outlet());
@@ -251,7 +251,7 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// One who waits on another node.
+/// A waiter on another node.
 struct RemoteWaiter {
     asker: RelayAsker,
     gone: Arc<AtomicBool>,
@@ -290,11 +290,12 @@ impl Drop for RemoteWaiter {
     fn drop(&mut self) {
         self.askers.forget(self.asker);
         if !self.is_answered && !self.is_gone() {
-            // As with a shard that is gone.
+            // The same happens when a shard is gone.
             self.pass_on(&BoshAnswer::refusal(AnswerCondition::InternalServerError));
         }
     }
 }
 
-/// The time, beyond the longest that a request may wait, in which its response has to be here.
+/// The time, beyond the longest that a request may wait, within which the response to it has to be
+/// here.
 const GRACE_MS: u64 = 30_000;

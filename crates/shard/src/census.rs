@@ -12,9 +12,9 @@ use crate::attempts::AttemptTally;
 /// The sums of the counts of all shards that have answered.
 #[derive(Debug, Clone, Default)]
 pub struct ShardCensus {
-    /// The shards that these are the sums of.
+    /// The shards whose counts are summed.
     pub coverage: Coverage,
-    /// The counts that take a look at each session and room; `None` if they aren't requested.
+    /// The counts that need a look at each session and room; `None` if they aren't requested.
     pub details: Option<CensusDetails>,
     /// Attempts to log in, and the sources that vouch for them.
     pub logins: LoginCensus,
@@ -22,11 +22,12 @@ pub struct ShardCensus {
     pub counters: Counters,
     /// Accounts with a session.
     pub users: usize,
-    /// Sessions that there are, connected or not.
+    /// Sessions, connected or not.
     pub sessions: usize,
-    /// Connections in any state; without details also those that sessions wait for.
+    /// Connections in any state; without details, including the entries of sessions that wait for
+    /// their clients.
     pub connections: usize,
-    /// Stanzas that sessions were given since the start.
+    /// Stanzas that were given to sessions since the start.
     pub deliveries: u64,
     /// The outboxes of the sessions.
     pub unread: Unread,
@@ -66,27 +67,27 @@ pub struct GaugeRead {
 pub struct LoginCensus {
     /// Attempts since the start, by their outcome.
     pub tally: AttemptTally,
-    /// The sources that others vouch from, by domain and the key of the configuration.
+    /// The outside sources that vouch for logins, by domain and the key of the configuration.
     pub sources: BTreeMap<(String, &'static str), SourceSeen>,
 }
 
-/// The stanzas that sessions have not read yet.
+/// The stanzas that clients have not read yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unread {
     /// Bytes that wait for sessions, or for their acknowledgement.
     pub bytes: usize,
-    /// Sessions for which more waits than the soft limit of their outboxes.
+    /// Sessions whose outboxes exceed their soft limit.
     pub slow_readers: usize,
 }
 
-/// The part of the server that a census is of: a shard that is busy for too long is left out.
+/// The part of the server that a census covers: a shard that is busy for too long is left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// The number of shards that there are.
     pub shards: usize,
     /// The number of shards that have answered.
     pub answered: usize,
-    /// The time that counting has taken them.
+    /// The time that counting took.
     pub took: Duration,
 }
 

@@ -36,7 +36,7 @@ pub struct ShardConnection<S> {
     pub(crate) unsent: Option<Box<UnsentBytes>>,
     /// Prefixes that the stream header declared, for stanzas that rely on them.
     pub(crate) prefixes: Option<Box<[(String, String)]>>,
-    /// The world has, or will have, a session for this link.
+    /// True if the world has, or will have, a session for this link.
     pub(crate) in_world: bool,
     pub(crate) paused: bool,
     pub(crate) wants_write: bool,
@@ -65,19 +65,19 @@ impl ConnectionWire {
     }
 }
 
-/// The stages of a connection from accept to close, with the data that each needs.
+/// The stages of a connection from its acceptance to its end, with the data that each needs.
 pub(crate) enum ConnectionStage {
     /// Until a resource is bound.
     Negotiating(Box<Negotiation>),
-    /// A session of the world, for which the client came at this time, in seconds since 1970, and
-    /// has to come again at that one, if there is any.
+    /// A session of the world: the time at which the client came, and the time at which it has to
+    /// log in again, if there is one; both in seconds since 1970.
     Bound { since_s: u32, until_s: Option<NonZeroU32> },
     /// A session of the world that waits for its client to come back: there is no socket.
     Detached,
     /// A client whose session is on another node.
     Away(Box<AwayState>),
-    /// All output has been written; further input is discarded until the peer closes too, so that
-    /// it gets to read the last output.
+    /// All output has been written. Further input is discarded until the peer closes too, so that
+    /// the peer gets to read the last output.
     Lingering,
 }
 
@@ -86,18 +86,18 @@ pub(crate) struct Negotiation {
     pub machine: C2s,
     /// The time by which it must have bound a resource, on the shard's clock.
     pub deadline_ms: u64,
-    /// A question to the store or the world is open.
+    /// True if a question to the store or the world is open.
     pub asked: bool,
-    /// Its attempt to log in, from the question about the account until it has succeeded or failed.
+    /// Its attempt to log in, from the query about the account until it has succeeded or failed.
     pub attempt: Option<LoginAttempt>,
     /// The question that waits for the turn of its attempt; with no attempt, for its refusal.
     pub waiting: Option<LoginQuestion>,
     /// The time at which the handshake of TLS began.
     pub tls_since: Option<Since>,
     /// The time at which it first asked about the account, on the shard's clock, and the
-    /// milliseconds for which its turn was put off since others like it had failed.
+    /// milliseconds for which its turn was delayed because similar attempts had failed.
     pub begun: Option<(u64, u64)>,
-    /// It counts among those that only open sessions.
+    /// Its count among the sessions that were opened and have not logged in.
     #[expect(dead_code, reason = "it counts for as long as it is kept")]
     pub opening: Option<GateOpening>,
 }
@@ -106,11 +106,11 @@ pub(crate) struct Negotiation {
 pub(crate) struct AwayState {
     /// The shard that has the session.
     pub home: Station,
-    /// Bytes of the client that have left for it, and that it has not taken.
+    /// Bytes of the client that were sent to that shard and that it has not read yet.
     pub sent: usize,
-    /// Bytes that came for the client, of which its home has not been told that it has them.
+    /// Bytes that came for the client and whose receipt has not been reported to its home yet.
     pub unwritten: usize,
-    /// The session has ended: further input of the client is discarded.
+    /// True if the session has ended: further input of the client is discarded.
     pub is_over: bool,
     /// The state that another home would need.
     pub memory: FrontMemory,
@@ -123,7 +123,7 @@ pub(crate) struct CarriedInput {
     pub scanner: Box<Scanner>,
 }
 
-/// Bytes that the system did not take.
+/// The bytes that the system did not take.
 #[derive(Default)]
 pub(crate) struct UnsentBytes {
     pub bytes: Vec<u8>,
@@ -164,7 +164,7 @@ impl<S> ShardConnection<S> {
         }
     }
 
-    /// Returns what operators see of it; `None` while the client is away.
+    /// Returns the description of the connection for operators; `None` while the client is away.
     pub(crate) fn peer(&self) -> Option<Peer> {
         let ConnectionStage::Bound { since_s, .. } = self.stage else { return None };
         Some(Peer {
@@ -210,7 +210,7 @@ impl<S> std::fmt::Debug for ShardConnection<S> {
     }
 }
 
-/// The question of an attempt to log in to the world.
+/// The question that a login puts to the world.
 pub(crate) enum LoginQuestion {
     Credentials(Jid),
     Verify(Jid, String),

@@ -5,7 +5,7 @@ use slab::Slab;
 
 use crate::connection::ShardConnection;
 
-/// All connections of a shard. A link that is free is given to the next one.
+/// All connections of a shard. A free link is given to the next connection.
 pub(crate) struct ShardConnections<S>(Slab<ShardConnection<S>>);
 
 impl<S> Default for ShardConnections<S> {

@@ -39,15 +39,15 @@ impl Door {
         self.epoch.elapsed().as_millis() as u64
     }
 
-    /// Gives a connection to the shard whose turn it is; after login it moves to the home of its
-    /// account.
+    /// Gives a connection to the shard whose turn it is. After login the connection moves to the
+    /// home of its account.
     pub fn hand_over(&self, handed: Handed<SystemSocket>) {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         self.post.send(turn % self.post.shards().max(1), Envelope::Handed(Box::new(handed)));
     }
 
-    /// Gives a shard a connection of another server that begins with TLS. Nothing of it may have
-    /// been read.
+    /// Gives a shard a connection of another server that begins with TLS. None of its bytes may
+    /// have been read.
     pub fn hand_over_server(&self, socket: TcpStream, peer: SocketAddr) {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let envelope = Envelope::Accepted { socket: socket.into(), peer, port: Port::ServersTls };
@@ -55,7 +55,7 @@ impl Door {
     }
 
     /// Runs `work` on the shard whose turn it is. It answers when it likes, through the completer;
-    /// one that it drops is told, as is that of a shard that has ended.
+    /// the asker notices if the completer is dropped, also because the shard has ended.
     pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut World, Completer<T>) + Send + 'static) -> Awaited<T> {
         let (completer, answer) = one_shot();
         let now = Since::now();
@@ -76,37 +76,37 @@ impl Door {
         self.post.shards()
     }
 
-    /// Runs `work` on a shard; on none if that has ended, or there is no such shard.
+    /// Runs `work` on a shard; does nothing if the shard has ended, or doesn't exist.
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();
         let posted = Posted { since: now, at: now };
         self.post.send(shard, Envelope::Errand(Errand::new(work), posted));
     }
 
-    /// Gives a shard letters of a shard of another node, in their order. Whatever comes of them has
-    /// a share in the custody.
+    /// Gives a shard letters of a shard of another node, in their order. All their consequences
+    /// have a share in the custody.
     pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(MailboxKind, Vec<u8>)>, custody: Option<Custody>) {
         self.post.send(shard, Envelope::Afar(from, letters, custody));
     }
 
-    /// Gives a shard mail of its own back whose home is elsewhere now, for it to go there.
+    /// Returns to a shard mail of its own whose home is elsewhere now, so that it is sent there.
     pub fn again(&self, shard: usize, mail: Vec<u8>, custody: Option<Custody>) {
         self.post.send(shard, Envelope::Again(mail, custody));
     }
 
-    /// Gives a shard mail of its own back that could not be brought to another node.
+    /// Returns to a shard mail of its own that could not be delivered to another node.
     pub fn refused(&self, shard: usize, mail: Vec<u8>, custody: Option<Custody>) {
         self.post.send(shard, Envelope::Refused(mail, custody));
     }
 
-    /// Lets all shards go by other homes from now on.
+    /// Makes all shards use other homes from now on.
     pub fn set_view(&self, view: &Arc<View>) {
         for shard in 0..self.post.shards() {
             self.post.send(shard, Envelope::View(view.clone()));
         }
     }
 
-    /// Lets all shards write all of their journals once more.
+    /// Makes all shards write their whole journals once more.
     pub fn rewrite_journal(&self, era: u64) {
         for shard in 0..self.post.shards() {
             self.post.send(shard, Envelope::RewriteJournal(era));
@@ -118,7 +118,7 @@ impl Door {
         self.post.send(shard, Envelope::Recovered(process, fields));
     }
 
-    /// Tells all shards that a process of another node says nothing, and may be gone.
+    /// Tells all shards that a process of another node is silent, and may be gone.
     pub fn silent(&self, node: u16, incarnation: u32) {
         for shard in 0..self.post.shards() {
             self.post.send(shard, Envelope::Silent(node, incarnation));
@@ -143,7 +143,8 @@ impl Door {
         self.post.sids.shard_for(sid, self.post.shards()).is_some()
     }
 
-    /// Says that the connection of a request of this session broke before the answer.
+    /// Tells the shard of a session that the connection of one of its requests broke before the
+    /// response.
     pub fn request_is_gone(&self, sid: u128) {
         if let Some(shard) = self.post.sids.shard_for(sid, self.post.shards()) {
             self.post.send(shard, Envelope::BoshGone(sid));
@@ -156,7 +157,7 @@ impl Door {
         self.count(true)
     }
 
-    /// Returns the counts without what takes a look at each session: [`ShardCensus::details`].
+    /// Returns the counts without those that need a look at each session: [`ShardCensus::details`].
     pub fn counts(&self) -> ShardCensus {
         self.count(false)
     }
@@ -174,8 +175,8 @@ impl Door {
         counted.iter().map(census).collect()
     }
 
-    /// Returns all streams with other servers and components, by the names of those. Shards that
-    /// don't answer within a second are left out; until then this blocks.
+    /// Returns all streams with other servers and components, by their names. Shards that don't
+    /// answer within a second are left out; until then this blocks.
     pub fn servers(&self) -> Vec<StreamReport> {
         let all = Arc::new(Mutex::new(Vec::new()));
         self.ask_all(|done| Envelope::Servers(all.clone(), done));
@@ -185,7 +186,7 @@ impl Door {
     }
 
     /// Ends the streams with a domain or component; with `locals` only those of these domains of
-    /// ours. Returns how many there were. It blocks as [`Door::servers`] does.
+    /// ours. Returns the number of streams that were ended. It blocks as [`Door::servers`] does.
     pub fn close_servers(&self, remote: &str, locals: Option<Vec<String>>) -> usize {
         let closing = Arc::new(Closing { remote: remote.to_owned(), locals, closed: AtomicUsize::new(0) });
         self.ask_all(|done| Envelope::CloseServers(closing.clone(), done));

@@ -20,7 +20,7 @@ pub trait Driver {
     /// Returns the outcome of [`Driver::connect`], for a socket that is ready.
     ///
     /// # Errors
-    /// Why it isn't connected.
+    /// The reason why it isn't connected.
     fn connected(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
     /// Begins to watch a socket for input, under a key that [`ReadySocket`] will carry.
@@ -47,11 +47,11 @@ pub trait Driver {
     /// `WouldBlock`, or what the system says of a broken connection.
     fn send(&mut self, socket: &Self::Socket, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Ends our direction, so that the peer reads to the end.
+    /// Ends our direction of the connection, so that the peer reads to the end.
     fn shutdown(&mut self, socket: &Self::Socket);
 }
 
-/// Tells that a socket can be read from or written to.
+/// A report that a socket can be read from or written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadySocket {
     /// The key that it is watched under.

@@ -26,7 +26,7 @@ pub struct AnswersElsewhere<T> {
     pub missing: usize,
 }
 
-/// That part of a census which another node tells.
+/// The part of a census that another node reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CensusElsewhere {
     users: usize,
@@ -51,7 +51,7 @@ struct CountsElsewhere {
     overflows: u64,
 }
 
-/// A stream with another server, as another node tells it.
+/// A stream with another server, as another node reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamElsewhere {
     remote: String,
@@ -220,5 +220,5 @@ pub const BOUNDS: &[Bound] = &[Bound::on(
     Unit::Number,
 )
 .or("others are left out there")];
-/// Streams that one shard tells of.
+/// Streams that one shard reports.
 const MOST_STREAMS: usize = 5_000;

@@ -54,11 +54,11 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let secure = tls.is_some() || is_encrypted_by_proxy;
-        // A script in a browser doesn't see the channel, so it can't bind to it, and libraries for
-        // browsers stumble over the offer.
+        // A script in a browser doesn't see the TLS channel, so it can't bind to it, and libraries
+        // for browsers stumble over the offer.
         let bindings =
             tls.as_ref().filter(|_| transport == Transport::Tcp).map(ServerTls::bindings).unwrap_or_default();
-        // TLS is established, or it isn't to be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
+        // TLS is established, or won't be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
         let facts =
             Facts { secure, tls_available: false, bindings, transport, ..self.facts_without_tls(peer, is_local) };
         let mut connection = ShardConnection::new(Some(ClientSocket::Here(socket)), peer, 0, self.negotiation(facts));
@@ -71,7 +71,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Lets a connection in; `false` if it is one too many.
+    /// Admits a connection; returns `false` if there are too many.
     pub(crate) fn may_enter(&self, peer: SocketAddr) -> bool {
         let most = if is_here(peer) { 0 } else { self.common.generation.connections_per_address };
         let enters = !self.timing.stopping && self.common.gate.enter(peer.ip(), most);
@@ -81,7 +81,7 @@ impl<D: Driver> Shard<D> {
         enters
     }
 
-    /// Lets a session in that has no connection of its own.
+    /// Admits a session that has no connection of its own.
     pub(crate) fn may_open(&self, peer: SocketAddr) -> Option<GateOpening> {
         let opening = self.common.gate.open(peer.ip(), !is_here(peer));
         if opening.is_none() {
@@ -106,8 +106,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Returns the facts of a connection before anything was said on it. `is_local`: its address
-    /// counts where clients may log in without TLS.
+    /// Returns the properties of a connection before anything was said on it. `is_local`: its
+    /// address counts where clients may log in without TLS.
     pub(crate) fn facts_without_tls(&self, peer: SocketAddr, is_local: bool) -> Facts {
         let is_plain = self.common.generation.plaintext.iter().any(|network| network.contains(peer.ip()));
         Facts {
@@ -119,8 +119,8 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Returns whether a peer is on this machine. Then the address says nothing, since everybody behind
-/// a proxy here has it.
+/// Returns whether a peer is on this machine. If so, its address means nothing, since everybody
+/// behind a proxy here has it.
 fn is_here(peer: SocketAddr) -> bool {
     peer.ip().to_canonical().is_loopback()
 }

@@ -18,7 +18,7 @@ use crate::driver::{Driver, ReadySocket};
 use crate::socket::wake;
 use crate::system::SystemNews;
 
-/// One epoll set, and what wakes it.
+/// An epoll set, and the eventfd that wakes it.
 #[derive(Debug)]
 pub struct Epoll {
     set: OwnedFd,
@@ -157,7 +157,7 @@ pub(crate) fn outcome(socket: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// Gives a connection the options that all have.
+/// Sets the options that all connections have.
 ///
 /// # Errors
 /// The error of the system; the socket can't be used then.
@@ -183,5 +183,5 @@ const WAKE: u64 = u64::MAX;
 const LISTENERS: u64 = 1 << 40;
 /// Events per wait.
 const EVENTS: usize = 1024;
-/// Without progress for so long a peer is taken for gone (`TCP_USER_TIMEOUT`).
+/// Milliseconds without progress after which a peer is considered gone (`TCP_USER_TIMEOUT`).
 const NO_PROGRESS_MS: u32 = 60_000;

@@ -1,5 +1,6 @@
 //! Other servers: carries bytes, handshakes and addresses between their connections and
-//! [`rookery_federation::ServerStreams`], which decides, and stanzas between that and the world.
+//! [`rookery_federation::ServerStreams`], which makes the decisions, and stanzas between that and
+//! the world.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -22,14 +23,14 @@ use crate::mailboxes::{Closing, Envelope, Generation, Port};
 use crate::shard::Shard;
 use crate::wires::{Arriving, Federating, Leaving, Moving, SERVERS, ServerWire, WireTls, handshake};
 
-/// Says why there is no way to a domain, for a trace.
+/// Puts into words, for a trace, why a domain can't be reached.
 fn trouble_with(servers: &rookery_federation::ServerStreams, domain: &str) -> String {
     let trouble = servers.report().into_iter().find(|report| report.remote == domain && !report.trouble.is_empty());
     let trouble = trouble.map_or_else(|| "it is unreachable, or does not answer".to_owned(), |report| report.trouble);
     format!("there is no stream with {domain}: {trouble}")
 }
 
-/// The world, as the streams ask it.
+/// The world's answers to the streams.
 struct FederatingWorld<'w>(&'w World);
 
 impl Ours for FederatingWorld<'_> {
@@ -40,7 +41,7 @@ impl Ours for FederatingWorld<'_> {
 
 impl Home for FederatingWorld<'_> {
     fn home(&self, domain: &str) -> usize {
-        // Streams of other servers stay in the process that they have called.
+        // Streams of other servers stay in the process to which they have connected.
         self.0.stand_in_for(domain)
     }
 
@@ -78,7 +79,7 @@ impl<D: Driver> Shard<D> {
             }
             (Some(terms), Some(mut federating)) => {
                 let old = std::mem::replace(&mut federating.terms, terms.clone());
-                // The same holds for what DNS has proven, if it is believed no more.
+                // The same holds for proofs from DNS if these are no longer trusted.
                 if old.trust != terms.trust || old.settings.dane != terms.settings.dane {
                     federating.servers.judge_again();
                 }
@@ -135,7 +136,7 @@ impl<D: Driver> Shard<D> {
         self.federating = Some(federating);
     }
 
-    /// Goes on with a connection with another server that is ready.
+    /// Handles a ready connection with another server.
     pub(crate) fn server_ready(&mut self, ready: &ReadySocket) {
         let Some(mut federating) = self.federating.take() else { return };
         federating.servers.set_time(self.timing.now_ms);
@@ -190,14 +191,14 @@ impl<D: Driver> Shard<D> {
         reports
     }
 
-    /// Ends streams because an operator wants it.
+    /// Ends streams on an operator's request.
     pub(crate) fn close_servers(&mut self, closing: &Closing) {
         let closed = self.close_streams_with(&closing.remote, closing.locals.as_deref());
         closing.closed.fetch_add(closed, Ordering::Relaxed);
     }
 
     /// Ends the streams with a domain, with `locals` only those of these domains of ours; returns
-    /// how many there were.
+    /// the number of ended streams.
     pub(crate) fn close_streams_with(&mut self, remote: &str, locals: Option<&[String]>) -> usize {
         let Some(mut federating) = self.federating.take() else { return 0 };
         federating.servers.set_time(self.timing.now_ms);
@@ -464,7 +465,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Closes our direction when all is written. The peer has a few seconds to close its own.
+    /// Closes our direction when everything is written. The peer has a few seconds to close its
+    /// own.
     fn end_wire(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey) {
         let mut out = Vec::new();
         let Some(wire) = federating.get(key) else { return federating.servers.closed(key, "it is closed") };

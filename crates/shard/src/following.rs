@@ -6,10 +6,10 @@
 //!
 //! # Invariants
 //!
-//! * The counts of XEP-0198 are the client's: the front knows how many complete stanzas its client
+//! * The counts of XEP-0198 are the client's. The front knows how many complete stanzas its client
 //!   was sent, and after which of the client's stanzas the bytes begin that it still has
-//!   (`keeping`). For a line in the middle of a stanza nobody knows that: it is closed.
-//! * From the moment when the front waits, nothing counts that an earlier home says.
+//!   (`keeping`). In the middle of a stanza this isn't known for a line: it is closed then.
+//! * Once the front waits, it ignores everything from earlier homes.
 //! * A client that comes back over another connection gets its session there, and this one is
 //!   closed: the session knows which connection it had last.
 
@@ -41,7 +41,7 @@ impl<D: Driver> Shard<D> {
         let Some(session) = away.memory.session() else { return false };
         let patience_ms = (u64::from(session.seconds) * 1000).min(PATIENCE_MS);
         if let Some(awaits) = &mut away.memory.awaits {
-            // It is looked after already.
+            // The front waits for its home already.
             awaits.asked = None;
             return true;
         }
@@ -55,7 +55,7 @@ impl<D: Driver> Shard<D> {
         self.away(link).is_some_and(|away| away.memory.awaits.is_some())
     }
 
-    /// Looks for the home of a client that waits for it, from time to time.
+    /// Schedules the next search for the home of a waiting client.
     pub(crate) fn look_for_home(&mut self, link: Link) {
         self.pause(link, true);
         let (key, now_ms) = (self.key_of(link), self.timing.now_ms);
@@ -67,12 +67,13 @@ impl<D: Driver> Shard<D> {
         keys.push(key);
     }
 
-    /// Lets those be looked after at once who wait for homes or sessions.
+    /// Makes the next tick check all clients that wait for homes or sessions.
     pub(crate) fn follow_soon(&mut self) {
         (self.moves.following.1, self.moves.reattaching.1) = (0, 0);
     }
 
-    /// Looks after the clients that wait for homes, if it is time. `true` if any waits no longer.
+    /// Checks the clients that wait for homes, if it is time. Returns `true` if any waits no
+    /// longer.
     pub(crate) fn follow_on(&mut self) -> bool {
         let now_ms = self.timing.now_ms;
         let (keys, due_ms) = &mut self.moves.following;
@@ -132,14 +133,14 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Finds the connection of a client that a home was asked to continue.
+    /// Finds the connection of a client for which a home was asked to continue.
     pub(crate) fn asked_line_of(&mut self, home: Station, key: u64) -> Option<Link> {
         let link = self.connection_of(key)?;
         let awaits = self.away(link)?.memory.awaits.as_ref()?;
         (awaits.asked == Some(home)).then_some(link)
     }
 
-    /// Goes on with a client that has a home again.
+    /// Continues with a client that has a home again.
     pub(crate) fn has_home_again(&mut self, link: Link) {
         let Some(away) = self.away(link) else { return };
         (away.sent, away.unwritten) = (0, 0);
@@ -148,7 +149,7 @@ impl<D: Driver> Shard<D> {
         self.pause(link, false);
     }
 
-    /// Gives sessions the numbers of the lines that they have, as the journal is to know them.
+    /// Gives sessions the numbers of their lines, for the journal.
     pub(crate) fn number_lines(&mut self) {
         for (at, link) in self.driver.news() {
             let link = Link(link);
@@ -160,7 +161,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Tells fronts the data that they need in case this home is gone.
+    /// Sends fronts the data that they need in case this home is gone.
     pub(crate) fn mark_lines(&mut self) {
         for (at, link) in self.driver.news() {
             self.mark_line(at, Link(link), false);
@@ -168,8 +169,8 @@ impl<D: Driver> Shard<D> {
         self.driver.forget_news();
     }
 
-    /// Tells the front of a line its position. `is_last`: in any case. Returns whether it can
-    /// continue elsewhere from there.
+    /// Tells the front of a line its position; with `is_last` even if it has hardly changed.
+    /// Returns whether the line can continue elsewhere from there.
     fn mark_line(&mut self, at: usize, link: Link, is_last: bool) -> bool {
         let Some(connection) = self.connections.get(link) else { return false };
         let ConnectionStage::Bound { since_s, until_s } = connection.stage else { return false };
@@ -209,8 +210,8 @@ impl<D: Driver> Shard<D> {
         is_whole
     }
 
-    /// Returns what becomes of the connection of a session that leaves; `None` if it is to be
-    /// closed.
+    /// Returns the way in which the connection of a leaving session continues; `None` if it is to
+    /// be closed.
     pub(crate) fn connection_that_goes_on(&mut self, link: Link) -> Option<ConnectionGoingOn> {
         let socket = self.connections.get(link)?.socket.as_ref()?;
         let Some(at) = self.driver.place(socket) else {
@@ -225,7 +226,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Returns the memory with which this node continues as the front of a session that leaves;
-    /// `None` if it can't. Any partly sent stanza is completely on its way then.
+    /// `None` if it can't. Any partly sent stanza has been sent completely by then.
     fn memory_as_front(&mut self, link: Link) -> Option<FrontMemory> {
         if !self.moves.stays || self.timing.stopping || self.timing.shut {
             return None;
@@ -286,9 +287,9 @@ impl<D: Driver> Shard<D> {
 
 /// The connection of a session that leaves for another home.
 pub(crate) enum ConnectionGoingOn {
-    /// A line, by its place.
+    /// It is a line, at this place.
     Line(usize),
-    /// It is to this node, which is its front from now on.
+    /// It is a connection to this node, which is its front from now on.
     Front(Box<FrontMemory>),
 }
 

@@ -1,8 +1,8 @@
 //! Admits connections, and bounds how often somebody may try to log in: shared by all shards and
 //! the web front, asked once per connection and once per login.
 //!
-//! [`LoginAttempts`] decides how often somebody may try a password; here are the lock, and the log
-//! line about it.
+//! [`LoginAttempts`] decides how often somebody may try a password; this file has the lock around
+//! it, and its log lines.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -28,11 +28,11 @@ pub struct Gate {
     inner: Mutex<GateInner>,
     attempts: Mutex<Watched>,
     guesses: Guesses,
-    /// True while somebody is about to tell other nodes of what was counted.
+    /// True while a report to other nodes about the counts is scheduled.
     is_telling: AtomicBool,
 }
 
-/// That which the gates of nodes tell each other.
+/// The report of one node's gate to those of others.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct GateNews {
     attempts: AttemptNews,
@@ -54,7 +54,7 @@ impl Default for LoginTerms {
     }
 }
 
-/// Attempts, with those of which the log has not been told.
+/// The attempts, and the number of those that the log has not been told of.
 #[derive(Debug, Default)]
 struct Watched {
     attempts: LoginAttempts,
@@ -69,7 +69,7 @@ struct GateInner {
     open: usize,
     /// The time at which the log was last told that there are too many.
     told: Option<Instant>,
-    /// The time at which it was last told of an address that has too many.
+    /// The time at which the log was last told of an address that has too many.
     told_of_crowd: Option<Instant>,
     /// Sessions without a connection of their own that have not logged in: those of BOSH.
     openings: HashMap<IpAddr, u32>,
@@ -98,9 +98,9 @@ impl Drop for GateOpening {
 }
 
 impl Gate {
-    /// Lets a session open that needs no connection of its own, so that nothing else bounds how
-    /// many somebody opens without ever logging in. Returns `None` if there are too many of them,
-    /// in all or from this address; `is_limited` tells whether the address says anything.
+    /// Admits a session that needs no connection of its own: nothing else bounds how many somebody
+    /// opens without ever logging in. Returns `None` if there are too many of them, in all or from
+    /// this address; `is_limited` tells whether the address means anything.
     pub fn open(self: &Arc<Self>, address: IpAddr, is_limited: bool) -> Option<GateOpening> {
         let mut inner = self.lock();
         let address = household(address);
@@ -114,7 +114,7 @@ impl Gate {
         Some(GateOpening { gate: self.clone(), address })
     }
 
-    /// Returns a gate for so many connections in all; 0 for any number. It names accounts and
+    /// Returns a gate for this number of connections in all, 0 for no limit. It names accounts and
     /// places by this hash, as the gates of other nodes do.
     pub fn new(most: usize, addresses: AddressHash) -> Self {
         let attempts = Watched { attempts: LoginAttempts::new(addresses), ..Watched::default() };
@@ -126,13 +126,12 @@ impl Gate {
         Self { most, ..Self::default() }
     }
 
-    /// Returns the counts of what was tried in vain on the web.
+    /// Returns the counts of tokens and names that were tried in vain on the web.
     pub fn guesses(&self) -> &Guesses {
         &self.guesses
     }
 
-    /// Returns whether somebody has to tell other nodes of what was counted: the caller, after a
-    /// moment.
+    /// Returns whether the caller has to tell other nodes of the counts, after a moment.
     pub(crate) fn begins_to_tell(&self) -> bool {
         let begins = !self.is_telling.swap(true, Ordering::Relaxed);
         if begins {
@@ -142,7 +141,7 @@ impl Gate {
         begins
     }
 
-    /// Takes what other nodes are to be told, if there is anything.
+    /// Takes the report for other nodes, if there is anything to report.
     pub(crate) fn take_news(&self) -> Option<Vec<u8>> {
         self.is_telling.store(false, Ordering::Relaxed);
         let news = GateNews { attempts: self.watched().attempts.take_news(), misses: self.guesses.take_news() };
@@ -150,7 +149,8 @@ impl Gate {
         is_any.then(|| postcard::to_allocvec(&news).ok())?
     }
 
-    /// Takes what another node tells. `now_ms` is the clock of attempts, `unix_ms` that of guesses.
+    /// Applies the report of another node. `now_ms` is the clock of attempts, `unix_ms` that of
+    /// guesses.
     ///
     /// # Errors
     /// The bytes are no news of a gate.
@@ -167,8 +167,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Lets a connection in from an address; `false` if it has `limit` open already (0: no limit),
-    /// or if there are too many in all.
+    /// Admits a connection from an address; returns `false` if the address has `limit` connections
+    /// open already (0: no limit), or if there are too many in all.
     pub fn enter(&self, address: IpAddr, limit: u32) -> bool {
         let mut inner = self.lock();
         if self.most > 0 && inner.open >= self.most {
@@ -196,7 +196,7 @@ impl Gate {
         true
     }
 
-    /// Takes note that a connection that came in is gone.
+    /// Takes note that an admitted connection is gone.
     pub fn leave(&self, address: IpAddr) {
         let mut inner = self.lock();
         let address = household(address);
@@ -232,7 +232,8 @@ impl Gate {
         begun
     }
 
-    /// Lets somebody in who proves nothing; `false` if too many have come from the address lately.
+    /// Admits a client that proves nothing; returns `false` if too many have come from the address
+    /// recently.
     pub fn let_in(&self, address: IpAddr, terms: &LoginTerms, now_ms: u64) -> bool {
         let is_exempt = terms.exempt.iter().any(|network| network.contains(address));
         is_exempt || self.watched().attempts.let_in(address, now_ms)
@@ -248,7 +249,7 @@ impl Gate {
         self.watched().attempts.failed();
     }
 
-    /// Takes an attempt back that has come to nothing without a guess.
+    /// Subtracts an attempt that has ended without a guess.
     pub fn take_back(&self, attempt: &LoginAttempt, now_ms: u64) {
         self.watched().attempts.take_back(attempt, now_ms);
     }
@@ -267,7 +268,7 @@ impl Gate {
     }
 }
 
-/// Returns whether the log is to be told again, which is noted.
+/// Returns whether it is time for another log line, and notes that it is written now.
 fn is_due(told: &mut Option<Instant>) -> bool {
     let is_due = told.is_none_or(|told| told.elapsed() >= TOLD);
     if is_due {
@@ -278,9 +279,9 @@ fn is_due(told: &mut Option<Instant>) -> bool {
 
 /// Milliseconds between two lines of the log about attempts that are refused.
 const BETWEEN_LINES_MS: u64 = 60_000;
-/// Returns the part of `limit` that one address may have when this number of all places is taken:
-/// less and less towards the end, so that addresses with many don't take the last ones as well. 0
-/// for no limit, of the limit and of all places.
+/// Returns the part of `limit` that one address may have when this number of all places is taken.
+/// The part shrinks towards the end, so that addresses with many connections don't take the last
+/// places as well. 0 means no limit, both for `limit` and for all places.
 fn share(limit: u32, taken: usize, most: usize) -> u32 {
     let is_over = |part: usize, of: usize| most > 0 && taken.saturating_mul(of) >= most.saturating_mul(part);
     let share = match limit {

@@ -30,7 +30,7 @@ impl GatheredCards {
 mod tests {
     use super::*;
 
-    /// A shard that answers when nobody waits any more has to be told so.
+    /// A shard that answers after the cards were taken has to be told so.
     #[test]
     fn cards_are_taken_or_stay() {
         let gathered = GatheredCards::default();

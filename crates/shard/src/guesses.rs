@@ -1,6 +1,6 @@
-//! Counts of tokens and names that somebody tried in vain on the web, so that nobody tries them by
-//! the thousand. They are here since the nodes of a cluster tell each other of them, together with
-//! failed logins.
+//! Counts of tokens and names that were tried in vain on the web, so that nobody tries them by the
+//! thousand. They are in this crate since the nodes of a cluster tell each other of them, together
+//! with failed logins.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use rookery_base::lock::lock;
 use rookery_hub::household;
 
-/// The recent misses, by the place that they came from.
+/// The recent misses, by the place from which they came.
 #[derive(Debug, Default)]
 pub struct Guesses(Mutex<GuessTable>);
 
@@ -27,14 +27,14 @@ struct RecentGuesses {
 }
 
 impl Guesses {
-    /// Returns the milliseconds for which somebody has to wait; `None` if they needn't.
+    /// Returns the milliseconds for which a place has to wait; `None` if it needn't.
     pub fn wait_ms(&self, address: IpAddr, now_ms: u64) -> Option<u64> {
         let table = self.lock();
         let recent = table.places.get(&household(address)).filter(|recent| recent.counts(now_ms))?;
         (recent.misses >= MOST).then(|| recent.until_ms - now_ms)
     }
 
-    /// Counts something that wasn't there, or was taken.
+    /// Counts a miss: a token that doesn't exist, or a name that is taken.
     pub fn missed(&self, address: IpAddr, now_ms: u64) {
         let mut table = self.lock();
         let place = household(address);
@@ -46,17 +46,17 @@ impl Guesses {
         table.count(place, 1, now_ms);
     }
 
-    /// Gathers from now on what others are to be told.
+    /// Begins to collect the misses for other nodes.
     pub(crate) fn gather_news(&self) {
         self.lock().news.get_or_insert_default();
     }
 
-    /// Takes what others are to be told: places with their misses.
+    /// Takes the misses for other nodes: places with their numbers.
     pub(crate) fn take_news(&self) -> Vec<(IpAddr, u32)> {
         self.lock().news.as_mut().map(std::mem::take).into_iter().flatten().collect()
     }
 
-    /// Counts what another node tells.
+    /// Counts the misses that another node reports.
     pub(crate) fn hear(&self, news: &[(IpAddr, u32)], now_ms: u64) {
         let mut table = self.lock();
         news.iter().take(MOST_TOLD).for_each(|(place, misses)| table.count(household(*place), *misses, now_ms));
@@ -89,7 +89,7 @@ impl GuessTable {
 }
 
 impl RecentGuesses {
-    /// Returns whether its time isn't over; a clock that was put back ends it.
+    /// Returns whether the window isn't over; a clock that was put back ends it.
     fn counts(self, now_ms: u64) -> bool {
         now_ms < self.until_ms && self.until_ms <= now_ms + WINDOW_MS
     }
@@ -101,7 +101,7 @@ pub const MOST: u32 = 20;
 const WINDOW_MS: u64 = 600_000;
 /// Places that are remembered, some 50 bytes each.
 const MOST_PLACES: usize = 20_000;
-/// Places that other nodes are told of at once.
+/// Places in one report to other nodes.
 const MOST_TOLD: usize = 1000;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Sessions that continue in the next process.
 //!
 //! When the server stops, a session whose client may resume it (XEP-0198) loses its connection as
-//! if the network had failed: a stream that is closed gracefully would end the session (§5). It
-//! stays in the world until all others are gone, including those that turn out to have no place,
-//! and leaves as a card when the server has come to rest. The next process makes sessions without
-//! connections from all cards; then it lets them, and everything else that was handed on, continue
-//! before it admits clients.
+//! if the network had failed: a stream that is closed properly would end the session (§5). The
+//! session stays in the world until all others are gone, including those that turn out to have no
+//! place, and leaves as a card when the server has come to rest. The next process makes sessions
+//! without connections from all cards. Then it lets them, and everything else that was handed on,
+//! continue before it admits clients.
 
 use std::net::SocketAddr;
 
@@ -64,7 +64,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Ends the sessions that can't continue in another process, while those that can are still
-    /// here to be notified. All cards of the shard have at most this number of bytes.
+    /// here to be notified. All cards of the shard may have this number of bytes.
     pub(crate) fn end_others(&mut self, most_bytes: usize) {
         let peer_of = peers(&self.connections);
         self.world.end_others(most_bytes, peer_of);
@@ -83,8 +83,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Takes up sessions, and whatever else is at home here, of another process, without beginning
-    /// to work on them.
+    /// Takes up sessions, and everything else with its home here, of another process, without
+    /// beginning to work on them.
     pub(crate) fn go_on(&mut self, cards: Vec<Card>, custody: Custody) {
         let (mut sessions, mut memos) = (Vec::new(), Vec::new());
         let (cards, elsewhere): (Vec<_>, Vec<_>) =
@@ -124,7 +124,7 @@ pub(crate) fn share(shards: usize) -> (usize, usize) {
     (share / 4 * 3, share)
 }
 
-/// The same for the page of limits.
+/// The bound of cards, for the page of limits.
 pub const BOUNDS: &[Bound] = &[Bound::on(
     "data for the next start: sessions with their unacknowledged stanzas, and rooms",
     Per::Server,
@@ -133,5 +133,5 @@ pub const BOUNDS: &[Bound] = &[Bound::on(
 )
 .or("sessions without room end at the stop, as those without stream management do")];
 
-/// The address of a client of which nothing is known.
+/// The address of a client whose address is unknown.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);

@@ -1,11 +1,12 @@
-//! The memory of both ends of a line, by which it can continue at another home: the front has the
-//! bytes of the client that a new home could miss, the home knows up to where they are safe.
+//! The memory of both ends of a line, with which it can continue at another home: the front has the
+//! bytes of the client that a new home could lack, and the home knows up to which of them
+//! everything is safe.
 //!
 //! # Invariants
 //!
 //! * The front has all bytes of the client after the end of a stanza whose number it knows;
 //!   otherwise the line can't continue. So its memory is bounded and delays nobody.
-//! * A home that reports something impossible isn't believed: then the line can't continue.
+//! * If a home reports something impossible, the line can't continue.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -24,9 +25,9 @@ pub(crate) struct LineSession {
     pub id: [u8; 32],
     /// The number of the connection.
     pub line: u64,
-    /// For how many seconds it waits for its client.
+    /// The seconds for which it waits for its client.
     pub seconds: u32,
-    /// The client says that its user doesn't look.
+    /// True if the client says that it is inactive.
     pub is_inactive: bool,
     /// See [`crate::connection::ConnectionStage::Bound`].
     pub since_s: u32,
@@ -36,12 +37,13 @@ pub(crate) struct LineSession {
     pub prefixes: Vec<(String, String)>,
 }
 
-/// The place up to which both directions of a line are done with.
+/// The point up to which both directions of a line are complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LineMark {
-    /// All written stanzas are whole, and the session has this number of them.
+    /// The number of the session's written stanzas, all of which are complete.
     pub sent: u32,
-    /// So many bytes of the client are safe, and they end with its stanza of that number.
+    /// The number of the client's bytes that are safe, and the number of its stanza with which they
+    /// end.
     pub safe: Option<(u64, u32)>,
 }
 
@@ -56,7 +58,7 @@ pub(crate) struct Reattach {
     pub session: LineSession,
     /// The stanzas that it was sent.
     pub sent: u32,
-    /// The number of its stanza behind which the bytes begin that follow.
+    /// The number of its stanza after which the following bytes begin.
     pub handled: u32,
     /// The number of these bytes that another home may know already.
     pub kept: u32,
@@ -65,7 +67,7 @@ pub(crate) struct Reattach {
 /// A client that waits for the new home of its session.
 #[derive(Debug)]
 pub(crate) struct AwaitedHome {
-    /// The end of its patience, on the shard's clock.
+    /// The time until which it waits, on the shard's clock.
     pub until_ms: u64,
     /// The shard that was asked to continue.
     pub asked: Option<Station>,
@@ -88,10 +90,10 @@ pub(crate) struct FrontMemory {
     sent: Option<u32>,
     /// The bytes of the client that have gone to the home.
     passed: u64,
-    /// The last ones of these, and the number of those before.
+    /// The last of these bytes, and the number of those before.
     kept: Vec<u8>,
     kept_from: u64,
-    /// The number of the stanza that they follow.
+    /// The number of the stanza that these bytes follow.
     handled: Option<u32>,
     /// Set while the line has no home.
     pub(crate) awaits: Option<Box<AwaitedHome>>,
@@ -111,7 +113,7 @@ impl FrontMemory {
         Self { sent: Some(sent), handled: Some(handled), ..memory }
     }
 
-    /// Notes the session that the home has told of. One that declares too many prefixes is
+    /// Notes the session that the home has reported. One that declares too many prefixes is
     /// forgotten: its client can't follow.
     pub(crate) fn note_session(&mut self, session: LineSession) {
         let size: usize = session.prefixes.iter().map(|(prefix, name)| prefix.len() + name.len()).sum();
@@ -121,7 +123,7 @@ impl FrontMemory {
     /// Takes note of bytes of the client that go to the home.
     pub(crate) fn pass(&mut self, bytes: &[u8]) {
         self.passed += bytes.len() as u64;
-        // The home tells of the session a little later than it knows it.
+        // The home reports the session a little later than it knows it.
         let most = if self.session.is_some() { MOST_KEPT } else { MOST_KEPT_EARLY };
         if self.kept.len() + bytes.len() > most {
             return self.forget_kept();
@@ -138,11 +140,11 @@ impl FrontMemory {
         self.sent = None;
     }
 
-    /// Notes what the home has processed.
+    /// Notes how far the home has processed the client's bytes.
     pub(crate) fn mark(&mut self, mark: LineMark) {
         self.sent = Some(mark.sent);
         let Some((offset, handled)) = mark.safe else { return };
-        // Its report may be older than data that has been forgotten.
+        // The report may be older than data that has been forgotten.
         let Some(done) = offset.checked_sub(self.kept_from) else { return };
         match usize::try_from(done).ok().filter(|done| *done <= self.kept.len()) {
             None => self.forget_kept(),
@@ -182,7 +184,8 @@ pub(crate) struct HomeMemory {
     pub(crate) line: u64,
     /// The id of the session that the front knows, and whether its client is inactive.
     pub(crate) told: Option<([u8; 32], bool)>,
-    /// Places up to which all was given to the world: bytes, and the number of the last stanza.
+    /// Points up to which everything was given to the world: bytes, and the number of the last
+    /// stanza.
     reached: VecDeque<(u64, u32)>,
     safe: Option<(u64, u32)>,
     /// The bytes that the front knows to be safe.
@@ -223,15 +226,15 @@ impl HomeMemory {
         }
     }
 
-    /// Returns the safe position, if the front doesn't know it. `is_urgent`: even if it has hardly
-    /// changed.
+    /// Returns the safe position, if the front doesn't know it; with `is_urgent` even if it has
+    /// hardly changed.
     pub(crate) fn news(&self, is_urgent: bool) -> Option<(u64, u32)> {
         let (bytes, handled) = self.safe?;
         let is_due = self.safe_told.is_none_or(|told| bytes > told && (is_urgent || bytes - told >= SAFE_SHARE));
         is_due.then_some((bytes, handled))
     }
 
-    /// Takes note that the front is told so.
+    /// Takes note that the front is told the safe position.
     pub(crate) fn told_safe(&mut self, safe: Option<(u64, u32)>) {
         if let Some((bytes, _)) = safe {
             self.safe_told = Some(bytes);
@@ -244,13 +247,13 @@ pub(crate) const LOOK_MS: u64 = 250;
 /// Bytes of a client that its front keeps until they are safe. With more, the line can't continue
 /// elsewhere before they are.
 pub(crate) const MOST_KEPT: usize = 32 * 1024;
-/// The same before the front knows whether there is a session that can continue.
+/// The same bound before the front knows whether there is a session that can continue.
 const MOST_KEPT_EARLY: usize = 4 * 1024;
 /// Bytes of the prefixes that the header of a stream has declared, if the line is to continue.
 const MOST_PREFIXES: usize = 16 * 1024;
-/// Places that a home remembers.
+/// Points that a home remembers.
 const MOST_REACHED: usize = 64;
-/// Bytes that the front is told to be safe at a time, if there is nothing else to tell it.
+/// Safe bytes after which the front is told of them, if there is nothing else to tell it.
 const SAFE_SHARE: u64 = 2 * 1024;
 
 #[cfg(test)]

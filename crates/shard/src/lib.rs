@@ -7,10 +7,10 @@
 //!
 //! # One tick
 //!
-//! Read every ready connection once, into one buffer that all share; decrypt, scan, hand the
-//! stanzas to the world. Then envelopes from other shards, answers of the store, timers. Post mail
-//! for other shards, one wake per batch. Finally write every connection that has output, once:
-//! under load ticks grow and writes coalesce by themselves.
+//! Read every ready connection once, into one buffer that all share; decrypt, scan, and hand the
+//! stanzas to the world. Then handle envelopes from other shards, answers of the store, and timers.
+//! Post mail for other shards, with one wake per batch. Finally write every connection that has
+//! output, once: under load ticks grow and writes coalesce by themselves.
 //!
 //! # Layout
 //!

@@ -1,14 +1,14 @@
 //! Lines: connections of clients that are on another node, whose sessions are here.
 //!
 //! To the shard a line is a socket like those of the system: it is read, written, watched and
-//! closed by the same calls, and has a window as they have. Output leaves in frames for the node
-//! that has the client, and the client's input arrives from there in frames ([`LineFrame`]).
+//! closed by the same calls, and has a window like them. Output leaves in frames for the node that
+//! has the client, and the client's input arrives from there in frames ([`LineFrame`]).
 //!
 //! # Invariants
 //!
-//! * At most [`WINDOW`] bytes for a client are on their way, and from a client as many plus one
-//!   read. A node that sends more, [`MOST`], ends the line.
-//! * A line ends once, by either side, and the other one is told.
+//! * At most [`WINDOW`] bytes for a client are on their way, and at most that plus one read from a
+//!   client. A node that sends more than [`MOST`] ends the line.
+//! * A line ends once, by either side, and the other side is told.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -27,40 +27,40 @@ use crate::driver::{Driver, ReadySocket};
 use crate::keeping::{HomeMemory, LineMark, LineSession, Reattach};
 use crate::relays::RelayFrame;
 
-/// The words of two nodes about a client that is connected to one of them, the *front*, and has its
-/// session on the other. The front names the connection by a key of its own.
+/// The messages between two nodes about a client that is connected to one of them, the *front*, and
+/// has its session on the other. The front names the connection by a key of its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum LineFrame {
     /// From the front: a client has logged in, and its session belongs here.
     Attach(u64, Box<Attach>),
-    /// From the front: the client has sent this.
+    /// From the front: bytes that the client has sent.
     Read(u64, ByteBuf),
     /// From the front: this number of bytes was written to the client.
     Written(u64, u32),
     /// From the front: the client is gone.
     Lost(u64),
-    /// To the front: this is for the client.
+    /// To the front: bytes for the client.
     Write(u64, ByteBuf),
     /// To the front: this number of the client's bytes was processed.
     Taken(u64, u32),
-    /// To the front: nothing more is for the client, which may hear the end.
+    /// To the front: nothing more follows for the client, whose stream may be ended properly.
     Finish(u64),
     /// To the front: the connection is to be closed.
     Close(u64),
-    /// About a session of BOSH, whose requests come one by one. Versions that don't know it drop
-    /// it, and all that follow.
+    /// About a session of BOSH, whose requests come one by one. Versions that don't know this frame
+    /// drop it, and all those below.
     Bosh(Box<RelayFrame>),
-    /// From the front: it continues with another home if this one is gone.
+    /// From the front: it can continue with another home if this one is gone.
     Follow(u64),
     /// To such a front: the client's session, or changes of it.
     Session(u64, Box<LineSession>),
-    /// To it: this is for the client, and all is whole with it.
+    /// To such a front: bytes for the client, after which every stanza is complete.
     Whole(u64, ByteBuf, LineMark),
-    /// To it: the session continues at another home.
+    /// To such a front: the session continues at another home.
     HandedOn(u64),
     /// From the front, to a home that is new to it: the client's session is there.
     Reattach(u64, Box<Reattach>),
-    /// To the front: the session has the client again, which may continue.
+    /// To the front: the session has the client again and continues.
     Reattached(u64),
 }
 
@@ -73,17 +73,17 @@ pub(crate) struct Attach {
     pub is_websocket: bool,
     /// The state of its stream.
     pub stream: HandOver,
-    /// The bytes that it has sent of the stream and that were not looked at.
+    /// The bytes of the stream that it has sent and that were not processed.
     #[serde(with = "serde_bytes")]
     pub carry: Vec<u8>,
-    /// The bytes of frames of its WebSocket that were not looked at.
+    /// The bytes of frames of its WebSocket that were not processed.
     #[serde(with = "serde_bytes")]
     pub kept: Vec<u8>,
 }
 
 /// The bytes for a client that may be on their way.
 pub(crate) const WINDOW: usize = 64 * 1024;
-/// The bytes of one direction that are taken from another node before they could be used.
+/// The bytes of one direction that are accepted from another node before they can be used.
 pub(crate) const MOST: usize = 2 * WINDOW;
 /// Bytes after which the other side is told that they were taken.
 pub(crate) const SHARE: usize = WINDOW / 4;
@@ -117,9 +117,9 @@ struct ClientLine {
     wants_read: bool,
     wants_write: bool,
     input: LineInput,
-    /// Bytes that have left for the client and that it may not have.
+    /// Bytes that were sent to the client and that it may not have received.
     unwritten: usize,
-    /// The front has ended it.
+    /// True if the front has ended the line.
     is_lost: bool,
     /// The position of the last frame to the front among those that have yet to leave.
     last_write: Option<usize>,
@@ -134,7 +134,7 @@ struct LineInput {
     bytes: Vec<u8>,
     /// Bytes that were read and that the front has not been told of.
     taken: usize,
-    /// All bytes that were read, or came with the client.
+    /// The number of all bytes that were read, or came with the client.
     read: u64,
     /// The bytes that have still to be read and that an earlier home may have known.
     known: usize,
@@ -157,7 +157,7 @@ pub(crate) struct LineNetwork<D> {
     /// Lines that may be ready.
     stirred: BTreeSet<usize>,
     dropped: Arc<Mutex<Vec<usize>>>,
-    /// Lines that were read or written, and whose fronts may have to hear of it.
+    /// Lines that were read or written, and whose fronts may have to be told.
     news: BTreeSet<usize>,
     /// Frames for other nodes, in their order.
     pub(crate) frames: Vec<(Station, LineFrame)>,
@@ -227,8 +227,8 @@ impl<D: Driver> LineNetwork<D> {
         self.stirred.insert(line);
     }
 
-    /// Takes note that a process is gone, and with it the clients that were connected to it. It is
-    /// told: it may have stood still, and its clients would wait for ever.
+    /// Takes note that a process is gone, together with the clients that were connected to it. The
+    /// process is told: it may only have stood still, and its clients would wait for ever.
     pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
         for (at, line) in &mut self.lines {
             if (line.front.node, line.front.incarnation) == (node, incarnation) {
@@ -249,7 +249,7 @@ impl<D: Driver> LineNetwork<D> {
         self.news.insert(at);
     }
 
-    /// Gives a line that has been opened the memory of the one that it continues. `known`: bytes
+    /// Gives an opened line the memory of the one that it continues. `known`: the number of bytes
     /// that an earlier home may have known.
     pub(crate) fn remember(&mut self, front: Station, key: u64, memory: HomeMemory, known: usize) {
         let at = self.by_front.get(&(front, key));
@@ -290,7 +290,7 @@ impl<D: Driver> LineNetwork<D> {
         self.news.iter().filter_map(watched).collect()
     }
 
-    /// Forgets what those have to tell: they have told it.
+    /// Forgets the lines that had something to tell: it was told.
     pub(crate) fn forget_news(&mut self) {
         for at in std::mem::take(&mut self.news) {
             self.lines.get_mut(at).into_iter().for_each(|line| line.last_write = None);
@@ -303,15 +303,15 @@ impl<D: Driver> LineNetwork<D> {
         Some((line.memory.as_deref_mut()?, line.input.read))
     }
 
-    /// Tells the front of a line which session it has.
+    /// Tells the front of a line the session that it belongs to.
     pub(crate) fn tell_session(&mut self, at: usize, session: LineSession) {
         if let Some(line) = self.lines.get(at) {
             self.frames.push((line.front, LineFrame::Session(line.key, Box::new(session))));
         }
     }
 
-    /// Tells the front of a line that everything is whole up to the last write. `is_alone`: even
-    /// if there was none.
+    /// Tells the front of a line that every stanza is complete up to the last write; with
+    /// `is_alone` even if there was none.
     pub(crate) fn tell_whole(&mut self, at: usize, mark: LineMark, is_alone: bool) -> bool {
         let Some(line) = self.lines.get_mut(at) else { return false };
         let last = line.last_write.take().and_then(|at| self.frames.get_mut(at));
@@ -328,7 +328,7 @@ impl<D: Driver> LineNetwork<D> {
     }
 
     /// Writes the rest of a begun stanza, though the window is full. Returns `false` if there is
-    /// none, or it is too long.
+    /// none, or if it is too long.
     pub(crate) fn write_rest(&mut self, at: usize, rest: &[u8]) -> bool {
         let Some(line) = self.lines.get_mut(at).filter(|_| !rest.is_empty() && rest.len() <= WINDOW) else {
             return false;
@@ -347,7 +347,7 @@ impl<D: Driver> LineNetwork<D> {
         }
     }
 
-    /// Returns a line that is ready, once for each time that something has stirred it.
+    /// Returns a line that is ready, once for each event.
     pub(crate) fn next_ready(&mut self) -> Option<ReadySocket> {
         while let Some(line) = self.stirred.pop_first() {
             if let Some(ready) = self.lines.get(line).and_then(ClientLine::ready) {
@@ -468,7 +468,7 @@ impl<D: Driver> LineNetwork<D> {
         Ok(some.len())
     }
 
-    /// Ends our direction, so that the client reads to the end.
+    /// Ends our direction of the line, so that the client reads to the end.
     pub(crate) fn shutdown(&mut self, socket: &ClientSocket<D::Socket>) {
         match socket {
             ClientSocket::Here(socket) => self.system.shutdown(socket),

@@ -32,13 +32,13 @@ use crate::wires::{FederationTerms, Moving};
 /// the terms that they have agreed on.
 #[derive(Clone)]
 pub struct Generation {
-    /// For the world.
+    /// The settings of the world.
     pub settings: Arc<Settings>,
-    /// For streams that are not bound yet.
+    /// The settings of streams that are not bound yet.
     pub policy: Arc<Policy>,
     /// The certificates, if there are any: without them STARTTLS is not offered.
     pub tls: Option<TlsSettings>,
-    /// From where clients may log in without TLS.
+    /// The networks from which clients may log in without TLS.
     pub plaintext: Vec<Network>,
     /// Limits of a stanza of a bound stream.
     pub limits: Limits,
@@ -48,9 +48,10 @@ pub struct Generation {
     pub connections_per_address: u32,
     /// The terms on which clients may try to log in.
     pub logins: LoginTerms,
-    /// For sessions of BOSH that are opened.
+    /// The settings of new BOSH sessions.
     pub bosh: Terms,
-    /// For streams with other servers and components; without it there are none.
+    /// The settings of streams with other servers and components; without them there are no such
+    /// streams.
     pub federation: Option<Arc<FederationTerms>>,
 }
 
@@ -86,29 +87,29 @@ pub enum Envelope<S> {
         /// The protocol of the port that it came in on.
         port: Port,
     },
-    /// A connection that the web front has begun to serve, and that turned out to be for us.
+    /// A connection that the web front has begun to serve, and that turned out to be for a shard.
     Handed(Box<Handed<S>>),
     /// A request of BOSH that the web front has read.
     Bosh(Box<BoshRequest>),
     /// The connection of a request of this session broke before it was answered.
     BoshGone(u128),
-    /// A connection that has logged in and comes to its home.
+    /// A connection that has logged in, for its home.
     Moved(Box<ShardConnection<S>>),
-    /// A connection of another server that comes to the home of its domain.
+    /// A connection of another server, for the home of its domain.
     ServerMoved(Box<Moving<S>>),
     /// The addresses of a domain's server, as the resolver found them.
     Resolved(Box<str>, Found),
-    /// From the world of another shard, in order.
+    /// Mail from the world of another shard, in order.
     Mail(Vec<Parcel>, Posted),
-    /// From a shard of another node, in order, in the custody that its node has made for it.
+    /// Mail from a shard of another node, in order, in the custody that this node has made for it.
     Afar(Station, Vec<(MailboxKind, Vec<u8>)>, Option<Custody>),
-    /// Mail of this shard that could not be brought to another node, with its share in custody.
+    /// Mail of this shard that could not be delivered to another node, with its share in custody.
     Refused(Vec<u8>, Option<Custody>),
     /// Mail of this shard for homes that others have now, with its share in custody.
     Again(Vec<u8>, Option<Custody>),
-    /// Go by these homes from now on.
+    /// Use these homes from now on.
     View(Arc<View>),
-    /// This process of another node says nothing, and may be gone: the node, and the number of the
+    /// This process of another node is silent, and may be gone: the node, and the number of the
     /// process.
     Silent(u16, u32),
     /// This process of another node is gone: the node, and the number of the process.
@@ -119,7 +120,7 @@ pub enum Envelope<S> {
     Recovered((u16, u32), JournalFields),
     /// Work of another thread of the process.
     Errand(Errand, Posted),
-    /// Use this from now on.
+    /// Use these settings from now on.
     Reload(Arc<Generation>),
     /// Admit no more clients: the node is leaving its cluster.
     Shut,
@@ -135,9 +136,9 @@ pub enum Envelope<S> {
     /// Give up the sessions that continue in another process: add their cards, within this number
     /// of bytes, to these.
     HandOn(usize, Arc<GatheredCards>, SyncSender<()>),
-    /// Take up these parts of another process. All that this takes is in the custody.
+    /// Take up these parts of another process. All consequences are in the custody.
     GoOn(Vec<Card>, Custody),
-    /// Go on with them: all shards have taken up theirs.
+    /// Continue with them: all shards have taken up theirs.
     Proceed,
     /// Add the streams with other servers to these.
     Servers(Arc<Mutex<Vec<StreamReport>>>, SyncSender<()>),
@@ -158,7 +159,7 @@ pub struct Closing {
     pub closed: AtomicUsize,
 }
 
-/// The times at which an envelope was posted, and at which its subject came in.
+/// The times at which an envelope was posted and at which the tick began that wrote it.
 #[derive(Debug, Clone, Copy)]
 pub struct Posted {
     /// The start of the tick that wrote it.
@@ -167,7 +168,7 @@ pub struct Posted {
     pub at: Since,
 }
 
-/// A connection behind its handshakes.
+/// A connection after its handshakes.
 pub struct Handed<S> {
     /// The connection.
     pub socket: S,
@@ -175,11 +176,11 @@ pub struct Handed<S> {
     pub peer: SocketAddr,
     /// TLS, established.
     pub tls: Option<ServerTls>,
-    /// Input that came in behind the handshakes, decrypted.
+    /// Input that came in after the handshakes, decrypted.
     pub input: Vec<u8>,
     /// True if a trusted proxy encrypts the way between the client and itself.
     pub is_encrypted_by_proxy: bool,
-    /// Set if its address counts where clients may log in without TLS. It doesn't if somebody else
+    /// True if its address counts where clients may log in without TLS. It doesn't if somebody else
     /// may speak from there: a proxy for unknown clients, or a page of another site in a browser.
     pub is_local: bool,
     /// A WebSocket (RFC 7395), or TCP for a stream that was found by ALPN (XEP-0368). Requests of
@@ -197,7 +198,7 @@ pub struct BoshRequest {
     pub peer: SocketAddr,
     /// True if the way between the client and us, or a trusted proxy, is encrypted.
     pub is_secure: bool,
-    /// Set if its address counts where clients may log in without TLS, as with
+    /// True if its address counts where clients may log in without TLS, as with
     /// [`Handed::is_local`].
     pub is_local: bool,
 }
@@ -236,7 +237,7 @@ impl<S> std::fmt::Debug for Envelope<S> {
     }
 }
 
-/// The kinds of what shards of different nodes tell each other.
+/// The kinds of letters between shards of different nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MailboxKind {
     /// Mail of the world.
@@ -254,10 +255,10 @@ pub struct NodeLetter {
     pub kind: MailboxKind,
     /// Its wire form.
     pub bytes: Vec<u8>,
-    /// A share in the custody of what it came from, to be kept until it has been handled.
+    /// A share in the custody of the work that wrote it, to be kept until it has been handled.
     pub custody: Option<Custody>,
-    /// True if that is kept until the letter has been read only: a home is opened when all of its
-    /// parts have come, and what is for it isn't handled before.
+    /// True if the share is kept only until the letter has been read. A home is opened when all of
+    /// its parts have come, and nothing for it is handled before.
     pub until_read: bool,
 }
 
@@ -274,7 +275,7 @@ pub(crate) struct OutgoingLetters {
 }
 
 impl OutgoingLetters {
-    /// Returns when something is to leave, if anything waits.
+    /// Returns the time at which something is to leave, if anything waits.
     pub(crate) fn next_timer(&self) -> Option<u64> {
         self.waits.then_some(self.next_ms)
     }
@@ -288,8 +289,8 @@ pub trait Outlet: Send + Sync {
     /// Carries out writes to the journal of the process, of one of its shards.
     fn journal(&self, from: usize, batch: JournalBatch);
 
-    /// Looks into the journal of a process that has died, for one of this process's shards, which
-    /// gets an answer in any case ([`Envelope::Recovered`]).
+    /// Reads the journal of a process that has died, for one of this process's shards, which gets
+    /// an answer in any case ([`Envelope::Recovered`]).
     fn look_up(&self, shard: usize, lookup: JournalLookup);
 
     /// Returns whether processes that are [`overdue`](Self::overdue) are fenced off.
@@ -297,12 +298,12 @@ pub trait Outlet: Send + Sync {
         false
     }
 
-    /// Fences off a process of another node that doesn't hand on in time what lives at homes of
-    /// this process, so that others take over from it.
+    /// Fences off a process of another node that is late in handing on the data of homes of this
+    /// process, so that others take over from it.
     fn overdue(&self, _node: u16, _incarnation: u32) {}
 
-    /// Removes the part of a dead process's journal that was looked up for a shard, since the
-    /// journal of this process has everything now that came of it.
+    /// Removes the part of a dead process's journal that was read for a shard, since the journal of
+    /// this process now has all its consequences.
     fn have_read(&self, shard: usize, read: JournalLookup);
 
     /// Returns the time for which letters and writes wait for others that could go with them, in
@@ -317,16 +318,16 @@ pub struct Post<S> {
     boxes: Vec<Mailbox<S>>,
     /// The places of BOSH sessions.
     pub(crate) sids: Sids,
-    /// Waiters of other nodes for answers over BOSH.
+    /// Waiters of other nodes for responses over BOSH.
     pub(crate) askers: Arc<RemoteAskers>,
     outlet: OnceLock<Arc<dyn Outlet>>,
     /// The shards that have come to rest while the server stops.
     resting: Vec<AtomicBool>,
-    /// Counts how often one of them began to work again.
+    /// Counts how often a shard began to work again.
     stirred: AtomicUsize,
-    /// True once the node leaves its cluster.
+    /// True once the node has begun to leave its cluster.
     is_shut: AtomicBool,
-    /// The shards that have handed on all that lived there.
+    /// The shards that have handed on all their sessions and rooms.
     moved_out: Vec<AtomicBool>,
 }
 
@@ -342,8 +343,8 @@ impl<S> std::fmt::Debug for Post<S> {
 }
 
 impl<S> Post<S> {
-    /// Makes one mailbox per waker; a waker is called when its mailbox gets something and had
-    /// nothing.
+    /// Makes one mailbox per waker. A waker is called when its mailbox was empty and gets
+    /// something.
     pub fn new(wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Arc<Self> {
         let resting = wakers.iter().map(|_| AtomicBool::new(false)).collect();
         let moved_out = wakers.iter().map(|_| AtomicBool::new(false)).collect();
@@ -361,7 +362,7 @@ impl<S> Post<S> {
         })
     }
 
-    /// Sets who carries letters to other nodes, once.
+    /// Sets the carrier of letters to other nodes, once.
     pub fn connect(&self, outlet: Arc<dyn Outlet>) {
         _ = self.outlet.set(outlet);
     }
@@ -392,14 +393,15 @@ impl<S> Post<S> {
         self.outlet.get().is_some_and(|outlet| outlet.fences_off())
     }
 
-    /// Lets a process be fenced off that is late.
+    /// Has a late process fenced off.
     pub(crate) fn overdue(&self, node: u16, incarnation: u32) {
         if let Some(outlet) = self.outlet.get() {
             outlet.overdue(node, incarnation);
         }
     }
 
-    /// Lets the thread that keeps the journal remove what a shard has read of another one.
+    /// Has the thread that keeps the journal remove the part of another journal that a shard has
+    /// read.
     pub(crate) fn have_read(&self, from: usize, read: JournalLookup) {
         if let Some(outlet) = self.outlet.get() {
             outlet.have_read(from, read);
@@ -411,7 +413,7 @@ impl<S> Post<S> {
         self.outlet.get().map_or(0, |outlet| outlet.linger_ms())
     }
 
-    /// Returns who carries letters to other nodes.
+    /// Returns the carrier of letters to other nodes.
     pub(crate) fn outlet(&self) -> Option<Arc<dyn Outlet>> {
         self.outlet.get().cloned()
     }
@@ -454,7 +456,7 @@ impl<S> Post<S> {
         envelopes.map(|envelopes| std::mem::take(&mut *lock(envelopes))).unwrap_or_default()
     }
 
-    /// Says that a shard that stops has come to rest, or is about to work again.
+    /// Records that a stopping shard has come to rest, or is about to work again.
     pub(crate) fn rest(&self, shard: usize, is_resting: bool) {
         if let Some(resting) = self.resting.get(shard)
             && resting.swap(is_resting, Ordering::SeqCst)
@@ -475,14 +477,14 @@ impl<S> Post<S> {
         self.is_shut.load(Ordering::SeqCst)
     }
 
-    /// Says whether a shard has handed on all that lived there.
+    /// Records whether a shard has handed on all its sessions and rooms.
     pub(crate) fn note_moved_out(&self, shard: usize, has_moved_out: bool) {
         if let Some(moved_out) = self.moved_out.get(shard) {
             moved_out.store(has_moved_out, Ordering::SeqCst);
         }
     }
 
-    /// Returns whether all shards have handed on all that lived there.
+    /// Returns whether all shards have handed on all their sessions and rooms.
     pub(crate) fn have_moved_out(&self) -> bool {
         self.moved_out.iter().all(|moved_out| moved_out.load(Ordering::SeqCst))
     }
@@ -508,7 +510,7 @@ impl<S> Post<S> {
 mod tests {
     use super::*;
 
-    /// A server that stops makes cards when nothing can come any more.
+    /// A stopping server makes cards once nothing can arrive any more.
     #[test]
     fn shards_are_at_rest_when_none_works_or_has_mail() {
         let post = Post::<()>::new((0..2).map(|_| Box::new(|| {}) as Box<dyn Fn() + Send + Sync>).collect());

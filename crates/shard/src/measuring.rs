@@ -27,7 +27,7 @@ impl<D: Driver> Shard<D> {
             federating.servers.count(&mut census.servers);
         }
         for (domain, seen) in self.world.sources_seen() {
-            // All shards ask the same ones.
+            // All shards share these.
             census.logins.sources.insert((domain.to_owned(), seen.name), seen);
         }
         let Some(details) = &mut census.details else {
@@ -62,8 +62,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Counts how long the copies of this tick took, which are written now: those of mail from the
-    /// beginning of the tick that sent it. A long tick is recorded with its work.
+    /// Measures how long the copies of this tick took, which are written now: those that came by
+    /// mail from the beginning of the tick that sent it. A long tick is recorded with its work.
     pub(crate) fn measure(&mut self, work: &TickWork) {
         self.world.counters.path.end_tick();
         let lasted = work.since.elapsed();

@@ -1,10 +1,10 @@
 //! Homes that move to other nodes, and from there to here, while clients are served.
 //!
-//! A session that leaves drops its connection silently, as at a stop for the next process
+//! A session that leaves drops its connection silently, as at a stop of the server
 //! ([`crate::handover`]). The node that has the connection waits for the new home
-//! ([`crate::following`]) or, if it leaves itself, closes it, so that the client comes back to its
-//! session through any node. A client whose account is on its way to this node waits with its
-//! login until everything has arrived.
+//! ([`crate::following`]) or, if it leaves itself, closes the connection, so that the client comes
+//! back to its session through any node. A client whose account is on its way to this node waits
+//! with its login until everything has arrived.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::lines::ClientSocket;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Goes by other homes, as soon as those sessions have come to rest that leave for another node
-    /// by that, here and elsewhere.
+    /// Uses other homes, as soon as the sessions that leave for another node by them have come to
+    /// rest, here and elsewhere.
     pub(crate) fn set_view(&mut self, view: Arc<View>) {
         if self.is_stopping() {
-            // All leave already.
+            // All sessions leave already.
             return self.world.set_view(view);
         }
         let links = self.world.leaving_by(&view);
@@ -40,7 +40,7 @@ impl<D: Driver> Shard<D> {
         self.take_view();
     }
 
-    /// Goes by the homes that are to come, if it is time.
+    /// Begins to use the coming homes, if it is time.
     fn take_view(&mut self) -> bool {
         if !self.timing.leaving.is_empty() {
             return false;
@@ -60,9 +60,9 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Sends mail on its way again whose home is with others now. It goes by the homes that are to
-    /// come, if there are any, and not back to a process that is gone: sessions that leave, which
-    /// say nothing more, would wait for it.
+    /// Sends mail again whose home is elsewhere now. The mail goes to the coming homes, if there
+    /// are any, and not back to a process that is gone: sessions that leave, which send nothing
+    /// more, would wait for it.
     pub(crate) fn mail_again(&mut self, mail: &[u8], custody: Option<Custody>) {
         if let Some(view) = self.moves.coming.take() {
             self.world.set_view(view);
@@ -72,7 +72,7 @@ impl<D: Driver> Shard<D> {
         self.world.mail_again(mail, custody);
     }
 
-    /// Goes on with what moves, if its time has come. `true` if anything did.
+    /// Carries on with homes that move, if it is time. Returns `true` if anything was done.
     pub(crate) fn move_on(&mut self) -> bool {
         let mut any = self.moves.coming.is_some() && self.take_view();
         if !self.moves.early.is_empty() {
@@ -86,7 +86,7 @@ impl<D: Driver> Shard<D> {
             self.part_with(links);
             any = true;
         }
-        // Sessions that leave by homes that are still to come are no matter of these.
+        // Sessions that leave by coming homes aren't affected by these.
         if self.world.may_pack() {
             let peer_of = peers(&self.connections);
             for link in self.world.pack(peer_of) {
@@ -105,7 +105,8 @@ impl<D: Driver> Shard<D> {
         any
     }
 
-    /// Records the data that others need when this process dies. Returns whether there was any.
+    /// Writes the journal: the data that others need if this process dies. Returns whether there
+    /// was any.
     #[cold]
     pub(crate) fn journal(&mut self) -> bool {
         let connections = &self.connections;
@@ -115,8 +116,8 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Asks for what processes that have died had written down, reports those that are late, and
-    /// lets go what isn't needed any more.
+    /// Requests the journals of dead processes, has late processes fenced off, and has journals
+    /// removed that aren't needed any more.
     pub(crate) fn look_up(&mut self) {
         for lookup in self.world.take_lookups() {
             self.common.post.look_up(self.index(), lookup);
@@ -129,7 +130,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Lets sessions come to rest that leave for another node. Logins to their accounts end: their
+    /// Brings the sessions that leave for another node to rest. Logins to their accounts end: their
     /// clients begin again, and find the new home.
     fn part_with(&mut self, links: Vec<Link>) {
         let is_gone =
@@ -151,24 +152,24 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Takes note that a process says nothing: others may take its homes over soon. It may as well
-    /// only have been late, so the connections between its clients and sessions here stay.
+    /// Takes note that a process is silent: others may take over its homes soon. It may only have
+    /// been late, so the connections between its clients and sessions here stay.
     pub(crate) fn silent(&mut self, node: u16, incarnation: u32) {
         let now_ms = self.timing.now_ms;
         self.world.departed(node, incarnation);
         self.moves.silent.retain(|(.., until_ms)| now_ms < *until_ms);
         self.moves.silent.push((node, incarnation, now_ms + SILENCE_MS));
-        // For waits longer than that.
+        // This is for waits that last longer.
         self.world.after(SILENCE_MS + 1, |_| {});
     }
 
-    /// Returns whether a process says nothing, as far as is known.
+    /// Returns whether a process is silent, as far as is known.
     pub(crate) fn is_silent_now(&self, node: u16, incarnation: u32) -> bool {
         let mut silent = self.moves.silent.iter();
         silent.any(|(gone, life, until_ms)| (*gone, *life) == (node, incarnation) && self.timing.now_ms < *until_ms)
     }
 
-    /// Returns whether the process that a hop leads to says nothing, as far as is known.
+    /// Returns whether the process that a hop leads to is silent, as far as is known.
     pub(crate) fn is_silent(&self, home: usize) -> bool {
         if self.moves.silent.is_empty() || home < self.world.own_shards() {
             return false;
@@ -193,7 +194,7 @@ impl<D: Driver> Shard<D> {
         })
     }
 
-    /// Lets a client wait that is early.
+    /// Makes a client wait whose account has yet to arrive.
     pub(crate) fn keep_out(&mut self, link: Link) {
         self.asked(link, true);
         self.pause(link, true);
@@ -201,7 +202,7 @@ impl<D: Driver> Shard<D> {
         self.moves.early.push(key);
     }
 
-    /// Lets those in who have waited.
+    /// Admits the clients that have waited.
     fn let_in(&mut self) {
         for key in std::mem::take(&mut self.moves.early) {
             let Some(link) = self.connection_of(key) else { continue };
@@ -212,7 +213,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Lets a client in that has waited, or sends it on to the home that its account has now.
+    /// Admits a client that has waited, or sends it on to the home that its account has now.
     fn go_home(&mut self, link: Link) {
         let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
         let home = account.map_or(self.index(), |account| self.world.home_of(account.as_ref()));
@@ -224,7 +225,7 @@ impl<D: Driver> Shard<D> {
                 || matches!(connection.wire, ConnectionWire::Bosh(_))
         };
         if self.connections.get(link).is_none_or(is_line) {
-            // Its client comes again, by a way that is no longer than it has to be.
+            // Its client comes again, by a way that is no longer than necessary.
             return self.lost(link);
         }
         self.asked(link, false);
@@ -236,9 +237,9 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// The time for which a shard waits for sessions of others to come to rest, in milliseconds: those
-/// look at the rows of the database each second, and give their clients five.
+/// The time for which a shard waits for sessions of others to come to rest, in milliseconds: other
+/// shards look at the rows of the database each second, and give their clients five.
 const REST_MS: u64 = 6_500;
-/// The time for which a process that says nothing is believed to have died, in milliseconds: longer
-/// than others take to have its homes. It may only have been slow.
+/// The time for which a silent process is believed to have died, in milliseconds: longer than
+/// others need to take over its homes. It may only have been slow.
 const SILENCE_MS: u64 = 10_000;

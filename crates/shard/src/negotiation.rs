@@ -131,7 +131,8 @@ impl<D: Driver> Shard<D> {
                 };
                 let name = account.as_ref().map_or("unknown", Jid::as_str);
                 match (self.take_attempt(link), failure) {
-                    // It had no turn. A client that repeats that may not fill the log.
+                    // The attempt had no turn. A client that repeats it must not be able to fill
+                    // the log.
                     (None, Failure::TemporaryAuthFailure) => {
                         return debug!(%peer, account = name, "a login was refused");
                     }
@@ -172,8 +173,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Admits a client without a proof, unless too many have come from there lately. The machine
-    /// continues with its next reading.
+    /// Admits a client without a proof, unless too many have come from its address recently. The
+    /// machine continues with its next reading.
     fn let_in_anonymously(&mut self, link: Link) {
         let Some(peer) = self.connections.get(link).map(|connection| connection.peer) else { return };
         self.tell_others();
@@ -211,7 +212,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Goes on when the handshake of TLS is complete.
+    /// Continues when the handshake of TLS is complete.
     pub(crate) fn tls_established(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(tls) = &connection.tls else { return };
@@ -295,7 +296,7 @@ impl<D: Driver> Shard<D> {
         }
         self.write_raw(link, &out);
         self.is_bound(link, false);
-        // Others may have written to the resource before its client heard of it.
+        // Others may have sent stanzas to the resource before its client heard of it.
         self.flush_link(link);
         self.pause(link, false);
         self.input(link, &mut []);
@@ -331,7 +332,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Reports the end of a login to those interested.
+    /// Reports the outcome of a login to metrics, modules and the log.
     fn note_login(&mut self, link: Link, who: Option<&Jid>, failure: Option<&'static str>) {
         let of_machine = |machine: &mut C2s| (machine.mechanism(), machine.host().map(|host| host.name.clone()));
         let Some((mechanism, host)) = self.with_machine(link, of_machine) else { return };

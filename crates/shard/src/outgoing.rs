@@ -1,19 +1,19 @@
 //! Letters for other nodes, and writes to the journal, on their way out of a shard.
 //!
 //! Each time a shard hands something over, the thread that carries it is woken, then Redis, and
-//! then the readers: that costs far more than one more letter. So a shard hands over at once after
-//! a pause, and later data waits for a few milliseconds, together with everything else that
-//! arrives meanwhile.
+//! then the readers: that costs far more than one more letter. So a shard hands over immediately
+//! after a pause, while later data waits for a few milliseconds, together with everything else that
+//! comes meanwhile.
 //!
 //! # Invariants
 //!
-//! * Letters leave in order, and after the writes to the journal of all ticks in which they were
-//!   written: no other node reads anything that the journal lacks. If Redis is slow and many writes
-//!   are under way, letters wait in here, for the same Redis.
+//! * Letters leave in order, and after the writes to the journal of all ticks in which the letters
+//!   were written: no other node reads anything that the journal lacks. If Redis is slow and many
+//!   writes are under way, letters wait in the shard, since they need the same Redis.
 //! * Data for clients of this node leaves after the writes of its tick, unless so many are under
 //!   way: nothing within a node waits for Redis.
-//! * Nothing waits once the shard stops, or its node leaves; and nothing larger than
-//!   [`LARGE_BYTES`] together with what waits before it.
+//! * Nothing waits once the shard stops, or its node leaves. Data larger than [`LARGE_BYTES`],
+//!   together with the data that waits before it, doesn't wait either.
 
 use tracing::warn;
 
@@ -22,11 +22,11 @@ use crate::mailboxes::{MailboxKind, NodeLetter};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Ends a tick: writes to the clients, and releases data for others, if it is time.
+    /// Ends a tick: writes to the clients, and sends data for others, if it is time.
     pub(crate) fn let_out(&mut self) {
         let has_others = self.world.has_journal() || self.world.shards() > self.world.own_shards();
         let is_ending = self.is_stopping() || self.common.post.is_shut();
-        // The milliseconds for which things wait.
+        // The milliseconds for which data waits.
         let linger_ms = if has_others && !is_ending { self.common.post.linger_ms() } else { 0 };
         let may_leave = linger_ms == 0 || self.timing.now_ms >= self.timing.outgoing.next_ms;
         if has_others {
@@ -36,7 +36,7 @@ impl<D: Driver> Shard<D> {
         let may_write = has_others && may_leave && (is_ending || self.world.may_journal());
         let mut any = may_write && self.journal();
         let is_behind = has_others && self.world.has_to_journal();
-        // A client that has something that the journal lacks would get it twice, if this process
+        // A client that has a stanza which the journal lacks would get it twice if this process
         // died now.
         let is_kept = is_behind && !may_leave;
         if !is_kept {
@@ -83,7 +83,7 @@ impl<D: Driver> Shard<D> {
                         let kind = MailboxKind::Mail;
                         self.timing.outgoing.letters.push(NodeLetter { to, kind, bytes, custody, until_read });
                     }
-                    // It is news that a node of an earlier version does without.
+                    // A node of an earlier version does without this news.
                     Ok(None) => {}
                     Err(error) => warn!(%to, %error, "mail can't be sent to another node and is dropped"),
                 }

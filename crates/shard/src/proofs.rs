@@ -1,7 +1,7 @@
 //! Sessions that end with their clients' proof: a token of an issuer is valid until a certain
 //! time.
 //!
-//! For a session only that time is kept, without a timer: the shard knows the earliest of all, and
+//! Each session only has that time, without a timer: the shard knows the earliest of all, and
 //! checks its sessions when that has come, at most once in [`ROUND_S`] seconds.
 
 use std::num::NonZeroU32;
@@ -14,8 +14,8 @@ use crate::driver::Driver;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Returns until when a session that a connection has begun may continue, in seconds since
-    /// 1970, and schedules the check.
+    /// Returns the time until which a session may continue that a connection has begun, in seconds
+    /// since 1970, and schedules the check.
     pub(crate) fn ends_with_its_proof(&mut self, link: Link) -> Option<NonZeroU32> {
         let until_s = self.with_machine(link, |machine| machine.holds_until()).flatten()?;
         let until_s = NonZeroU32::new(u32::try_from(until_s).ok()?)?;
@@ -24,7 +24,7 @@ impl<D: Driver> Shard<D> {
         Some(until_s)
     }
 
-    /// Returns when the first session ends so, by the clock of timers.
+    /// Returns the time at which the first session ends this way, by the clock of timers.
     pub(crate) fn next_proof_ms(&self) -> Option<u64> {
         let first = self.timing.proofs_until_s?.get();
         let due_ms = u64::from(first.div_ceil(ROUND_S)) * u64::from(ROUND_S) * 1000;

@@ -14,13 +14,13 @@ use crate::visits::LoggedPeer;
 
 /// The result of a pass over the input.
 pub(crate) enum Pass {
-    /// Everything usable is used.
+    /// Everything that can be used was used.
     More,
     /// The world wants no more stanzas of this session for now.
     Full,
     /// The client closed its stream.
     Closed,
-    /// The stream is over by our decision; further input is ignored.
+    /// We have ended the stream; further input is ignored.
     Over,
     /// The input is no stream.
     Fault(Fault),
@@ -32,8 +32,8 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(socket) = &connection.socket else { return };
         if connection.paused {
-            // It isn't watched for input: a report means that it broke, and is repeated until it
-            // is closed.
+            // A paused connection isn't watched for input: a report means that it broke, and is
+            // repeated until it is closed.
             return self.lost(link);
         }
         let mut buffer = std::mem::take(&mut self.buffers.buffer);
@@ -119,8 +119,8 @@ impl<D: Driver> Shard<D> {
                 let (pass, at) = self.pass(link, bytes, &mut scanner);
                 let rest = bytes.get(at..).unwrap_or_default();
                 if rest.is_empty() {
-                    // After a fault or the end of a stream the scanner is in the middle of
-                    // something; the next connection must not be.
+                    // After a fault or the end of a stream the scanner is in the middle of an
+                    // element; it must not be for the next connection.
                     scanner.reset();
                     self.buffers.scanner = Some(scanner);
                 } else {
@@ -220,7 +220,7 @@ impl<D: Driver> Shard<D> {
         Ok(self.stanza(link, stanza))
     }
 
-    /// Gives a stanza to the world, unless that has it from an earlier home.
+    /// Gives a stanza to the world, unless an earlier home has handled it.
     #[inline]
     pub(crate) fn stanza(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
         if !self.moves.known.is_empty() && self.is_known(link, stanza) {
@@ -250,7 +250,7 @@ fn opens_stream(input: &[u8]) -> bool {
     input.starts_with(b"<?xml") || input.starts_with(b"<stream:stream")
 }
 
-/// Our end of a stream.
+/// The tag that ends our direction of a stream.
 pub(crate) const STREAM_END: &[u8] = b"</stream:stream>";
 /// The capacity that the buffer for decrypted input may keep between ticks, in bytes.
 const MAX_PLAIN: usize = 128 * 1024;

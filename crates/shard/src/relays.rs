@@ -13,10 +13,10 @@ use rookery_stream::c2s::HandOver;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-/// The words of two nodes about a session of BOSH whose requests come in on one of them.
+/// The messages between two nodes about a session of BOSH whose requests come in on one of them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum RelayFrame {
-    /// A client has logged in, and its session belongs there.
+    /// A client has logged in, and its session belongs to the reader's node.
     Attach(Box<RelayAttach>),
     /// A request has come in.
     Request(RelayRequest),
@@ -24,11 +24,11 @@ pub(crate) enum RelayFrame {
     Gone(RelayAsker, u128),
     /// The response to the request of this key.
     Answer(u64, AnswerSent),
-    /// There is no such session any more.
+    /// The session has ended.
     Over(u128),
 }
 
-/// The place where somebody waits for a response.
+/// The place of a waiter for a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct RelayAsker {
     /// The shard.
@@ -46,7 +46,7 @@ pub(crate) struct RelayAttach {
     pub stream: HandOver,
     /// The state of the session.
     pub session: BoshHandOver,
-    /// The bytes of the stream that were not looked at.
+    /// The bytes of the stream that were not processed.
     #[serde(with = "serde_bytes")]
     pub carry: Vec<u8>,
     /// Waiters for a response: the numbers of their requests, and their keys.
@@ -60,7 +60,7 @@ pub(crate) struct RelayRequest {
     pub sid: u128,
     /// True if it has come encrypted.
     pub is_secure: bool,
-    /// The whole of it.
+    /// The complete request.
     pub document: ByteBuf,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct RelayedRequests {
     asked: Map<u64, RelayedRequest>,
     last_key: u64,
     bytes: usize,
-    /// The time of the next check for unanswered ones.
+    /// The time of the next check for unanswered requests.
     look_ms: Option<u64>,
 }
 
@@ -108,32 +108,32 @@ impl RelayedRequests {
         Ok(self.last_key)
     }
 
-    /// Takes the one who waits by this key.
+    /// Takes the waiter with this key.
     pub fn take(&mut self, key: u64) -> Option<Box<dyn Waiter>> {
         let RelayedRequest { waiter, bytes, .. } = self.asked.remove(&key)?;
         self.bytes -= bytes;
         Some(waiter)
     }
 
-    /// Takes all who wait for a session.
+    /// Takes all waiters for a session.
     pub fn take_all(&mut self, sid: u128) -> Vec<Box<dyn Waiter>> {
         self.take_if(|_, asked| asked.sid == sid).into_iter().map(|(.., waiter)| waiter).collect()
     }
 
-    /// Takes all who wait for a process.
+    /// Takes all waiters for a process.
     pub fn take_all_at(&mut self, node: u16, incarnation: u32) -> Vec<Box<dyn Waiter>> {
         let all = self.take_if(|_, asked| (asked.at.node, asked.at.incarnation) == (node, incarnation));
         all.into_iter().map(|(.., waiter)| waiter).collect()
     }
 
-    /// Forgets those of a session that wait no longer; returns the shards that are to hear it, each
-    /// with the key.
+    /// Forgets the waiters of a session that wait no longer; returns the shards that are to be
+    /// told, each with the key.
     pub fn forget_gone(&mut self, sid: u128) -> Vec<(Station, u64)> {
         let gone = self.take_if(|_, asked| asked.sid == sid && asked.waiter.is_gone());
         gone.into_iter().map(|(key, at, _)| (at, key)).collect()
     }
 
-    /// Takes those that weren't answered in time.
+    /// Takes the waiters that got no response in time.
     pub fn take_late(&mut self, now_ms: u64) -> Vec<Box<dyn Waiter>> {
         if self.look_ms.is_none_or(|look_ms| now_ms < look_ms) {
             return Vec::new();
@@ -143,7 +143,7 @@ impl RelayedRequests {
         late.into_iter().map(|(.., waiter)| waiter).collect()
     }
 
-    /// Returns when those have to be looked for.
+    /// Returns the time of the next check for unanswered requests.
     pub fn next_timer(&self) -> Option<u64> {
         self.look_ms
     }
@@ -165,19 +165,19 @@ impl RelayedRequests {
 pub(crate) struct RemoteAskers(Mutex<Map<RelayAsker, Arc<AtomicBool>>>);
 
 impl RemoteAskers {
-    /// Notes a waiter; the result says whether its connection broke.
+    /// Notes a waiter; the result becomes true if its connection breaks.
     pub fn meet(&self, asker: RelayAsker) -> Arc<AtomicBool> {
         lock(&self.0).entry(asker).or_default().clone()
     }
 
-    /// Takes note that the connection of one who waits broke.
+    /// Takes note that the connection of a waiter broke.
     pub fn note_gone(&self, asker: RelayAsker) {
         if let Some(gone) = lock(&self.0).get(&asker) {
             gone.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Takes note that a process is gone, and those with it who waited there.
+    /// Takes note that a process is gone, and its waiters with it.
     pub fn depart(&self, node: u16, incarnation: u32) {
         for (asker, gone) in lock(&self.0).iter() {
             if (asker.station.node, asker.station.incarnation) == (node, incarnation) {
@@ -191,7 +191,7 @@ impl RemoteAskers {
     }
 }
 
-/// Bytes of requests that a shard has passed on, and that are not answered.
+/// Bytes of requests that a shard has passed on and that have no response yet.
 const MOST_BYTES: usize = 16 << 20;
 /// The bounds of requests on their way.
 pub const BOUNDS: &[Bound] = &[Bound::on(

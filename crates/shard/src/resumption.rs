@@ -12,8 +12,8 @@ use crate::driver::Driver;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Gives those connections their sessions whose sessions are settled by now. `true` if there
-    /// was any.
+    /// Gives waiting connections their sessions, if these are settled by now. Returns `true` if
+    /// there was any.
     pub(crate) fn resume_settled(&mut self) -> bool {
         if self.resumptions.is_empty() {
             return false;
@@ -71,7 +71,7 @@ impl<D: Driver> Shard<D> {
         self.write_raw(link, &out);
         self.take_over(link, session);
         if self.connections.get(session).is_none_or(|connection| connection.socket.is_none()) {
-            // The system could not watch it: it is closed already.
+            // The system could not watch the connection: it is closed already.
             return;
         }
         self.is_bound(session, true);
@@ -83,8 +83,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Completes the stanza that an older connection has begun to write: anything that follows
-    /// there has to follow a whole stanza.
+    /// Completes the stanza that an older connection has begun to write: anything else written
+    /// there has to follow a complete stanza.
     fn end_begun_stanza(&mut self, session: Link) {
         if let Some(connection) = self.connections.get_mut(session)
             && connection.tls.is_none()
@@ -94,15 +94,15 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Moves a connection to the link of a session. If that has an older connection still, it ends
-    /// with `conflict`.
+    /// Moves a connection to the link of a session. If the session still has an older connection,
+    /// that ends with `conflict`.
     fn take_over(&mut self, link: Link, session: Link) {
         let Some(mut new) = self.connections.remove(link) else { return };
         if let Some(socket) = &new.socket {
             self.driver.remove(socket);
         }
         debug_assert!(link != session, "a connection moves to another link");
-        // This one doesn't repeat the rest of the older connection's output.
+        // The new connection doesn't repeat the rest of the older connection's output.
         self.moves.known.remove(&session);
         new.in_world = true;
         new.wants_write = false;

@@ -1,8 +1,8 @@
 //! The driver for Linux with io_uring: one ring per shard, entered once per tick.
 //!
-//! The kernel receives into buffers that all sockets of the shard share, without being asked
-//! again, and the sends of a tick are submitted together. Besides that, it does what
-//! [`crate::epoll`] does, level-triggered as that.
+//! The kernel receives into buffers that all sockets of the shard share, without being asked for
+//! each receive, and the sends of a tick are submitted together. Otherwise the driver does the same
+//! as [`crate::epoll`], and is level-triggered as well.
 //!
 //! # Invariants
 //!
@@ -11,7 +11,7 @@
 //! * Sends never wait in the kernel. Bytes that it has no room for, of one tick at most, stay here
 //!   until it has, and nothing else is accepted before.
 //! * A removed socket has no operation in the kernel any more: its place and number may be used
-//!   again, and closing it closes the connection. Its bytes go along with it ([`SystemSocket`]).
+//!   again, and closing it closes the connection. Its bytes stay with it ([`SystemSocket`]).
 //! * A place is only used again when its operations are over, so that no completion of an earlier
 //!   socket reaches a later one.
 //!
@@ -45,17 +45,17 @@ use kernel::{KernelRing, OF_NOBODY, OF_RECEIVES, RingEvent, TakenBuffer};
 use outputs::{NO_OUTPUT, TickOutputs};
 use sockets::{NOTHING, RingOperation, RingSocket, RingStep};
 
-/// One ring, and what wakes it.
+/// A ring, and the eventfd that wakes it.
 pub struct RingDriver {
     kernel: KernelRing,
     wake: Arc<OwnedFd>,
     is_watching_wake: bool,
-    /// It was woken, and hasn't reported that.
+    /// True if it was woken, and hasn't reported that yet.
     is_woken: bool,
     sockets: Slab<RingSocket>,
     /// The places of sockets by their numbers; [`NOTHING`] for others.
     places: Vec<u32>,
-    /// Sockets to be looked at.
+    /// Sockets to be checked.
     stirred: Vec<u32>,
     /// Shared buffers with input of this tick, each with the next one of its socket.
     held: Vec<(Option<TakenBuffer>, u32)>,
@@ -67,9 +67,9 @@ pub struct RingDriver {
 
 /// Connections that were closed before their output was sent.
 struct LeftConnections {
-    /// Those that are to be taken over.
+    /// The closed connections that are to be taken over.
     queue: Arc<LeftOutput>,
-    /// The number of those that were taken over and have output still.
+    /// The number of connections that were taken over and still have output.
     now: usize,
 }
 
@@ -89,8 +89,7 @@ impl std::fmt::Debug for RingDriver {
 }
 
 impl RingDriver {
-    /// Makes a ring without sockets. The thread that waits first is the only one that may use it
-    /// then.
+    /// Makes a ring without sockets. From its first wait on, only the thread that waits may use it.
     ///
     /// # Errors
     /// The error of the system: `ENOSYS` or `EINVAL` if it is too old, `EPERM` if it forbids rings.
@@ -152,7 +151,7 @@ impl RingDriver {
         if let Err(error) = self.kernel.enter(waits, timeout) {
             error!(%error, "waiting for sockets failed");
         }
-        // The kernel does the work of some sockets per entry only.
+        // Each entry does the work of only some sockets.
         for _ in 0..MORE_ENTRIES {
             if self.take_events() < WORTH_ANOTHER || self.kernel.enter(0, None).is_err() {
                 break;
@@ -177,7 +176,7 @@ impl RingDriver {
     /// whether something is ready already.
     fn arrange(&mut self) -> bool {
         if !mem::replace(&mut self.is_watching_wake, true) {
-            // The counter is never read: each time that it grows is an event.
+            // The counter of the eventfd is never read: each time that it grows is an event.
             self.kernel.poll(self.wake.as_raw_fd(), PollFlags::IN, true, WAKE);
         }
         for index in 0..self.listeners.len() {
@@ -265,7 +264,8 @@ impl RingDriver {
         match event.result {
             Ok(0) => socket.input.has_ended = true,
             Ok(_) => {}
-            // It was ended by us, or no buffer was left: it begins again when it is arranged.
+            // We have ended the receive, or no buffer was left: it begins again when operations are
+            // brought up to date.
             Err(Errno::CANCELED | Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => {}
             Err(error) => socket.error = Some(error),
         }
@@ -383,7 +383,7 @@ impl Driver for RingDriver {
     fn interest(&mut self, socket: &SystemSocket, key: u32, read: bool, write: bool) {
         let Some(place) = self.place(socket) else { return };
         if let Some(watched) = self.sockets.get_mut(place as usize) {
-            // The receive says why, and what came before.
+            // The receive reports the reason, and the input before it.
             watched.is_broken &= !read;
             (watched.key, watched.input.reads, watched.output.writes) = (key, read, write);
         }
@@ -404,7 +404,7 @@ impl Driver for RingDriver {
         if has_ended {
             self.sockets.remove(place as usize);
         } else {
-            // Its place stays taken, so that no completion reaches another socket.
+            // The socket's place stays taken, so that no completion reaches another socket.
             warn!("the kernel keeps the operations of a socket");
             (watched.input.reads, watched.output.writes, watched.input.has_ended) = (false, false, true);
         }
@@ -503,10 +503,11 @@ impl Drop for RingDriver {
 /// The number of the poll of the eventfd, those of listeners, and below the polls of sockets.
 const WAKE: u64 = 1 << 60;
 const OF_LISTENERS: u64 = 1 << 40;
-/// Completions of an entry after which another one is worth its price, and the most of those.
+/// Completions of an entry after which another entry is worth its cost, and the most entries of
+/// this kind.
 const WORTH_ANOTHER: usize = 16;
 const MORE_ENTRIES: usize = 32;
 /// Waits of 10 ms for the operations of a socket that is removed.
 const MOST_LOOKS: usize = 100;
-/// The time that output of closed connections has when a shard ends.
+/// The time for which a shard that ends waits for the output of closed connections.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);

@@ -52,7 +52,7 @@ pub struct Shard<D: Driver> {
     pub(crate) resumptions: Vec<Resumption>,
     pub(crate) moves: ShardMoves,
     pub(crate) bosh: ShardRequests,
-    /// Other servers, if there are any.
+    /// The connections with other servers, if there are any.
     pub(crate) federating: Option<Box<Federating<D::Socket>>>,
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct ShardCommon<S> {
 /// Holds the requests of BOSH that wait for answers.
 #[derive(Default)]
 pub(crate) struct ShardRequests {
-    /// Sessions that may owe an answer at the end of the tick.
+    /// Sessions that may have to send a response at the end of the tick.
     pub(crate) answering: Vec<Link>,
-    /// Requests that other nodes answer.
+    /// Requests to which other nodes respond.
     pub(crate) relayed: RelayedRequests,
 }
 
@@ -81,14 +81,14 @@ pub(crate) struct ShardRequests {
 pub(crate) struct Timing {
     pub(crate) now_ms: u64,
     serial: u32,
-    /// The first time at which a session ends with what its client has shown, in seconds since
+    /// The first time at which a session ends because its client's proof does, in seconds since
     /// 1970.
     pub(crate) proofs_until_s: Option<NonZeroU32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, Link, u32, ShardTimer)>>,
     pub(crate) stopping: bool,
-    /// No more clients are admitted.
+    /// True once no more clients are admitted.
     pub(crate) shut: bool,
-    /// The shard stops, and still has sessions that continue in another process.
+    /// True if the shard stops, and still has sessions that continue in another process.
     pub(crate) hands_on: bool,
     /// Connections that end when their sessions are settled: the shard stops.
     pub(crate) leaving: Vec<Link>,
@@ -99,27 +99,30 @@ pub(crate) struct Timing {
 /// Holds everything that waits for homes that move, and clients sent to this one.
 #[derive(Default)]
 pub(crate) struct ShardMoves {
-    /// The homes that the shard goes by when sessions have come to rest that leave by that.
+    /// The coming homes, which the shard uses once the sessions that leave by them have come to
+    /// rest.
     pub(crate) coming: Option<Arc<View>>,
-    /// The time until which it waits for sessions of other shards to come to rest, too; 0 if it
-    /// needn't.
+    /// The time until which the shard also waits for sessions of other shards to come to rest; 0 if
+    /// it needn't.
     pub(crate) rests_until_ms: u64,
-    /// True once others know that those of this shard have.
+    /// True once others know that the sessions of this shard have come to rest.
     pub(crate) told_rest: bool,
-    /// True if the shard has homes by the view that is to come, or is that of now: it stays.
+    /// True if the shard has homes by the coming view, or by the current one if none is coming: it
+    /// stays.
     pub(crate) stays: bool,
     /// The keys of connections whose accounts have still to come from another node.
     pub(crate) early: Vec<u64>,
-    /// Processes of other nodes that say nothing, each with the time until which that is believed.
+    /// Silent processes of other nodes, each with the time until which it is believed to have died.
     pub(crate) silent: Vec<(u16, u32, u64)>,
-    /// Accounts whose clients were sent here from other nodes lately.
+    /// Accounts whose clients were sent here from other nodes recently.
     pub(crate) steered: SteeredAccounts,
-    /// The keys of connections that wait for another home, and when to look after them.
+    /// The keys of connections that wait for another home, and the time of the next check.
     pub(crate) following: (Vec<u64>, u64),
     /// Connections of other nodes that wait for their sessions, by the process and its key for
-    /// them, and when to look after them.
+    /// them, and the time of the next check.
     pub(crate) reattaching: (BTreeMap<(Station, u64), WaitingReattach>, u64),
-    /// Sessions whose clients send again what an earlier home has handled, and how many stanzas.
+    /// Sessions whose clients send again stanzas that an earlier home has handled, and the number
+    /// of these.
     pub(crate) known: Map<Link, u32>,
 }
 
@@ -131,7 +134,7 @@ pub(crate) struct Buffers {
     pub(crate) plain: Vec<u8>,
     /// Rendered output of the connection that is being written.
     pub(crate) rendered: Vec<u8>,
-    /// The same, encrypted.
+    /// The same output, encrypted.
     pub(crate) cipher: Vec<u8>,
     /// Boxed, since it goes in and out with every input: more than a kilobyte by value. `None`
     /// while a connection has it.
@@ -144,7 +147,7 @@ pub(crate) struct ShardMeasured {
     /// Copies of this tick that mail of other shards has brought, with the moment when the tick
     /// began that sent it.
     pub(crate) by_mail: Vec<(Since, u64)>,
-    /// Writes so far: of some of them the size is counted.
+    /// The number of writes so far: the size is recorded for some of them.
     pub(crate) writes: u64,
 }
 
@@ -174,9 +177,10 @@ pub(crate) enum ShardTimer {
     Linger,
     /// The next login attempt may continue.
     Attempt,
-    /// The shard stops, and has waited for the store long enough.
+    /// The shard stops, and has waited long enough for the store.
     Leave,
-    /// A session of BOSH has a request that has waited, or has had none, for long enough.
+    /// A session of BOSH has a request that has waited for long enough, or has been without one for
+    /// long enough.
     Bosh,
 }
 
@@ -227,8 +231,8 @@ impl<D: Driver> Shard<D> {
         &mut self.driver.system
     }
 
-    /// Does all there is to do at this moment. `now_ms` is a clock that never goes back, `unix_ms`
-    /// the time of day; both in milliseconds.
+    /// Does all pending work. `now_ms` is a clock that never goes back, `unix_ms` the time of day;
+    /// both in milliseconds.
     pub fn tick(&mut self, ready: &[ReadySocket], now_ms: u64, unix_ms: u64) {
         let mut work = self.begin_work(ready.len());
         self.timing.now_ms = now_ms;
@@ -316,7 +320,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Works off tasks, lines and events until none is left: one may cause another.
+    /// Processes tasks, lines and events until none is left: one may cause another.
     pub(crate) fn settle(&mut self) {
         loop {
             let ran = self.world.run_tasks();
@@ -452,7 +456,7 @@ impl<D: Driver> Shard<D> {
         Some(link)
     }
 
-    /// Returns a number for a connection at a link, by which it is told from those before.
+    /// Returns a number that distinguishes a connection from earlier ones at its link.
     pub(crate) fn next_serial(&mut self) -> u32 {
         self.timing.serial = self.timing.serial.wrapping_add(1);
         self.timing.serial
@@ -468,7 +472,8 @@ impl<D: Driver> Shard<D> {
         let sid = connection.sid();
         self.common.post.send(shard, Envelope::Moved(Box::new(connection)));
         if let Some(sid) = sid {
-            // Behind the envelope: who looks it up from now on writes to the shard after it.
+            // This comes after the envelope: whoever looks the session up from now on writes to the
+            // shard after it.
             self.common.post.sids.moves(sid, shard);
         }
     }
@@ -516,7 +521,7 @@ impl<D: Driver> Shard<D> {
         self.tell_over(link);
         self.disconnect(link);
         let Some(connection) = self.connections.get(link) else { return };
-        // Once it lingers, or is detached, the world has been told already.
+        // If the connection lingers, or is detached, the world has been told already.
         let is_news =
             connection.in_world && !matches!(connection.stage, ConnectionStage::Lingering | ConnectionStage::Detached);
         let is_bound = matches!(connection.stage, ConnectionStage::Bound { .. });

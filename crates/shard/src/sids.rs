@@ -23,8 +23,8 @@ pub(crate) struct Sids {
 pub(crate) struct SidPlace {
     /// The shard; for a session of another node the one that passes its requests on.
     pub shard: usize,
-    /// `None` while it is on its way there: then it is in the shard's mailbox, ahead of any
-    /// question about it.
+    /// The link; `None` while the session is on its way there: then it is in the shard's mailbox,
+    /// ahead of any query about it.
     pub link: Option<Link>,
     /// The shard of another node that has the session, which began here.
     pub home: Option<Station>,
@@ -38,15 +38,15 @@ struct SidSeal {
 }
 
 impl SidSeal {
-    /// Returns an id of this node of a number that nobody can guess: the node, 48 bits that prove
-    /// it, and 64 of the number.
+    /// Returns an id for a number that nobody can guess: this node, 48 bits that prove it, and 64
+    /// bits of the number.
     fn seal(&self, number: u128) -> u128 {
         let chance = number as u64;
         let upper = u64::from(self.node) << 48 | self.proof(self.node, chance);
         u128::from(upper) << 64 | u128::from(chance)
     }
 
-    /// Returns the node that has given an id; `None` if none has.
+    /// Returns the node that has made an id; `None` if none has.
     fn node_of(&self, sid: u128) -> Option<u16> {
         let (upper, chance) = ((sid >> 64) as u64, sid as u64);
         let node = (upper >> 48) as u16;
@@ -59,7 +59,7 @@ impl SidSeal {
 }
 
 impl Sids {
-    /// Lets ids name this node from now on.
+    /// Makes new ids name this node from now on.
     pub fn seal_as(&self, node: u16, addresses: &AddressHash) {
         _ = self.seal.set(SidSeal { addresses: addresses.clone(), node });
     }
@@ -80,7 +80,7 @@ impl Sids {
         self.lock().get(&sid).copied()
     }
 
-    /// Returns which of the shards handles a request; `None` if there is no such session.
+    /// Returns the shard that handles a request; `None` if there is no such session.
     pub fn shard_for(&self, sid: u128, shards: usize) -> Option<usize> {
         let elsewhere = || self.node_of(sid).map(|_| shard_of(sid, shards));
         self.find(sid).map(|place| place.shard).or_else(elsewhere)
@@ -90,8 +90,8 @@ impl Sids {
         self.lock().insert(sid, SidPlace { shard, link: Some(link), home: None });
     }
 
-    /// Notes that a session is on its way to a shard. If it has arrived meanwhile, that is known
-    /// already.
+    /// Notes that a session is on its way to a shard. If the session has arrived meanwhile, that is
+    /// recorded already.
     pub fn moves(&self, sid: u128, shard: usize) {
         if let Some(place) = self.lock().get_mut(&sid)
             && place.shard != shard
@@ -110,8 +110,8 @@ impl Sids {
         self.lock().remove(&sid);
     }
 
-    /// Forgets the sessions that a process has which is gone, and to which a shard has passed
-    /// requests on. Returns them.
+    /// Forgets the sessions of a process that is gone, to which a shard has passed requests on.
+    /// Returns them.
     pub fn depart(&self, shard: usize, node: u16, incarnation: u32) -> Vec<u128> {
         let is_of = |home: Station| (home.node, home.incarnation) == (node, incarnation);
         let gone = |place: &SidPlace| place.shard == shard && place.home.is_some_and(is_of);

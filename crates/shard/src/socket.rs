@@ -1,9 +1,9 @@
-//! A connection of the system, and the bytes that a driver had for it when it let it go.
+//! A connection of the system, and the bytes that a driver had for it when it released it.
 //!
-//! A driver over io_uring receives before it is asked, and may have accepted output that the
-//! system has no room for. If it is to let go of a connection, which goes to another shard, these
-//! bytes go along, and the next driver continues with them. If the connection is closed instead,
-//! the output goes back to the driver it came from, which sends it and closes then.
+//! A driver over io_uring receives before it is asked, and may have accepted output that the system
+//! has no room for. If it has to release a connection, which goes to another shard, these bytes go
+//! along, and the next driver continues with them. If the connection is closed instead, the output
+//! goes back to its driver, which sends it and then closes.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,7 +18,7 @@ use rookery_base::lock::lock;
 /// A connection, for the drivers of the system.
 pub struct SystemSocket {
     pub(crate) stream: TcpStream,
-    /// Bytes that are on neither side; boxed, since hardly any connection has some.
+    /// Bytes between the system and the shard; boxed, since hardly any connection has some.
     kept: Cell<Option<Box<KeptBytes>>>,
 }
 
@@ -66,12 +66,12 @@ impl LeftOutput {
 
 /// Wakes a driver by its eventfd.
 pub(crate) fn wake(wake: &OwnedFd) {
-    // It can only fail by being full, and then the shard wakes anyway.
+    // A write can only fail because the counter is full, and then the shard wakes anyway.
     let _ = rustix::io::write(wake, &1u64.to_ne_bytes());
 }
 
 impl SystemSocket {
-    /// Gives a connection bytes of a driver that lets go of it.
+    /// Gives a connection the bytes of a driver that releases it.
     pub(crate) fn keep(&self, kept: KeptBytes) {
         if !kept.input.is_empty() || !kept.output.is_empty() {
             self.kept.set(Some(Box::new(kept)));

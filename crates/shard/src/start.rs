@@ -33,8 +33,7 @@ pub struct Start {
     pub threads: ShardThreads,
     /// The sockets on which connections come in.
     pub listeners: Vec<ShardListener>,
-    /// Connections in all, of which some are left for others who need descriptors; 0 for any
-    /// number.
+    /// Connections in all, with some places left for other users of descriptors; 0 for any number.
     pub connections: usize,
     /// The decisions of the operator.
     pub generation: Arc<Generation>,
@@ -48,7 +47,7 @@ pub struct Start {
     pub ids: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// The homes of all addresses, which may change: see [`Door::set_view`].
     pub view: Arc<View>,
-    /// The hash that names them.
+    /// The hash by which addresses have their homes.
     pub addresses: AddressHash,
     /// Carries letters to other nodes, if there are any.
     pub outlet: Option<Arc<dyn Outlet>>,
@@ -56,10 +55,10 @@ pub struct Start {
     pub secrets: [u64; 4],
 }
 
-/// The number of shards, each of which is a thread, and what they wait by.
+/// The number of shards, each of which is a thread, and the interface by which they wait.
 #[derive(Debug, Clone, Copy)]
 pub struct ShardThreads {
-    /// Their number, at least one.
+    /// The number of shards, at least one.
     pub shards: usize,
     /// The interface of the system by which they wait for their sockets.
     pub interface: SystemInterface,
@@ -159,7 +158,7 @@ fn go_on(
     let mut of_shards: Vec<Vec<Card>> = (0..post.shards()).map(|_| Vec::new()).collect();
     for card in cards {
         let home = view.hop(addresses.of(card.home()));
-        // Whichever shard has one whose home is on another node sends it there.
+        // Any shard sends a part whose home is on another node there.
         let shard = if home < of_shards.len() { home } else { 0 };
         if let Some(cards) = of_shards.get_mut(shard) {
             cards.push(card);
@@ -169,7 +168,7 @@ fn go_on(
         post.send(shard, Envelope::GoOn(cards, custody.clone()));
     }
     drop(custody);
-    // The consequences of each find all others there.
+    // All parts are present before the consequences of any begin.
     (0..post.shards()).for_each(|shard| post.send(shard, Envelope::Proceed));
     let waker = Waker::from(Arc::new(Waking(woken)));
     let deadline = Instant::now() + patience;
@@ -186,7 +185,7 @@ struct Waking(SyncSender<()>);
 
 impl Wake for Waking {
     fn wake(self: Arc<Self>) {
-        // It has been woken already, or waits no longer.
+        // The thread has been woken already, or waits no longer.
         let _ = self.0.try_send(());
     }
 }
@@ -212,7 +211,7 @@ impl RunningShards {
         self.post.shut();
     }
 
-    /// Returns whether all shards have handed on to other nodes what lived there.
+    /// Returns whether all shards have handed on their sessions and rooms to other nodes.
     pub fn have_moved_out(&self) -> bool {
         self.post.have_moved_out()
     }
@@ -224,8 +223,8 @@ impl RunningShards {
     }
 
     /// Takes everything that is to continue in another process, in the wire format of cards.
-    /// Sessions without room end before, while the others are there to be notified. Shards that
-    /// don't answer within a few seconds keep theirs; until then this blocks.
+    /// Sessions for which there is no room end first, while the others are there to be notified.
+    /// Shards that don't answer within a few seconds keep their cards; until then this blocks.
     pub fn hand_on(&self) -> Vec<Vec<u8>> {
         let (until_others_ended, most_bytes) = handover::share(self.post.shards());
         self.door().ask_all_within(HAND_ON, |done| Envelope::EndOthers(until_others_ended, done));
@@ -243,7 +242,7 @@ impl RunningShards {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// Waits until all shards have ended. `false` if one of them panicked.
+    /// Waits until all shards have ended. Returns `false` if one of them panicked.
     pub fn join(self) -> bool {
         self.threads.into_iter().map(JoinHandle::join).all(|outcome| outcome.is_ok())
     }
@@ -253,7 +252,7 @@ impl RunningShards {
         self.door().census()
     }
 
-    /// Returns a way in for connections that others accept.
+    /// Returns a way for other threads to reach the shards.
     pub fn door(&self) -> Door {
         Door { post: self.post.clone(), gate: self.gate.clone(), epoch: self.epoch, next: Arc::default() }
     }
@@ -328,8 +327,8 @@ impl fmt::Display for Where<'_> {
     }
 }
 
-/// The listeners, on the first shard: connections go round, so that every shard gets the same
-/// number.
+/// The listeners, on the first shard: connections are given to the shards in turn, so that every
+/// shard gets the same number.
 struct Accepting {
     /// Gives the listeners, once.
     ports: Option<Receiver<Vec<ShardListener>>>,
@@ -385,7 +384,7 @@ impl Accepting {
                         self.again = Some(now_ms + 1000);
                         return;
                     }
-                    // A client that was gone before it was accepted.
+                    // The client was gone before it was accepted.
                     Err(_) => {}
                 }
             }
@@ -419,10 +418,10 @@ fn is_exhausted(error: &io::Error) -> bool {
 
 /// The time that shards have to write their cards.
 const HAND_ON: Duration = Duration::from_secs(10);
-/// The time that those sessions have to end that have no card, and the time between two looks.
+/// The time that sessions without a card have to end, and the time between two checks.
 const OTHERS_END: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
-/// The time that the store has for the sessions of an earlier process before others are let in.
+/// The time that the store has for the sessions of an earlier process before clients are admitted.
 const GO_ON: Duration = Duration::from_secs(20);
 /// The same for a node of a cluster.
 const GO_ON_AS_NODE: Duration = Duration::from_secs(2);
@@ -439,8 +438,8 @@ mod tests {
         Post::new((0..shards).map(|_| Box::new(|| {}) as Box<dyn Fn() + Send + Sync>).collect())
     }
 
-    /// A store that hangs keeps nobody out for ever; and no shard begins before all have their
-    /// parts.
+    /// A store that hangs doesn't keep clients out for ever, and no shard begins before all have
+    /// their parts.
     #[test]
     fn a_start_waits_for_sessions_so_long_and_no_longer() {
         let (post, view) = (post(2), View::alone(2));

@@ -1,11 +1,11 @@
 //! Clients that logged in at a node other than their home, and are told where that is.
 //!
-//! A client that follows saves its messages one trip between nodes. One that doesn't is served
+//! If a client follows, its messages are spared one trip between nodes. If it doesn't, it is served
 //! where it is: an account is told once a minute at most, and its next login goes through.
 //!
 //! # Invariants
 //!
-//! * Only the home tells a client, since it sees all logins of the account: so a client isn't sent
+//! * Only the home tells a client, since it sees all logins of the account: so no client is sent
 //!   from node to node.
 //! * The name of another host is only sent over TLS (RFC 6120 §4.9.3.19), and after login, so that
 //!   nobody else can use up an account's turn.
@@ -14,7 +14,7 @@ use rookery_base::{Map, Transport};
 use rookery_jid::Jid;
 use rookery_observe::bound::{Bound, Most, Per, Unit};
 
-/// The accounts that were told lately where their home is.
+/// The accounts that were told recently where their home is.
 #[derive(Debug, Default)]
 pub(crate) struct SteeredAccounts {
     /// The times until which they aren't told again, on the clock of timers.
@@ -44,7 +44,7 @@ pub(crate) fn can_follow(transport: Transport, is_secure: bool) -> bool {
     transport == Transport::Tcp && is_secure
 }
 
-/// The time in which an account is told once.
+/// The time within which an account is told only once.
 const TURN_MS: u64 = 60_000;
 /// Accounts that are remembered.
 const MOST_ACCOUNTS: usize = 20_000;

@@ -1,4 +1,4 @@
-//! The end of a shard in order.
+//! The orderly end of a shard.
 //!
 //! Invariants:
 //! * Data waiting for a client, and the acknowledgement of its stanzas (XEP-0198 §4), goes before
@@ -15,7 +15,7 @@ use crate::driver::Driver;
 use crate::shard::{Shard, ShardTimer};
 
 impl<D: Driver> Shard<D> {
-    /// Says goodbye to all, or lets sessions wait for the next process if it `hands_on`.
+    /// Ends all streams, or lets sessions wait for the next process if it `hands_on`.
     pub(crate) fn stop(&mut self, hands_on: bool) {
         self.timing.stopping = true;
         self.timing.hands_on = hands_on;
@@ -32,7 +32,7 @@ impl<D: Driver> Shard<D> {
         self.settle();
         self.flush();
         self.timing.leaving.extend(links);
-        // One may leave for two reasons.
+        // A session may leave for two reasons.
         self.timing.leaving.sort_unstable();
         self.timing.leaving.dedup();
         self.dismiss_settled();
@@ -63,7 +63,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         if is_coming {
-            // It ends when its home has moved.
+            // Its connection ends when its home has moved.
             return self.pause(link, false);
         }
         match moves && self.world.has_homes() {

@@ -1,7 +1,7 @@
 //! The drivers for Linux behind one type, and the choice between them.
 //!
-//! One type rather than a shard for each driver: the shard is most of the code there is to compile,
-//! and a branch per call is nothing beside the call of the system behind it.
+//! There is one type rather than a shard for each driver, since the shard is most of the code to
+//! compile, and a branch per call is cheap beside the system call behind it.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ use crate::epoll::Epoll;
 use crate::ring::RingDriver;
 use crate::socket::SystemSocket;
 
-/// The interface of the system that shards wait for sockets by.
+/// The interface of the system by which shards wait for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SystemInterface {
     /// epoll: see the decision about the loop of a shard.
@@ -34,9 +34,9 @@ pub enum SystemInterface {
 /// A driver for Linux.
 #[derive(Debug)]
 pub enum SystemDriver {
-    /// One over epoll.
+    /// A driver over epoll.
     Epoll(Epoll),
-    /// One over io_uring.
+    /// A driver over io_uring.
     Ring(Box<RingDriver>),
 }
 
@@ -47,7 +47,7 @@ pub struct SystemNews {
     pub ready: Vec<ReadySocket>,
     /// Listeners, by their index, that have connections to accept.
     pub listeners: Vec<usize>,
-    /// The memory that epoll writes to.
+    /// The memory into which epoll writes.
     pub(crate) events: Vec<epoll::Event>,
 }
 
@@ -65,7 +65,7 @@ impl SystemInterface {
     /// [`SystemInterface::IoUring`].
     ///
     /// # Errors
-    /// Why the system doesn't have the one that is demanded, or forbids it.
+    /// The reason why the system doesn't have the demanded interface, or forbids it.
     pub fn settle(self) -> io::Result<Self> {
         match self {
             Self::Auto | Self::Epoll => Ok(Self::Epoll),

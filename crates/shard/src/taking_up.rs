@@ -1,8 +1,9 @@
 //! The new home of a session whose client is still connected: to another node, or to this one.
 //!
-//! The session has arrived by its card or by a journal, and waits for its client. The connection
-//! is given to it as with a resumption (XEP-0198 §5), except that the client isn't told: the node
-//! that has it knows what it was sent, and the old home may have handled what it sends first.
+//! The session has arrived by its card or by a journal, and waits for its client. The connection is
+//! given to it as with a resumption (XEP-0198 §5), except that the client isn't told: the node that
+//! has the connection knows which stanzas the client was sent, and the old home may have handled
+//! the first stanzas that it sends.
 
 use std::collections::BTreeMap;
 
@@ -21,16 +22,16 @@ use crate::shard::Shard;
 
 /// The place of a session that a connection belongs to.
 enum FoundSession {
-    /// Here, without a connection.
+    /// It is here, without a connection.
     Here(Link),
-    /// It may still come.
+    /// It may still arrive.
     Later,
     /// It is not here, or has had another connection since.
     Nowhere,
 }
 
 impl<D: Driver> Shard<D> {
-    /// Gives a client of another node its session, when that is here.
+    /// Gives a client of another node its session, once that is here.
     pub(crate) fn reattach(&mut self, front: Station, key: u64, reattach: Reattach) {
         self.forget_reattach(front, key);
         let is_full = self.moves.reattaching.0.len() >= MOST_WAITING;
@@ -46,7 +47,8 @@ impl<D: Driver> Shard<D> {
         self.moves.reattaching.0.extend(waiting.map(|waiting| ((front, key), waiting)));
     }
 
-    /// Checks waits for sessions, if it is time. `true` if any waits no longer.
+    /// Checks the clients that wait for sessions, if it is time. Returns `true` if any waits no
+    /// longer.
     pub(crate) fn look_for_sessions(&mut self) -> bool {
         let now_ms = self.timing.now_ms;
         let (waiting, due_ms) = &mut self.moves.reattaching;
@@ -105,7 +107,7 @@ impl<D: Driver> Shard<D> {
         if !self.world.is_detached(link) {
             let socket = self.connections.get(link).and_then(|connection| connection.socket.as_ref());
             match socket.zip(by) {
-                // This home was silent for a while, and still has the line.
+                // This home was silent for a while, but still has the line.
                 Some((socket, (front, key))) if self.driver.is_line(socket, front, key) => {
                     self.driver.lost(front, key);
                     self.lost(link);
@@ -141,7 +143,7 @@ impl<D: Driver> Shard<D> {
     fn take_up_from(&mut self, front: Station, key: u64, session: Link, reattach: &Reattach) -> bool {
         let Some(socket) = self.driver.open(front, key, 0) else { return false };
         let Some(known) = self.take_up(session, reattach) else {
-            // The front hears of it once.
+            // The front is told once.
             self.driver.lost(front, key);
             return false;
         };
@@ -151,7 +153,7 @@ impl<D: Driver> Shard<D> {
             HomeMemory::again(&reattach.session, reattach.handled),
             reattach.kept as usize,
         );
-        // It counts where its connection is.
+        // The client counts on the node of its connection.
         self.driver.frames.push((front, LineFrame::Reattached(key)));
         let mut connection = ShardConnection::detached(reattach.peer);
         connection.socket = Some(socket);
@@ -163,8 +165,8 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Gives a session its client if that has been connected to this shard all the time. Returns
-    /// whether it still waits.
+    /// Gives a session its client if the client has been connected to this shard all the time.
+    /// Returns whether it still waits.
     pub(crate) fn follow_here(&mut self, link: Link, reattach: &Reattach) -> bool {
         let session = match self.find_session(reattach, None) {
             FoundSession::Later => return true,
@@ -240,7 +242,7 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Closes a connection on which less has come than was handled: the two don't fit.
+    /// Closes a connection on which fewer stanzas have come than were handled: the two don't fit.
     #[cold]
     pub(crate) fn end_known(&mut self, link: Link) {
         if !self.moves.known.contains_key(&link) {

@@ -1,7 +1,7 @@
-//! Tells other nodes what the gate of this one has counted, see [`crate::attempts::news`].
+//! Reports the counts of this node's gate to other nodes; see [`crate::attempts::news`].
 //!
 //! Changes of the counts go out after a moment, together with all others that come meanwhile. A
-//! server without other nodes does nothing of this.
+//! server without other nodes does none of this.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl<D: Driver> Shard<D> {
         tell(&self.common.gate, &mut self.world);
     }
 
-    /// Takes what another node tells.
+    /// Applies the report of another node.
     pub(crate) fn told_by_node(&mut self, bytes: &[u8]) {
         let (now_ms, unix_ms) = (self.timing.now_ms, self.world.time());
         if let Err(error) = self.common.gate.hear(bytes, &self.common.generation.logins, now_ms, unix_ms) {
@@ -37,7 +37,7 @@ impl Door {
         self.run_at(0, move |world| tell(&gate, world));
     }
 
-    /// Counts something on the web that wasn't there, or was taken.
+    /// Counts a miss on the web: a token that doesn't exist, or a name that is taken.
     pub fn missed(&self, address: IpAddr, unix_ms: u64) {
         self.gate.guesses().missed(address, unix_ms);
         self.tell_others();
@@ -57,6 +57,6 @@ pub(crate) fn tell(gate: &Arc<Gate>, world: &mut World) {
     });
 }
 
-/// The time for which news wait for others, in milliseconds: a login has succeeded by then mostly,
-/// and somebody who guesses gains little.
+/// The time for which changes wait for others, in milliseconds: a login has usually succeeded by
+/// then, and somebody who guesses gains little.
 const TELL_MS: u64 = 250;

@@ -12,7 +12,8 @@ use crate::connection::{ConnectionStage, ConnectionWire};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
-/// The address of a client as log lines have it: an IPv4 address is one, however it came in.
+/// The address of a client as log lines show it: an IPv4 address as such, even if it came in over
+/// IPv6.
 pub(crate) struct LoggedPeer(pub SocketAddr);
 
 impl fmt::Display for LoggedPeer {
@@ -28,7 +29,7 @@ struct VisitFields<'a> {
     peer: LoggedPeer,
     transport: Option<&'static str>,
     tls: Option<&'static str>,
-    /// The client by its own statement, as soon as it has sent presence.
+    /// The client's name by its own statement, once it has sent presence.
     client: Option<String>,
     /// Seconds for which the client has been connected.
     seconds: Option<u64>,
@@ -54,7 +55,7 @@ impl<D: Driver> Shard<D> {
             transport: is_there.then(|| connection.wire.transport().label()),
             tls: is_there.then(|| match (&connection.tls, &connection.wire) {
                 (Some(tls), _) => tls.version().unwrap_or("yes"),
-                // The front has taken it off.
+                // The web front has ended TLS.
                 (None, ConnectionWire::Bosh(session)) if session.is_secure() => "yes",
                 (None, _) => "no",
             }),
@@ -91,8 +92,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Logs that a session ends. Nothing is said of a connection that has none, or has one no
-    /// more.
+    /// Logs that a session ends, with no fields of a connection if it has none any more.
     pub(crate) fn tell_ended(&self, link: Link, reason: &str) {
         if self.connections.get(link).is_some_and(|connection| connection.in_world)
             && let Some(visit) = self.visit(link)

@@ -81,7 +81,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Works off the frames of a bound session where they lie.
+    /// Processes the frames of a bound session where they lie.
     pub(crate) fn frames(&mut self, link: Link, bytes: &mut [u8]) {
         let Some(frames) = self.websocket(link) else { return };
         let mut kept = frames.take_kept();
@@ -103,8 +103,8 @@ impl<D: Driver> Shard<D> {
         self.passed(link, &pass);
     }
 
-    /// Gives stanza after stanza to the world. Returns how that ended and how many bytes are done
-    /// with.
+    /// Gives stanza after stanza to the world. Returns how that ended and the number of processed
+    /// bytes.
     fn pass_over_frames(&mut self, link: Link, input: &mut [u8], scanner: &mut Scanner) -> (Pass, usize) {
         let most = self.common.generation.limits.bytes;
         let mut at = 0;
@@ -167,8 +167,8 @@ impl<D: Driver> Shard<D> {
                 Ok(intake) => intake,
                 Err(fault) => return Pass::Fault(fault),
             },
-            // A part of an element, more than one, or something around it: no document (RFC 7395
-            // §3.3.3).
+            // The message has part of an element, more than one, or text around it: it is no
+            // document (RFC 7395 §3.3.3).
             Ok(_) => return Pass::Fault(Fault::NotWellFormed),
             Err(fault) => return Pass::Fault(fault),
         };
@@ -194,7 +194,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Begins the closing handshake, behind the last words of the stream (RFC 7395 §3.6).
+    /// Begins the closing handshake, after the last output of the stream (RFC 7395 §3.6).
     pub(crate) fn write_closing(&mut self, link: Link) {
         let mut out = Vec::new();
         if let Some(frames) = self.websocket(link) {
@@ -203,8 +203,8 @@ impl<D: Driver> Shard<D> {
         self.write_through(link, &out, 0);
     }
 
-    /// Takes note that the client closes the WebSocket and not the stream: to the session that is a
-    /// lost connection (RFC 7395 §3.6).
+    /// Takes note that the client closes the WebSocket and not the stream: the session treats that
+    /// as a lost connection (RFC 7395 §3.6).
     fn closed_by_peer(&mut self, link: Link) {
         let is_free = self.connections.get(link).is_some_and(|connection| connection.unsent.is_none());
         if is_free && !self.world.outboxes.is_begun(link) {
@@ -213,8 +213,7 @@ impl<D: Driver> Shard<D> {
         self.lost(link);
     }
 
-    /// Ends the stream of a client that sends no frames that we understand, with the status that
-    /// says so.
+    /// Ends the stream of a client whose frames we don't understand, with the status that says so.
     fn refuse_frames(&mut self, link: Link, fault: FrameFault) {
         if let Some(frames) = self.websocket(link) {
             frames.set_status(fault.status());

@@ -25,7 +25,7 @@ pub struct FederationTerms {
     pub settings: Arc<FederationSettings>,
     /// The certificates that are shown to other servers.
     pub tls: Arc<PeerSettings>,
-    /// The authorities whose certificates are believed.
+    /// The authorities whose certificates are trusted.
     pub trust: Arc<Trust>,
     /// The resolver, which asks DNS.
     pub resolver: Arc<dyn Resolver>,
@@ -37,10 +37,10 @@ impl std::fmt::Debug for FederationTerms {
     }
 }
 
-/// Finds the servers of domains, without making anybody wait.
+/// Finds the servers of domains without blocking.
 pub trait Resolver: Send + Sync {
-    /// Looks a domain up, and tells the addresses in the order in which they are to be tried, later
-    /// or at once.
+    /// Looks a domain up, and passes on the addresses in the order in which they are to be tried,
+    /// later or at once.
     fn resolve(&self, domain: &str, tell: Box<dyn FnOnce(Found) + Send>);
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Federating<S> {
     /// The stanzas of other servers that have come in at other nodes.
     pub(crate) arriving: Arriving,
     wires: Vec<Option<ServerWire<S>>>,
-    /// Connections that are ended by us, and until when the peer may end its side.
+    /// Connections that we have ended, and the time until which the peer may end its direction.
     pub(crate) lingering: VecDeque<(u64, ConnectionKey, u32)>,
     serial: u32,
 }
@@ -73,16 +73,16 @@ pub struct ServerWire<S> {
     pub(crate) tlsa: Option<Arc<Associations>>,
     /// The name to ask for with TLS, if it isn't the domain.
     pub(crate) sni: Option<Arc<str>>,
-    /// Bytes that the system has not taken.
+    /// The bytes that the system has not taken.
     pub(crate) unsent: Vec<u8>,
-    /// It is not connected yet.
+    /// True if it is not connected yet.
     pub(crate) connecting: bool,
-    /// We have ended our direction, or are about to.
+    /// True if we have ended our direction, or are about to.
     pub(crate) ending: bool,
     pub(crate) wants_write: bool,
-    /// It has sent too fast, and isn't read for a while.
+    /// True if it has sent too fast, and isn't read for a while.
     pub(crate) paused: bool,
-    /// The number that tells it from others that had the same key.
+    /// The number that distinguishes it from others that had the same key.
     pub(crate) serial: u32,
 }
 
@@ -99,7 +99,7 @@ pub struct Moving<S> {
     pub(crate) arrival: Arrival,
 }
 
-/// TLS, by the side that has called.
+/// TLS, by the side that has connected.
 pub(crate) enum WireTls {
     Accepted(ServerTls),
     Called(ClientTls),
@@ -132,7 +132,7 @@ impl WireTls {
         }
     }
 
-    /// Returns the word of metrics for the side that called.
+    /// Returns the label, in metrics, of the side that connected.
     pub(crate) fn protocol(&self) -> &'static str {
         match self {
             Self::Accepted(_) => "s2s_in",
@@ -169,7 +169,7 @@ impl<S> Federating<S> {
         }
     }
 
-    /// Puts a connection to the place of its key.
+    /// Puts a connection at the place of its key.
     pub(crate) fn put(&mut self, key: ConnectionKey, mut wire: ServerWire<S>) {
         let at = key.0 as usize;
         if self.wires.len() <= at {
@@ -194,7 +194,7 @@ impl<S> Federating<S> {
         self.wires.iter().all(Option::is_none)
     }
 
-    /// Returns when something is due by the clock.
+    /// Returns the time at which the next timed work is due.
     pub(crate) fn next_timer(&self) -> Option<u64> {
         let lingering = self.lingering.front().map(|(due, ..)| *due);
         self.servers.next_timer().into_iter().chain(lingering).min()
@@ -228,7 +228,7 @@ impl<S> ServerWire<S> {
 /// The bit that the keys of these connections have in the system's reports, and links never have.
 pub(crate) const SERVERS: u32 = 1 << 31;
 
-/// Returns the word of metrics for a handshake of TLS.
+/// Returns the label, in metrics, of a handshake of TLS.
 pub(crate) fn handshake(is_resumed: bool) -> &'static str {
     if is_resumed { "resumed" } else { "full" }
 }

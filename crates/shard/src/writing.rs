@@ -90,7 +90,7 @@ impl<D: Driver> Shard<D> {
         debug_assert!(connection.unsent.is_none(), "nothing is written past what waits");
         self.world.outboxes.sent(link, sent);
         if sent < rendered.len() {
-            // An empty remainder: it only says that the connection is full.
+            // An empty remainder only says that the connection is full.
             connection.unsent = Some(Box::default());
             self.write_interest(link);
         }
@@ -113,7 +113,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Writes bytes, encrypted if the connection is. `covers`: bytes of the outbox that they are.
+    /// Writes bytes, encrypted if the connection is. `covers`: the bytes of the outbox that they
+    /// stand for.
     pub(crate) fn write_through(&mut self, link: Link, bytes: &[u8], covers: usize) {
         if bytes.is_empty() {
             return;
@@ -184,7 +185,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Writes on to a connection that was full and takes bytes again.
+    /// Continues to write to a connection that was full and takes bytes again.
     pub(crate) fn writable(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let (Some(socket), Some(unsent)) = (&connection.socket, &mut connection.unsent) else { return };
@@ -223,7 +224,8 @@ impl<D: Driver> Shard<D> {
         self.write_interest(link);
     }
 
-    /// Ends the connection of a client whose session elsewhere has ended, behind its last words.
+    /// Ends the connection of a client whose session on another node has ended, after its last
+    /// output.
     pub(crate) fn finish_line(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let ConnectionStage::Away(away) = &mut connection.stage else { return };
@@ -270,7 +272,7 @@ impl<D: Driver> Shard<D> {
                 self.with_machine(link, |machine| machine.close(error, text, &mut out));
             }
             Some(ConnectionStage::Bound { .. }) => error.render(text, &mut out),
-            // One that ends already may wait for the store still.
+            // A stream that already ends may still wait for the store.
             Some(ConnectionStage::Detached) if self.world.is_gone(link) => return,
             Some(ConnectionStage::Detached) => return self.world.closed(link),
             // The state of its stream is only known on the other node.
@@ -280,8 +282,8 @@ impl<D: Driver> Shard<D> {
         self.finish(link, &out);
     }
 
-    /// Says the last words of a stream and closes our direction. The peer has a few seconds to
-    /// close its own.
+    /// Writes the end of a stream and closes our direction. The peer has a few seconds to close its
+    /// own.
     pub(crate) fn finish(&mut self, link: Link, last: &[u8]) {
         if self.end_session(link, last) {
             return;
@@ -292,7 +294,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         if let Some(unsent) = connection.unsent.as_mut().filter(|_| connection.tls.is_none()) {
-            // Without TLS the rest of a stanza that is half written lies in the outbox still.
+            // Without TLS the rest of a half-written stanza is still in the outbox.
             self.world.outboxes.unfinished(link, &mut unsent.bytes);
         }
         let in_world = connection.in_world;

@@ -1,5 +1,5 @@
-//! Tests that a shard that panics ends the process at once. Such a process is a child: this very
-//! program, told by its environment to play that part.
+//! Tests that a shard that panics ends the process at once. Such a process is a child: this test
+//! program itself, whose environment tells it to play that part.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;

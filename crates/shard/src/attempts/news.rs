@@ -1,16 +1,16 @@
-//! The words of the nodes of a cluster about attempts to log in, so that somebody who guesses has
-//! as many guesses with many nodes as with one.
+//! The reports between the nodes of a cluster about attempts to log in, so that somebody who
+//! guesses has as many guesses with many nodes as with one.
 //!
 //! Each node counts for itself, and tells the others after a moment by how much its counts have
-//! changed. An attempt that succeeds is taken back within that moment mostly, so that logins cost
-//! the others nothing; of an attack on an account, or from an address, they hear sums.
+//! changed. A successful attempt is usually subtracted within that moment, so logins cost the
+//! others nothing; they get only sums about an attack on an account or from an address.
 //!
 //! # Invariants
 //!
-//! * What others tell can't charge anything beyond what an attempt here could.
-//! * What waits to be told is bounded, and so is what is taken. What finds no place is counted
-//!   where it happened alone; the rates of pairs, of which there are most, leave half of the places
-//!   to those of accounts and addresses.
+//! * A report can't charge a rate beyond what attempts here could.
+//! * The changes that wait to be reported are bounded, and so are those that are accepted. A change
+//!   without room is counted only on its own node; the rates of pairs, which are the most numerous,
+//!   leave half of the places to those of accounts and addresses.
 
 use std::collections::HashMap;
 
@@ -21,13 +21,13 @@ use super::rates::RateName;
 /// Changes of rates, and places where accounts have logged in.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AttemptNews {
-    /// Attempts that a rate was charged with, less those that were taken back.
+    /// Attempts that a rate was charged with, minus those that were subtracted again.
     pub(super) rates: Vec<(RateName, u64, i32)>,
-    /// Accounts, each with a place.
+    /// Accounts, each with a place where it has logged in.
     pub(super) known: Vec<(u64, u64)>,
 }
 
-/// That which others have still to be told, if there are any.
+/// The changes that others have still to be told; none are gathered unless `is_told`.
 #[derive(Debug, Default)]
 pub(super) struct GatheredAttempts {
     pub(super) is_told: bool,
@@ -66,7 +66,7 @@ impl GatheredAttempts {
     }
 }
 
-/// Rates, and places, that are told at once.
+/// Rates, and places, in one report.
 pub(super) const MOST_TOLD: usize = 8192;
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use rookery_base::AddressHash;
 
-    /// Returns the attempts of so many nodes.
+    /// Returns the attempts of this number of nodes.
     fn nodes(count: usize) -> Vec<LoginAttempts> {
         let mut nodes: Vec<_> = (0..count).map(|_| LoginAttempts::new(AddressHash::of_cluster([7; 16]))).collect();
         nodes.iter_mut().for_each(LoginAttempts::gather_news);
@@ -97,8 +97,8 @@ mod tests {
         }
     }
 
-    /// Guesses at all nodes in turn, so many times at each between two tellings; returns how many
-    /// were looked at.
+    /// Guesses at all nodes in turn, a number of times at each between two reports; returns the
+    /// number of guesses that were checked.
     fn looked_at(count: usize, between: usize, whence: impl Fn(usize) -> (String, String)) -> usize {
         let mut nodes = nodes(count);
         let mut looked_at = 0;
@@ -130,7 +130,7 @@ mod tests {
         let news = nodes[0].take_news();
         assert_eq!((news.rates.len(), news.known.len()), (0, 1));
         nodes[1].hear(&news, DEFAULT_A_DAY, 0);
-        // There he has the rate of a place that is known, too.
+        // At the other node he has the rate of a known place, too.
         let tried = (0..200).filter(|_| guess(&mut nodes[1], whence("192.0.2.1", "romeo@a.example"), 0).is_ok());
         assert!(tried.count() > 100);
         assert_eq!(log_in(&mut nodes[0], whence("192.0.2.1", "romeo@a.example"), 10), Ok(0));
@@ -164,7 +164,7 @@ mod tests {
         assert!(nodes[0].news.rates.len() <= MOST_TOLD);
         let of_pairs = nodes[0].news.rates.keys().filter(|(name, _)| *name == RateName::Pair).count();
         assert!(of_pairs <= MOST_TOLD / 2, "{of_pairs}");
-        // Impossible values count as those after which nobody gets a turn.
+        // Impossible values count as the highest ones, after which nobody gets a turn.
         let key = 5;
         let rates = vec![(RateName::Pair, key, i32::MAX), (RateName::Account, key, i32::MIN)];
         nodes[1].hear(&AttemptNews { rates, known: Vec::new() }, DEFAULT_A_DAY, 1000);

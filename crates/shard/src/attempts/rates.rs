@@ -20,7 +20,7 @@ pub enum AttemptCause {
 pub struct Refused {
     /// The reason.
     pub cause: AttemptCause,
-    /// The milliseconds until it may have one.
+    /// The milliseconds until it may have a turn.
     pub retry_ms: u64,
 }
 
@@ -28,7 +28,7 @@ impl AttemptCause {
     /// All causes, in the order of [`AttemptTally`](super::AttemptTally).
     pub const ALL: [Self; 3] = [Self::Pair, Self::Account, Self::Address];
 
-    /// Returns a word for it, for labels and the log.
+    /// Returns the name of the cause, for labels and the log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pair => "pair",
@@ -72,8 +72,8 @@ pub(super) struct AttemptRate {
     pub(super) each_ms: u64,
 }
 
-/// Rates by key. An entry is the moment when all that was charged has come back (GCRA); one that
-/// has is the same as none.
+/// Rates by key. An entry is the moment when everything that was charged has come back (GCRA); an
+/// entry whose moment has passed is the same as none.
 #[derive(Debug, Default)]
 pub(super) struct RateTable(pub(super) HashMap<u64, u64>);
 
@@ -106,8 +106,8 @@ impl RateTable {
         }
     }
 
-    /// Drops what is over, and a quarter of the table if that isn't enough: those with the fewest
-    /// attempts.
+    /// Drops expired entries, and a quarter of the table if that isn't enough: the entries with the
+    /// fewest attempts.
     pub(super) fn make_room(&mut self, now_ms: u64) {
         self.0.retain(|_, until| *until > now_ms);
         let Some(mut excess) = self.0.len().checked_sub(MOST / 4 * 3) else { return };
@@ -122,7 +122,7 @@ impl RateTable {
         });
     }
 
-    /// Charges a rate with what was counted elsewhere, up to where nobody has a turn.
+    /// Charges a rate with attempts on other nodes, up to the point where nobody has a turn.
     pub(super) fn add(&mut self, key: u64, rate: AttemptRate, times: i32, now_ms: u64) {
         let by_ms = u64::from(times.unsigned_abs()).saturating_mul(rate.each_ms);
         if times <= 0 {
@@ -150,11 +150,11 @@ pub(super) fn account_rate(a_day: u32) -> AttemptRate {
 pub(super) const PAIR: AttemptRate = AttemptRate { burst: 20, each_ms: 600_000 };
 /// The rate of a place where the account has logged in.
 pub(super) const KNOWN: AttemptRate = AttemptRate { burst: 100, each_ms: 5_000 };
-/// The rate of an address: as many as it may have connections, so that all who come back after a
-/// restart find a place.
+/// The rate of an address: as many attempts as it may have connections, so that all clients behind
+/// it that come back after a restart find a place.
 pub(super) const ADDRESS: AttemptRate = AttemptRate { burst: 1000, each_ms: 1_000 };
-/// The rate at which those come in from an address who prove nothing: a page of a helpline has many
-/// readers behind one address, but they don't all come at once.
+/// The rate at which clients that prove nothing are admitted from an address: a page of a helpline
+/// has many readers behind one address, but they don't all come at once.
 pub(super) const ANONYMOUS: AttemptRate = AttemptRate { burst: 100, each_ms: 6_000 };
 /// The milliseconds above which an attempt is refused rather than made to wait.
 pub(super) const LONGEST_WAIT_MS: u64 = 10_000;

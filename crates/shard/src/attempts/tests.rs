@@ -5,8 +5,7 @@ pub(super) fn whence<'a>(address: &str, account: &'a str) -> Whence<'a> {
     Whence { address: address.parse().unwrap(), account, client: None, counts: CountsAt::Everywhere }
 }
 
-/// Makes a wrong guess; returns the time that it waited, or the cause for which it was not looked
-/// at.
+/// Makes a wrong guess; returns the time that it waited, or the cause for which it was not checked.
 pub(super) fn guess(attempts: &mut LoginAttempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, AttemptCause> {
     let (_, wait) = attempts.begin(whence, DEFAULT_A_DAY, now_ms).map_err(|refused| refused.cause)?;
     attempts.failed();
@@ -32,7 +31,7 @@ fn one_that_guesses_slows_down_nobody_else_behind_its_address() {
         let account = format!("user{number}@a.example");
         assert_eq!(log_in(&mut attempts, whence("192.0.2.1", &account), 10_000), Ok(0));
     }
-    // Its own owner comes in from elsewhere.
+    // The owner comes in from another address.
     assert_eq!(log_in(&mut attempts, whence("192.0.2.2", "broken@a.example"), 10_000), Ok(0));
     let tally = attempts.tally();
     assert_eq!((tally.succeeded, tally.failed, tally.refused), (201, 20, [9980, 0, 0]));
@@ -48,7 +47,7 @@ fn a_user_who_has_logged_in_from_there_does_not_wait_for_a_device_with_a_wrong_p
         assert_eq!(guess(&mut attempts, office, now_ms), Ok(0));
         assert_eq!(log_in(&mut attempts, office, now_ms + 1), Ok(0));
     }
-    // One that tries all the time has its rate there too.
+    // A device that tries all the time has its rate there too.
     let mut looked_at = 0;
     for now_ms in (DAY_MS..2 * DAY_MS).step_by(1000) {
         looked_at += u64::from(guess(&mut attempts, office, now_ms).is_ok());
@@ -127,7 +126,7 @@ fn one_address_may_try_so_many_accounts() {
         )
     );
     assert_eq!(guess(&mut attempts, whence("2001:db8:0:1::2", "new@a.example"), 200_000), Ok(0));
-    // This machine is where a proxy may be: its address tells nothing.
+    // A proxy may be on this machine, so its address means nothing.
     for number in 0..5000 {
         assert_eq!(guess(&mut attempts, whence("::1", &format!("user{number}@b.example")), 0), Ok(0));
     }
@@ -146,7 +145,7 @@ fn many_at_once_gain_nothing_and_those_that_succeed_cost_nothing() {
         assert_eq!(log_in(&mut attempts, whence("192.0.2.1", &account), number), Ok(0));
     }
     assert!(attempts.pairs.0.is_empty() && attempts.accounts.0.is_empty() && attempts.addresses.0.is_empty());
-    // Nor do unfinished ones.
+    // Unfinished attempts don't count either.
     for _ in 0..1000 {
         let (attempt, wait) = attempts.begin(whence("192.0.2.7", "romeo@a.example"), DEFAULT_A_DAY, 0).unwrap();
         assert_eq!(wait, 0);
@@ -180,7 +179,7 @@ fn tokens_of_an_issuer_count_at_their_address_alone() {
     assert_eq!(log_in(&mut attempts, token("192.0.2.2"), 0), Ok(0), "others log in");
     assert_eq!(log_in(&mut attempts, whence("192.0.2.2", "romeo@a.example"), 0), Ok(0));
     assert_eq!(guess(&mut attempts, whence("192.0.2.1", "romeo@a.example"), 0), Err(AttemptCause::Address));
-    // Behind a proxy on this machine everybody has one address.
+    // Everybody behind a proxy on this machine has the same address.
     assert!((0..3 * ADDRESS.burst).all(|_| guess(&mut attempts, token("127.0.0.1"), 0) == Ok(0)));
 }
 

@@ -29,13 +29,13 @@ use rustix::net::{SendFlags, Shutdown};
 /// A completion.
 #[derive(Debug)]
 pub(super) struct RingEvent {
-    /// The number that the operation was given.
+    /// The number of the operation.
     pub(super) data: u64,
     /// A count or events, or an error of the system.
     pub(super) result: Result<u32, Errno>,
-    /// The bytes that a receive has brought.
+    /// The received bytes.
     pub(super) buffer: Option<TakenBuffer>,
-    /// The operation goes on, and will have other completions.
+    /// True if the operation goes on, and will have other completions.
     pub(super) goes_on: bool,
 }
 
@@ -53,13 +53,14 @@ pub(super) struct KernelRing {
     /// Completions that were found among those of sends.
     set_aside: VecDeque<RingEvent>,
     is_enabled: bool,
-    /// The kernel has refused it, with sends in the queue: it must not be entered any more.
+    /// True if the kernel has refused an entry, with sends in the queue: the ring must not be
+    /// entered any more.
     is_broken: bool,
-    /// Receives that the kernel may still write for.
+    /// The number of receives for which the kernel may still write.
     receives: usize,
 }
 
-/// The buffers that the kernel picks from, and the table by which it is given them.
+/// The buffers from which the kernel picks, and the table that lists them for it.
 struct SharedBuffers {
     table: *mut BufRingEntry,
     memory: *mut u8,
@@ -83,7 +84,8 @@ impl SharedBuffers {
         Self { table: table.cast(), memory, tail: 0 }
     }
 
-    /// Lists a buffer behind those that the kernel has; it may take it once this is published.
+    /// Lists a buffer after those that the kernel has; the kernel may take it once the table is
+    /// published.
     fn list(&mut self, id: u16) {
         let place = usize::from(self.tail % BUFFERS);
         // SAFETY: the table has so many entries.
@@ -125,7 +127,7 @@ impl KernelRing {
     /// Makes a ring, for whichever thread enters it first.
     ///
     /// # Errors
-    /// That of a system that has no such rings, or forbids them.
+    /// The error of a system that has no such rings, or forbids them.
     pub(super) fn new() -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -145,7 +147,8 @@ impl KernelRing {
         Ok(Self { ring, buffers, set_aside: VecDeque::new(), is_enabled: false, is_broken: false, receives: 0 })
     }
 
-    /// Queues an operation. Returns `false` if the kernel doesn't take those before.
+    /// Queues an operation. Returns `false` if the queue is full and the kernel doesn't take its
+    /// operations.
     fn push(&mut self, entry: &Entry) -> bool {
         loop {
             // SAFETY: the operations of this file refer to no memory but that of the shared
@@ -206,7 +209,7 @@ impl KernelRing {
     /// Waits for this number of sends. They never wait for room, so they are done when the kernel
     /// has looked at them.
     fn finish_sends(&mut self, mut left: usize, results: &mut [Result<usize, Errno>]) {
-        // The first look needn't run the work of others.
+        // The first attempt needn't run the work of other operations.
         let mut entered = if left > 0 { self.submit() } else { Ok(()) };
         while left > 0 {
             while let Some(event) = self.completion() {
@@ -221,7 +224,7 @@ impl KernelRing {
                 }
             }
             if left > 0 {
-                // Those that are queued must never be submitted when the bytes are gone.
+                // Queued sends must never be submitted once the bytes are gone.
                 self.is_broken = entered.is_err();
                 assert!(!self.is_broken, "the kernel refuses the ring: {entered:?}");
                 entered = self.enter(1, Some(Duration::from_millis(10)));
@@ -248,10 +251,10 @@ impl KernelRing {
     /// for ever).
     ///
     /// # Errors
-    /// That of the system; an interrupted wait and one whose time is over are none.
+    /// The error of the system; an interrupted wait, and one whose time is over, are no errors.
     pub(super) fn enter(&mut self, completions: usize, timeout: Option<Duration>) -> io::Result<()> {
         self.enable()?;
-        // An idle shard isn't a machine that waits for its disks.
+        // Otherwise an idle shard would count as waiting for disks.
         let quiet = self.ring.params().is_feature_no_iowait();
         let flags = if quiet { EnterFlags::NO_IOWAIT } else { EnterFlags::empty() };
         let entered = match timeout {
@@ -332,7 +335,7 @@ impl Drop for KernelRing {
             }
         }
         if self.receives > 0 && self.is_enabled {
-            // The kernel may write to the buffers still: they stay.
+            // The kernel may still write to the buffers: they stay.
             let never = SharedBuffers { table: ptr::null_mut(), memory: ptr::null_mut(), tail: 0 };
             std::mem::forget(std::mem::replace(&mut self.buffers, never));
         }
@@ -361,8 +364,8 @@ pub(super) fn end_now(socket: RawFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
 }
 
-/// Returns whether to go on after an error of an entry: the time was over, it was interrupted, or
-/// completions have to be taken first.
+/// Returns whether to continue after an error of an entry: the time was over, it was interrupted,
+/// or completions have to be taken first.
 fn is_passing(error: &io::Error) -> bool {
     let passing = [Errno::TIME, Errno::INTR, Errno::BUSY, Errno::AGAIN];
     error.kind() == ErrorKind::Interrupted
@@ -373,7 +376,7 @@ fn is_passing(error: &io::Error) -> bool {
 pub(super) const OF_RECEIVES: u64 = 1 << 61;
 /// The numbers of sends begin here; all others but the next one are below.
 pub(super) const OF_SENDS: u64 = 1 << 62;
-/// The number of operations whose completion says nothing.
+/// The number of operations whose completions are ignored.
 pub(super) const OF_NOBODY: u64 = u64::MAX;
 /// The shared buffers; a power of two.
 const BUFFERS: u16 = 512;

@@ -10,8 +10,8 @@ pub(super) struct TickOutputs {
 }
 
 impl TickOutputs {
-    /// Adds bytes for a socket. `at`: the output that it has already. Returns the output that the
-    /// bytes are in, and `None` if they don't fit.
+    /// Adds bytes for a socket. `at`: the output that the socket has already. Returns the output
+    /// that now has the bytes; `None` if they don't fit.
     pub(super) fn add(&mut self, place: u32, at: u32, bytes: &[u8]) -> Option<u32> {
         if self.bytes.len() + bytes.len() > MOST_BYTES {
             return None;
@@ -23,7 +23,7 @@ impl TickOutputs {
             }
             self.outputs.push((place, self.bytes.len()..end));
         } else {
-            // Only the last one can grow.
+            // Only the last output can grow.
             let is_last = at as usize + 1 == self.outputs.len();
             let (_, range) = self.outputs.get_mut(at as usize).filter(|_| is_last)?;
             if range.len() + bytes.len() > MOST_OF_ONE {
@@ -35,7 +35,7 @@ impl TickOutputs {
         Some(self.outputs.len() as u32 - 1)
     }
 
-    /// Returns whether bytes are few enough to wait here.
+    /// Returns whether a number of bytes is small enough to wait here.
     pub(super) fn takes(bytes: &[u8]) -> bool {
         bytes.len() <= MOST_OF_ONE
     }
@@ -50,7 +50,7 @@ impl TickOutputs {
         self.outputs.iter().map(|(place, range)| (*place, self.bytes.get(range.clone()).unwrap_or_default()))
     }
 
-    /// Returns an output. It is not to be sent any more: it is empty from now on.
+    /// Takes an output: it is empty from now on, and won't be sent from here.
     pub(super) fn take(&mut self, at: u32) -> Vec<u8> {
         let Some((_, range)) = self.outputs.get_mut(at as usize) else { return Vec::new() };
         let bytes = self.bytes.get(range.clone()).unwrap_or_default().to_vec();
@@ -58,7 +58,7 @@ impl TickOutputs {
         bytes
     }
 
-    /// Forgets all, and most of the memory.
+    /// Forgets all outputs, and frees most of the memory.
     pub(super) fn clear(&mut self) {
         self.outputs.clear();
         self.outputs.shrink_to(KEPT_OUTPUTS);
@@ -67,14 +67,14 @@ impl TickOutputs {
     }
 }
 
-/// The output of a socket that has none.
+/// The value that stands for no output.
 pub(super) const NO_OUTPUT: u32 = u32::MAX;
-/// Bytes of one output: longer ones are sent at once, without a copy. Also the most of a socket
-/// that the system may have no room for.
+/// Bytes of one output: longer ones are sent at once, without a copy. It is also the most for which
+/// a socket may wait until the system has room.
 const MOST_OF_ONE: usize = 8 * 1024;
 /// Bytes and outputs that wait for the end of a tick.
 const MOST_BYTES: usize = 512 * 1024;
 const MOST_OUTPUTS: usize = 1024;
-/// The same that memory is kept for.
+/// Bytes and outputs for which memory is kept.
 const KEPT_BYTES: usize = 128 * 1024;
 const KEPT_OUTPUTS: usize = 256;

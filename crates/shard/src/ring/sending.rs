@@ -1,5 +1,5 @@
-//! The output of a ring's sockets: that of a tick, what is left of it, and that of connections
-//! which were closed before it was sent.
+//! The output of a ring's sockets: the output of a tick, its remainders, and the output of
+//! connections that were closed before it was sent.
 
 use std::mem;
 use std::os::fd::AsRawFd;
@@ -20,7 +20,7 @@ impl RingDriver {
         self.sent(place, &bytes, sent);
     }
 
-    /// Takes note of what became of bytes that were accepted.
+    /// Takes note of the outcome of sending accepted bytes.
     pub(super) fn sent(&mut self, place: u32, bytes: &[u8], result: Result<usize, Errno>) {
         let Some(socket) = self.sockets.get_mut(place as usize) else { return };
         let rest = match result {
@@ -64,7 +64,7 @@ impl RingDriver {
             self.kernel.send_all(sends, &mut sent);
         }
         for ((place, bytes), result) in outputs.all().zip(&sent) {
-            // One that was taken may belong to a socket before this one.
+            // An output that was taken may belong to an earlier socket at this place.
             if bytes.is_empty() {
                 continue;
             }
@@ -104,7 +104,7 @@ impl RingDriver {
         }
     }
 
-    /// Closes a connection of which only the output was left, if it is sent, or can't be.
+    /// Closes a connection of which only the output was left, if that is sent, or can't be.
     fn close_left(&mut self, place: u32) {
         let is_over = |socket: &RingSocket| {
             socket.output.own.is_some() && (socket.output.unsent.is_empty() || socket.error.is_some())
@@ -116,5 +116,5 @@ impl RingDriver {
     }
 }
 
-/// Outputs from which on one submission costs less than a call for each.
+/// The number of outputs from which one submission costs less than a call for each.
 const WORTH_A_SUBMISSION: usize = 3;

@@ -23,9 +23,9 @@ pub(super) struct RingSocket {
     /// The error that broke it.
     pub(super) error: Option<Errno>,
     pub(super) is_connecting: bool,
-    /// It broke while its input wasn't wanted.
+    /// True if it broke while its input wasn't wanted.
     pub(super) is_broken: bool,
-    /// It is in the list of those to be looked at.
+    /// True if it is in the list of sockets to be checked.
     pub(super) is_stirred: bool,
 }
 
@@ -35,13 +35,13 @@ pub(super) struct RingInput {
     /// The first and the last shared buffer with input; [`NOTHING`] if there is none.
     pub(super) first: u32,
     pub(super) last: u32,
-    /// Bytes of the first one that were read.
+    /// Bytes of the first shared buffer that were read.
     pub(super) read_of_first: u32,
-    /// Input in front of that in shared buffers.
+    /// Input that precedes that in shared buffers.
     pub(super) spilled: Vec<u8>,
     /// True if input is wanted.
     pub(super) reads: bool,
-    /// The peer has ended its direction.
+    /// True if the peer has ended its direction.
     pub(super) has_ended: bool,
 }
 
@@ -56,9 +56,9 @@ pub(super) struct RingOutput {
     pub(super) own: Option<TcpStream>,
     /// True if room is to be reported.
     pub(super) writes: bool,
-    /// There was room for output, and none has been refused since.
+    /// True if there was room for output, and none has been refused since.
     pub(super) is_writable: bool,
-    /// Our direction is to be ended behind its output.
+    /// True if our direction is to be ended after its output.
     pub(super) is_ending: bool,
 }
 
@@ -117,7 +117,7 @@ impl RingSocket {
         self.input.first != NOTHING || !self.input.spilled.is_empty()
     }
 
-    /// Returns what is to be reported of it, if anything is.
+    /// Returns the events of the socket to report, if there are any.
     pub(super) fn ready(&self) -> Option<ReadySocket> {
         let input = self.input.reads && (self.has_input() || self.input.has_ended);
         let read = input || self.error.is_some() || self.is_broken;
@@ -131,18 +131,18 @@ impl RingSocket {
         !self.input.has_ended && self.error.is_none() && !self.is_broken
     }
 
-    /// Returns what is to be done about its receive.
+    /// Returns the next step of its receive.
     pub(super) fn receive_step(&mut self) -> RingStep {
         let is_heard = self.input.reads && self.is_open() && !self.is_connecting && self.output.own.is_none();
         let wants = is_heard && self.input.spilled.len() < MOST_SPILLED;
         step(&mut self.receive, wants, false)
     }
 
-    /// Returns what is to be done about its poll, and the events that it is for.
+    /// Returns the next step of its poll, and the events to poll for.
     pub(super) fn poll_step(&mut self) -> (RingStep, PollFlags) {
         let mut events = PollFlags::empty();
         events.set(PollFlags::OUT, self.is_connecting || self.output.writes || !self.output.unsent.is_empty());
-        // The receive tells it otherwise.
+        // Otherwise the receive reports it.
         let is_unheard = !self.input.reads && self.is_open();
         events.set(PollFlags::ERR | PollFlags::HUP, is_unheard || !events.is_empty());
         let step = step(&mut self.poll, !events.is_empty(), !self.polled.contains(events));
@@ -152,11 +152,11 @@ impl RingSocket {
         (step, events)
     }
 
-    /// Takes note of the events of a poll. Returns whether it may be written to.
+    /// Takes note of the events of a poll. Returns whether the socket may be written to.
     pub(super) fn polled(&mut self, result: Result<u32, Errno>) -> bool {
         let found = match result {
             Ok(events) => PollFlags::from_bits_retain(events as u16),
-            // It was ended, for another one to begin.
+            // The poll was ended, so that another one can begin.
             Err(Errno::CANCELED) => return false,
             Err(error) => {
                 self.error.get_or_insert(error);
@@ -188,7 +188,7 @@ fn step(operation: &mut RingOperation, wants: bool, lacks: bool) -> RingStep {
     }
 }
 
-/// The shared buffer of a socket that has none.
+/// The value that stands for no shared buffer.
 pub(super) const NOTHING: u32 = u32::MAX;
-/// Bytes that nobody has read, from which on no more are received.
+/// The number of unread bytes from which no more are received.
 const MOST_SPILLED: usize = 64 * 1024;

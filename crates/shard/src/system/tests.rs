@@ -215,7 +215,7 @@ mod test {
                 assert_eq!(stage.driver.send(socket, text.as_bytes()).expect("accepted"), text.len());
             }
         }
-        // A long one goes another way than short ones.
+        // A long output takes another way than short ones.
         let long = pattern(0, 100_000);
         let (socket, _) = &pairs[7];
         assert_eq!(stage.driver.send(socket, &long).expect("accepted"), long.len());
@@ -236,7 +236,7 @@ mod test {
         let (mut sent, mut found, mut buffer) = (0, Vec::new(), vec![0; 256 * 1024]);
         let mut waits = 0;
         for round in 0.. {
-            // Short and long ones, several in a tick.
+            // There are short and long outputs, several in a tick.
             let piece = [100, 3000, 20_000, 64 * 1024][round % 4];
             let some = stage.send(&socket, sent, (5 * piece).min(ALL - sent), piece);
             sent += some;
@@ -281,7 +281,7 @@ mod test {
             stage.driver.interest(&socket, 1, true, false);
             let some = written / 2;
             let found = stage.read(&socket, 1, some);
-            // It is paused while some of it is unread.
+            // Input is paused while some of it is unread.
             stage.driver.interest(&socket, 1, false, false);
             assert_eq!(stage.wait(), []);
             stage.driver.interest(&socket, 1, true, false);
@@ -320,7 +320,7 @@ mod test {
         stage.wait_to_read(1);
         let read = stage.driver.recv(&socket, &mut [0; 10]);
         assert!(matches!(&read, Err(error) if error.kind() == ErrorKind::ConnectionReset), "{read:?}");
-        // Output has nowhere to go: that shows at once, or by a report.
+        // Output has nowhere to go: writing fails at once, or a report says so.
         let sent = stage.driver.send(&socket, b"too late");
         assert!(sent.is_err() || stage.wait_for(1, |ready| ready.read).read);
     }
@@ -443,7 +443,7 @@ mod test {
             assert_eq!(stage.read(&next, 1, 1), b"x");
             stage.driver.remove(&next);
         }
-        // Tests beside this one open sockets, too.
+        // Other tests open sockets at the same time.
         assert!(again > 0, "no number was used again");
     }
 
@@ -501,10 +501,10 @@ mod test {
         flood.set_nonblocking(false).expect("an option");
         let flooding = std::thread::spawn(move || (&flood).write_all(&pattern(0, ALL)).map(|()| flood));
         let mut found = stage.read(&flooded, 1, 1000);
-        // Another one is heard meanwhile.
+        // Another socket is reported meanwhile.
         peer.write_all(b"x").expect("written");
         assert_eq!(stage.read(&quiet, 2, 1), b"x");
-        // It may go from one driver to another, in the middle.
+        // The connection may move from one driver to another in the middle.
         stage.driver.remove(&flooded);
         stage.driver.add(&flooded, 1).expect("watched");
         found.extend(stage.read(&flooded, 1, ALL - found.len()));
@@ -546,12 +546,12 @@ mod test {
         let waking = std::thread::spawn(move || (0..3).for_each(|_| tells.recv().map(|()| wake()).expect("told")));
         for _ in 0..3 {
             told.send(()).expect("heard");
-            // It would wait for ever.
+            // Such a wait would never end.
             stage.driver.wait(None, &mut stage.news);
             assert!(stage.news.ready.is_empty());
         }
         waking.join().expect("no panic");
-        // Connections that go and come don't swallow it.
+        // A wake isn't lost when connections come and go.
         let wake = stage.driver.waker();
         let (socket, _peer) = stage.watched(1);
         stage.wait();
