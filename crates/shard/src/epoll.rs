@@ -149,7 +149,7 @@ pub(crate) fn begin_to_connect(address: SocketAddr) -> io::Result<TcpStream> {
 /// Returns the outcome of [`begin_to_connect`], for a socket that is ready.
 ///
 /// # Errors
-/// Why it isn't connected.
+/// The reason why it isn't connected.
 pub(crate) fn outcome(socket: &TcpStream) -> io::Result<()> {
     match socket.take_error()? {
         Some(error) => Err(error),

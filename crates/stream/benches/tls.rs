@@ -13,7 +13,7 @@ use rookery_stream::tls::{Identity, ServerTls, TlsSettings, certificate};
 static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
 
 fn main() {
-    // Not when the bench is only built and run once as a test.
+    // Skipped when the bench is only built and run once as a test.
     if std::env::args().any(|argument| argument == "--bench") {
         println!("resident memory per idle TLS 1.3 session: {} bytes", resident_per_session());
     }
@@ -59,7 +59,7 @@ fn client(newest: Newest, resume: bool) -> ClientSettings {
     ClientSettings::trusting_anyone(newest, &[], resume).expect("client settings")
 }
 
-/// Returns a pair behind its handshake.
+/// Returns a pair that has completed its handshake.
 fn open(settings: &TlsSettings, client: &ClientSettings) -> (ServerTls, ClientTls) {
     let (mut to_server, mut to_client, mut plain) = (Vec::new(), Vec::new(), Vec::new());
     let mut client = ClientTls::connect(client, "example.org", &mut to_server).expect("a client");

@@ -61,27 +61,27 @@ pub struct C2s {
     policy: Arc<Policy>,
     facts: Facts,
     ids: StreamIds,
-    /// Index of the host in `policy.hosts`: the one asked for, or the default until then.
+    /// Index of the host in `policy.hosts`: the requested one, or the default until then.
     host: usize,
     lang: Option<String>,
     /// The client's prefix for the streams namespace, as a rule `stream`.
     prefix: String,
     /// The other prefixes that its header declares.
     prefixes: Vec<(String, String)>,
-    /// The bare JID that the client claims, if it does.
+    /// The bare JID that the client claims to have, if it has sent one.
     client: Option<Jid>,
     /// The account that has logged in. The phases up to [`C2sPhase::Challenged`] come with `None`,
     /// those from [`C2sPhase::Bind`] on with `Some`.
     account: Option<Jid>,
     auth_failures: u32,
-    /// Elements of stream management that came before their time.
+    /// The number of elements of stream management that came before their time.
     untimely: u32,
     /// The mechanism of the newest authentication.
     mechanism: Option<&'static str>,
     /// The time at which a session that begins has to end, in seconds since 1970.
     until_s: Option<u64>,
     scanner: Scanner,
-    /// The server's header of the current stream has been written.
+    /// True if the server's header of the current stream has been written.
     opened: bool,
     phase: C2sPhase,
     /// An event that was reported by an answer and waits for the next [`C2s::read`].
@@ -104,9 +104,9 @@ enum C2sPhase {
     Tokens(Box<Check>),
     /// The owner's answer to [`C2sEvent::BeforeLogin`].
     BeforeLogin,
-    /// TLS; `<proceed/>` has been written, or the connection begins with it.
+    /// The TLS handshake: `<proceed/>` has been written, or the connection begins with TLS.
     Tls,
-    /// The owner's answers to what the client wanted along with its login.
+    /// The owner's answers to the requests that came along with the login.
     Inline(Box<Inline>),
     /// A resource binding request.
     Bind,
@@ -147,7 +147,7 @@ impl C2s {
         }
     }
 
-    /// Reads what the client sent and appends what it is to be sent to `out`.
+    /// Reads bytes from the client and appends the output for it to `out`.
     ///
     /// `input` is everything received and not yet consumed, oldest byte first: whatever a call
     /// leaves is passed again, with more behind it, to the next. A call stops at the first event;
@@ -184,13 +184,13 @@ impl C2s {
         self.close(&StreamError::ConnectionTimeout, None, out);
     }
 
-    /// Returns the host the client asked for, or the default one before it has; `None` if none is
-    /// configured.
+    /// Returns the host that the client asked for, or the default one before it has; `None` if none
+    /// is configured.
     pub fn host(&self) -> Option<&Host> {
         self.policy.hosts.get(self.host)
     }
 
-    /// Returns the facts about the connection.
+    /// Returns the properties of the connection.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -200,8 +200,7 @@ impl C2s {
         self.account.as_ref()
     }
 
-    /// Returns whether a client has logged in to this account, or is about to prove to be its
-    /// owner.
+    /// Returns whether a client has logged in to this account, or is proving to be its owner.
     pub fn is_of(&self, account: &Jid) -> bool {
         let named = match &self.phase {
             C2sPhase::Challenged(attempt) | C2sPhase::Credentials(attempt) | C2sPhase::Verify(attempt) => {
@@ -227,12 +226,12 @@ impl C2s {
     }
 
     /// Returns the time at which a session that begins on this stream has to end, in seconds since
-    /// 1970, if what the client has shown holds until then only.
+    /// 1970, if the client's proof is valid for a limited time.
     pub fn holds_until(&self) -> Option<u64> {
         self.until_s
     }
 
-    /// Returns what lives on in the session once [`C2s::bound`] has accepted a resource; `None`
+    /// Returns the data that the session keeps once [`C2s::bound`] has accepted a resource; `None`
     /// before.
     pub fn into_bound(self) -> Option<NegotiatedSession> {
         match self.phase {
@@ -252,7 +251,7 @@ impl C2s {
         None
     }
 
-    /// Takes one item from the input; `None` if there is nothing to be done with it now. `Some(0)`
+    /// Takes one item from the input; `None` if nothing can be done with it now. Returns `Some(0)`
     /// only when the phase changed.
     fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         match &self.phase {
@@ -261,8 +260,8 @@ impl C2s {
             C2sPhase::Inline(_) => self.inline(out),
             C2sPhase::Tls | C2sPhase::Ending | C2sPhase::Ended if input.is_empty() => None,
             C2sPhase::Tls => {
-                // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted
-                // stream with.
+                // This came in the clear after `<proceed/>`: it is not from the peer with which we
+                // are about to have an encrypted stream.
                 self.phase = C2sPhase::Ending;
                 Some(input.len())
             }
@@ -297,7 +296,7 @@ impl C2s {
         match scanned {
             Ok((length, element)) => {
                 self.element(&element, input.get(length..).unwrap_or_default(), out);
-                // Whitespace behind `<starttls/>` mustn't get into the handshake; anything else
+                // Whitespace after `<starttls/>` mustn't get into the handshake; any other content
                 // there was refused.
                 Some(if matches!(self.phase, C2sPhase::Tls) { input.len() } else { length })
             }

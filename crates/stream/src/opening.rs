@@ -1,12 +1,12 @@
-//! The moment when a stream header is worth parsing: the one thing that both sides' streams share
-//! before their machines differ.
+//! The moment at which a stream header is worth parsing: the only part that the streams of both
+//! sides share before their machines differ.
 
-/// Says how far the search for the end of a header has come.
+/// The progress of the search for the end of a header.
 ///
-/// A header is parsed from its start, so doing that for every byte of a drip-fed one would be
-/// quadratic. It is parsed when a tag ends in the new bytes, which can happen twice in a header
-/// (XML declaration and tag), and while it is so short that it doesn't matter, so that a peer with
-/// another protocol hears of it at once.
+/// A header is parsed from its start, so parsing it for every byte of a slowly arriving one would
+/// take quadratic time. It is parsed when a tag ends in the new bytes, which can happen twice in a
+/// header (XML declaration and tag), and while it is so short that the cost doesn't matter, so that
+/// a peer with another protocol gets its error at once.
 #[derive(Debug, Default)]
 pub struct Opening {
     seen: usize,

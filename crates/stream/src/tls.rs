@@ -26,10 +26,11 @@
 //! # Layout
 //!
 //! This file: [`ServerTls`], one connection. `settings`: the data that all connections share.
-//! `record` drives rustls, `exporter` catches the values that it only shows in passing, `error`
-//! says whose fault a failure is. [`certificate`] makes and reads certificates, [`client`] is the
-//! other side for other servers, load generators and tests. [`peer`] is TLS between servers,
-//! [`sessions`] those that are resumed there, [`trust`] judges the certificates that they show.
+//! `record` drives rustls, `exporter` catches the values that rustls only shows in passing, `error`
+//! says which side caused a failure. [`certificate`] makes and reads certificates, [`client`] is
+//! the client's side, for other servers, load generators and tests. [`peer`] is TLS between
+//! servers, [`sessions`] are those that are resumed there, [`trust`] judges the certificates that
+//! they show.
 
 pub mod certificate;
 pub mod client;
@@ -62,13 +63,13 @@ struct ServerTlsInner {
     facts: Option<Box<HandshakeFacts>>,
 }
 
-/// Facts of the handshake that only the negotiation behind it needs.
+/// Data of the handshake that only the following negotiation needs.
 #[derive(Default)]
 struct HandshakeFacts {
     exporter: Option<[u8; 32]>,
     server_end_point: Option<Arc<[u8]>>,
     sni: Option<Box<str>>,
-    /// The peer is a server, whose certificate chain may take several records.
+    /// True if the peer is a server, whose certificate chain may take several records.
     shows_chain: bool,
 }
 
@@ -176,13 +177,13 @@ impl ServerTls {
         self.0.facts.as_ref()?.sni.as_deref()
     }
 
-    /// Frees what only [`ServerTls::bindings`] and [`ServerTls::sni`] need. Call it when the client
-    /// has logged in.
+    /// Frees the data that only [`ServerTls::bindings`] and [`ServerTls::sni`] need. Call it when
+    /// the client has logged in.
     pub fn forget_handshake(&mut self) {
         self.0.facts = None;
     }
 
-    /// Returns the application protocol agreed on: `xmpp-client`, or `None` if the client named
+    /// Returns the negotiated application protocol: `xmpp-client`, or `None` if the client named
     /// none.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.0.records.connection().alpn_protocol()

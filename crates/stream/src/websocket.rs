@@ -9,8 +9,8 @@
 //!
 //! - An idle connection holds no buffer: there is one while a frame, or a message of several
 //!   frames, is incomplete.
-//! - A frame's length is judged when its head is there, before anything is kept for it. Fragments
-//!   count together.
+//! - A frame's length is checked once its head has come, before anything is kept for it. The
+//!   lengths of fragments are added up.
 //! - Input is unmasked in place, once, when its frame is complete; a frame that arrives byte by
 //!   byte costs no more.
 //! - No extension is negotiated, so nothing expands beyond its input.
@@ -19,14 +19,14 @@ pub mod framing;
 
 use std::borrow::Cow;
 
-/// The input of one WebSocket that could not be used yet. As a rule there is none, and then this is
-/// a null pointer.
+/// The input of one WebSocket that could not be used yet. Usually there is none, and then this is a
+/// null pointer.
 #[derive(Debug, Default)]
 pub struct Frames(Option<Box<PendingFrame>>);
 
 #[derive(Debug, Default)]
 struct PendingFrame {
-    /// Bytes of the wire, masked as they came; those before `at` are done with.
+    /// Bytes of the wire, masked as they came; those before `at` have been processed.
     rest: Vec<u8>,
     at: usize,
     /// The fragments of a message that is not complete.
@@ -37,16 +37,16 @@ struct PendingFrame {
     status: Option<u16>,
 }
 
-/// A frame, or what several frames make together.
+/// A frame, or the message that several frames make together.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// A whole message of text, which has yet to be proven to be UTF-8.
+    /// A whole message of text, which has still to be checked for UTF-8.
     Message(Cow<'a, [u8]>),
-    /// Part of a message: it is kept.
+    /// A part of a message: it is kept.
     Fragment,
-    /// To be answered with a pong that says the same (RFC 6455 §5.5.2).
+    /// A ping, to be answered with a pong of the same content (RFC 6455 §5.5.2).
     Ping(&'a [u8]),
-    /// Nobody asked for it; it means nothing (§5.5.3).
+    /// A pong that nobody asked for, which means nothing (§5.5.3).
     Pong,
     /// The closing handshake, with the status to answer with, if any was given (§5.5.1).
     Close(Option<u16>),
@@ -75,9 +75,9 @@ impl FrameFault {
 }
 
 impl Frames {
-    /// Takes the frame at the start of `input`, and says how many bytes that took. `None` if it is
-    /// not complete: the same bytes are to be given again with more behind them. `most` is the
-    /// longest message that may come, in bytes.
+    /// Takes the frame at the start of `input`, and returns the number of its bytes. Returns `None`
+    /// if it is not complete: the same bytes have to be given again, with more after them. `most`
+    /// is the longest message that may come, in bytes.
     ///
     /// # Errors
     /// The connection can't go on.
@@ -159,7 +159,7 @@ impl Frames {
         }
     }
 
-    /// Returns the bytes of the wire that are kept, which are kept no longer.
+    /// Takes the bytes of the wire that are kept.
     pub fn take_kept(&mut self) -> Vec<u8> {
         let Some(pending) = &mut self.0 else { return Vec::new() };
         let mut rest = std::mem::take(&mut pending.rest);
@@ -178,8 +178,8 @@ impl Frames {
         self.0.as_ref().map_or(0, |pending| pending.rest.len() - pending.at)
     }
 
-    /// Notes what a pong has to say. Of several pings that wait only the last is answered, as RFC
-    /// 6455 §5.5.3 allows.
+    /// Notes the content of the next pong. Of several pings that wait only the last is answered, as
+    /// RFC 6455 §5.5.3 allows.
     pub fn owe_pong(&mut self, payload: &[u8]) {
         self.pending().pong = Some(payload.to_vec());
     }
@@ -193,7 +193,7 @@ impl Frames {
         Some(frame)
     }
 
-    /// Notes why the connection has to be closed.
+    /// Notes the reason why the connection has to be closed.
     pub fn set_status(&mut self, status: u16) {
         self.pending().status = Some(status);
     }
@@ -208,7 +208,7 @@ impl Frames {
         self.0.get_or_insert_default()
     }
 
-    /// Frees what is not used.
+    /// Frees unused memory.
     fn tidy(&mut self) {
         let is_idle = |pending: &PendingFrame| {
             pending.rest.is_empty() && pending.message.is_none() && pending.pong.is_none() && pending.status.is_none()
@@ -250,12 +250,12 @@ struct FrameHead {
     mask: [u8; 4],
     /// Bytes of the head itself.
     len: usize,
-    /// Bytes behind it.
+    /// Bytes after the head.
     payload: u64,
 }
 
 impl FrameHead {
-    /// Reads a head and judges what needs no more than two bytes as soon as these are there.
+    /// Reads a head, and checks the first two bytes as soon as they are there.
     fn read(input: &[u8]) -> Result<Option<Self>, FrameFault> {
         let &[first, second, ..] = input else { return Ok(None) };
         let (is_final, opcode, short) = (first & 0x80 != 0, first & 0x0f, second & 0x7f);
@@ -298,7 +298,7 @@ impl FrameHead {
     }
 }
 
-/// Takes the mask away (§5.3).
+/// Removes the mask (§5.3).
 fn unmask(payload: &mut [u8], mask: [u8; 4]) {
     let wide: [u8; 16] = std::array::from_fn(|at| mask[at % 4]);
     let mut chunks = payload.chunks_exact_mut(16);
@@ -324,7 +324,7 @@ fn status(payload: &[u8]) -> Result<Option<u16>, FrameFault> {
     }
 }
 
-/// Appends a control frame. `payload` has at most 125 bytes, as that of a client's has.
+/// Appends a control frame. `payload` has at most 125 bytes, since a client's has no more.
 fn control(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
     let payload = payload.get(..usize::from(MOST_CONTROL)).unwrap_or(payload);
     out.extend_from_slice(&[0x80 | opcode, payload.len() as u8]);

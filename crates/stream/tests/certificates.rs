@@ -1,5 +1,5 @@
-//! Certificates that are damaged by chance: none breaks anything, none that was touched is
-//! believed, and the names in it are names of hosts.
+//! Tests randomly damaged certificates: none breaks anything, no altered one is trusted, and the
+//! names in them are names of hosts.
 //!
 //! The fuzz target `certificates` does the same with a compiler that tells which bytes matter; this
 //! one needs none, and begins with certificates that are good.
@@ -54,7 +54,7 @@ fn a_damaged_certificate_proves_nothing_and_breaks_nothing() {
     for _ in 0..20_000 {
         let damaged = draw.damage(own);
         assert!(damaged == *own || trust.judge(&[&damaged], NOW).is_err());
-        // One that an operator trusts, or that comes in between, can be damaged, too.
+        // A certificate that an operator trusts, or an intermediate one, can be damaged, too.
         let between = draw.damage(authority.der());
         assert!(Trust::new([]).judge(&[own, &between], NOW).is_err());
         if draw.below(10) == 0 {

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 /// A response to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoshAnswer {
-    /// The HTTP status, which tells only legacy clients more than 200 (§17.1).
+    /// The HTTP status; other values than 200 are for legacy clients only (§17.1).
     pub status: AnswerStatus,
     /// Its content.
     pub body: Arc<[u8]>,
-    /// The content type that the client wants, if it wants another than [`CONTENT_TYPE`].
+    /// The content type that the client wants, if it isn't [`CONTENT_TYPE`].
     pub content_type: Option<Arc<str>>,
 }
 
@@ -45,16 +45,16 @@ pub enum AnswerCondition {
     BadRequest,
     /// The domain is not served here.
     HostUnknown,
-    /// A domain is needed, and there is none.
+    /// A domain is needed, and the request names none.
     ImproperAddressing,
     /// The server broke.
     InternalServerError,
-    /// There is no such session, no such response any more, or the number or key of a request is
-    /// wrong.
+    /// The session doesn't exist, the response isn't kept any more, or the number or key of a
+    /// request is wrong.
     ItemNotFound,
     /// Another request has ended the session.
     OtherRequest,
-    /// Too many requests, or too often.
+    /// The requests are too many, or too frequent.
     PolicyViolation,
     /// The node that has the session can't be reached.
     RemoteConnectionFailed,
@@ -91,8 +91,8 @@ impl AnswerCondition {
         }
     }
 
-    /// Returns the condition for a stream that ends with an error of this name. Those that BOSH has
-    /// words of its own for concern the session (§17.2).
+    /// Returns the condition for a stream that ends with an error of this name. Errors for which
+    /// BOSH has conditions of its own concern the session (§17.2).
     pub(super) fn of(error: &str) -> Self {
         match error {
             "host-unknown" => Self::HostUnknown,
@@ -109,7 +109,7 @@ impl BoshAnswer {
         AnswerWriter::new().end(Some(condition), false, None)
     }
 
-    /// Returns a response with nothing in it.
+    /// Returns an empty response.
     pub(super) fn empty(content_type: Option<Arc<str>>) -> Self {
         AnswerWriter::new().finish(b"", b"", content_type)
     }
@@ -135,7 +135,7 @@ impl AnswerWriter {
         self.0.extend_from_slice(format!(" {name}='{}'", escape_attr(value)).as_bytes());
     }
 
-    /// Returns the content: what the stream's machine says, and stanzas.
+    /// Returns the content: the output of the stream's machine, and stanzas.
     pub fn finish(mut self, said: &[u8], stanzas: &[u8], content_type: Option<Arc<str>>) -> BoshAnswer {
         if !said.is_empty() {
             self.attr("xmlns:stream", ns::STREAMS);
@@ -152,7 +152,7 @@ impl AnswerWriter {
         BoshAnswer { status: AnswerStatus::Ok, body: self.0.into(), content_type }
     }
 
-    /// Returns the end of a session, with nothing else in it.
+    /// Returns a response that ends the session and has no other content.
     pub fn end(
         mut self,
         condition: Option<AnswerCondition>,

@@ -1,8 +1,8 @@
 //! Hands a session over to another place: its state as data, without the requests that wait for its
 //! responses.
 //!
-//! The process that is home to the account gets it, with the state of the stream. Times are given
-//! as ages, since each process has its own clock.
+//! The process that is home to the account gets this state, together with the state of the stream.
+//! Times are given as ages, since each process has its own clock.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::request::{BoshBody, BoshOpening};
 use super::session::{AnsweredRequest, BoshSession, Early, ParkedRequest};
 use super::terms::Terms;
 
-/// Those who wait for responses, by the numbers of their requests.
+/// Waiters for responses, by the numbers of their requests.
 pub type WaitersByRid = Vec<(u64, Box<dyn Waiter>)>;
 
 /// The state of a session.
@@ -53,12 +53,12 @@ struct WaitingSent {
     key: Option<BoshKey>,
 }
 
-/// A request that was not read to its end.
+/// A request that was not processed to its end.
 #[derive(Serialize, Deserialize)]
 struct BodySent {
     #[serde(with = "serde_bytes")]
     document: Vec<u8>,
-    /// The place up to which it was read.
+    /// The place up to which it was processed.
     at: u64,
     restarts: bool,
 }
@@ -84,7 +84,7 @@ pub struct AnswerSent {
 
 impl std::fmt::Debug for BoshHandOver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not its id: who knows that may speak for the client.
+        // The id isn't shown: anyone who knows it may speak for the client.
         f.debug_struct("BoshHandOver").field("newest", &self.newest).finish_non_exhaustive()
     }
 }
@@ -130,8 +130,8 @@ impl BodySent {
 }
 
 impl BoshSession {
-    /// Returns the state of a session, and those who wait for its responses, by the numbers of
-    /// their requests.
+    /// Returns the state of a session, and the waiters for its responses, by the numbers of their
+    /// requests.
     pub fn hand_over(self, now_ms: u64) -> (BoshHandOver, WaitersByRid) {
         let mut waiters = Vec::new();
         let age = |since_ms: u64| now_ms.saturating_sub(since_ms);
@@ -177,9 +177,9 @@ impl BoshSession {
         (given, waiters)
     }
 
-    /// Returns a session that goes on here. `waiter` finds who waits for the response to a request;
-    /// `None` if nobody does. It is no session if more is under way than may be, or a request can't
-    /// be read.
+    /// Returns a session that continues here. `waiter` returns the waiter for the response to a
+    /// request; `None` if nobody waits. The state is refused if more is under way than may be, or a
+    /// request can't be read.
     pub fn taken_over(
         given: BoshHandOver,
         mut waiter: impl FnMut(u64) -> Option<Box<dyn Waiter>>,
@@ -198,7 +198,7 @@ impl BoshSession {
         let mut early = Vec::with_capacity(given.early.len());
         for sent in given.early {
             let request = sent.body()?;
-            // A client whose connection broke sends it again.
+            // A client whose connection broke sends the request again.
             early.extend(waiter(request.rid).map(|waiter| Early { request, waiter }));
         }
         let answered = given.answered.into_iter().map(|sent| {

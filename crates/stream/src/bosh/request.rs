@@ -6,7 +6,7 @@ use rookery_xml::wrapper::Wrapper;
 use rookery_xml::{Fault, Limits, Scan, Scanner, escape_attr, ns, slow};
 use serde::{Deserialize, Serialize};
 
-/// A request, of which the tag was read.
+/// A request whose tag has been read.
 #[derive(Debug)]
 pub struct BoshBody {
     /// Its number (§14.1).
@@ -17,9 +17,9 @@ pub struct BoshBody {
     pub key: Option<Box<str>>,
     /// The first key of a new sequence (§15.4, §15.5).
     pub newkey: Option<Box<str>>,
-    /// The newest response that the client has, with all before it (§9.2).
+    /// The number of the newest response that the client has, with all before it (§9.2).
     pub ack: Option<u64>,
-    /// The seconds for which the client wants to be away (§10).
+    /// The seconds for which the client wants to pause (§10).
     pub pause: Option<u32>,
     /// True if the session ends with it (§13).
     pub terminate: bool,
@@ -27,7 +27,7 @@ pub struct BoshBody {
     pub restart: Option<Box<BoshOpening>>,
     document: Box<[u8]>,
     wrapper: Wrapper,
-    /// The place from which the next element is looked for.
+    /// The place at which the search for the next element begins.
     at: usize,
 }
 
@@ -49,7 +49,7 @@ pub struct BoshOpening {
     pub to: Option<String>,
     /// The address that the client claims.
     pub from: Option<String>,
-    /// The language of what is for people.
+    /// The language of texts for people.
     pub lang: Option<String>,
     /// The version of XMPP.
     pub version: Option<String>,
@@ -66,8 +66,8 @@ pub struct BoshOpening {
 }
 
 impl BoshBody {
-    /// Reads the tag of a request. Its content is read later, by [`BoshBody::next`]: whether it is
-    /// looked at is for the session to say.
+    /// Reads the tag of a request. Its content is read later, by [`BoshBody::next`]: the session
+    /// decides whether it is read at all.
     ///
     /// # Errors
     /// It is no `<body/>` of BOSH, or lacks what every request must have.
@@ -106,12 +106,13 @@ impl BoshBody {
         })
     }
 
-    /// Returns whether it only asks for what there is: no element, nothing about the session.
+    /// Returns whether it only asks for waiting data: it has no element, and says nothing about the
+    /// session.
     pub fn is_empty(&self) -> bool {
         !self.has_content() && self.restart.is_none() && self.pause.is_none() && !self.terminate
     }
 
-    /// Returns whether there is anything in it for the stream.
+    /// Returns whether it has content for the stream.
     pub fn has_content(&self) -> bool {
         let rest = self.rest().trim_ascii_start();
         !(self.wrapper.ends_with(rest) || self.wrapper.is_empty && rest.is_empty())
@@ -127,12 +128,13 @@ impl BoshBody {
         &self.document
     }
 
-    /// Returns the place up to which it was read.
+    /// Returns the place up to which it was processed.
     pub(super) fn read_to(&self) -> usize {
         self.at
     }
 
-    /// Goes on behind what was read elsewhere; `None` if there is no such place.
+    /// Continues at a place up to which it was processed elsewhere; `None` if there is no such
+    /// place.
     pub(super) fn read_on_from(&mut self, at: usize) -> Option<()> {
         if at >= self.document.len() {
             self.skip_content();
@@ -153,7 +155,7 @@ impl BoshBody {
     /// client's stream; `None` behind the last.
     ///
     /// # Errors
-    /// What comes next is no element, and not the end of the request.
+    /// The next content is no element, and not the end of the request.
     pub fn next(&mut self, scanner: &mut Scanner, limits: &Limits) -> Result<Option<Cow<'_, [u8]>>, Fault> {
         let space = self.rest().len() - self.rest().trim_ascii_start().len();
         self.at += space;
@@ -171,7 +173,7 @@ impl BoshBody {
         let (len, is_rare) = match scanned? {
             Scan::Stanza(len) => (len, false),
             Scan::Rare(len) => (len, true),
-            // The end of something else, or the end of all before that of the element.
+            // The end tag of another element, or the end of the content before that of the element.
             _ => return Err(Fault::NotWellFormed),
         };
         self.at += len;
@@ -193,7 +195,7 @@ impl BoshOpening {
         let owned = |ns: &str, name: &str| wrapper.attr(ns, name).map(str::to_owned);
         let content = owned("", "content").filter(|content| is_content_type(content));
         Ok(Self {
-            // An address of nobody is none (§17.2).
+            // An empty address counts as none (§17.2).
             to: owned("", "to").filter(|to| !to.is_empty()),
             from: owned("", "from"),
             lang: owned(ns::XML, "lang"),
@@ -227,7 +229,7 @@ pub fn write_sid(sid: u128) -> String {
     format!("{sid:032x}")
 }
 
-/// Reads an id: only as it was written, so that one session has one id.
+/// Reads an id, only in the form in which it was written, so that a session has only one id.
 fn parse_sid(text: &str) -> Option<u128> {
     let is_written = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if is_written { u128::from_str_radix(text, 16).ok() } else { None }
@@ -238,7 +240,7 @@ fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// Reads a number of seconds or requests; one that is too large to be meant counts as the largest.
+/// Reads a number of seconds or requests; an absurdly large one counts as the largest.
 fn seconds(text: Option<&str>) -> Result<Option<u32>, Fault> {
     let Some(text) = text else { return Ok(None) };
     let number = number(text).ok_or(Fault::BadFormat)?;
@@ -250,7 +252,7 @@ fn is_content_type(text: &str) -> bool {
     (1..=MOST_CONTENT_TYPE).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// The greatest number of a request: beyond it there are programs that can't count (§14.1).
+/// The greatest number of a request: beyond it some programs lose precision (§14.1).
 const GREATEST: u64 = (1 << 53) - 1;
 /// Bytes of a content type that a client wants.
 const MOST_CONTENT_TYPE: usize = 100;

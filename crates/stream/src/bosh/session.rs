@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! - Requests are accepted in the order of their numbers and answered in that order (XEP-0124
-//!   §14.2). One that arrives early is kept until its turn.
+//!   §14.2). A request that arrives early is kept until its turn.
 //! - The memory is bounded: requests ahead, waiting, or answered are at most as many as may be
 //!   under way at a time.
 //! - A repeated request is answered as before; nothing in it is processed twice (§14.3).
@@ -25,50 +25,50 @@ use crate::items::{SaidItem, declare, items};
 /// A session of BOSH, without its connections.
 pub struct BoshSession {
     pub(super) sid: u128,
-    /// Agreed on with the client.
+    /// The terms that were agreed on with the client.
     pub(super) terms: Terms,
     /// Requests that may be under way at a time.
     pub(super) requests: u32,
-    /// True if it was opened over an encrypted connection: then it goes on over such ones only
-    /// (§19.1).
+    /// True if it was opened over an encrypted connection: then it continues only over encrypted
+    /// connections (§19.1).
     pub(super) is_secure: bool,
     pub(super) is_legacy: bool,
-    /// True if client and server acknowledge (§9).
+    /// True if client and server use acknowledgements (§9).
     pub(super) acks: bool,
     pub(super) content_type: Option<Arc<str>>,
     /// The terms that the first reply has to state, until it is out.
     pub(super) opening: Option<Box<BoshOpening>>,
-    /// The newest request in order, and when it came.
+    /// The newest request in order, and the time at which it came.
     pub(super) newest: u64,
     pub(super) newest_ms: u64,
     pub(super) newest_was_empty: bool,
     pub(super) keys: BoshKeys,
-    /// In order and not answered, the oldest first.
+    /// Requests in order that have no reply yet, the oldest first.
     pub(super) waiting: VecDeque<ParkedRequest>,
-    /// Before their turn.
+    /// Requests that came before their turn.
     pub(super) early: Vec<Early>,
-    /// In order and not looked at by the stream, or not wholly. Boxed: the places stay when they
-    /// are empty.
+    /// Requests in order that the stream has not processed, or not completely. Boxed: the places
+    /// stay when they are empty.
     pub(super) unread: VecDeque<Box<BoshBody>>,
-    /// Answered lately, the newest last.
+    /// Requests that were answered recently, the newest last.
     pub(super) answered: VecDeque<AnsweredRequest>,
-    /// By the stream's machine, and not sent yet.
+    /// Output of the stream's machine that is not sent yet.
     pub(super) said: Vec<u8>,
     /// The condition with which the stream ended.
     pub(super) condition: Option<AnswerCondition>,
     /// Repeated requests since the newest.
     pub(super) repeats: u32,
-    /// The client is away for so long (§10).
+    /// The time for which the client pauses (§10).
     pub(super) pause: Option<u32>,
     /// The time since when no request waits for a reply.
     pub(super) idle_since_ms: Option<u64>,
-    /// The last response of a session that ended when nobody waited.
+    /// The last response of a session that ended while no request waited.
     pub(super) last_words: Option<Box<BoshAnswer>>,
     pub(super) is_over: bool,
     pub(super) confirmed: Option<u32>,
-    /// The time when its owner will look at it; see [`BoshSession::due`].
+    /// The time at which its owner will check it; see [`BoshSession::due`].
     pub looked_at_ms: Option<u64>,
-    /// True if what waits for it is to be sent with the next reply.
+    /// True if the waiting output is to be sent with the next reply.
     pub has_news: bool,
 }
 
@@ -87,17 +87,18 @@ pub(super) struct Early {
 
 pub(super) struct AnsweredRequest {
     pub(super) rid: u64,
-    /// `None` for one with nothing in it.
+    /// The response; `None` if it is empty.
     pub(super) answer: Option<BoshAnswer>,
     pub(super) key: Option<Box<BoshKey>>,
-    /// True if the stream had something in it.
+    /// True if it has content of the stream.
     pub(super) had_payload: bool,
-    /// The number of stanzas that had been sent with it and all before.
+    /// The number of stanzas that had been sent with it and all responses before.
     pub(super) sent: u32,
 }
 
 impl BoshSession {
-    /// Returns a new session for a client that opens it so. The request is yet to be taken.
+    /// Returns a new session for a client that opens it with these attributes. The request is taken
+    /// separately.
     pub fn new(sid: u128, first: &BoshBody, opening: &BoshOpening, terms: Terms, is_secure: bool, now_ms: u64) -> Self {
         let (wait, hold) = (opening.wait.unwrap_or(terms.wait), opening.hold.unwrap_or(1));
         let (wait, hold) = (wait.min(terms.wait), hold.min(terms.hold));
@@ -145,7 +146,7 @@ impl BoshSession {
         self.is_secure
     }
 
-    /// Returns whether it has ended and nobody is to hear of that any more.
+    /// Returns whether it has ended and nobody has to be told of that any more.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -185,19 +186,19 @@ impl BoshSession {
         self.unread.pop_front()
     }
 
-    /// Gives it back, with elements in it that could not be dealt with yet.
+    /// Puts it back, with elements that could not be processed yet.
     pub fn keep_unread(&mut self, request: Box<BoshBody>) {
         self.unread.push_front(request);
     }
 
-    /// Takes what the stream's machine says: it goes out with the next response. An error of the
-    /// stream ends the session, with the condition that stands for it, when [`BoshSession::close`]
-    /// is called.
+    /// Takes output of the stream's machine, which is sent with the next response. An error of the
+    /// stream ends the session, with the corresponding condition, when [`BoshSession::close`] is
+    /// called.
     pub fn say(&mut self, stream: &[u8]) {
         let (said, opening, condition) = (&mut self.said, &mut self.opening, &mut self.condition);
         items(stream, |item| match item {
-            // XEP-0206 §4: the id of the stream, for login by a protocol of long ago, has nothing
-            // to do here; the rest is in the response.
+            // XEP-0206 §4: the id of the stream, which served an obsolete login protocol, isn't
+            // used here; the rest is in the response.
             SaidItem::Header(header) => {
                 if let Some(opening) = opening {
                     opening.from = header.from;
@@ -220,7 +221,7 @@ impl BoshSession {
         });
     }
 
-    /// Returns whether a reply can go out, and the stream's machine has something for it.
+    /// Returns whether a reply can be sent, and the stream's machine has output for it.
     pub fn has_said(&self) -> bool {
         !self.said.is_empty()
     }
@@ -231,34 +232,34 @@ impl BoshSession {
         self.live() > 0
     }
 
-    /// Replies to the oldest request with what the machine has said, and with stanzas. `sent` is
-    /// the number of stanzas that the session has been sent in all, these included.
+    /// Replies to the oldest request with the machine's output, and with stanzas. `sent` is the
+    /// number of stanzas that the session has been sent in all, these included.
     pub fn answer(&mut self, stanzas: &[u8], sent: u32, now_ms: u64) {
         while self.waiting.front().is_some_and(|waiting| waiting.waiter.is_none()) {
-            // A client that lost a connection comes again: the responses before it have to be there
-            // then.
+            // A client that lost a connection repeats its requests: the earlier responses have to
+            // exist by then.
             self.answer_one(b"", b"", sent, now_ms);
         }
         let said = std::mem::take(&mut self.said);
         self.answer_one(&said, stanzas, sent, now_ms);
     }
 
-    /// Replies to those that need not wait: more than may wait at a time, and with nothing (§8).
+    /// Replies to the requests that need not wait, since more wait than may, with empty responses
+    /// (§8).
     pub fn release(&mut self, sent: u32, now_ms: u64) {
-        // A client that is slowed down must not go on: the response is what lets a client send
-        // more.
+        // A client that is slowed down must not continue: a response would let it send more.
         while self.unread.is_empty() && self.waiting.len() > self.terms.hold as usize && self.live() > 0 {
             self.answer(b"", sent, now_ms);
         }
     }
 
-    /// Returns the number of stanzas that the client has certainly received; `None` if that is no
-    /// news.
+    /// Returns the number of stanzas that the client has certainly received; `None` if it hasn't
+    /// changed.
     pub fn confirmed(&mut self) -> Option<u32> {
         self.confirmed.take()
     }
 
-    /// Takes in that a connection broke: the request on it may come again.
+    /// Takes note that a connection broke: the request on it may come again.
     pub fn note_gone(&mut self, now_ms: u64) {
         for waiting in &mut self.waiting {
             if waiting.waiter.as_ref().is_some_and(|waiter| waiter.is_gone()) {
@@ -269,7 +270,7 @@ impl BoshSession {
         self.note_idle(now_ms);
     }
 
-    /// Returns the time when the owner has to call [`BoshSession::look`], in milliseconds.
+    /// Returns the time at which the owner has to call [`BoshSession::look`], in milliseconds.
     pub fn due(&self) -> u64 {
         let live = self.waiting.iter().find(|waiting| waiting.waiter.is_some());
         match (live, self.idle_since_ms) {
@@ -298,7 +299,7 @@ impl BoshSession {
         true
     }
 
-    /// Ends the stream; the last words go out after everything that is still to be sent.
+    /// Ends the stream; its end is sent after everything that still waits.
     pub fn close(&mut self, last: &[u8], now_ms: u64) {
         self.say(last);
         self.note_gone(now_ms);
@@ -322,7 +323,7 @@ impl BoshSession {
         self.note_idle(now_ms);
     }
 
-    /// Ends the session over a request that breaks the rules, or because nobody is there.
+    /// Ends the session because a request breaks the rules, or because the client is gone.
     pub fn end(&mut self, condition: Option<AnswerCondition>, offender: Option<Box<dyn Waiter>>) {
         self.is_over = true;
         self.unread.clear();
@@ -340,7 +341,8 @@ impl BoshSession {
         }
     }
 
-    /// Ends the session because the content of the newest request that is being read is none.
+    /// Ends the session because the content of the newest request that is being processed isn't
+    /// valid.
     pub fn end_unreadable(&mut self) {
         let offender = self.waiting.iter_mut().rev().find_map(|waiting| waiting.waiter.take());
         self.end(Some(AnswerCondition::BadRequest), offender);
@@ -358,7 +360,7 @@ impl BoshSession {
         }
     }
 
-    /// Keeps a request that comes before its turn, in the place of an older copy.
+    /// Keeps a request that comes before its turn; it replaces an older copy.
     fn keep_early(&mut self, request: BoshBody, waiter: Box<dyn Waiter>) {
         match self.early.iter_mut().find(|early| early.request.rid == request.rid) {
             Some(early) => {
@@ -395,7 +397,7 @@ impl BoshSession {
         }
     }
 
-    /// Lets the client be away: all that waits is answered, with nothing (§10).
+    /// Lets the client pause: all waiting requests get empty responses (§10).
     fn go_away(&mut self, pause: Option<u32>, now_ms: u64) {
         let said = std::mem::take(&mut self.said);
         let sent = self.answered.back().map_or(0, |answered| answered.sent);
@@ -445,7 +447,7 @@ impl BoshSession {
         };
         for answered in self.answered.iter_mut().filter(|answered| answered.rid <= has) {
             self.confirmed = Some(answered.sent);
-            // It may be asked for once more; that is worth some memory and not any.
+            // The response may be requested once more, which justifies a bounded amount of memory.
             if answered.answer.as_ref().is_some_and(|answer| self.acks || answer.body.len() > KEPT) {
                 answered.answer = None;
                 answered.rid = 0;
@@ -454,7 +456,7 @@ impl BoshSession {
         self.answered.retain(|answered| answered.rid != 0);
     }
 
-    /// Takes a request that has come before.
+    /// Takes a repeated request.
     fn repeated(&mut self, request: &BoshBody, waiter: Box<dyn Waiter>, now_ms: u64) {
         self.repeats += 1;
         if self.repeats > MOST_REPEATS {
@@ -511,7 +513,7 @@ impl BoshSession {
 
 impl std::fmt::Debug for BoshSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not its id: who knows that may speak for the client.
+        // The id isn't shown: anyone who knows it may speak for the client.
         f.debug_struct("Session")
             .field("newest", &self.newest)
             .field("waiting", &self.waiting.len())
@@ -522,7 +524,7 @@ impl std::fmt::Debug for BoshSession {
 /// The number of times that requests may be repeated before a new one comes: each costs a reply
 /// (§14.3).
 const MOST_REPEATS: u32 = 10;
-/// Bytes of requests that wait until the stream reads on.
+/// Bytes of requests that wait until the stream continues to read.
 const MOST_UNREAD: usize = 512 * 1024;
 /// Bytes of a response that is kept though the client has it.
 const KEPT: usize = 2048;

@@ -29,8 +29,8 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// Writes what the first response says of the session (§7.2, XEP-0206 §4). `ack`: the request
-    /// that it answers, if both acknowledge.
+    /// Writes the session's properties into the first response (§7.2, XEP-0206 §4). `ack`: the
+    /// request that it answers, if both sides use acknowledgements.
     pub(super) fn tell(
         self,
         sid: u128,

@@ -1,4 +1,4 @@
-//! Tests requests that anybody may write. Sessions are tested with a server behind them.
+//! Tests requests with any content. Sessions are tested with a server behind them.
 
 use proptest::prelude::*;
 use rookery_xml::{Limits, Scanner, ns};

@@ -39,7 +39,7 @@ impl C2s {
         }
     }
 
-    /// Returns whether an iq is a resource binding request at the time for one.
+    /// Returns whether an iq is a resource binding request and the stream waits for one.
     pub(super) fn takes_bind(&self, iq: &Element) -> bool {
         matches!(self.phase, C2sPhase::Bind) && iq.attr("type") == Some("set") && iq.child("bind", ns::BIND).is_some()
     }
@@ -56,8 +56,7 @@ impl C2s {
     pub(super) fn bind(&mut self, iq: &Element, out: &mut Vec<u8>) {
         let id = iq.attr("id").unwrap_or_default();
         match requested(iq) {
-            // §8.1.3: an iq without an id can't get a reply in a way that its sender could
-            // understand.
+            // §8.1.3: an iq without an id can't get a reply that its sender could match.
             _ if id.is_empty() => refuse(id, &Condition::BadRequest.into(), out),
             Ok(resource) => {
                 self.phase = C2sPhase::Binding { id: id.to_owned() };
@@ -68,8 +67,8 @@ impl C2s {
     }
 }
 
-/// Returns the resource that is asked for. An empty one leaves the choice to the server, like none
-/// (§7.6.1).
+/// Returns the requested resource. An empty one leaves the choice to the server, as does a missing
+/// one (§7.6.1).
 fn requested(iq: &Element) -> Result<Option<String>, StanzaError> {
     let resource = iq.child("bind", ns::BIND).and_then(|bind| bind.child("resource", ns::BIND));
     let text = resource.map(Element::text).unwrap_or_default();

@@ -14,18 +14,18 @@ pub type StreamIds = Box<dyn FnMut() -> u128 + Send>;
 /// The outcome of one call of [`C2s::read`](super::C2s::read).
 #[derive(Debug, PartialEq, Eq)]
 pub struct ReadOutcome {
-    /// Bytes of the input that are dealt with, from its start.
+    /// Bytes of the input that were consumed, from its start.
     pub consumed: usize,
     /// The event that the owner has to deal with before anything else is read.
     pub event: Option<C2sEvent>,
 }
 
-/// Something that only the owner of the stream can do or ought to know.
+/// A task that only the owner of the stream can do, or news that it should know.
 #[derive(PartialEq, Eq)]
 pub enum C2sEvent {
-    /// Send the output, then begin TLS on the connection; whatever was received behind the consumed
-    /// bytes must not reach the TLS machine. Answer: [`tls_started`](super::C2s::tls_started) when
-    /// the handshake is complete.
+    /// Send the output, then begin TLS on the connection. Bytes received after the consumed ones
+    /// must not reach the TLS machine. Answer: [`tls_started`](super::C2s::tls_started) when the
+    /// handshake is complete.
     StartTls,
     /// Load the credentials of an account, which need not exist. Answer:
     /// [`credentials`](super::C2s::credentials) or [`store_failed`](super::C2s::store_failed).
@@ -33,7 +33,7 @@ pub enum C2sEvent {
         /// The bare JID of the account.
         account: Jid,
     },
-    /// Check a password off the shard, since it costs milliseconds, and for as long if the account
+    /// Check a password off the shard, since that takes milliseconds; take as long if the account
     /// doesn't exist. Answer: [`verified`](super::C2s::verified) or
     /// [`store_failed`](super::C2s::store_failed).
     Verify {
@@ -42,21 +42,22 @@ pub enum C2sEvent {
         /// The password, prepared by SASLprep.
         password: String,
     },
-    /// Let somebody in who proves nothing (RFC 4505), with an account that is for this session
+    /// Admit a client that proves nothing (RFC 4505), with an account that is for this session
     /// alone. Answer: [`verified`](super::C2s::verified) with true, or
     /// [`store_failed`](super::C2s::store_failed).
     Anonymous {
-        /// The bare JID of the account, which nobody has had.
+        /// The bare JID of the account, which nobody has ever had.
         account: Jid,
     },
-    /// Find out for whom a token is good (RFC 7628), and whether that is the one wanted. Answer:
-    /// [`identified`](super::C2s::identified), [`bearer_refused`](super::C2s::bearer_refused),
+    /// Find the account for which a token is valid (RFC 7628), and check whether it is the
+    /// requested one. Answer: [`identified`](super::C2s::identified),
+    /// [`bearer_refused`](super::C2s::bearer_refused),
     /// [`verified_disabled`](super::C2s::verified_disabled) or
     /// [`store_failed`](super::C2s::store_failed).
     Bearer {
         /// The token, as the client has sent it.
         token: String,
-        /// The bare JID of the account that the client asks for, if it says.
+        /// The bare JID of the account that the client asks for, if it names one.
         wanted: Option<Jid>,
     },
     /// Load the tokens of a client of an account, which need not exist (XEP-0484). Answer:
@@ -68,7 +69,7 @@ pub enum C2sEvent {
         client: String,
     },
     /// A client that has logged in has used a token, or wants one. Answer:
-    /// [`token`](super::C2s::token), when that is kept.
+    /// [`token`](super::C2s::token), when the change is stored.
     Token {
         /// The bare JID of the account.
         account: Jid,
@@ -78,14 +79,14 @@ pub enum C2sEvent {
         used: Option<FastSlot>,
         /// True if that token is to become invalid too.
         invalidate: bool,
-        /// The mechanism for which it wants a token. Else it gets one only if the one that it has
-        /// used is due to be replaced.
+        /// The mechanism for which it wants a token. Without a request it gets one only if the
+        /// token that it has used is due to be replaced.
         issue: Option<TokenMechanism>,
     },
     /// An authentication failed and the client has been told; for throttling and the log. No
     /// answer.
     Failed {
-        /// The bare JID it was for, as far as that is known.
+        /// The bare JID of the account, if it is known.
         account: Option<Jid>,
         /// The failure that the client was told.
         failure: Failure,
@@ -97,18 +98,19 @@ pub enum C2sEvent {
     },
     /// The client wants a resource. Answer: [`bound`](super::C2s::bound).
     Bind {
-        /// The resource that it asks for, prepared; `None` leaves the choice to the server (RFC
-        /// 6120 §7.6).
+        /// The requested resource, prepared; `None` leaves the choice to the server (RFC 6120
+        /// §7.6).
         resource: Option<String>,
     },
-    /// The client wants a resource along with its login (XEP-0386). A session that has it is of the
-    /// same client and makes room. Answer: [`bound_inline`](super::C2s::bound_inline).
+    /// The client wants a resource along with its login (XEP-0386). A session that already has it
+    /// belongs to the same client and makes room. Answer:
+    /// [`bound_inline`](super::C2s::bound_inline).
     BindInline {
         /// The resource, prepared.
         resource: String,
     },
-    /// The client wants to carry on with a session whose connection it has lost (XEP-0198 §5).
-    /// Answer: [`resumed`](super::C2s::resumed) or [`not_resumed`](super::C2s::not_resumed).
+    /// The client wants to resume a session whose connection it has lost (XEP-0198 §5). Answer:
+    /// [`resumed`](super::C2s::resumed) or [`not_resumed`](super::C2s::not_resumed).
     Resume {
         /// The id of the session.
         previd: String,
@@ -126,7 +128,7 @@ pub enum C2sEvent {
 }
 
 impl fmt::Debug for C2sEvent {
-    /// Shows everything but the password and the token.
+    /// Writes everything but the password and the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::StartTls => f.write_str("StartTls"),

@@ -31,7 +31,8 @@ pub(super) fn after_bind(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     compose(AFTER_BIND, offer, out);
 }
 
-/// Appends the same, if stream management was enabled along with it.
+/// Appends `<stream:features/>` of a stream that has a resource, if stream management was enabled
+/// along with it.
 pub(super) fn after_enabling(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     compose(AFTER_ENABLING, offer, out);
 }
@@ -55,8 +56,8 @@ fn compose(features: &[Feature], offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"</stream:features>");
 }
 
-/// Writes `<starttls/>` (RFC 6120 §5.4.1), with `<required/>` unless the client may as well log in
-/// without.
+/// Writes `<starttls/>` (RFC 6120 §5.4.1), with `<required/>` unless the client may log in without
+/// it.
 fn starttls(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     if !offer.facts.starttls_offered() {
         return;
@@ -82,7 +83,8 @@ fn mechanisms(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     append(mechanisms, out);
 }
 
-/// Writes the same mechanisms in another framing, and what may be had along with them.
+/// Writes the mechanisms as XEP-0388 frames them, and the features that may be requested along with
+/// them.
 fn authentication(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     let Some(sasl2) = offer.host.and_then(|host| host.sasl2.as_ref()) else { return };
     let offered = offer.policy.mechanisms_for(offer.facts, offer.host);
@@ -172,8 +174,8 @@ fn host_after_login(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the same without stream management (XEP-0198), which is agreed on already, or which the
-/// transport has no use for: there are clients that enable it whenever they are offered it.
+/// Appends the same without stream management (XEP-0198), which is enabled already, or which the
+/// transport has no use for: some clients enable it whenever it is offered.
 fn host_after_enabling(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     let mut rest = offer.host.map_or(&[][..], |host| &host.after_login_features);
     let mut scanner = Scanner::new();

@@ -31,10 +31,10 @@ pub struct HandOver {
     exporter: Option<[u8; 32]>,
     server_end_point: Option<Vec<u8>>,
     opened: bool,
-    /// The client's wishes along with its login, and the data that its authentication ended with;
+    /// The client's requests along with its login, and the data that its authentication ended with;
     /// `None` if it begins its stream again.
     inline: Option<(Sasl2Request, Option<Vec<u8>>)>,
-    /// Last, so that an older process doesn't read it: [`C2s::holds_until`].
+    /// This field is the last, so that an older process doesn't read it: [`C2s::holds_until`].
     until_s: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ impl C2s {
         })
     }
 
-    /// Returns a machine that goes on with a stream; `None` if its host is not served here.
+    /// Returns a machine that continues a stream; `None` if its host is not served here.
     pub fn taken_over(policy: Arc<Policy>, given: HandOver, transport: Transport, ids: StreamIds) -> Option<Self> {
         let host = policy.host_named(&given.host)?;
         let facts = Facts {

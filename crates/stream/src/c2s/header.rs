@@ -20,8 +20,8 @@ impl C2s {
         behind.and_then(<[u8]>::first).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'>' | b'/'))
     }
 
-    /// Takes the header of a stream; whitespace may precede it, since the end of what came before
-    /// may be followed by some.
+    /// Takes the header of a stream. Whitespace may precede it, since some may follow the end of
+    /// the previous content.
     pub(super) fn header(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         let space = input.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
         if space > 0 {
@@ -60,8 +60,8 @@ impl C2s {
         if let Ok((_, client)) = judged {
             self.client = client;
         }
-        // It is added to stanzas that the client sends without a language of their own (§4.7.4): a
-        // text that is no tag anyway mustn't make them long.
+        // The language is added to stanzas that the client sends without one of their own (§4.7.4):
+        // a text that is no valid tag mustn't make them long.
         self.lang = header.lang.filter(|lang| lang.len() <= MAX_LANG);
         self.prefix = header.prefix.unwrap_or_default();
         self.prefixes = header.prefixes;
@@ -77,9 +77,8 @@ impl C2s {
 
     /// Returns the index of the host in `to`, and the bare JID in `from`, if the client gave one.
     ///
-    /// A client must say `to` (§4.7.2); many servers and this one take a client that doesn't for
-    /// one that means the only host there is, and refuse it with `improper-addressing` if there are
-    /// several.
+    /// A client must send `to` (§4.7.2). Many servers, and this one, assume the only host if a
+    /// client doesn't, and refuse it with `improper-addressing` if there are several.
     fn addresses(&self, header: &Header) -> Result<(usize, Option<Jid>), HeaderRefusal> {
         let host = match &header.to {
             Some(to) => {
@@ -128,7 +127,7 @@ impl C2s {
         self.opened = true;
     }
 
-    /// Ends the stream with an error, behind the server's own header if that isn't out yet
+    /// Ends the stream with an error, after the server's own header if that hasn't been sent yet
     /// (§4.9.1.2).
     pub(super) fn fail(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
         if !self.opened {
@@ -148,13 +147,13 @@ impl C2s {
 /// The error with which a header is refused, and an explanation.
 type HeaderRefusal = (StreamError, &'static str);
 
-/// Judges what doesn't depend on addresses: the content namespace (§4.8.2) and the version
+/// Checks the parts that don't depend on addresses: the content namespace (§4.8.2) and the version
 /// (§4.7.5).
 fn judge(header: &Header) -> Result<(), HeaderRefusal> {
     if header.default_ns != ns::CLIENT {
         return Err(NOT_A_CLIENT);
     }
-    // A higher major version gets ours, the lower of both; none at all means 0.9.
+    // A higher major version is answered with ours, the lower of both; a missing version means 0.9.
     let version = header.version.as_deref().unwrap_or("0.9");
     match version.split_once('.').map(|(major, minor)| (major.parse(), minor.parse::<u32>())) {
         Some((Ok(1u32..), Ok(_))) => Ok(()),

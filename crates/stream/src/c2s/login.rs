@@ -1,4 +1,5 @@
-//! One authentication, whatever elements carry it: those of RFC 6120 §6 or those of XEP-0388.
+//! One authentication, independent of the elements that carry it: those of RFC 6120 §6 or those of
+//! XEP-0388.
 
 use rookery_jid::Jid;
 use rookery_sasl::server::{Decoy, Offer, ServerExchange, ServerStep};
@@ -7,15 +8,15 @@ use rookery_xml::ns;
 
 use super::sasl2::request::Sasl2Request;
 
-/// A SASL exchange and whose it is.
+/// A SASL exchange and the account that it is for.
 pub(super) struct SaslAttempt {
     exchange: Box<ServerExchange>,
     domain: String,
-    /// Known once the client has named it, and if the name can be one.
+    /// The account; `None` until the client has named it, and if no account can have that name.
     account: Option<Jid>,
     /// The request of XEP-0388 that came with it, if it is one of those.
     pub request: Option<Box<Sasl2Request>>,
-    /// True if it is disabled, which a client is only told when it has proven to be the account's
+    /// True if the account is disabled; a client is told so only when it has proven to be its
     /// owner.
     is_disabled: bool,
     /// True if the account has a made-up name.
@@ -81,7 +82,7 @@ impl SaslAttempt {
         self.credentials(Some(found), decoy)
     }
 
-    /// Takes the verdict on the password, or that somebody without a name may come in.
+    /// Takes the verdict on the password, or the admission of a client that proves nothing.
     pub fn verified(&mut self, correct: bool, decoy: &Decoy) -> LoginProgress {
         let step = match (self.is_nameless, self.account.as_ref().and_then(Jid::local)) {
             (true, Some(name)) if correct => self.exchange.named(name.to_owned()),
@@ -133,8 +134,8 @@ impl SaslAttempt {
         match step {
             ServerStep::NeedCredentials { username, .. } => match self.name(&username) {
                 Some(account) => LoginProgress::Credentials(account),
-                // No account can have that name, so it is answered as an unknown one. This can't
-                // recurse: credentials are asked for once.
+                // No account can have that name, so the reply is the one for an unknown account.
+                // This can't recurse: credentials are asked for once.
                 None => self.credentials(None, decoy),
             },
             ServerStep::Verify { username, password, .. } => match self.name(&username) {
@@ -143,7 +144,7 @@ impl SaslAttempt {
             },
             ServerStep::Anonymous => LoginProgress::Anonymous,
             ServerStep::Bearer { token, wanted } => match wanted.map(|wanted| self.name(&wanted)) {
-                // Nobody can have that name.
+                // No account can have that name.
                 Some(None) => LoginProgress::Failure(Failure::InvalidAuthzid),
                 named => LoginProgress::Bearer { token, wanted: named.flatten() },
             },

@@ -1,4 +1,4 @@
-//! The operator's policy for client streams, and the facts about one connection.
+//! The operator's policy for client streams, and the properties of one connection.
 
 use rookery_base::Transport;
 use rookery_sasl::{ChannelBindings, Mechanism, offered, server::Decoy};
@@ -19,7 +19,7 @@ pub struct Policy {
     /// Seconds without traffic after which a stream that isn't bound is closed, as XEP-0478
     /// announces it.
     pub idle_before: Option<u32>,
-    /// The same for a bound stream.
+    /// The seconds of silence after which a bound stream is closed, as XEP-0478 announces them.
     pub idle_after: Option<u32>,
     /// The SASL mechanisms that may be offered, in any order. A connection is offered those that it
     /// can support.
@@ -57,11 +57,11 @@ pub enum LoginKind {
     /// By passwords whose keys the owner has.
     #[default]
     Own,
-    /// By asking (XEP-0175): everybody gets an account for one session.
+    /// By SASL ANONYMOUS (XEP-0175): everybody gets an account for one session.
     Anonymous,
-    /// By what somebody else vouches for, whom the owner asks.
+    /// By proofs for which an outside source vouches, which the owner asks.
     Source {
-        /// Passwords, which have to be shown to it.
+        /// True if it accepts passwords, which have to be sent to it.
         passwords: bool,
         /// Tokens (RFC 7628).
         tokens: bool,
@@ -79,15 +79,15 @@ pub struct Sasl2 {
     pub bind: Option<Vec<&'static str>>,
 }
 
-/// The facts about one connection. They change once at most: when TLS is up.
+/// The properties of one connection. They change once at most: when TLS is established.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The stream is encrypted.
+    /// True if the stream is encrypted.
     pub secure: bool,
-    /// STARTTLS can be done: the server has a certificate, and TLS isn't up yet.
+    /// True if STARTTLS is possible: the server has a certificate, and TLS isn't established yet.
     pub tls_available: bool,
-    /// A client may log in without TLS on this connection, e.g. because it comes from the same
-    /// machine.
+    /// True if a client may log in without TLS on this connection, e.g. because it comes from the
+    /// same machine.
     pub plaintext_login_allowed: bool,
     /// The channel bindings of the TLS connection; empty without TLS.
     pub bindings: ChannelBindings,
@@ -130,8 +130,7 @@ impl Policy {
         }
     }
 
-    /// Returns whether a mechanism is for a host, if only on a connection that nobody can listen
-    /// to.
+    /// Returns whether a host offers a mechanism, at least on an encrypted connection.
     pub(super) fn has_under_tls(&self, mechanism: Mechanism, host: Option<&Host>) -> bool {
         match (host.map(|host| host.login).unwrap_or_default(), mechanism) {
             (LoginKind::Own, Mechanism::Plain) => self.mechanisms.contains(&mechanism),

@@ -13,7 +13,7 @@ use crate::error::{Condition, StreamError};
 pub struct Enable {
     /// True if it wants to be able to resume.
     pub resume: bool,
-    /// The most seconds for which it wants to, if it says so.
+    /// The most seconds for which it wants that, if it says so.
     pub max: Option<u32>,
 }
 
@@ -26,7 +26,7 @@ impl Enable {
 
 impl C2s {
     /// Answers [`C2sEvent::Resume`]: the session of this full JID has handled `handled` stanzas of
-    /// the client and goes on here.
+    /// the client and continues here.
     pub fn resumed(&mut self, jid: Jid, handled: u32, out: &mut Vec<u8>) {
         if self.resumed_inline(&jid, handled, out) {
             return;
@@ -53,9 +53,9 @@ impl C2s {
         }
     }
 
-    /// Takes an element of stream management before a resource is bound: of these only `<resume/>`
-    /// has its time, after login. The others are told so (§3), which costs the client nothing: a
-    /// few of them it may send.
+    /// Takes an element of stream management before a resource is bound. Only `<resume/>` is
+    /// allowed then, after login. Others get a reply that says so (§3) and does no harm to the
+    /// client, which may send a few of them.
     pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) {
         let condition = match element.name() {
             _ if !self.facts.transport.is_managed() => Condition::FeatureNotImplemented,
@@ -83,14 +83,14 @@ pub(super) fn requested(resume: &Element) -> Option<(String, u32)> {
     Some((resume.attr("previd")?.to_owned(), resume.attr("h")?.parse().ok()?))
 }
 
-/// Returns the reply that a session goes on.
+/// Returns the reply that a session is resumed.
 pub(super) fn resumed(previd: &str, handled: u32) -> Built {
     let mut resumed = Writer::with_ns("resumed", ns::SM);
     resumed.attr("previd", previd).attr("h", &handled.to_string());
     resumed.finish()
 }
 
-/// Returns the reply to what can't be done (§6).
+/// Returns the reply to a request that can't be carried out (§6).
 pub fn failed(condition: &Condition, handled: Option<u32>) -> Built {
     let mut failed = Writer::with_ns("failed", ns::SM);
     failed.opt_attr("h", handled.map(|handled| handled.to_string()).as_deref());

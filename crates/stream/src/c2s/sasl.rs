@@ -14,11 +14,10 @@ use super::{C2s, C2sEvent, C2sPhase, sasl2};
 use crate::error::StreamError;
 
 impl C2s {
-    /// Answers [`C2sEvent::Credentials`]: `None` if there is no such account, which the client
+    /// Answers [`C2sEvent::Credentials`]: `None` if there is no such account, of which the client
     /// isn't told.
     ///
-    /// An answer that comes when the stream has ended meanwhile is ignored; that holds for all of
-    /// them.
+    /// An answer to a stream that has ended meanwhile is ignored; that holds for all answers.
     pub fn credentials(&mut self, found: Option<&Credentials>, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_credentials() {
             let progress = attempt.credentials(found, &self.policy.decoy);
@@ -26,8 +25,8 @@ impl C2s {
         }
     }
 
-    /// Answers [`C2sEvent::Credentials`] for an account that is disabled: a client that proves them
-    /// gets `account-disabled` (RFC 6120 §6.5.2).
+    /// Answers [`C2sEvent::Credentials`] for an account that is disabled: a client that proves to
+    /// have them gets `account-disabled` (RFC 6120 §6.5.2).
     pub fn disabled(&mut self, found: &Credentials, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_credentials() {
             let progress = attempt.disabled(found, &self.policy.decoy);
@@ -52,8 +51,9 @@ impl C2s {
         }
     }
 
-    /// Answers [`C2sEvent::Bearer`] with the account that the token stands for, which is one of the
-    /// host, and the time until which that holds, in seconds since 1970: see [`C2s::holds_until`].
+    /// Answers [`C2sEvent::Bearer`] with the account for which the token is valid, which is one of
+    /// the host, and the time until which that holds, in seconds since 1970: see
+    /// [`C2s::holds_until`].
     pub fn identified(&mut self, account: Jid, until_s: Option<u64>, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_verify() {
             self.until_s = until_s;
@@ -62,7 +62,7 @@ impl C2s {
         }
     }
 
-    /// Answers [`C2sEvent::Bearer`] if the token isn't good, with the JSON that says why (RFC 7628
+    /// Answers [`C2sEvent::Bearer`] if the token isn't valid, with the JSON that says why (RFC 7628
     /// §3.2.2).
     pub fn bearer_refused(&mut self, why: &str, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_verify() {
@@ -86,7 +86,7 @@ impl C2s {
     /// Takes an element of the SASL namespace.
     pub(super) fn sasl(&mut self, element: &Element, out: &mut Vec<u8>) {
         if self.account.is_some() {
-            // RFC 6120 §6.4.6 lets a client log in once; what comes next is a new stream header.
+            // RFC 6120 §6.4.6 lets a client log in once; next comes a new stream header.
             return self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out);
         }
         let phase = mem::replace(&mut self.phase, C2sPhase::Login);
@@ -117,7 +117,7 @@ impl C2s {
         let Some(initial) = decode(&text) else {
             return self.auth_failed(None, Failure::IncorrectEncoding, ns::SASL, out);
         };
-        // §6.4.2: no text is no initial response, `=` is an empty one.
+        // §6.4.2: an element without text has no initial response, `=` is an empty one.
         let initial = (!text.is_empty()).then_some(initial);
         let offer = Offer {
             domain: self.host().map(|host| host.name.as_str()).unwrap_or_default(),
@@ -144,7 +144,7 @@ impl C2s {
         }
         match Mechanism::from_name(name) {
             Some(mechanism) if offered.contains(&mechanism) => Ok(mechanism),
-            // §6.5.4: it would be on offer under TLS.
+            // §6.5.4: the mechanism would be offered under TLS.
             Some(mechanism) if !self.facts.secure && self.policy.has_under_tls(mechanism, self.host()) => {
                 Err(Failure::EncryptionRequired)
             }
@@ -152,7 +152,7 @@ impl C2s {
         }
     }
 
-    /// Sends or reports what the authentication says, and waits for what it needs.
+    /// Sends or reports the next need of the authentication, and waits for the answer.
     pub(super) fn proceed(&mut self, mut attempt: SaslAttempt, progress: LoginProgress, out: &mut Vec<u8>) {
         match progress {
             LoginProgress::Credentials(account) => {
@@ -179,7 +179,7 @@ impl C2s {
             LoginProgress::Challenge(message) => {
                 match attempt.request {
                     Some(_) => sasl2::write("challenge", &message, out),
-                    // §6.4.3: unlike in `<success/>`, no data is an empty element.
+                    // §6.4.3: unlike in `<success/>`, an empty element stands for no data.
                     None => write("challenge", &STANDARD.encode(message), out),
                 }
                 self.phase = C2sPhase::Challenged(attempt);
@@ -198,7 +198,7 @@ impl C2s {
         }
     }
 
-    /// Restarts the stream of a client that has logged in and knows it (§6.4.6).
+    /// Restarts the stream of a client that has logged in and been told so (§6.4.6).
     fn authenticated(&mut self, account: Jid) {
         self.account = Some(account.clone());
         self.restart();

@@ -24,8 +24,8 @@ use inline::Inline;
 use request::Sasl2Request;
 
 impl C2s {
-    /// Takes an element of the namespace. Before login only, and nothing else may come between
-    /// (§2.4, §4.6).
+    /// Takes an element of the namespace. These are allowed before login only, and no other element
+    /// may come between them (§2.4, §4.6).
     pub(super) fn sasl2(&mut self, element: &Element, out: &mut Vec<u8>) {
         if self.account.is_some() {
             return self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out);
@@ -78,8 +78,8 @@ impl C2s {
         self.proceed(attempt, progress, out);
     }
 
-    /// Goes on after the client has logged in: what it asked for along with that comes next, then
-    /// it is told of all.
+    /// Continues after the client has logged in: carries out the requests that came along with the
+    /// login, then tells the client everything.
     pub(super) fn authenticated2(
         &mut self,
         account: Jid,
@@ -87,7 +87,7 @@ impl C2s {
         request: Sasl2Request,
         out: &mut Vec<u8>,
     ) {
-        // §4.3: a client that said who it is must be that.
+        // §4.3: a client that has claimed an address must log in as that one.
         if self.client.as_ref().is_some_and(|client| *client != account) {
             return self.auth_failed(Some(account), Failure::InvalidAuthzid, ns::SASL2, out);
         }

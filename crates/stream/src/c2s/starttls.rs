@@ -6,13 +6,13 @@ use crate::opening::Opening;
 
 impl C2s {
     /// Begins a connection that encrypts from its first byte (XEP-0368): the stream begins with
-    /// [`C2s::tls_started`], as it does after STARTTLS. To be called before anything is read.
+    /// [`C2s::tls_started`], as it does after STARTTLS. Must be called before anything is read.
     pub fn begin_with_tls(&mut self) {
         self.phase = C2sPhase::Tls;
     }
 
     /// Answers [`C2sEvent::StartTls`], or follows [`C2s::begin_with_tls`], when the handshake is
-    /// complete: the stream restarts, and nothing that the client said before counts (RFC 6120
+    /// complete: the stream restarts, and everything that the client said before is void (RFC 6120
     /// §5.4.3.3).
     pub fn tls_started(&mut self, facts: Facts) {
         if !matches!(self.phase, C2sPhase::Tls) {
@@ -22,13 +22,13 @@ impl C2s {
         self.restart();
     }
 
-    /// Replies to `<starttls/>`; `behind` is what was received after it.
+    /// Replies to `<starttls/>`; `behind` is the input after it.
     ///
-    /// Bytes behind it came in the clear, from the client or from somebody who injected them: a
+    /// Bytes after it came in the clear, from the client or from somebody who injected them: a
     /// client must wait for `<proceed/>`. They are refused rather than dropped, because a client
-    /// that sends them would wait for the reply. §5.3.3 doesn't allow whitespace either, but there
-    /// are clients that end every element with a line break (Go's `xmpp` package), and nothing can
-    /// be said in whitespace: it is dropped.
+    /// that sends them would wait for the reply. §5.3.3 doesn't allow whitespace either, but some
+    /// clients end every element with a line break (Go's `xmpp` package), and whitespace can carry
+    /// no content: it is dropped.
     pub(super) fn starttls(&mut self, behind: &[u8], out: &mut Vec<u8>) {
         let silent = behind.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
         if !self.facts.starttls_offered() || !matches!(self.phase, C2sPhase::Login) || !silent {

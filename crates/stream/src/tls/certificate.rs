@@ -35,7 +35,7 @@ pub struct SelfSigned {
 ///
 /// # Errors
 ///
-/// [`SettingsError::BadDomain`] for what can't stand in a certificate,
+/// [`SettingsError::BadDomain`] for a name that can't stand in a certificate,
 /// [`SettingsError::NoIdentity`] for no domain at all, [`SettingsError::Library`] if the system
 /// gives no random numbers.
 pub fn self_signed(domains: &[String], now: u64) -> Result<SelfSigned, SettingsError> {
@@ -91,7 +91,7 @@ impl Authority {
         &self.der
     }
 
-    /// Issues a certificate for servers of these domains, valid as the authority.
+    /// Issues a certificate for servers of these domains, valid for as long as the authority.
     ///
     /// # Errors
     ///
@@ -120,14 +120,14 @@ fn library(error: rcgen::Error) -> SettingsError {
     SettingsError::Library(error.to_string())
 }
 
-/// Facts about a certificate for the operator.
+/// The properties of a certificate, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// First second of validity, since 1970.
     pub not_before: i64,
     /// Last second of validity, since 1970.
     pub not_after: i64,
-    /// The DNS names it is for, as written, wildcards included.
+    /// The DNS names that it is for, as written, wildcards included.
     pub names: Vec<String>,
     /// True if issuer and subject are the same: no client will trust it unless told to.
     pub self_signed: bool,
@@ -199,7 +199,7 @@ fn parse(der: &[u8]) -> Result<X509Certificate<'_>, SettingsError> {
     }
 }
 
-/// Returns the hash to use for a signature algorithm, or for a hash algorithm itself.
+/// Returns the hash for a signature algorithm, or for a hash algorithm itself.
 fn hash_of(oid: &str) -> Option<&'static digest::Algorithm> {
     Some(match oid {
         // md5WithRSA, sha1WithRSA, ecdsa-with-SHA1, SHA-1; then RSA, ECDSA and the hash itself.

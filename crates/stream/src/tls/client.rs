@@ -25,7 +25,7 @@ use super::{SettingsError, TlsError, certificate, exporter, peer, settings};
 pub enum Newest {
     /// TLS 1.2 only.
     Tls12,
-    /// TLS 1.3, or 1.2 if the server knows no better.
+    /// TLS 1.3, or 1.2 if the server doesn't support it.
     Tls13,
 }
 
@@ -38,7 +38,7 @@ pub struct ClientSettings {
 impl ClientSettings {
     /// Returns settings that trust any certificate. `alpn` lists the protocols to offer:
     /// `[b"xmpp-client"]` for direct TLS, empty for STARTTLS. With `resume` sessions are resumed by
-    /// ticket; a load generator that measures full handshakes says no.
+    /// ticket; a load generator that measures full handshakes passes `false`.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl ClientTls {
         }
     }
 
-    /// Returns the application protocol agreed on.
+    /// Returns the negotiated application protocol.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.0.records.connection().alpn_protocol()
     }
@@ -207,7 +207,7 @@ impl fmt::Debug for ClientTls {
     }
 }
 
-/// Believes every certificate, but still checks that the server has its key: otherwise channel
+/// Trusts every certificate, but still checks that the server has its key: otherwise channel
 /// binding would mean nothing.
 #[derive(Debug)]
 pub(super) struct TrustsAnyone {

@@ -1,4 +1,4 @@
-//! Errors of TLS, by whose fault they are.
+//! Errors of TLS, by the side that caused them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub enum TlsError {
     /// The peer broke the protocol, or does not speak TLS at all.
     PeerMisbehaved(String),
-    /// The peer keeps to the protocol but has nothing in common with us: version, cipher suite,
+    /// The peer follows the protocol, but both sides have nothing in common: version, cipher suite,
     /// ALPN, signature scheme.
     PeerIncompatible(String),
     /// The peer gave up, and its alert says why. `UnknownCA` or `BadCertificate` mean that it
@@ -18,7 +18,7 @@ pub enum TlsError {
     TooBig,
     /// The caller wrote before the handshake was done, or after the close.
     NotOpen,
-    /// Our own fault or the library's.
+    /// The fault is our own, or the library's.
     Internal(String),
 }
 

@@ -15,7 +15,7 @@ use rustls::KeyLog;
 use rustls::crypto::aws_lc_rs::cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384};
 use rustls::crypto::tls13::{HkdfExpander, OkmBlock};
 
-/// The values that a call has shown.
+/// The values that rustls has shown during a call.
 #[derive(Default)]
 pub(super) struct SeenValues {
     pub(super) exporter: Option<[u8; 32]>,
@@ -38,8 +38,7 @@ pub(super) fn saw_certificate(server_end_point: Option<Arc<[u8]>>, sni: Option<&
     });
 }
 
-/// The key log that derives the value of `tls-exporter` (RFC 9266) and lets no other secret be
-/// seen.
+/// The key log that derives the value of `tls-exporter` (RFC 9266) and passes on no other secret.
 #[derive(Debug)]
 pub(super) struct ChannelBindingKeyLog;
 

@@ -35,7 +35,7 @@ use super::{Identity, SettingsError, TlsSettings, certificate, exporter};
 #[derive(Debug)]
 pub struct PeerSettings {
     domains: BTreeMap<String, PeerEnds>,
-    /// For peers that name no domain at all.
+    /// The settings for peers that name no domain at all.
     fallback: PeerEnds,
 }
 
@@ -48,7 +48,7 @@ struct PeerEnds {
 
 impl PeerSettings {
     /// Makes the settings of these domains. Each shows the first certificate that is for it; a
-    /// domain without one shows the first of all, which peers will not take for proof.
+    /// domain without one shows the first of all, which peers will not accept as proof.
     ///
     /// # Errors
     ///
@@ -66,12 +66,12 @@ impl PeerSettings {
         Ok(Self { domains: domains.iter().map(of).collect(), fallback })
     }
 
-    /// Returns what to accept a connection with whose stream header asked for this domain.
+    /// Returns the settings for accepting a connection whose stream header asked for this domain.
     pub fn accepting(&self, domain: Option<&str>) -> &TlsSettings {
         &self.of(domain).accepting
     }
 
-    /// Returns what to open a connection with in the name of this domain.
+    /// Returns the settings for opening a connection in the name of this domain.
     pub fn connecting(&self, domain: &str) -> &ClientSettings {
         &self.of(Some(domain)).connecting
     }
@@ -82,8 +82,8 @@ impl PeerSettings {
 }
 
 impl PeerEnds {
-    /// Makes settings of which `own` is shown to peers that name no host, and to those that are
-    /// called.
+    /// Makes settings with which `own` is shown to peers that name no host, and to servers that we
+    /// connect to.
     fn new(by_sni: &BySni, own: &Identity) -> Result<Self, SettingsError> {
         let library = |error: rustls::Error| SettingsError::Library(error.to_string());
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -111,13 +111,12 @@ impl PeerEnds {
 }
 
 impl Identity {
-    /// Returns what the certificate says of itself, if it can be read.
+    /// Returns the properties of the certificate, if it can be read.
     fn inspected(&self) -> Option<Inspection> {
         self.key().cert.first().and_then(|own| certificate::inspect_der(own).ok())
     }
 
-    /// Returns whether the certificate is for a domain: by its names, or because the operator said
-    /// so.
+    /// Returns whether the certificate is for a domain, by its names or by the operator's word.
     fn is_for(&self, domain: &str, names: Option<&Inspection>) -> bool {
         names.is_some_and(|names| names.covers(domain))
             || ascii_domain(domain).is_ok_and(|domain| self.domains().contains(&domain))
@@ -141,8 +140,8 @@ impl ClientCertVerifier for TakesAnyone {
         false
     }
 
-    /// Returns none: a client must then choose by itself, and has no reason to show nothing (RFC
-    /// 8446 §4.2.4).
+    /// Returns none: a client then has to choose by itself, and has no reason to show no
+    /// certificate (RFC 8446 §4.2.4).
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,10 +1,10 @@
 //! Driving rustls's unbuffered connections, the same way for both sides.
 //!
-//! rustls asks to be called again and again with what is left of the incoming bytes, and says each
-//! time what it wants done and how many bytes it is finished with. What is left may be half
-//! decrypted already, and rustls remembers positions in it: the rest of a call has to come back at
-//! the front of the next one, untouched. Hence the rule of this file: **every call passes the whole
-//! carry**, also when it only wants to write.
+//! rustls asks to be called again and again with the remaining incoming bytes, and says each time
+//! what it wants done and how many bytes it has finished with. The remaining bytes may be half
+//! decrypted already, and rustls remembers positions in them: they have to come back at the front
+//! of the next call, untouched. Hence the rule of this file: **every call passes the whole carry**,
+//! even if it only wants to write.
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
@@ -18,23 +18,23 @@ use super::TlsError;
 /// The effects of a call of `read` besides bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TlsProgress {
-    /// The handshake came to its end in this call: channel bindings can be read and plain bytes
+    /// True if the handshake ended in this call: channel bindings can be read and plain bytes
     /// written from now on.
     pub established: bool,
-    /// The peer ended its direction in good order; nothing more will come.
+    /// True if the peer closed its direction properly; nothing more will come.
     pub closed: bool,
 }
 
-/// Most bytes of an incomplete record that are kept for one connection: the largest record there is
-/// (RFC 5246 §6.2.3, header included). It bounds handshake messages too. A peer without a client
-/// certificate has no reason to send longer ones.
+/// The most bytes of an incomplete record that are kept for one connection: the largest record
+/// there is (RFC 5246 §6.2.3, header included). It bounds handshake messages too. A peer without a
+/// client certificate has no reason to send longer ones.
 pub const MAX_CARRY: usize = 5 + 16_384 + 2_048;
 
-/// The same during a handshake with a peer that shows a certificate chain, which may take several
-/// records: what OpenSSL allows for it by default.
+/// The same bound during a handshake with a peer that shows a certificate chain, which may take
+/// several records: the default of OpenSSL.
 pub const MAX_CHAIN: usize = 100 * 1024;
 
-/// A connection with the bytes it could not use yet.
+/// A connection with the bytes that it could not use yet.
 pub(super) struct Records<C> {
     connection: C,
     carry: Vec<u8>,
@@ -114,7 +114,7 @@ impl<C: RecordSide> Records<C> {
         Ok(TlsProgress { established: handshaking && !self.handshaking(), closed })
     }
 
-    /// Processes the carry and `incoming` behind it, and keeps what is left. Returns whether the
+    /// Processes the carry and then `incoming`, and keeps the remaining bytes. Returns whether the
     /// peer has closed.
     fn feed(
         &mut self,
@@ -125,7 +125,7 @@ impl<C: RecordSide> Records<C> {
     ) -> Result<bool, TlsError> {
         let closed = if self.carry.is_empty() {
             let (consumed, closed) = pump(&mut self.connection, incoming, plain, out)?;
-            // Nothing is left as a rule, and an empty vector takes no memory.
+            // Usually nothing is left, and an empty vector takes no memory.
             self.carry = incoming.get(consumed..).unwrap_or_default().to_vec();
             closed
         } else {
@@ -152,7 +152,7 @@ impl<C: RecordSide> Records<C> {
         let _ = self.when_open(out, |traffic, out| fill(out, OVERHEAD, |room| traffic.queue_close_notify(room)));
     }
 
-    /// Sends what is due and then calls `act` with the connection in the state for writing.
+    /// Sends pending records and then calls `act` with the connection in the state for writing.
     fn when_open(
         &mut self,
         out: &mut Vec<u8>,
@@ -176,8 +176,8 @@ impl<C: RecordSide> Records<C> {
     }
 }
 
-/// Lets the connection work on `incoming` until it needs more. Returns how many bytes it is
-/// finished with and whether the peer has closed.
+/// Lets the connection process `incoming` until it needs more. Returns the number of bytes that it
+/// has finished with, and whether the peer has closed.
 fn pump<C: RecordSide>(
     connection: &mut C,
     incoming: &mut [u8],

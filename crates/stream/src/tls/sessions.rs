@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //!
-//! - A session is tried once, and a server with which that fails again and again is greeted as a
-//!   stranger from then on: some break off a handshake that brings back the caller's certificate.
+//! - A session is tried once, and a server with which that fails again and again gets full
+//!   handshakes from then on: some break off a handshake that brings back the caller's certificate.
 //! - The number of servers is bounded, and each has one session: the oldest server goes first.
 
 use std::collections::VecDeque;
@@ -16,10 +16,10 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// The servers whose sessions are kept, for each certificate with which they are called.
+/// The servers whose sessions are kept, for each certificate with which we connect to them.
 pub const MOST_SERVERS: usize = 256;
 
-/// The sessions of all shards in the name of one certificate.
+/// The sessions of all shards under one certificate.
 #[derive(Default)]
 pub(super) struct TlsSessions(Mutex<KeptSession>);
 
@@ -32,10 +32,10 @@ struct KeptSession {
 
 #[derive(Default)]
 struct SessionServer {
-    /// The group of keys that it has chosen before.
+    /// The key exchange group that the server has chosen before.
     group: Option<NamedGroup>,
     standing: SessionStanding,
-    /// Sessions of which nothing came, one after the other.
+    /// The number of sessions that failed in a row.
     failures: u8,
 }
 
@@ -44,7 +44,7 @@ enum SessionStanding {
     #[default]
     Stranger,
     Resumable(Box<Tls13ClientSessionValue>),
-    /// Its session is being tried.
+    /// True if its session is being tried.
     Trying,
 }
 
@@ -69,7 +69,7 @@ impl TlsSessions {
 }
 
 impl fmt::Debug for TlsSessions {
-    /// Shows nothing of the sessions, which are secrets.
+    /// Writes nothing of the sessions, which are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions").finish_non_exhaustive()
     }
@@ -84,7 +84,7 @@ impl ClientSessionStore for TlsSessions {
         self.with(|kept| kept.servers.get(&name.to_owned())?.group)
     }
 
-    /// Keeps nothing: without TLS 1.3 a session would show on the wire who comes again.
+    /// Keeps nothing: without TLS 1.3 a session would reveal on the wire which caller comes again.
     fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
 
     fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
@@ -124,5 +124,5 @@ impl ClientSessionStore for TlsSessions {
     }
 }
 
-/// Failures after which a server is greeted as a stranger.
+/// Failures in a row after which a server gets full handshakes.
 const MOST_FAILURES: u8 = 3;

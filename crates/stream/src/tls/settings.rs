@@ -16,7 +16,7 @@ use rustls::{InconsistentKeys, ServerConfig, SupportedProtocolVersion};
 
 use super::{certificate, exporter};
 
-/// A certificate chain with its key, and the domains it is shown for.
+/// A certificate chain with its key, and the domains for which it is shown.
 #[derive(Clone)]
 pub struct Identity {
     domains: Vec<String>,
@@ -25,8 +25,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads chain (the server's own certificate first) and key from PEM files, by what reads a
-    /// file.
+    /// Reads a chain (the server's own certificate first) and its key from PEM files, with the
+    /// function that reads a file.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Identity {
             .map_err(|error| SettingsError::In(chain.to_owned(), key.to_owned(), Box::new(error)))
     }
 
-    /// Takes chain and key from PEM text. The key may be PKCS#8, PKCS#1 or SEC1.
+    /// Reads a chain and its key from PEM text. The key may be PKCS#8, PKCS#1 or SEC1.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Identity {
 }
 
 impl fmt::Debug for Identity {
-    /// Shows the domains, not the key.
+    /// Writes the domains, not the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity").field("domains", &self.domains).finish_non_exhaustive()
     }
@@ -95,9 +95,9 @@ pub enum Oldest {
 /// The settings with which the server accepts connections; immutable, shared by all shards as an
 /// `Arc`.
 ///
-/// To reload certificates make a new one and swap the `Arc`: new connections take it, old ones go
-/// on undisturbed. Tickets of the old one become useless, which is intended: a client that resumed
-/// across the change would bind to the certificate of its first handshake.
+/// To reload certificates, make new settings and swap the `Arc`: new connections take these, old
+/// ones continue undisturbed. Tickets of the old settings become useless, which is intended: a
+/// client that resumed across the change would bind to the certificate of its first handshake.
 #[derive(Clone)]
 pub struct TlsSettings {
     config: Arc<ServerConfig>,
@@ -120,7 +120,7 @@ impl TlsSettings {
         TlsSettings::speaking(identities, Oldest::Tls12)
     }
 
-    /// Returns the same, with a choice of the oldest version.
+    /// Makes the same settings, with a choice of the oldest version.
     ///
     /// # Errors
     ///
@@ -145,8 +145,8 @@ impl TlsSettings {
         Ok(TlsSettings { config: Arc::new(config) })
     }
 
-    /// Returns the same identities, for a port where other protocols are spoken: ALPN offers these
-    /// instead, the preferred one first.
+    /// Returns settings with the same identities, for a port where other protocols are spoken: ALPN
+    /// offers these instead, the preferred one first.
     #[must_use]
     pub fn offering(&self, protocols: &[&[u8]]) -> TlsSettings {
         let mut config = (*self.config).clone();
@@ -169,7 +169,7 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
-/// The reason why the settings can't be used. All of it is the operator's to mend.
+/// The reason why the settings can't be used. The operator can mend each of them.
 #[derive(Debug)]
 pub enum SettingsError {
     /// There is no certificate at all.
@@ -178,11 +178,11 @@ pub enum SettingsError {
     Unreadable(PathBuf, io::Error),
     /// The chain and key of these two files don't work, for the reason inside.
     In(PathBuf, PathBuf, Box<SettingsError>),
-    /// Not a domain name that a certificate or a client could say.
+    /// This isn't a domain name that a certificate or a client could have.
     BadDomain(String),
-    /// The chain is no PEM, has no certificate, or its first one can't be parsed.
+    /// The chain isn't PEM, has no certificate, or its first one can't be parsed.
     BadCertificate(String),
-    /// The key is no PEM, has no private key, or one of an unknown kind.
+    /// The key isn't PEM, or has no private key of a known kind.
     BadKey(String),
     /// The key is not that of the chain's first certificate.
     KeyMismatch,
@@ -207,7 +207,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// Returns a domain as it stands in certificates and in SNI: A-labels, lower case, no trailing dot.
+/// Returns a domain in the form of certificates and SNI: A-labels, lower case, no trailing dot.
 pub(super) fn ascii_domain(domain: &str) -> Result<String, SettingsError> {
     let bare = domain.strip_suffix('.').unwrap_or(domain);
     let ascii = idna::domain_to_ascii(bare).map_err(|_| SettingsError::BadDomain(domain.to_owned()))?;
@@ -235,8 +235,8 @@ impl BySni {
         Ok(BySni { fallback, by_domain: Arc::new(by_domain) })
     }
 
-    /// Returns the same names, which are shared, with another identity for clients that name none
-    /// of them.
+    /// Returns a resolver with the same names, which are shared, and another identity for clients
+    /// that name none of them.
     pub(super) fn falling_back_to(&self, identity: &Identity) -> BySni {
         BySni { fallback: Arc::new(identity.clone()), by_domain: self.by_domain.clone() }
     }

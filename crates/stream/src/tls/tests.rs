@@ -1,4 +1,4 @@
-//! Server against client in memory, and against bytes that are no TLS.
+//! Tests a server against a client in memory, and against bytes that are no TLS.
 
 use std::sync::OnceLock;
 
@@ -35,7 +35,7 @@ struct TlsPair {
     to_client: Vec<u8>,
     at_server: Vec<u8>,
     at_client: Vec<u8>,
-    /// Most bytes a call gets.
+    /// The most bytes that a call gets.
     piece: usize,
     established: usize,
     closed: usize,
@@ -50,7 +50,7 @@ impl TlsPair {
         TlsPair { server, client, to_server, to_client, at_server, at_client, piece, established: 0, closed: 0 }
     }
 
-    /// Returns a pair behind its handshake.
+    /// Returns a pair that has completed its handshake.
     fn open(settings: &ClientSettings, domain: &str) -> TlsPair {
         let mut pair = TlsPair::new(settings, domain, usize::MAX);
         pair.deliver().unwrap();
@@ -133,7 +133,7 @@ fn large_writes_become_full_records() {
 }
 
 impl TlsPair {
-    /// Continues with what the server has written outside.
+    /// Continues with bytes that the server has written elsewhere.
     fn send_both_ways_after(&mut self, written: Vec<u8>, plain: &[u8]) {
         self.to_client.extend(written);
         self.deliver().unwrap();

@@ -1,12 +1,12 @@
 //! Judges the certificates of other servers (RFC 6120 §13.7.2, RFC 9525, RFC 5280).
 //!
-//! Handshakes between servers succeed whatever certificate comes, as long as the peer has its key:
-//! at that time nobody knows yet which domain it has to be for, and an operator may allow dialback
-//! in its place. [`Trust::judge`] says afterwards what a chain proves.
+//! Handshakes between servers succeed with any certificate, as long as the peer has its key: at
+//! that time it isn't known yet which domain the certificate has to be for, and an operator may
+//! allow dialback instead. [`Trust::judge`] says afterwards what a chain proves.
 //!
 //! # Invariants
 //!
-//! - Names count only after the chain was followed to an anchor, and within their validity.
+//! - Names count only if the chain leads to an anchor, and within their validity.
 //! - A name is in the `subjectAltName`: `dNSName`, SRVName of `_xmpp-server`, or `xmppAddr` of a
 //!   bare domain. The common name, addresses of mail and URIs never count.
 //! - A wildcard is a whole left-most label of a `dNSName` and stands for one label.
@@ -15,7 +15,7 @@
 //!
 //! # Layout
 //!
-//! `tlsa` judges by what DNS says of certificates, in place of authorities or besides.
+//! `tlsa` judges by TLSA records in DNS, instead of authorities or in addition to them.
 
 use std::time::Duration;
 use std::{fmt, str};
@@ -31,14 +31,14 @@ use super::settings::ascii_domain;
 
 pub mod tlsa;
 
-/// The authorities whose certificates are believed.
+/// The authorities whose certificates are trusted.
 #[derive(PartialEq, Eq)]
 pub struct Trust {
     anchors: Vec<TrustAnchor<'static>>,
 }
 
 impl Trust {
-    /// Takes certificates of authorities in DER; what is no such certificate is left out.
+    /// Takes certificates of authorities in DER; anything else is left out.
     pub fn new(authorities: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let anchors = authorities.into_iter().filter_map(|der| {
             let der = CertificateDer::from(der);
@@ -51,7 +51,7 @@ impl Trust {
     ///
     /// # Errors
     ///
-    /// What is wrong with the text, for the operator; text without a certificate is wrong, too.
+    /// The fault in the text, for the operator; a text without a certificate is a fault, too.
     pub fn read_pem(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let read = read.map_err(|error| error.to_string())?;
@@ -66,12 +66,12 @@ impl Trust {
         RootCertStore { roots: self.anchors.clone() }
     }
 
-    /// Returns how many authorities are believed.
+    /// Returns the number of trusted authorities.
     pub fn len(&self) -> usize {
         self.anchors.len()
     }
 
-    /// Returns whether no authority is believed.
+    /// Returns whether no authority is trusted.
     pub fn is_empty(&self) -> bool {
         self.anchors.is_empty()
     }
@@ -90,7 +90,7 @@ impl Trust {
     }
 }
 
-/// A condition on a path, beyond those that hold for all of them.
+/// A condition on a path, in addition to those that hold for all paths.
 type IsMeant<'a> = &'a dyn Fn(&VerifiedPath<'_>) -> Result<(), Error>;
 
 /// Follows a chain to one of these anchors, by a path that `is_meant` accepts, and returns the
@@ -121,18 +121,18 @@ impl fmt::Debug for Trust {
 /// The reason why a certificate proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Untrusted {
-    /// The peer has shown none.
+    /// The peer has shown no certificate.
     Missing,
-    /// Its time is over, by our clock.
+    /// It has expired, by our clock.
     Expired,
     /// It isn't valid yet.
     NotYetValid,
-    /// No authority that is believed has issued it: it is self-signed, of an unknown authority, or
-    /// comes without the certificates in between.
+    /// No trusted authority has issued it: it is self-signed, of an unknown authority, or comes
+    /// without the certificates in between.
     UnknownIssuer,
     /// It is for another use than a server's.
     OtherUse,
-    /// DNS says which certificates the server has, under this name, and it is none of them.
+    /// DNS names the certificates of the server, under this name, and it is none of them.
     Unassociated(String),
     /// It is broken in another way.
     Invalid(String),
@@ -143,7 +143,7 @@ impl Untrusted {
         match error {
             Error::CertExpired { .. } => Self::Expired,
             Error::CertNotValidYet { .. } => Self::NotYetValid,
-            // The second is of an authority that has the name of one of ours and another key.
+            // The second is for an authority that has the name of one of ours and another key.
             Error::UnknownIssuer | Error::InvalidSignatureForPublicKey => Self::UnknownIssuer,
             Error::RequiredEkuNotFoundContext(_) => Self::OtherUse,
             error => Self::Invalid(error.to_string()),
@@ -178,7 +178,7 @@ pub struct Names {
     exact: Vec<String>,
     /// Seconds for which the certificate is valid, from the moment at which it was judged.
     valid_s: u64,
-    /// DNS has named the certificate or its authority.
+    /// True if DNS has named the certificate or its authority.
     is_associated: bool,
 }
 
@@ -189,18 +189,19 @@ impl Names {
         Self { dns, valid_s: u64::MAX, ..Self::default() }
     }
 
-    /// Returns the same names for so many seconds, for tests that have no certificate.
+    /// Returns the same names, valid for this number of seconds, for tests that have no
+    /// certificate.
     pub fn for_seconds(self, valid_s: u64) -> Self {
         Self { valid_s, ..self }
     }
 
-    /// Returns for how many seconds from the moment of the verdict the certificate is valid.
+    /// Returns the seconds for which the certificate is valid, from the moment of the verdict.
     pub fn valid_s(&self) -> u64 {
         self.valid_s
     }
 
-    /// Returns whether it is DNS that has named the certificate or its authority (DANE), for one of
-    /// the names at least.
+    /// Returns whether DNS has named the certificate or its authority (DANE), for at least one of
+    /// the names.
     pub fn is_associated(&self) -> bool {
         self.is_associated
     }
@@ -217,7 +218,7 @@ impl Names {
         by_dns || self.exact.contains(&domain)
     }
 
-    /// Takes in those that were proven besides; all hold for as long as each of them does.
+    /// Adds names that were proven otherwise; all hold only for as long as each of them does.
     pub fn join(&mut self, other: Self) {
         for (all, more) in [(&mut self.dns, other.dns), (&mut self.exact, other.exact)] {
             for name in more {
@@ -230,8 +231,8 @@ impl Names {
         self.is_associated |= other.is_associated;
     }
 
-    /// Reads the names that a certificate claims, which nothing has proven: for operators to look
-    /// at. `None` if it is no certificate.
+    /// Reads the names that a certificate claims, without any proof: for operators to look at.
+    /// Returns `None` if it is no certificate.
     pub fn claimed(der: &[u8]) -> Option<Self> {
         Self::read(der, 0)
     }
@@ -262,13 +263,13 @@ impl Names {
                 _ => {}
             }
         }
-        // They are kept for as long as the stream.
+        // The names are kept for as long as the stream.
         names.dns.shrink_to_fit();
         Some(names)
     }
 }
 
-/// Returns whether a `dNSName` is one: A-labels, with `*` for nothing but the whole left-most
+/// Returns whether a `dNSName` is valid: A-labels, with `*` for nothing but the whole left-most
 /// label.
 fn is_host(name: &str) -> bool {
     let rest = name.strip_prefix("*.").unwrap_or(name);
@@ -286,7 +287,7 @@ fn text_of(value: &[u8], kind: u8) -> Option<&str> {
     str::from_utf8(content_of(inner, kind)?).ok()
 }
 
-/// Returns the content of a DER value that has this tag and nothing behind it.
+/// Returns the content of a DER value that has this tag and nothing after it.
 fn content_of(der: &[u8], tag: u8) -> Option<&[u8]> {
     let (&found, rest) = der.split_first()?;
     let (&length, rest) = rest.split_first()?;
@@ -303,7 +304,7 @@ fn content_of(der: &[u8], tag: u8) -> Option<&[u8]> {
     (found == tag && content.len() == length).then_some(content)
 }
 
-/// Accepts what is for servers, for any use, or doesn't say.
+/// Accepts certificates for servers, for any use, or without a stated use.
 struct ForServers;
 
 impl ExtendedKeyUsageValidator for ForServers {

@@ -1,6 +1,6 @@
 //! The elements that frame a stream over WebSocket (RFC 7395 §3.3), and back.
 //!
-//! Every message is one XML document of its own: a stanza says that it is one of `jabber:client`,
+//! Every message is an XML document of its own: a stanza declares the namespace `jabber:client`,
 //! `<stream:features/>` declares its prefix, and the tags of the stream, which are no documents,
 //! become `<open/>` and `<close/>`.
 
@@ -22,11 +22,11 @@ pub enum Framed {
     Nothing,
 }
 
-/// Reads a message before a resource is bound: one element, whole, and nothing else but white space
+/// Reads a message before a resource is bound: one whole element, with nothing but white space
 /// around it.
 ///
 /// # Errors
-/// The fault of what is none.
+/// The fault of a message that isn't one element.
 pub fn read(message: &[u8], limits: &Limits) -> Result<Framed, Fault> {
     let message = message.trim_ascii();
     if message.is_empty() {
@@ -58,7 +58,7 @@ pub fn of_stanza(stanza: &Stanza<'_>) -> Option<Framed> {
     Some(if element.name() == "close" { Framed::Close } else { Framed::Open(stream_header(&element)) })
 }
 
-/// Cuts what the server says on a stream into messages, and gives each to `each`.
+/// Cuts the server's output on a stream into messages, and gives each to `each`.
 pub fn write(stream: &[u8], mut each: impl FnMut(&[u8])) {
     let mut message = Vec::new();
     items(stream, |item| {

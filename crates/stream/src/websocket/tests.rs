@@ -23,7 +23,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Returns all that comes of input in these pieces, by way of what a connection keeps.
+/// Returns the results of input in these pieces, some of which the connection keeps meanwhile.
 fn pieces(pieces: &[&[u8]], most: usize) -> Result<Vec<KeptFrame>, FrameFault> {
     let (mut frames, mut found) = (Frames::default(), Vec::new());
     for piece in pieces {
@@ -162,8 +162,8 @@ fn a_message_is_one_element() {
 }
 
 proptest! {
-    /// However frames are cut on the way, the same comes of them, and whatever comes, nothing grows
-    /// or breaks.
+    /// However frames are cut on the way, the results are the same, and nothing grows or breaks,
+    /// whatever the input.
     #[test]
     fn pieces_make_no_difference(
         frames in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..200)), 0..8),

@@ -3,14 +3,14 @@
 //!
 //! A transcript is a list of lines:
 //!
-//! - `C: …` what the client sends; `{open}` stands for a plain stream header to `example.org`.
-//! - `S: …` what the server must have sent since the last such line, to the byte. Several in a row
-//!   are one. `{opened N}` stands for the server's header with stream id N, `{error NAME}` for that
-//!   stream error without text and the end of the stream.
-//! - `E: …` the next event, as `Debug` shows it but for the quotes.
-//! - `A: …` the owner's answer; see [`DialoguePlayer::answer`].
+//! - `C: …` is sent by the client; `{open}` stands for a plain stream header to `example.org`.
+//! - `S: …` must have been sent by the server since the last such line, to the byte. Several in a
+//!   row are one. `{opened N}` stands for the server's header with stream id N, `{error NAME}` for
+//!   that stream error without text and the end of the stream.
+//! - `E: …` is the next event, as `Debug` shows it except for the quotes.
+//! - `A: …` is the owner's answer; see [`DialoguePlayer::answer`].
 //!
-//! At the end nothing may be left unmentioned.
+//! At the end, every event and all output must have been mentioned.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub fn in_the_clear() -> Facts {
     Facts { tls_available: true, ..Facts::default() }
 }
 
-/// Returns the same for channel bindings.
+/// Returns the channel bindings of a connection under TLS.
 pub fn bindings() -> ChannelBindings {
     ChannelBindings { exporter: Some([5; 32]), server_end_point: Some(vec![6; 32]) }
 }
@@ -146,7 +146,7 @@ pub fn play_in(policy: Policy, facts: Facts, transcript: &str, cut: impl Fn(&[u8
     assert_eq!(player.event(), None, "at the end");
 }
 
-/// A machine with the input it hasn't consumed, and what it said.
+/// A machine with the input that it hasn't consumed, and its output.
 pub struct DialoguePlayer {
     pub machine: C2s,
     input: Vec<u8>,
@@ -177,7 +177,7 @@ impl DialoguePlayer {
         self.events.pop_front()
     }
 
-    /// Returns what was sent since the last call.
+    /// Returns the output since the last call.
     pub fn sent(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.output)).unwrap()
     }
@@ -187,7 +187,7 @@ impl DialoguePlayer {
         &self.input
     }
 
-    /// Answers the machine's question, then goes on with the input: `account`, `no account`,
+    /// Answers the machine's question, then continues with the input: `account`, `no account`,
     /// `right`, `wrong`, `store failed`, `tls`, `bound JID`, `refused CONDITION`, `tokens`,
     /// `token`, `token TEXT`, `inline JID`, `resumed N`, `unknown`, `unknown N`, `reply XML`; or
     /// ends it: `timeout`.

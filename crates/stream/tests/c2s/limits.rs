@@ -4,7 +4,7 @@ use rookery_stream::c2s::C2sEvent;
 
 use crate::dialogue::{DialoguePlayer, OPEN, machine, policy, secure};
 
-/// Feeds a fresh stream and returns what it ends with.
+/// Feeds a fresh stream and returns the stream error and the event that it ends with.
 fn ending(input: &str) -> (String, Option<C2sEvent>) {
     let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(input.as_bytes());

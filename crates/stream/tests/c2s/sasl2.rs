@@ -1,10 +1,10 @@
-//! XEP-0388 with what may be had along with it: XEP-0198 §9, XEP-0386.
+//! XEP-0388 with the features that it may include: XEP-0198 §9, XEP-0386.
 
 use rookery_stream::c2s::{Policy, Sasl2};
 
 use crate::dialogue::{DialoguePlayer, OPEN, machine, play, policy, secure};
 
-/// Returns the policy with everything that may be had.
+/// Returns the policy with all of these features.
 pub fn with_sasl2() -> Policy {
     let mut policy = policy();
     policy.hosts[0].sasl2 =
@@ -75,7 +75,7 @@ fn a_resource_is_bound_along() {
     );
 }
 
-/// XEP-0198 §9.1: what came of a feature is in `<bound/>`.
+/// XEP-0198 §9.1: the result of a feature is in `<bound/>`.
 #[test]
 fn features_come_along() {
     dialogue(
@@ -123,8 +123,7 @@ fn without_the_session_the_resource_is_bound() {
     );
 }
 
-/// The client is logged in all the same where no resource is left, or where its request means
-/// nothing.
+/// The client is logged in even if no resource is left, or if its request means nothing.
 #[test]
 fn what_fails_along_does_not_undo_the_login() {
     dialogue(
@@ -172,7 +171,7 @@ fn failures_do_nothing_else() {
     );
 }
 
-/// §2.4: nothing else has its time while an authentication goes on, be it another one.
+/// §2.4: no other element is allowed while an authentication is under way, not even another one.
 #[test]
 fn authentications_do_not_mix() {
     for other in [
@@ -213,7 +212,7 @@ fn the_header_names_the_one_who_logs_in() {
     );
 }
 
-/// Switched off, its elements are unknown.
+/// If XEP-0388 is switched off, its elements are unknown.
 #[test]
 fn without_it_its_elements_are_unknown() {
     play(

@@ -13,18 +13,18 @@ use rookery_xml::{Element, Writer, ns};
 use super::super::{C2s, C2sEvent, C2sPhase};
 use super::request::Sasl2Request;
 
-/// A token as it is kept.
+/// A token as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredToken {
-    /// The one of the client's two tokens that it is.
+    /// The place of the token among the client's two.
     pub slot: FastSlot,
     /// The only mechanism that it may be used with.
     pub mechanism: TokenMechanism,
     /// The key with which proofs are verified, and from which the token can't be derived.
     pub key: TokenKey,
-    /// The time when it was made, in seconds since 1970.
+    /// The time at which it was made, in seconds since 1970.
     pub issued: u64,
-    /// The time until when it is valid, in seconds since 1970.
+    /// The time until which it is valid, in seconds since 1970.
     pub expires: u64,
 }
 
@@ -42,7 +42,7 @@ pub enum FastSlot {
 pub struct Issued {
     /// The token itself.
     pub token: String,
-    /// The time until when it is valid, as XEP-0082 writes it.
+    /// The time until which it is valid, as XEP-0082 writes it.
     pub expiry: String,
 }
 
@@ -115,8 +115,8 @@ impl C2s {
         self.pending = Some(C2sEvent::Tokens { account, client });
     }
 
-    /// Takes in that the owner couldn't load the tokens; returns `false` if they were not asked
-    /// for.
+    /// Takes note that the owner couldn't load the tokens; returns `false` if they were not
+    /// requested.
     pub(in super::super) fn tokens_failed(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(check) = self.take_check() else { return false };
         self.auth_failed(Some(check.account), Failure::TemporaryAuthFailure, ns::SASL2, out);

@@ -1,5 +1,5 @@
-//! From the end of an authentication to `<success/>`: a token (XEP-0484), resumption (XEP-0198
-//! §9.2), else binding (XEP-0386), each asked of the owner.
+//! The steps from the end of an authentication to `<success/>`: a token (XEP-0484), resumption
+//! (XEP-0198 §9.2), else binding (XEP-0386). The owner is asked about each.
 
 use std::mem;
 
@@ -12,7 +12,7 @@ use super::super::{C2s, C2sEvent, C2sPhase, resume};
 use super::request::{Features, Sasl2Request};
 use crate::error::{Condition, StanzaError};
 
-/// The steps that are still to be taken, and the results of those that have been.
+/// The steps that are still to be taken, and the results of the earlier ones.
 pub(crate) struct Inline {
     request: Sasl2Request,
     additional: Option<Vec<u8>>,
@@ -21,7 +21,7 @@ pub(crate) struct Inline {
     waits: Waits,
 }
 
-/// The answer of the owner that is waited for.
+/// The owner's answer that the stream waits for.
 enum Waits {
     Nothing,
     /// To [`C2sEvent::Token`].
@@ -37,14 +37,14 @@ impl Inline {
         Self { request, additional, results: Vec::new(), waits: Waits::Nothing }
     }
 
-    /// Returns what it was made of; `None` if a step has been taken.
+    /// Returns the parts that it was made of; `None` if a step has been taken.
     pub fn into_request(self) -> Option<(Sasl2Request, Option<Vec<u8>>)> {
         let is_untouched = self.results.is_empty() && matches!(self.waits, Waits::Nothing);
         is_untouched.then_some((self.request, self.additional))
     }
 
     fn add(&mut self, result: &Built) {
-        // The writer's own element can be read.
+        // The element comes from the writer, so it can be read.
         self.results.extend(Element::parse(result.bytes()));
     }
 }
@@ -63,7 +63,8 @@ impl C2s {
     }
 
     /// Answers [`C2sEvent::BindInline`] with the full JID that the client got and the results of
-    /// the features, or with the reason why it got none: then it may ask once more, by RFC 6120 §7.
+    /// the features, or with the reason why it got none. In that case the client may ask once more,
+    /// by RFC 6120 §7.
     pub fn bound_inline(&mut self, bound: Result<(Jid, &[Built]), StanzaError>, out: &mut Vec<u8>) {
         let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Bind(_))) else { return };
         match bound {
@@ -84,7 +85,7 @@ impl C2s {
         }
     }
 
-    /// Takes the next step. To be called only while the owner isn't asked anything.
+    /// Takes the next step. May be called only while the owner has no open question.
     pub(in super::super) fn inline(&mut self, out: &mut Vec<u8>) -> Option<usize> {
         let mut inline = self.take_inline(|waits| matches!(waits, Waits::Nothing))?;
         if let Some(event) = self.wanted_token(&mut inline.request) {
@@ -113,8 +114,8 @@ impl C2s {
         Some(0)
     }
 
-    /// Returns the event that changes the client's tokens (XEP-0484 §3.5, §3.6): there is one,
-    /// once, if it has used a token or wants one.
+    /// Returns the event that changes the client's tokens (XEP-0484 §3.5, §3.6). It is returned
+    /// once, if the client has used a token or wants one.
     fn wanted_token(&self, request: &mut Sasl2Request) -> Option<C2sEvent> {
         let (used, invalidate) = (request.used.take(), request.invalidate);
         let issue = request.token.take().filter(|wanted| self.token_mechanisms().any(|offered| offered == *wanted));
@@ -122,7 +123,7 @@ impl C2s {
         (used.is_some() || issue.is_some()).then_some(C2sEvent::Token { account, client, used, invalidate, issue })
     }
 
-    /// Goes on with the token that the client gets, if any.
+    /// Continues with the token that the client gets, if any.
     pub(super) fn token_inline(&mut self, token: Option<&Built>) {
         if let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Token)) {
             inline.waits = Waits::Nothing;
@@ -131,7 +132,7 @@ impl C2s {
         }
     }
 
-    /// Ends with a session that goes on; `false` if that was not asked for here.
+    /// Ends with a resumed session; returns `false` if none was asked for here.
     pub(in super::super) fn resumed_inline(&mut self, jid: &Jid, handled: u32, out: &mut Vec<u8>) -> bool {
         let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Resume(_))) else { return false };
         if let Waits::Resume(previd) = mem::replace(&mut inline.waits, Waits::Nothing) {
@@ -142,7 +143,7 @@ impl C2s {
         true
     }
 
-    /// Goes on without the session that the client wanted.
+    /// Continues without the session that the client wanted.
     pub(in super::super) fn not_resumed_inline(&mut self, failed: &Built) {
         if let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Resume(_))) {
             inline.waits = Waits::Nothing;
@@ -151,8 +152,8 @@ impl C2s {
         }
     }
 
-    /// Returns the resource (XEP-0386 §3.2.1): the tag, and what tells one client from another: the
-    /// same for the same installation, which can't be guessed from it.
+    /// Returns the resource (XEP-0386 §3.2.1): the tag, and a part that distinguishes clients. That
+    /// part is the same for the same installation, whose identifier can't be guessed from it.
     fn resource(&mut self, tag: Option<&str>, client: Option<&str>) -> String {
         let account = self.account.as_ref().map(Jid::as_str).unwrap_or_default();
         let own = match client {
@@ -164,8 +165,8 @@ impl C2s {
         prepared.unwrap_or(own)
     }
 
-    /// Sends `<success/>` for an account without a session, and the features from which it may go
-    /// on.
+    /// Sends `<success/>` for an account without a session, and the features with which it may
+    /// continue.
     fn succeed_unbound(&mut self, inline: Inline, out: &mut Vec<u8>) {
         let Some(account) = self.account.clone() else { return };
         self.succeed(inline, &account, out);

@@ -7,22 +7,21 @@ use serde::{Deserialize, Serialize};
 use super::super::resume::{self, Enable};
 use super::fast::FastSlot;
 
-/// The children of an `<authenticate/>` but for the SASL data. What is not understood is not there
-/// (§2.3).
+/// The children of an `<authenticate/>` except for the SASL data. Unknown ones are ignored (§2.3).
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sasl2Request {
-    /// To carry on with a session (XEP-0198 §9.2): its id, and how much the client has handled. A
-    /// request that can't be read is kept as such, so that it is answered.
+    /// Set to resume a session (XEP-0198 §9.2): its id, and the number of stanzas that the client
+    /// has handled. A request that can't be read is kept as such, so that it gets a reply.
     pub resume: Option<Option<(String, u32)>>,
-    /// To bind a resource (XEP-0386).
+    /// Set to bind a resource (XEP-0386).
     pub bind: Option<Bind>,
     /// The identifier of the client's installation.
     pub client: Option<String>,
-    /// To get a token for this mechanism (XEP-0484 §3.2).
+    /// Set to get a token for this mechanism (XEP-0484 §3.2).
     pub token: Option<TokenMechanism>,
-    /// To make the token invalid that the client logs in with (XEP-0484 §3.6).
+    /// True to invalidate the token that the client logs in with (XEP-0484 §3.6).
     pub invalidate: bool,
-    /// The one of its two tokens that the client has logged in with.
+    /// The place of the token that the client has logged in with.
     pub used: Option<FastSlot>,
 }
 
@@ -31,16 +30,16 @@ pub(crate) struct Sasl2Request {
 pub(crate) struct Bind {
     /// The tag that the client wants in its resource.
     pub tag: Option<String>,
-    /// The features to be switched on with it.
+    /// The features to be enabled with it.
     pub features: Features,
 }
 
-/// The client's wishes for its session from the first moment on (XEP-0386 §3.2).
+/// The client's requests for its session, from the first moment on (XEP-0386 §3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Features {
     /// Stream management (XEP-0198 §9.1).
     pub enable: Option<Enable>,
-    /// True if it begins inactive (XEP-0352).
+    /// True if the client begins inactive (XEP-0352).
     pub inactive: bool,
     /// Copies of what other resources send and get (XEP-0280).
     pub carbons: bool,

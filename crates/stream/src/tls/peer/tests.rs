@@ -1,4 +1,4 @@
-//! Two servers shake hands, one of which may not be who it says.
+//! Tests handshakes of two servers, one of which may be an impostor.
 
 use rustls::sign::CertifiedKey;
 
@@ -17,7 +17,7 @@ fn settings(identities: &[Identity]) -> PeerSettings {
     PeerSettings::new(identities, &domains).unwrap()
 }
 
-/// Returns the certificate of one, which everybody has, with the key of another.
+/// Returns the certificate of one server, which is public, with the key of another.
 fn stolen(shown: &Identity, own: &Identity) -> Arc<SingleCertAndKey> {
     let key = CertifiedKey::new(shown.key().cert.clone(), own.key().key.clone());
     Arc::new(SingleCertAndKey::from(key))
@@ -50,7 +50,8 @@ fn each_side_is_shown_the_certificate_of_the_other() {
     assert_eq!(shown, [vec![leaf(&a)], vec![leaf(&b)]]);
 }
 
-/// A certificate is public: who shows it must have its key, on either side and in either version.
+/// A certificate is public: a peer that shows it must have its key, on either side and in either
+/// version.
 #[test]
 fn a_certificate_without_its_key_ends_the_handshake() {
     let (a, b, thief) = (identity(&["a.example"]), identity(&["b.example"]), identity(&["thief.example"]));
@@ -82,7 +83,7 @@ struct PeerPair {
 }
 
 impl PeerPair {
-    /// Shakes hands, and lets both say what they have to say afterwards.
+    /// Completes a handshake, and delivers the data that both send afterwards.
     fn shake(calling: &ClientSettings, accepting: &TlsSettings, domain: &str) -> Self {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
         let mut client = ClientTls::connect(calling, domain, &mut to_server).unwrap();
@@ -119,7 +120,7 @@ fn a_session_is_resumed_and_shows_the_certificates_again() {
     }
 }
 
-/// A session is of one server and of one certificate of ours, and neither is another's.
+/// A session belongs to one server and one certificate of ours, and is used with no others.
 #[test]
 fn a_session_is_resumed_by_nobody_else_and_with_nobody_else() {
     let (a, other) = (identity(&["a.example"]), identity(&["other.example"]));
@@ -129,7 +130,8 @@ fn a_session_is_resumed_by_nobody_else_and_with_nobody_else() {
     let of_b = accepting.accepting(Some("b.example"));
     let first = PeerPair::shake(calling.connecting("a.example"), of_b, "b.example");
     assert!(!first.is_resumed());
-    // In the name of another domain, to another domain, and to another machine that says it is B.
+    // These connections are in the name of another domain, to another domain, and to another
+    // machine that says it is B.
     let pair = PeerPair::shake(calling.connecting("other.example"), of_b, "b.example");
     assert!(!pair.is_resumed() && pair.shown()[0] == [leaf(&other)]);
     let pair = PeerPair::shake(calling.connecting("a.example"), accepting.accepting(Some("c.example")), "c.example");
@@ -137,7 +139,7 @@ fn a_session_is_resumed_by_nobody_else_and_with_nobody_else() {
     let liar = settings(&[identity(&["b.example"])]);
     let pair = PeerPair::shake(calling.connecting("a.example"), liar.accepting(None), "b.example");
     assert!(!pair.is_resumed() && pair.shown()[0] == [leaf(&a)] && pair.shown()[1] != [leaf(&b)]);
-    // Nor does a ticket of the clients' port bring anybody in.
+    // A ticket of the clients' port admits nobody either.
     let clients = TlsSettings::new(vec![b.clone()]).unwrap();
     let calling = ClientSettings::trusting_anyone(super::super::client::Newest::Tls13, &[], true).unwrap();
     for _ in 0..2 {
@@ -202,7 +204,7 @@ fn the_longest_chain_that_is_read_fits_or_is_refused() {
             .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::new(key))));
         let calling = ClientSettings::from_config(calling);
         for _ in 0..3 {
-            // An error is one of TLS: nothing panics, on either side.
+            // Any error is a TLS error: nothing panics, on either side.
             _ = shake(&calling, accepting.accepting(None), "b.example");
         }
     }
@@ -222,7 +224,7 @@ fn each_host_shows_its_own_certificate() {
     };
     assert_eq!(shown(None, "conference.example.org"), [leaf(&rooms)]);
     assert_eq!(shown(None, "example.org"), [leaf(&domain)]);
-    // A name that nobody here has, as of a peer that sends none: the header decides.
+    // No domain here has this name, as with a peer that sends none: the header decides.
     assert_eq!(shown(Some("conference.example.org"), "192.0.2.1"), [leaf(&rooms)]);
     assert_eq!(shown(Some("example.org"), "192.0.2.1"), [leaf(&domain)]);
 }

@@ -1,4 +1,4 @@
-//! Certificates of every odd kind, made by rcgen.
+//! Tests odd certificates of many kinds, made by rcgen.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -89,7 +89,7 @@ fn a_chain_has_seven_links_at_most_and_costs_little() {
     let own = params(&["a.example"]).signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().der().to_vec();
     let shown: Vec<&[u8]> = std::iter::once(&own).chain(&chain).map(Vec::as_slice).collect();
     assert!(trust.judge(&shown, NOW).is_err());
-    // Many that could be the next link and aren't: the library gives up.
+    // Many certificates could be the next link and aren't: the library gives up.
     let copies: Vec<&[u8]> =
         std::iter::once(own.as_slice()).chain(std::iter::repeat_n(chain[0].as_slice(), 100)).collect();
     assert!(trust.judge(&copies, NOW).is_err());

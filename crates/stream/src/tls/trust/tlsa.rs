@@ -1,13 +1,13 @@
-//! Judges certificates by TLSA records: by what the signed zone of a server says of them (DANE, RFC
-//! 6698, RFC 7671, RFC 7673).
+//! Judges certificates by TLSA records in the signed zone of a server (DANE, RFC 6698, RFC 7671,
+//! RFC 7673).
 //!
 //! # Invariants
 //!
-//! - Records get here only from answers that a trusted name server has validated; nothing here asks
-//!   for signatures.
-//! - Where there are usable records, one of them has to hold: no authority makes up for that.
-//! - A record is a digest of one size whatever the zone says, and there are few of them, so that a
-//!   stranger's zone fills no memory.
+//! - Records come only from answers that a trusted name server has validated; signatures aren't
+//!   checked here.
+//! - If there are usable records, one of them has to match: no authority can replace it.
+//! - A record takes the same memory whatever the zone says, and the number of records is bounded,
+//!   so that a stranger's zone can't fill the memory.
 //! - Each kind of record follows one path to anchors at most, within webpki's own bounds.
 
 use std::fmt;
@@ -19,7 +19,7 @@ use webpki::{Error, VerifiedPath};
 use super::super::settings::ascii_domain;
 use super::{Names, Trust, Untrusted, follow};
 
-/// The TLSA records of one port of a server that can be used.
+/// The usable TLSA records of one port of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Associations {
     /// The domain that the server is of.
@@ -29,7 +29,7 @@ pub struct Associations {
     all: Vec<Association>,
 }
 
-/// One of them: a digest of a certificate, or of its key.
+/// One TLSA record: a digest of a certificate, or of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Association {
     usage: Usage,
@@ -42,13 +42,13 @@ pub struct Association {
 /// The part of a certificate's chain that a record is about (RFC 7218 §2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Usage {
-    /// An authority's certificate on a path that holds without the record, too.
+    /// An authority's certificate on a path that is also valid without the record.
     PkixTa = 0,
-    /// The server's own certificate, which holds without the record, too.
+    /// The server's own certificate, which is also valid without the record.
     PkixEe = 1,
     /// An authority that the zone names.
     DaneTa = 2,
-    /// The server's own certificate, whatever else is to be said of it.
+    /// The server's own certificate, without any other condition.
     DaneEe = 3,
 }
 
@@ -60,7 +60,7 @@ enum Selector {
     Key = 1,
 }
 
-/// The digests of a certificate that a peer has shown, by which a record may be about it.
+/// The digests of a certificate that a peer has shown, with which a record may agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprints {
     certificate: [Hashed; 2],
@@ -75,9 +75,9 @@ enum Hashed {
 }
 
 impl Associations {
-    /// Takes the records of a host's port, which is where a domain's server is. Returns `None` if
-    /// there are none: then certificates are judged as if DNS said nothing (RFC 6698 §4.1). More
-    /// than [`MOST`] are not looked at.
+    /// Takes the records of the host and port of a domain's server. Returns `None` if there are
+    /// none: then certificates are judged as if DNS said nothing (RFC 6698 §4.1). Records beyond
+    /// [`MOST`] are ignored.
     pub fn new(domain: &str, host: &str, port: u16, records: impl IntoIterator<Item = Association>) -> Option<Self> {
         let all: Vec<_> = records.into_iter().take(MOST).collect();
         let host = host.trim_end_matches('.').to_ascii_lowercase();
@@ -95,9 +95,9 @@ impl Associations {
     }
 
     /// Returns the names that a caller proves by having shown this certificate: the domain, for a
-    /// day at most. Only records that are about a server's own certificate, whatever else is to be
-    /// said of it, count (usage 3): the port that they are for is not where the caller comes from,
-    /// but who has the key is the domain's server. `None` if none of them is about it.
+    /// day at most. Only records about a server's own certificate without any other condition count
+    /// (usage 3). The caller doesn't come from the port that they are for, but whoever has the key
+    /// is the domain's server. Returns `None` if no record is about the certificate.
     pub fn of_caller(&self, shown: &Fingerprints) -> Option<Names> {
         let is_named = self.of(Usage::DaneEe).any(|association| association.is_about(shown));
         is_named.then(|| self.named()).filter(|names| names.cover(&self.domain))
@@ -115,7 +115,7 @@ impl Associations {
 }
 
 impl Fingerprints {
-    /// Takes those of a certificate in DER, or of what is in its place.
+    /// Takes the digests of a certificate in DER, or of bytes in its place.
     pub fn of(der: &[u8]) -> Option<Self> {
         let hashes = |content: &[u8]| {
             let long = digest::digest(&SHA512, content).as_ref().try_into().ok()?;
@@ -128,8 +128,8 @@ impl Fingerprints {
 }
 
 impl Association {
-    /// Reads the fields of a record (RFC 6698 §2.1). `None` if it can't be used: of a use, a part
-    /// or a digest that nobody knows, or of another length than its digest has.
+    /// Reads the fields of a record (RFC 6698 §2.1). Returns `None` if it can't be used: its usage,
+    /// selector or matching type is unknown, or its digest has the wrong length.
     pub fn read(usage: u8, selector: u8, matching: u8, data: &[u8]) -> Option<Self> {
         let usage = match usage {
             0 => Usage::PkixTa,
@@ -171,7 +171,7 @@ impl Association {
 }
 
 impl fmt::Display for Association {
-    /// Writes it as zones do, with the beginning of its digest.
+    /// Writes the record as zones do, with the beginning of its digest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {} {:?}", self.usage as u8, self.selector as u8, self.matching, self.digest)
     }
@@ -232,8 +232,7 @@ impl Trust {
         Ok(names)
     }
 
-    /// Follows the chain to an authority that is believed, by a path that one of the records is
-    /// about.
+    /// Follows the chain to a trusted authority, by a path that one of the records is about.
     fn by_constraints(&self, chain: &[&[u8]], associations: &Associations, unix_seconds: u64) -> Option<Names> {
         let mut constraints = associations.of(Usage::PkixTa).chain(associations.of(Usage::PkixEe)).peekable();
         constraints.peek()?;
@@ -247,8 +246,8 @@ impl Trust {
     }
 }
 
-/// Follows the chain to one of those certificates in it that the zone names as authorities (RFC
-/// 7671 §5.2). The server has to show them.
+/// Follows the chain to one of the certificates in it that the zone names as authorities (RFC 7671
+/// §5.2). The server has to show them.
 fn by_anchors(chain: &[&[u8]], associations: &Associations, unix_seconds: u64) -> Option<Names> {
     associations.of(Usage::DaneTa).next()?;
     let named: Vec<CertificateDer<'_>> = chain
@@ -263,8 +262,8 @@ fn by_anchors(chain: &[&[u8]], associations: &Associations, unix_seconds: u64) -
 }
 
 impl Association {
-    /// Returns whether the record is about an authority on this path: one in between, or the one
-    /// that is believed, which servers needn't show.
+    /// Returns whether the record is about an authority on this path: an intermediate one, or the
+    /// trusted one, which servers needn't show.
     fn is_on(&self, path: &VerifiedPath<'_>, chain: &[&[u8]]) -> bool {
         let between = path.intermediate_certificates().any(|link| self.is_of(&link.der()));
         let anchor = path.anchor();
@@ -296,9 +295,9 @@ fn sha256(content: &[u8]) -> Option<[u8; 32]> {
     digest::digest(&SHA256, content).as_ref().try_into().ok()
 }
 
-/// Records of a name that are looked at.
+/// The most records of a name that are used.
 pub const MOST: usize = 32;
-/// Certificates behind a server's own that are looked at.
+/// The most certificates after a server's own that are used.
 const MOST_LINKS: usize = 8;
 /// The time after which DNS is to be asked again.
 const DAY_S: u64 = 24 * 60 * 60;

@@ -1,4 +1,4 @@
-//! Chains against records: which hold, which don't, and which can't be used.
+//! Tests chains against records: matching ones, others, and unusable ones.
 
 use aws_lc_rs::digest::{SHA256, SHA512, digest};
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use super::*;
 
 const NOW: u64 = 1_800_000_000;
 
-/// A chain from an authority over one in between to a server.
+/// A chain from an authority through an intermediate one to a server.
 struct Chain {
     root: Vec<u8>,
     between: Vec<u8>,
@@ -106,7 +106,7 @@ fn what_no_record_is_about_proves_nothing() {
     let own = record(3, 0, 1, &shown.own);
     assert_eq!(judge(&shown.trusted(), &[], [own.clone()]), unassociated, "nothing is shown");
     assert_eq!(judge(&shown.trusted(), &[&shown.between], [own]), unassociated, "another one is shown");
-    // The right digest of the wrong part.
+    // This is the right digest of the wrong part.
     assert_eq!(judge(&shown.trusted(), &shown.shown(), [record(3, 1, 1, &shown.own)]), unassociated);
     assert_eq!(judge(&shown.trusted(), &shown.shown(), [record(3, 0, 1, &shown.root)]), unassociated);
 }
@@ -201,8 +201,8 @@ fn operators_see_a_record_as_zones_write_it() {
 }
 
 proptest! {
-    /// Nothing that a zone and a server say is proof but a record that is about what was
-    /// shown.
+    /// Only a record about the shown certificate proves anything, whatever else a zone and a server
+    /// say.
     #[test]
     fn arbitrary_records_and_chains_prove_nothing(
         records in prop::collection::vec((any::<u8>(), any::<u8>(), 0_u8..4, prop::collection::vec(any::<u8>(), 0..70)), 0..40),
