@@ -4,8 +4,8 @@
 //! packed in one buffer per group, each with its hash, so that an audience of ten thousand bare
 //! JIDs costs one allocation per group and no hashing at the far end.
 
-/// JIDs in one buffer: for each, the keyed hash of the bare one, the length and the text. Bare
-/// where an account is meant, full where one of its sessions is.
+/// JIDs in one buffer: for each, the keyed hash of the bare one, the length and the text. A JID is
+/// bare if an account is meant, full if one of its sessions is.
 #[derive(Debug, Default, Clone)]
 pub struct Addresses {
     packed: Vec<u8>,
@@ -13,8 +13,8 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Appends a bare JID with its keyed hash. Text of more than 65 535 bytes is no JID and is left
-    /// out.
+    /// Appends a bare JID with its keyed hash. A text of more than 65 535 bytes is no JID and is
+    /// left out.
     pub fn push(&mut self, hash: u64, bare: &str) {
         let Ok(len) = u16::try_from(bare.len()) else { return };
         self.packed.extend_from_slice(&hash.to_le_bytes());
@@ -71,7 +71,7 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Returns an empty audience for so many hops (at least one).
+    /// Returns an empty audience for this number of hops (at least one).
     pub fn new(hops: usize) -> Self {
         Self { groups: vec![Addresses::default(); hops.max(1)] }
     }

@@ -8,8 +8,8 @@ pub struct Link(pub u32);
 const _: () = assert!(size_of::<usize>() >= size_of::<u32>(), "every link is an index");
 
 impl Link {
-    /// Returns the link of a place in a list; the last link for places beyond, which no shard has
-    /// the memory for.
+    /// Returns the link of a place in a list; the last link for places beyond it, for which no
+    /// shard has the memory.
     #[inline]
     pub fn at(index: usize) -> Self {
         debug_assert!(u32::try_from(index).is_ok(), "no shard has the memory for place {index}");
@@ -34,13 +34,13 @@ impl<T> Default for LinkPlaces<T> {
 }
 
 impl<T> LinkPlaces<T> {
-    /// Returns what is at a link; `None` for a link that never had a place.
+    /// Returns the entry of a link; `None` for a link that never had a place.
     #[inline]
     pub fn get(&self, link: Link) -> Option<&T> {
         self.0.get(link.index())
     }
 
-    /// Returns what is at a link, to change it.
+    /// Returns the entry of a link, for a change.
     #[inline]
     pub fn get_mut(&mut self, link: Link) -> Option<&mut T> {
         self.0.get_mut(link.index())
@@ -59,7 +59,7 @@ impl<T> LinkPlaces<T> {
 }
 
 impl<T: Default> LinkPlaces<T> {
-    /// Returns the place of a link, which is made if there is none yet.
+    /// Returns the entry of a link, which is created if there is none yet.
     #[inline]
     pub fn open(&mut self, link: Link) -> Option<&mut T> {
         if self.0.len() <= link.index() {

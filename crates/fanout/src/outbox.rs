@@ -9,18 +9,18 @@
 //! not wholly accepted when a connection dies are returned by [`Outboxes::close`], so that a slow
 //! or broken reader loses its connection but not its messages.
 //!
-//! Limits: above the soft one, a presence replaces the older one of the same sender that still
+//! Limits: above the soft one, a presence replaces an older one of the same sender that still
 //! waits; above the hard one, the packet is refused and the caller ends the session. All sessions
-//! of an account together have a limit too, and so has the shard as a whole: above that one, the
-//! sessions of the accounts that hold most are ended ([`PushOutcome::Crowded`]).
+//! of an account together have a limit too, and so has the shard as a whole: above the shard's
+//! limit, the sessions of the accounts that hold most are ended ([`PushOutcome::Crowded`]).
 //!
 //! A client isn't to blame for stanzas that the server sends of its own accord, above all at
 //! login: see [`paced`].
 //!
-//! A session that acknowledges its input (XEP-0198) keeps its queue: sent stanzas stay, as the
-//! same references, until they are acknowledged; see [`managed`]. A session whose user isn't
-//! looking (XEP-0352), or whose connection is lost for the moment, lets stanzas wait that aren't
-//! urgent; see [`quiet`].
+//! A session that acknowledges its input (XEP-0198) keeps its queue: sent stanzas stay, as the same
+//! references, until they are acknowledged; see [`managed`]. If a session's user isn't looking
+//! (XEP-0352), or its connection is lost for the moment, stanzas that aren't urgent wait; see
+//! [`quiet`].
 //!
 //! # Layout
 //!
@@ -63,16 +63,17 @@ pub use unacked::{Asking, UnackedBounds};
 /// Bounds of one outbox in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutboxLimits {
-    /// Above it, superseded presence is replaced in place.
+    /// Above this, superseded presence is replaced in place.
     pub soft: usize,
-    /// Above it, nothing more is taken and the session must end. What is [`paced`] doesn't count.
+    /// Above this, nothing more is taken and the session must end. [`paced`] stanzas don't count.
     pub hard: usize,
-    /// The bytes that [`paced`] stanzas may take besides.
+    /// The bytes that [`paced`] stanzas may take in addition.
     pub paced: usize,
-    /// All sessions of one account together may hold this much, with all that counts above.
+    /// The bytes that all sessions of one account together may hold, including [`paced`] stanzas.
     /// Sessions below the soft limit don't count.
     pub account: usize,
-    /// While all outboxes of the shard together hold more, the accounts go that hold most.
+    /// While all outboxes of the shard together hold more than this, sessions of the accounts that
+    /// hold most are ended.
     pub total: usize,
 }
 
@@ -89,8 +90,8 @@ impl Default for OutboxLimits {
 pub enum PushOutcome {
     /// It waits for the next flush.
     Queued,
-    /// The same, or it waits for its client; and it is of some urgency, while nobody looks at the
-    /// client.
+    /// It waits for the next flush or for its client, and it is urgent while the client is inactive
+    /// or away.
     Unattended,
     /// The stanza waits, and the shard as a whole holds too much: the caller ends sessions of
     /// [`Outboxes::fattest`] accounts.
@@ -107,7 +108,7 @@ pub enum PushOutcome {
 pub struct Outboxes {
     slots: LinkPlaces<OutboxSlot>,
     dirty: Vec<Link>,
-    // Boxed as the outboxes of links hold them, so that a queue moves between both without a copy.
+    // Boxed, as the outboxes of links hold them, so that a queue moves between both without a copy.
     #[expect(clippy::vec_box)]
     pool: Vec<Box<OutboxQueue>>,
     limits: OutboxLimits,
@@ -115,11 +116,11 @@ pub struct Outboxes {
     /// The bytes that accounts hold in sessions above the soft limit, by bare JID.
     held: Map<Box<str>, usize>,
     pushed: u64,
-    /// Sessions that are to be asked for an acknowledgement a little later.
+    /// Sessions that are to be asked for an acknowledgement later.
     asking: Vec<Asking>,
     /// The request for an acknowledgement, made when it is first needed.
     request: Option<Packet>,
-    /// The managed sessions that have changed, where somebody wants to know.
+    /// The managed sessions that have changed; `None` if nobody wants to know.
     changes: Option<Box<OutboxChanges>>,
 }
 
@@ -128,7 +129,7 @@ struct OutboxSlot {
     address: Option<Jid>,
     queue: Option<Box<OutboxQueue>>,
     dirty: bool,
-    /// It is in the list of [`changes`].
+    /// True if it is in the list of [`changes`].
     changed: bool,
     /// See [`Outboxes::abandon`].
     abandoned: bool,
@@ -142,14 +143,14 @@ pub enum Attention {
     /// The client reads, so everything is sent at once.
     #[default]
     Active,
-    /// The client says that its user doesn't look (XEP-0352): what is of no urgency waits.
+    /// The client says that it is inactive (XEP-0352): stanzas that aren't urgent wait.
     Inactive,
     /// There is no connection: everything waits.
     Detached,
 }
 
 impl Outboxes {
-    /// Outboxes with these limits.
+    /// Returns outboxes with these limits.
     pub fn new(limits: OutboxLimits) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -177,7 +178,7 @@ impl Outboxes {
         }
     }
 
-    /// Says what carries the session's stanzas from now on. Nothing of them may be half sent.
+    /// Sets the framing of the session's stanzas from now on. No stanza may be half sent.
     pub fn set_transport(&mut self, link: Link, transport: Transport) {
         if let Some(slot) = self.slots.get_mut(link) {
             let is_begun = slot.queue.as_ref().is_some_and(|queue| queue.taken > 0);
@@ -186,7 +187,7 @@ impl Outboxes {
         }
     }
 
-    /// Returns what carries its stanzas.
+    /// Returns the framing of the session's stanzas.
     #[inline]
     pub fn transport(&self, link: Link) -> Transport {
         self.slots.get(link).map(|slot| slot.transport).unwrap_or_default()
@@ -275,8 +276,8 @@ impl Outboxes {
         pushed
     }
 
-    /// Says whether the client of a connected session is being looked at. What waited for that is
-    /// sent when it is.
+    /// Sets whether the client of a connected session is active. When it becomes active, waiting
+    /// stanzas are sent.
     pub fn set_active(&mut self, link: Link, active: bool) {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         if slot.attention == Attention::Detached {
@@ -357,8 +358,8 @@ impl Outboxes {
         queue.map_or(0, |queue| queue.held().saturating_sub(queue.taken))
     }
 
-    /// Returns whether a session takes that many more bytes and its bounds stay half empty for
-    /// everything else. With nothing waiting it takes anything.
+    /// Returns whether a session takes this many more bytes while its bounds stay half empty for
+    /// everything else. With nothing waiting it takes any number.
     #[inline]
     pub fn has_room(&self, link: Link, bytes: usize) -> bool {
         let Some(queue) = self.slots.get(link).and_then(|slot| slot.queue.as_ref()) else { return true };
@@ -369,8 +370,8 @@ impl Outboxes {
 
     /// Calls `call` as soon as nothing waits for this session, at once if nothing does now, or when
     /// the session ends: with the number of stanzas marked [`To::Kept`] that were not wholly sent.
-    /// Dropped uncalled when another call takes its place. A session that acknowledges what it gets
-    /// has been sent nothing before it has acknowledged it.
+    /// Another call replaces it, and it is then dropped uncalled. For a session that acknowledges
+    /// stanzas, these count as sent only when they are acknowledged.
     pub fn when_drained(&mut self, link: Link, call: impl FnOnce(usize) + Send + 'static) {
         match self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()) {
             Some(queue) if !queue.is_drained() => queue.drained = Some(Drained(Box::new(call))),
@@ -384,8 +385,8 @@ impl Outboxes {
         self.waiting
     }
 
-    /// Returns the number of sessions for which more waits than the soft limit. While less than
-    /// that waits for all together nobody is looked at.
+    /// Returns the number of sessions for which more waits than the soft limit. If less than that
+    /// waits for all sessions together, they aren't looked through.
     pub fn slow_readers(&self) -> usize {
         if self.waiting <= self.limits.soft {
             return 0;
@@ -416,7 +417,8 @@ impl Outboxes {
             let from = out.len();
             item.render(address, slot.transport, out);
             if skip > 0 {
-                // The rest of a stanza whose beginning the transport has taken in an earlier flush.
+                // This is the rest of a stanza whose beginning the transport has taken in an
+                // earlier flush.
                 out.copy_within(from + skip.., from);
                 out.truncate(out.len() - skip);
                 skip = 0;
@@ -424,7 +426,7 @@ impl Outboxes {
         }
     }
 
-    /// Marks that many rendered bytes from the front as encrypted already, though the transport has
+    /// Marks this many rendered bytes from the front as encrypted already, though the transport has
     /// not taken them: they must leave as they are.
     #[inline]
     pub fn commit(&mut self, link: Link, bytes: usize) {
@@ -477,9 +479,9 @@ impl Outboxes {
         self.assert_whole(link);
     }
 
-    /// Gives up on a session: what the transport had not wholly taken, or its client not
-    /// acknowledged, is given back, oldest first, and nothing more is taken. The address stays
-    /// until [`Outboxes::close`], and so does a stanza whose beginning is on the wire, for
+    /// Gives up on a session: stanzas that the transport had not wholly taken, or its client not
+    /// acknowledged, are returned, oldest first, and nothing more is taken. The address stays until
+    /// [`Outboxes::close`], and so does a stanza whose beginning is on the wire, for
     /// [`Outboxes::unfinished`].
     pub fn abandon(&mut self, link: Link) -> Vec<Unsent> {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else {
@@ -513,8 +515,8 @@ impl Outboxes {
         given_back
     }
 
-    /// Appends the rest of a stanza whose beginning the transport has taken: whatever a stream ends
-    /// with has to follow a whole stanza.
+    /// Appends the rest of a stanza whose beginning the transport has taken: the end of a stream
+    /// has to follow a whole stanza.
     pub fn unfinished(&self, link: Link, out: &mut Vec<u8>) {
         let Some(slot) = self.slots.get(link) else { return };
         let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };
@@ -531,7 +533,7 @@ impl Outboxes {
         self.slots.get(link).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| queue.taken > 0)
     }
 
-    /// Closes the outbox. What it still holds is forgotten: see [`Outboxes::abandon`].
+    /// Closes the outbox. Its remaining stanzas are forgotten: see [`Outboxes::abandon`].
     pub fn close(&mut self, link: Link) {
         self.note(link);
         self.drop_queue(link);

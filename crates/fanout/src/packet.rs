@@ -48,8 +48,8 @@ pub enum StanzaType {
 }
 
 impl StanzaType {
-    /// Returns the type of a stanza from its `type` attribute as written. `None` where the standard
-    /// knows no such type: a presence or IQ that deserves `bad-request`.
+    /// Returns the type of a stanza from its `type` attribute as written. Returns `None` if the
+    /// standard knows no such type: a presence or IQ that deserves `bad-request`.
     pub fn of(kind: Kind, raw: Option<&[u8]>) -> Option<Self> {
         Some(match (kind, raw) {
             (Kind::Message, Some(b"chat")) => Self::Chat,
@@ -83,9 +83,9 @@ struct PacketHead {
     kind: Kind,
     type_: StanzaType,
     body: bool,
-    /// Its sender is of this server.
+    /// True if its sender is of this server.
     local: bool,
-    /// It may have come before, see [`Packet::again`].
+    /// True if it may have come before, see [`Packet::again`].
     again: bool,
     outline: Outline,
     own: Option<OwnAddress>,
@@ -109,7 +109,7 @@ impl Packet {
     }
 
     /// Returns the canonical form of a stanza of another server, whose stream has proven the domain
-    /// of `from`: the address as it was prepared and judged. `lang` is the stream's.
+    /// of `from`: the address has been prepared and checked. `lang` is the stream's.
     #[inline]
     pub fn received(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
         Self::canonical(stanza, type_, Some(from), lang, false)
@@ -124,11 +124,11 @@ impl Packet {
         Self::read(built.bytes(), true)
     }
 
-    /// Returns the canonical form of one whole stanza in its bytes, as [`Packet::built`]; for
-    /// stanzas out of the store.
+    /// Returns the canonical form of one whole stanza from its bytes, as [`Packet::built`] does;
+    /// for stanzas from the store.
     ///
     /// # Errors
-    /// The fault of the scanner where the bytes are no stanza, as a damaged store may have them.
+    /// The fault of the scanner if the bytes are no stanza, as they may be in a damaged store.
     pub fn scanned(bytes: &[u8]) -> Result<Self, Fault> {
         Self::read(bytes, false)
     }
@@ -172,14 +172,15 @@ impl Packet {
         Self(ThinArc::from_header_and_slice(head, built.bytes()))
     }
 
-    /// Shows the stanza. It was scanned when the packet was made; that isn't done again.
+    /// Returns a view of the stanza. It was scanned when the packet was made; that isn't done
+    /// again.
     #[inline]
     pub fn stanza(&self) -> Stanza<'_> {
         let head = &self.0.header.header;
         head.outline.stanza(self.bytes(), head.kind, head.body, head.namespaces)
     }
 
-    /// Returns its kind: message, presence or iq.
+    /// Returns the kind of the stanza: message, presence or iq.
     #[inline]
     pub fn kind(&self) -> Kind {
         self.0.header.header.kind
@@ -191,14 +192,14 @@ impl Packet {
         self.0.header.header.type_
     }
 
-    /// Returns whether it is a message with a `<body/>`.
+    /// Returns whether the stanza is a message with a `<body/>`.
     #[inline]
     pub fn has_body(&self) -> bool {
         self.0.header.header.body
     }
 
-    /// Returns the same stanza, which may have come to its recipient before: it went to a node that
-    /// has died, and nobody knows what that has done with it.
+    /// Returns the same stanza with the mark that it may have come to its recipient before: it went
+    /// to a node that has died, and nobody knows how far that has processed it.
     #[must_use]
     pub fn again(&self) -> Self {
         let mut head = self.0.header.header.clone();
@@ -215,20 +216,20 @@ impl Packet {
         Self(ThinArc::from_header_and_slice(head, self.bytes()))
     }
 
-    /// Returns whether it may have come to its recipient before.
+    /// Returns whether the stanza may have come to its recipient before.
     #[inline]
     pub fn is_again(&self) -> bool {
         self.0.header.header.again
     }
 
-    /// Returns whether its sender is known to be of this server, which stamped or wrote it. A
-    /// packet that comes out of the store doesn't tell.
+    /// Returns whether its sender is known to be of this server, which stamped or wrote the stanza.
+    /// For a packet from the store this isn't known.
     #[inline]
     pub fn is_local(&self) -> bool {
         self.0.header.header.local
     }
 
-    /// Returns the namespaces that it may name.
+    /// Returns the namespaces that the stanza may name.
     #[inline]
     pub fn namespaces(&self) -> Namespaces {
         self.0.header.header.namespaces
@@ -240,7 +241,7 @@ impl Packet {
         &self.0.slice
     }
 
-    /// Returns the bytes up to the point where ` to='…'` belongs, and those behind it.
+    /// Returns the bytes up to the point where ` to='…'` belongs, and those after it.
     pub fn spliced(&self) -> (&[u8], &[u8]) {
         self.bytes().split_at_checked(self.0.header.header.outline.name_end()).unwrap_or((self.bytes(), &[]))
     }
@@ -257,8 +258,8 @@ impl Packet {
         Jid::parse(&unescape(self.from_escaped())).ok()
     }
 
-    /// Returns the sender where its address is plain ASCII, as nearly all are: without an
-    /// allocation. `None` says nothing.
+    /// Returns the sender if its address is plain ASCII, as nearly all are, without an allocation.
+    /// `None` doesn't mean that there is no sender.
     #[inline]
     pub fn plain_sender(&self) -> Option<JidRef<'_>> {
         let text = std::str::from_utf8(self.from_escaped()).ok().filter(|text| !text.contains('&'))?;
@@ -314,8 +315,8 @@ impl Packet {
         self.bytes().len() + TO.len() + to + 1 + own
     }
 
-    /// Returns, for a stanza into which the recipient's own blind address is spliced, what comes
-    /// behind `to` up to it, its beginning, and the rest.
+    /// Returns, for a stanza into which the recipient's own blind address is spliced, the bytes
+    /// between `to` and the address, the beginning of the address, and the rest.
     #[inline]
     pub(crate) fn around_own(&self) -> Option<(&[u8], &'static [u8], &[u8])> {
         let own = self.0.header.header.own?;
@@ -324,8 +325,8 @@ impl Packet {
         Some((before, own.opening(), after))
     }
 
-    /// Returns the same stanza with a part of what is behind its start tag replaced by bytes that
-    /// are valid there.
+    /// Returns the same stanza with a part after its start tag replaced by bytes that are valid
+    /// there.
     pub(crate) fn replaced(&self, range: Range<usize>, by: &[u8]) -> Self {
         let bytes = self.bytes();
         let (before, after) =
@@ -358,8 +359,8 @@ impl Packet {
         Self(ThinArc::from_header_and_slice(head, self.bytes()))
     }
 
-    /// Returns where each recipient's own blind address is spliced in, as [`Packet::with_own`] was
-    /// told.
+    /// Returns the place where each recipient's own blind address is spliced in, as
+    /// [`Packet::with_own`] set it.
     #[inline]
     pub(crate) fn own(&self) -> Option<(usize, bool)> {
         self.0.header.header.own.map(|own| (own.at as usize, own.declared))
@@ -397,7 +398,7 @@ impl OwnAddress {
 
 /// The bytes before the address in a rendered stanza.
 pub(crate) const TO: &[u8] = b" to='";
-/// The bytes behind a recipient's own blind address.
+/// The bytes after a recipient's own blind address.
 pub(crate) const OWN_END: &[u8] = b"'/>";
 const OWN: &[u8] = b"<address type='bcc' jid='";
 const OWN_DECLARED: &[u8] = b"<address xmlns='http://jabber.org/protocol/address' type='bcc' jid='";

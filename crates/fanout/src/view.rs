@@ -25,7 +25,7 @@ pub const SLOTS: usize = 1 << 14;
 pub struct Station {
     /// The number of the node.
     pub node: u16,
-    /// The number of its processes so far: what is for an earlier one is not for this.
+    /// The number of its processes so far: mail for an earlier one is not for this one.
     pub incarnation: u32,
     /// The shard within the node.
     pub shard: u16,
@@ -51,7 +51,7 @@ impl FromStr for Station {
     }
 }
 
-/// Says that a text names no shard.
+/// The error for a text that names no shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoStation;
 
@@ -68,18 +68,18 @@ pub struct Member {
     pub letters: u16,
 }
 
-/// Knows the home of every address, as one process sees it.
+/// The home of every address, as one process sees it.
 #[derive(Debug, Clone)]
 pub struct View {
     /// The number of this process's own shards.
     own: usize,
-    /// This process first.
+    /// The members, this process first.
     members: Vec<Member>,
     /// The hop of each slot.
     slots: Option<Box<[u16]>>,
-    /// Names it: processes that go by the same homes give it the same.
+    /// The name of the view: processes that use the same homes give it the same name.
     name: u64,
-    /// The members that are nodes no more: their hops are kept, and nobody is behind them.
+    /// The members that are no longer nodes: their hops are kept, and lead nowhere.
     absent: Vec<Member>,
     /// The first process of this node whose journal counts.
     journals_from: u32,
@@ -104,8 +104,8 @@ impl View {
         })
     }
 
-    /// Returns the view of the first of these members, where `owner` names the place among them
-    /// that a slot belongs to.
+    /// Returns the view of the first of these members, where `owner` returns the place, among them,
+    /// of the owner of a slot.
     pub fn among(members: Vec<Member>, owner: impl Fn(usize) -> usize) -> Arc<Self> {
         let mut firsts = Vec::with_capacity(members.len());
         let mut hops = 0;
@@ -134,8 +134,8 @@ impl View {
         })
     }
 
-    /// Returns the same view under a name, which processes that go by the same homes have to give
-    /// it, and no others. Of its members these are nodes no more.
+    /// Returns the same view under a name, which all processes that use the same homes have to give
+    /// it, and no others. `absent`: its members that are no longer nodes.
     pub fn named(self: Arc<Self>, name: u64, absent: Vec<Member>) -> Arc<Self> {
         Arc::new(Self { name, absent, ..Arc::unwrap_or_clone(self) })
     }
@@ -174,7 +174,7 @@ impl View {
         self.members.iter().copied().filter(|member| !self.absent.contains(member))
     }
 
-    /// Returns the members that are nodes no more.
+    /// Returns the members that are no longer nodes.
     pub fn absent(&self) -> &[Member] {
         &self.absent
     }
@@ -184,8 +184,8 @@ impl View {
         self.present().any(|member| (member.node, member.incarnation) == (node, incarnation))
     }
 
-    /// Returns the name of these homes, which is the same for all processes that go by them; 0 for
-    /// a view that was not [named](Self::named).
+    /// Returns the name of these homes, which is the same for all processes that use them; 0 for a
+    /// view that was not [named](Self::named).
     pub fn name(&self) -> u64 {
         self.name
     }
@@ -249,7 +249,8 @@ impl View {
         firsts.skip(1)
     }
 
-    /// Returns what others call the shard behind a hop; `None` if there is no such hop.
+    /// Returns the name that other processes have for the shard behind a hop; `None` if there is no
+    /// such hop.
     pub fn station(&self, hop: usize) -> Option<Station> {
         let mut shard = hop;
         for member in &self.members {
@@ -274,7 +275,7 @@ impl View {
         0
     }
 
-    /// Returns the hop to a shard; `None` if that process is not, or not any more, in the view.
+    /// Returns the hop to a shard; `None` if its process is not, or no longer, in the view.
     pub fn hop_to(&self, station: Station) -> Option<usize> {
         let mut first = 0;
         for member in &self.members {

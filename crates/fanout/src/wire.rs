@@ -11,8 +11,8 @@ use serde_bytes::{ByteBuf, Bytes};
 
 use crate::{Addresses, Packet};
 
-/// A packet as it is written: its bytes, whether its sender is of this server ([`LOCAL`]) and it
-/// may have come before ([`AGAIN`]), and where a recipient's own blind address goes.
+/// A packet as it is written: its bytes, whether its sender is of this server ([`LOCAL`]) and
+/// whether it may have come before ([`AGAIN`]), and the place of a recipient's own blind address.
 type Written<B> = (u8, Option<(u32, bool)>, B);
 
 const LOCAL: u8 = 1;

@@ -23,9 +23,9 @@ pub struct Distant {
     /// The place in `shown` where further addresses go; with [`Self::wrapped`] set, where a header
     /// goes.
     pub(super) end: usize,
-    /// The stanza has no header of its own (the trusted route).
+    /// True if the stanza has no header of its own (the trusted route).
     pub(super) wrapped: bool,
-    /// Those whom everybody sees first, in the order of the block.
+    /// The recipients: first those whom everybody sees, in the order of the block.
     pub(super) recipients: Vec<Recipient>,
 }
 
@@ -38,19 +38,19 @@ pub(super) struct Recipient {
 /// The entry of a recipient's address in the header.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum ListedAddress {
-    /// In the block of the form that everybody sees, marked as delivered behind the element's name,
-    /// which ends there.
+    /// The entry is in the block of the form that everybody sees, marked as delivered after the
+    /// element's name, which ends at this place.
     Shown { range: Range<usize>, name_end: usize },
-    /// Nowhere: it has a blind copy. As for the first, the address isn't marked.
+    /// There is none: the recipient has a blind copy. The address isn't marked.
     Blind {
         #[serde(with = "serde_bytes")]
         address: Box<[u8]>,
-        /// The form for it alone, where it can't have the common one.
+        /// The form for this recipient alone, if it can't have the common one.
         own: Option<Packet>,
     },
 }
 
-/// A stanza for another server: a packet, and what is different in this copy.
+/// A stanza for another server: a packet, and the differences of this copy.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
     to: Jid,
@@ -111,14 +111,14 @@ impl Outgoing {
         bytes
     }
 
-    /// Returns the number of bytes that were made for this copy alone.
+    /// Returns the number of bytes that were written for this copy alone.
     pub fn own_bytes(&self) -> usize {
         self.cut.as_ref().map_or(0, |(_, own)| own.len())
     }
 }
 
 impl Distant {
-    /// Recipients, each once.
+    /// Returns the number of recipients, each counted once.
     pub fn len(&self) -> usize {
         self.recipients.len()
     }
@@ -133,18 +133,19 @@ impl Distant {
         &self.shown
     }
 
-    /// Returns whether a multicast service can be given it. On the trusted route it can't if the
-    /// sender wrote a header, since the service would follow that one in the place of ours.
+    /// Returns whether a multicast service can get it. On the trusted route a service can't if the
+    /// sender wrote a header, since it would follow that header instead of ours.
     pub fn fits_service(&self) -> bool {
         let bytes = self.shown.bytes();
-        // Only attributes can be written in other ways, not the name of an element.
+        // Only attributes can be written in other ways; the name of an element can't.
         if !self.wrapped || memchr::memmem::find(bytes, b"addresses").is_none() {
             return true;
         }
         find(&self.shown.stanza()).is_none()
     }
 
-    /// Returns a copy for each recipient: there is no multicast service, or none is known yet.
+    /// Returns a copy for each recipient, since there is no multicast service, or none is known
+    /// yet.
     pub fn individually(self) -> impl Iterator<Item = Outgoing> {
         let Self { shown, hidden, recipients, .. } = self;
         recipients.into_iter().map(move |recipient| {
@@ -156,9 +157,9 @@ impl Distant {
         })
     }
 
-    /// Returns copies for a multicast service that takes so many addresses at once (at least one):
-    /// one for all, or several with different parts of the recipients. Each lists the recipients of
-    /// all other copies as delivered, blind ones left out.
+    /// Returns copies for a multicast service that takes this number of addresses at once (at least
+    /// one): one for all, or several with different parts of the recipients. Each lists the
+    /// recipients of all other copies as delivered, except for blind ones.
     pub fn through(&self, service: &Jid, limit: usize) -> impl Iterator<Item = Outgoing> {
         self.recipients.chunks(limit.max(1)).map(move |chunk| {
             let shown = chunk.iter().filter_map(|recipient| match &recipient.address {
@@ -194,7 +195,7 @@ impl ListedAddress {
         }
     }
 
-    /// Returns the number of bytes that were made for this recipient alone.
+    /// Returns the number of bytes that were written for this recipient alone.
     pub(super) fn own_bytes(&self) -> usize {
         match self {
             Self::Shown { .. } => 0,

@@ -11,7 +11,7 @@ use rookery_xml::{Child, Stanza, ns};
 pub enum AddressType {
     /// A recipient.
     To,
-    /// A recipient whom the sender did not mean in the first place.
+    /// A secondary recipient, whom the others see.
     Cc,
     /// A recipient whom the others don't see.
     Bcc,
@@ -19,9 +19,9 @@ pub enum AddressType {
     ReplyTo,
     /// A room in which replies should be written instead (`replyroom`).
     ReplyRoom,
-    /// That no reply is wanted.
+    /// The wish that nobody replies.
     NoReply,
-    /// The author of what a gateway passes on.
+    /// The original author of a stanza that a gateway passes on.
     OFrom,
 }
 
@@ -45,7 +45,7 @@ impl AddressType {
     }
 }
 
-/// A header that decodes.
+/// A header that could be read.
 #[derive(Debug)]
 pub struct MulticastHeader<'a> {
     /// The element `<addresses/>`.
@@ -54,23 +54,23 @@ pub struct MulticastHeader<'a> {
     pub(super) addresses: Vec<HeaderAddress<'a>>,
 }
 
-/// One `<address/>` with its type, and what it names (XEP-0033 §4).
+/// One `<address/>` with its type and target (XEP-0033 §4).
 #[derive(Debug)]
 pub struct HeaderAddress<'a> {
     pub(super) type_: AddressType,
     pub(super) delivered: bool,
     pub(super) jid: Option<HeaderTarget<'a>>,
-    /// As the sender wrote it.
+    /// The element as the sender wrote it.
     pub(super) bytes: &'a [u8],
-    /// The end of the element's name.
+    /// The place where the element's name ends.
     pub(super) name_end: usize,
-    /// The attribute `delivered` within it.
+    /// The place of the attribute `delivered` within it.
     pub(super) mark: Option<Range<usize>>,
-    /// True if it has more than type and JID: a description, content.
+    /// True if it has more than type and JID: a description, or content.
     pub(super) is_rich: bool,
-    /// `written` is a JID, or is meant to be one.
+    /// True if `written` is a JID, or should be one.
     has_jid: bool,
-    /// JID or URI; empty if there is neither.
+    /// The JID or URI; empty if there is neither.
     written: Cow<'a, str>,
 }
 
@@ -85,8 +85,7 @@ impl HeaderTarget<'_> {
     }
 }
 
-/// The reason why a header can't be understood. [`BadAddress::text`] names the address that is to
-/// blame.
+/// The reason why a header is refused. [`BadAddress::text`] names the faulty address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadAddress {
     /// Its place in the header, from one.
@@ -102,7 +101,7 @@ impl BadAddress {
         Self { place: at + 1, written: shortened(written), reason }
     }
 
-    /// Tells the sender which address it is, and why.
+    /// Returns the text for the sender: the address, and the fault.
     pub fn text(&self) -> String {
         let Self { place, written, reason } = self;
         if written.is_empty() {
@@ -119,7 +118,7 @@ pub fn find<'a>(stanza: &Stanza<'a>) -> Option<Child<'a>> {
 }
 
 impl<'a> MulticastHeader<'a> {
-    /// Reads a header, and makes its addresses into JIDs.
+    /// Reads a header, and resolves its addresses to JIDs.
     ///
     /// # Errors
     /// As [`MulticastHeader::decode`] and [`MulticastHeader::resolve`].
@@ -129,14 +128,15 @@ impl<'a> MulticastHeader<'a> {
         Ok(header)
     }
 
-    /// Reads a header as it is written. [`MulticastHeader::resolve`] comes next: until then nobody
-    /// is a recipient.
+    /// Reads a header without resolving its addresses, which [`MulticastHeader::resolve`] does:
+    /// until then there are no recipients.
     ///
     /// # Errors
     /// The first address without a type that the standard knows, or with attributes that exclude
     /// one another.
     pub fn decode(element: Child<'a>) -> Result<Self, BadAddress> {
-        // As many as there can be, if each says as little as is usual: so they are rarely moved.
+        // Room for as many addresses as there can be if each has the usual minimum, so that they
+        // are rarely moved.
         let mut addresses = Vec::with_capacity(element.bytes().len() / SHORT);
         for child in element.children() {
             let at = addresses.len();
@@ -153,11 +153,11 @@ impl<'a> MulticastHeader<'a> {
         Ok(Self { element, addresses })
     }
 
-    /// Makes the addresses into JIDs.
+    /// Resolves the addresses to JIDs.
     ///
     /// # Errors
-    /// A piece of information (who to reply to, who wrote) whose JID is none. A recipient whose JID
-    /// is missing or none is no error of the header: see [`MulticastHeader::unusable`].
+    /// An informative address (for replies, or of the author) whose JID is invalid. A recipient
+    /// with a missing or invalid JID is no error of the header: see [`MulticastHeader::unusable`].
     pub fn resolve(&mut self) -> Result<(), BadAddress> {
         for (at, address) in self.addresses.iter_mut().enumerate() {
             if !address.has_jid {
@@ -171,26 +171,26 @@ impl<'a> MulticastHeader<'a> {
         Ok(())
     }
 
-    /// Recipients whose stanza can't be sent on, since their address has no JID, or text that is
-    /// none: as written, with URIs for those that have one.
+    /// Returns the recipients to whom the stanza can't be sent, since their address has no valid
+    /// JID: as written, with URIs where there are any.
     pub fn unusable(&self) -> impl Iterator<Item = &str> {
         let wanted = self.addresses.iter().filter(|address| address.is_wanted() && address.jid.is_none());
         wanted.map(|address| &*address.written)
     }
 
-    /// Returns those who are to get the stanza, with repetitions.
+    /// Returns the recipients who are to get the stanza, with repetitions.
     pub fn recipients(&self) -> impl Iterator<Item = &HeaderTarget<'a>> {
         self.addresses.iter().filter(|address| address.is_wanted()).filter_map(|address| address.jid.as_ref())
     }
 
-    /// Returns whether any address is a recipient, delivered to already or not.
+    /// Returns whether any address is a recipient, whether or not it was delivered to already.
     pub fn has_recipients(&self) -> bool {
         self.addresses.iter().any(|address| address.type_.is_recipient())
     }
 }
 
 impl<'a> HeaderAddress<'a> {
-    /// Reads an address; the error is the JID or URI, and what is wrong.
+    /// Reads an address; the error is the JID or URI, and the fault.
     fn read(element: &Child<'a>) -> Result<Self, (Cow<'a, str>, String)> {
         let (mut type_, mut jid, mut uri, mut node, mut delivered, mut mark) = (None, None, None, false, false, None);
         let mut is_rich = !element.bytes().ends_with(b"/>");
@@ -227,7 +227,7 @@ impl<'a> HeaderAddress<'a> {
         Ok(Self { type_, delivered, jid: None, has_jid, bytes: element.bytes(), name_end, mark, is_rich, written })
     }
 
-    /// Returns whether it asks for a copy.
+    /// Returns whether the address is to get a copy.
     pub(super) fn is_wanted(&self) -> bool {
         self.type_.is_recipient() && !self.delivered
     }
@@ -241,7 +241,7 @@ fn target(value: Cow<'_, str>) -> Option<HeaderTarget<'_>> {
     }
 }
 
-/// Shortens the text of a peer for an error: enough to recognise it.
+/// Shortens the text of a peer for an error, so that it can still be recognised.
 fn shortened(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }

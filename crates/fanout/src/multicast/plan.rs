@@ -17,7 +17,7 @@ pub enum Hop {
     Here,
     /// On another server.
     Away,
-    /// It passes stanzas with headers on: sending it one would go round in circles.
+    /// It is a multicast service: a stanza with a header sent to it would go round in circles.
     Nowhere,
 }
 
@@ -32,16 +32,17 @@ pub struct Plan<'a> {
     pub hidden: Option<Packet>,
     /// The recipients of this server who get `hidden`: plain blind copies.
     pub to_hidden: Vec<&'a HeaderTarget<'a>>,
-    /// Those here who get a form of their own: blind copies whose address says more than a JID.
+    /// The recipients of this server who get a form of their own: blind copies whose address has
+    /// more than a JID.
     pub rich: Vec<(&'a HeaderTarget<'a>, Packet)>,
     /// The recipients of other servers, by domain.
     pub distant: Vec<Distant>,
-    /// Bytes that were written to make all this: the work, for tests and counters.
+    /// The bytes that were written for this plan: a measure of the work, for tests and counters.
     pub work: usize,
 }
 
 impl<'a> Plan<'a> {
-    /// Builds what is to be delivered of a packet, whose header this is.
+    /// Plans the delivery of a packet, whose header this is.
     pub fn new(packet: &Packet, header: &'a MulticastHeader<'a>, groups: Groups<'a>) -> Self {
         let block = PlanBlock::new(header, &groups);
         let start = header.element.content().map_or(0, |content| content.start);
@@ -161,7 +162,7 @@ impl<'a> Groups<'a> {
         // Peers choose the keys: both tables are keyed at random.
         let mut seen = Set::with_capacity_and_hasher(header.addresses.len(), Keyed::default());
         let mut domains = Map::default();
-        // A recipient who is listed twice gets one copy, and a visible one if there is the choice.
+        // A recipient who is listed twice gets one copy, a visible one if possible.
         let wanted = || header.addresses.iter().filter(|address| address.is_wanted());
         let visible = wanted().filter(|address| address.type_ != AddressType::Bcc);
         for address in visible.chain(wanted().filter(|address| address.type_ == AddressType::Bcc)) {

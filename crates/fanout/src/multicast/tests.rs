@@ -27,7 +27,7 @@ fn with_plan<T>(packet: &Packet, then: impl FnOnce(Plan<'_>) -> T) -> T {
     then(Plan::new(packet, &header, Groups::new(&header, hop)))
 }
 
-/// Returns for each recipient the addresses in the header of its copy.
+/// Returns, for each recipient, the addresses in the header of its copy.
 fn copies(packet: &Packet) -> BTreeMap<String, String> {
     with_plan(packet, |plan| {
         let mut copies = BTreeMap::new();
@@ -57,7 +57,7 @@ fn copies(packet: &Packet) -> BTreeMap<String, String> {
     })
 }
 
-/// Returns an address in short: `to!a@here` is delivered, `bcc:a@here(text)` is not and has a
+/// Returns an address in short form: `to!a@here` is delivered, `bcc:a@here(text)` is not and has a
 /// description.
 fn described(child: &rookery_xml::Child<'_>) -> String {
     assert!(child.is("address", "http://jabber.org/protocol/address"));
@@ -275,7 +275,7 @@ fn work_is_linear_in_recipients_and_domains() {
 
 proptest::proptest! {
     /// For any set of addresses, each wanted recipient gets one well-formed copy, which shows all
-    /// visible ones, and no blind one but itself.
+    /// visible recipients, and no blind one except for itself.
     #[test]
     fn any_header_keeps_the_rules(addresses in proptest::collection::vec(any_address(), 1..12)) {
         let written: Vec<_> = addresses.iter().map(One::written).collect();

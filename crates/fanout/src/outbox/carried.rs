@@ -25,7 +25,7 @@ pub struct CarriedStanza {
     pub packet: Packet,
     /// The `to` that its copy carries.
     pub to: To,
-    /// True if it goes as fast as its client reads, see [`paced`](super::paced).
+    /// True if it is sent as fast as the client reads; see [`paced`](super::paced).
     pub paced: bool,
     /// The number of copies that the shard had taken before this one: see
     /// [`Outboxes::pushed_total`].
@@ -33,8 +33,8 @@ pub struct CarriedStanza {
 }
 
 impl Outboxes {
-    /// Returns whether nobody but its client waits for anything that lies in the outbox of a
-    /// managed session: no one keeps a stanza until that was sent, or has more to send then.
+    /// Returns whether nobody but the client waits for the contents of a managed session's outbox:
+    /// no other code keeps a stanza until it was sent, or has more to send then.
     pub fn is_portable(&self, link: Link) -> bool {
         let Some(queue) = self.slots.get(link).and_then(|slot| slot.queue.as_ref()) else { return false };
         let Some(managed) = &queue.managed else { return false };
@@ -54,7 +54,7 @@ impl Outboxes {
         Some(Carried {
             acknowledged: managed.acknowledged(),
             unacked: managed.unacked.iter().map(carried).collect(),
-            // The client has these already, though their bytes still count as waiting.
+            // The client has these stanzas already, though their bytes still count as waiting.
             waiting: stanzas.skip(managed.ahead as usize).map(carried).collect(),
         })
     }
@@ -152,7 +152,7 @@ mod tests {
         out
     }
 
-    /// Returns the bodies that a client gets which comes back in another process with `h`.
+    /// Returns the bodies that a client gets when it comes back in another process with `h`.
     fn elsewhere(outboxes: &Outboxes, h: u32) -> Vec<String> {
         let mut others = self::outboxes();
         others.carry_on(LINK, outboxes.carried(LINK).unwrap(), BOUNDS);

@@ -3,10 +3,10 @@
 //!
 //! # Invariants
 //!
-//! * If nobody keeps a copy, a push pays for looking at one pointer.
-//! * A copy has the same stanzas in the same order as the outbox, except for changes since.
-//!   Entries after a changed place are written again under later numbers: so the order of the
-//!   numbers is the order in which the client gets the stanzas.
+//! * If nobody keeps a copy, a push costs a look at one pointer.
+//! * A copy has the same stanzas in the same order as the outbox, except for later changes. Entries
+//!   after a changed place are written again under later numbers, so the order of the numbers is
+//!   the order in which the client gets the stanzas.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use super::carried::{CarriedStanza, carried};
 use super::item::{OutboxItem, To};
 use super::{Link, Outboxes};
 
-/// The stanzas of a session that somebody has a copy of, oldest first.
+/// The stanzas of a session of which a copy exists, oldest first.
 #[derive(Debug, Default)]
 pub struct CopiedStanzas {
     known: VecDeque<CopiedStanza>,
@@ -25,7 +25,7 @@ pub struct CopiedStanzas {
 struct CopiedStanza {
     /// Its number in the copy.
     place: u64,
-    /// Its number in the outbox, and where its bytes are: presence may take the place of another.
+    /// Its number in the outbox, and the place of its bytes: presence may replace another.
     is: (u64, usize),
 }
 
@@ -41,7 +41,7 @@ pub struct OutboxDelta {
 }
 
 impl CopiedStanzas {
-    /// Returns the numbers of all.
+    /// Returns the numbers of all stanzas in the copy.
     pub fn places(&self) -> impl Iterator<Item = u64> {
         self.known.iter().map(|known| known.place)
     }
@@ -99,8 +99,8 @@ impl Outboxes {
         self.changes.as_ref().is_some_and(|changes| !changes.links.is_empty())
     }
 
-    /// Brings a copy of a session's stanzas up to date, and returns what has to be done for that.
-    /// `None` if the session is not [portable](Outboxes::is_portable).
+    /// Brings a copy of a session's stanzas up to date, and returns the changes for that; `None` if
+    /// the session is not [portable](Outboxes::is_portable).
     pub fn delta(&self, link: Link, copy: &mut CopiedStanzas) -> Option<OutboxDelta> {
         if !self.is_portable(link) {
             return None;
@@ -126,8 +126,8 @@ impl Outboxes {
         Some(delta)
     }
 
-    /// Takes note of how many stanzas the client of a session has that goes on from a copy: it may
-    /// have got more than the copy knew of.
+    /// Takes note of the number of stanzas that the client of a session which continues from a copy
+    /// has handled: it may have got more than the copy knew of.
     pub fn recount(&mut self, link: Link, h: u32) {
         let Some(managed) = self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()?.managed.as_mut()) else {
             return;

@@ -10,14 +10,14 @@ use rookery_base::Transport;
 /// The way in which the stanzas of a session are told apart on the wire: one after the other (RFC
 /// 6120, XEP-0206 §2), or each in a message of text (RFC 7395 §3.3).
 pub(super) trait Framing: Copy {
-    /// Returns the length on the wire of what has `len` bytes on a stream. `relies`: it needs the
-    /// namespace of the stream.
+    /// Returns the length on the wire of a stanza that has `len` bytes on a stream. `relies`: it
+    /// needs the namespace of the stream.
     fn wire_len(self, len: usize, relies: bool) -> usize;
 
-    /// Writes what goes before a stanza that has `len` bytes on a stream.
+    /// Writes the bytes that precede a stanza which has `len` bytes on a stream.
     fn begin(self, len: usize, relies: bool, out: &mut Vec<u8>);
 
-    /// Returns what is written behind the name of a stanza's root.
+    /// Returns the bytes that are written after the name of a stanza's root.
     fn declaration(self, relies: bool) -> &'static [u8];
 }
 

@@ -1,10 +1,10 @@
 //! Counts how much of a shard's memory each account holds by not reading.
 //!
 //! # Invariants
-//! - An account counts with all that its sessions above the soft limit hold. A client that reads
+//! - Everything that an account's sessions above the soft limit hold counts. A client that reads
 //!   counts for nothing, and a copy for its session costs nothing more than before.
-//! - The session or account above a limit pays for it: the session that gets one more stanza where
-//!   its account has too much, the account that holds most where the shard has.
+//! - Whoever exceeds a limit pays for it: the session that gets one more stanza if its account has
+//!   too much, the account that holds most if the shard has.
 
 use rookery_base::Map;
 use rookery_jid::{Jid, JidRef};
@@ -15,7 +15,7 @@ use super::{Link, OutboxLimits, Outboxes, PushOutcome};
 use crate::packet::StanzaType;
 
 impl OutboxLimits {
-    /// Checks that a session above the soft limit takes one more item of this size.
+    /// Checks that a session above the soft limit can take one more item of this size.
     ///
     /// # Errors
     /// The outcome that the caller returns instead.
@@ -28,7 +28,7 @@ impl OutboxLimits {
         size: usize,
     ) -> Result<(), PushOutcome> {
         let of_account = held.get(address.bare_str()).copied().unwrap_or_default();
-        // A session counts from the stanza on that brings it above the soft limit.
+        // A session counts from the stanza that brings it above the soft limit.
         let of_account = of_account.saturating_sub(queue.fat()) + queue.held();
         let paced = queue.all_paced().bytes;
         let is_too_much = item.paced && paced > 0 && paced + size > self.paced;
@@ -41,7 +41,7 @@ impl OutboxLimits {
 }
 
 impl Outboxes {
-    /// Brings the bytes that a session adds to its account's up to date.
+    /// Updates the bytes that a session adds to its account's.
     pub(super) fn weigh(&mut self, link: Link) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };

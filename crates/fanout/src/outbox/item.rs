@@ -1,4 +1,4 @@
-//! A stanza that waits for a session, and the `to` that its copy carries: below all else of an
+//! A stanza that waits for a session, and the `to` that its copy carries: the lowest layer of an
 //! outbox.
 
 use rookery_base::Transport;
@@ -16,15 +16,15 @@ pub enum To {
     /// The session's bare JID: the sender addressed the account, and the address is not rewritten
     /// (RFC 6121 §8.5.2.1).
     Bare,
-    /// The bare JID too, for a stanza that its giver keeps until it was sent: it is not given back
-    /// when the session ends, the giver hears by
-    /// [`Outboxes::when_drained`](super::Outboxes::when_drained) how many were not sent.
+    /// The session's bare JID, for a stanza that its giver keeps until it was sent: it is not given
+    /// back when the session ends; [`Outboxes::when_drained`](super::Outboxes::when_drained) tells
+    /// the giver how many were not sent.
     Kept,
-    /// The full JID, for a copy of what others got that means nothing to anybody but this session:
-    /// it is not given back when the session ends (XEP-0280).
+    /// The session's full JID, for a copy of another recipient's stanza that means nothing to
+    /// anybody but this session: it is not given back when the session ends (XEP-0280).
     Copy,
-    /// No `to` at all: an element that is no stanza and concerns this stream alone, as stream
-    /// management has them. It is neither counted nor given back.
+    /// No `to` at all: an element that is no stanza and concerns this stream alone, such as those
+    /// of stream management. It is neither counted nor given back.
     Nobody,
 }
 
@@ -35,14 +35,14 @@ pub(super) struct OutboxItem {
     pub to: To,
     /// See [`paced`](super::paced).
     pub paced: bool,
-    /// The mark that a newer stanza must have too in order to take its place, see
+    /// The mark that a newer stanza must share in order to take this one's place, see
     /// [`quiet`](super::quiet); 0 for none.
     pub tag: u32,
     /// The number of copies that the shard had taken before this one.
     pub number: u64,
 }
 
-/// A stanza that a session was not sent.
+/// A stanza that was not sent to its session.
 #[derive(Debug)]
 pub struct Unsent {
     /// The stanza.
@@ -54,17 +54,17 @@ pub struct Unsent {
     pub number: u64,
 }
 
-/// Returns whether a packet is presence that tells a state, which a newer one of the same sender
-/// replaces entirely (RFC 6121 §4).
+/// Returns whether a packet is presence that states availability, which a newer one of the same
+/// sender replaces entirely (RFC 6121 §4).
 pub(super) fn is_state(packet: &Packet) -> bool {
     packet.kind() == Kind::Presence && matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable)
 }
 
-/// Returns whether presence tells what has happened in a room, and not only how things are: such
-/// as that the room is new and waits for its configuration (XEP-0045 §10.1, §15.6.2). No later
-/// presence says so again. That it is the occupant's own (110) is no event where it is there; that
-/// it is not any more is one: all that its client knew of others in the room ends with it (§7.14),
-/// and nobody tells it who leaves before it comes again.
+/// Returns whether presence reports an event in a room, and not only a state: such as that the room
+/// is new and waits for its configuration (XEP-0045 §10.1, §15.6.2). No later presence repeats it.
+/// Status 110 (the occupant's own presence) is no event in available presence, but it is one in
+/// unavailable presence: everything that the client knew of others in the room ends with it
+/// (§7.14), and nobody tells the client who leaves before it comes again.
 pub(super) fn tells_event(packet: &Packet) -> bool {
     let is_gone = packet.type_() == StanzaType::Unavailable;
     packet.namespaces().may_have(Namespaces::of(&[ns::MUC_USER]))
@@ -75,8 +75,8 @@ pub(super) fn tells_event(packet: &Packet) -> bool {
 }
 
 impl OutboxItem {
-    /// Returns the stanza, for the party that gets it in place of a session that ends; `None` if
-    /// somebody keeps it anyway, or if it is no stanza.
+    /// Returns the stanza, for the party that gets it instead of a session that ends; `None` if
+    /// other code keeps it, or if it is no stanza.
     #[inline]
     pub fn given_back(self) -> Option<Unsent> {
         let Self { packet, to, number, paced, .. } = self;
@@ -84,7 +84,7 @@ impl OutboxItem {
         (!is_known_elsewhere).then_some(Unsent { packet, to, number })
     }
 
-    /// Writes it as the transport wants it.
+    /// Writes the item in the form of the transport.
     pub fn render(&self, address: &Jid, transport: Transport, out: &mut Vec<u8>) {
         if transport != Transport::Tcp {
             transport.begin(rendered_len(&self.packet, address, self.to), self.declares(), out);
@@ -100,7 +100,7 @@ impl OutboxItem {
         }
     }
 
-    /// Returns the length of [`OutboxItem::render`].
+    /// Returns the number of bytes that [`OutboxItem::render`] writes.
     #[inline]
     pub fn wire_len(&self, address: &Jid, transport: Transport) -> usize {
         transport.wire_len(rendered_len(&self.packet, address, self.to), self.declares())

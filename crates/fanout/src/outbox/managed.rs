@@ -1,17 +1,17 @@
-//! Stream management (XEP-0198), what a session is sent: stanzas that wait until their client has
-//! acknowledged them.
+//! Stream management (XEP-0198) of the stanzas that a session is sent: they wait until their client
+//! has acknowledged them.
 //!
 //! # Invariants
 //!
 //! * A stanza is in exactly one place: it waits, or it was sent and is not acknowledged, or it is
-//!   gone. What was sent stays as the same reference; nothing is copied.
-//! * Sent and not yet acknowledged are as many stanzas as lie between the two counters, both modulo
-//!   2^32 (§4).
-//! * What waits and what is not acknowledged are bounded together, in number and bytes; one stanza
-//!   more ends the session.
-//! * At most one request for an acknowledgement is open, and none follows each stanza: see
-//!   [`Outboxes::ask`]. Over BOSH none is needed: the client's next request says what it has got
-//!   (XEP-0124 §9, §14).
+//!   gone. Sent stanzas stay as the same references; nothing is copied.
+//! * The number of stanzas that were sent and are not acknowledged is the difference of the two
+//!   counters, both modulo 2^32 (§4).
+//! * Waiting and unacknowledged stanzas are bounded together, in number and bytes; one stanza more
+//!   ends the session.
+//! * At most one request for an acknowledgement is open, and not every stanza is followed by one:
+//!   see [`Outboxes::ask`]. Over BOSH none is needed: the client's next request shows which
+//!   responses it has got (XEP-0124 §9, §14).
 
 use std::collections::VecDeque;
 
@@ -30,8 +30,9 @@ pub struct TooHigh {
 }
 
 impl Outboxes {
-    /// Begins to count what a session is sent, and to keep it until it is acknowledged. What waits
-    /// already is counted only where `counts_waiting` says that the client will take it so.
+    /// Begins to count the stanzas that a session is sent, and to keep them until they are
+    /// acknowledged. Stanzas that wait already are counted only if `counts_waiting` says that the
+    /// client will count them.
     pub fn manage(&mut self, link: Link, bounds: UnackedBounds, counts_waiting: bool) {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
@@ -66,11 +67,11 @@ impl Outboxes {
         self.mark(link);
     }
 
-    /// Takes in that the client has handled `h` stanzas of the stream (§4). A count below an
+    /// Takes note that the client has handled `h` stanzas of the stream (§4). A count below an
     /// earlier one is ignored.
     ///
     /// # Errors
-    /// There never were so many.
+    /// The client was never sent that many.
     pub fn acknowledge(&mut self, link: Link, h: u32) -> Result<(), TooHigh> {
         let Some(slot) = self.slots.get_mut(link) else { return Ok(()) };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return Ok(()) };
@@ -136,8 +137,8 @@ impl Outboxes {
         counts.max().unwrap_or_default()
     }
 
-    /// Lets everything wait from now on, what was on its way included, since the connection of a
-    /// managed session is gone.
+    /// Makes everything wait from now on, including stanzas that were being sent, since the
+    /// connection of a managed session is gone.
     pub fn detach(&mut self, link: Link) {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         slot.attention = Attention::Detached;
@@ -166,8 +167,7 @@ impl Outboxes {
         self.assert_whole(link);
     }
 
-    /// Returns the last stanza that the client of a session has not acknowledged and that a user
-    /// wants to be told of.
+    /// Returns the newest urgent stanza that the client of a session has not acknowledged.
     pub fn newest_urgent(&self, link: Link) -> Option<Packet> {
         let queue = self.slots.get(link)?.queue.as_ref()?;
         let unacked = queue.managed.iter().flat_map(|managed| &managed.unacked);
@@ -175,16 +175,16 @@ impl Outboxes {
         all.find(|item| quiet::urgency(&item.packet) == Urgency::Now).map(|item| item.packet.clone())
     }
 
-    /// Carries on with a detached session over a new connection, whose client has acknowledged all
-    /// that it has handled: what it has not waits again, in its place before what came since.
+    /// Continues a detached session over a new connection, whose client has acknowledged everything
+    /// that it has handled: stanzas that it lacks wait again, before newer ones.
     pub fn resume(&mut self, link: Link) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         debug_assert!(slot.attention == Attention::Detached && !slot.abandoned, "it was without a connection");
         slot.attention = Attention::Active;
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
         let Some(managed) = &mut queue.managed else { return };
-        // The stanzas before the count left before the client learned that there is a count,
-        // without which nobody resumes.
+        // The stanzas before the count were sent before the client learned that there is a count,
+        // without which nobody can resume.
         let known = managed.uncounted + managed.ahead as usize;
         managed.sent = managed.acknowledged();
         (managed.uncounted, managed.ahead) = (0, 0);
@@ -209,9 +209,9 @@ impl Outboxes {
         self.mark(link);
     }
 
-    /// Carries on with a detached session over the connection that it has had: its client has been
-    /// sent so many stanzas in all, and gets what follows those. What it has not acknowledged stays
-    /// so. Returns `false`, and does nothing, if it can't have been sent so many.
+    /// Continues a detached session over its previous connection: its client has been sent this
+    /// number of stanzas in all, and gets those that follow. Unacknowledged stanzas stay so.
+    /// Returns `false`, and does nothing, if it can't have been sent so many.
     pub fn take_up(&mut self, link: Link, sent: u32) -> bool {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.attention == Attention::Detached) else {
             return false;
@@ -237,9 +237,9 @@ impl Outboxes {
         true
     }
 
-    /// Asks for an acknowledgement where it is time to: everything was sent, and there is enough of
-    /// it, or it has been a moment (`is_late`). Sparse stanzas share one request that way, and a
-    /// long run gets one at its end.
+    /// Asks for an acknowledgement when it is time for that: everything was sent, and it was
+    /// enough, or some time has passed (`is_late`). That way sparse stanzas share one request, and
+    /// a long run gets one at its end.
     pub fn ask(&mut self, link: Link, is_late: bool) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         let Some(queue) = slot.queue.as_mut().filter(|_| slot.attention != Attention::Detached) else { return };
@@ -262,7 +262,7 @@ impl Outboxes {
         }
     }
 
-    /// Returns whether a request for acknowledgement is open, though the system has taken it from
+    /// Returns whether a request for acknowledgement is open although the system has taken it from
     /// us.
     #[inline]
     pub fn is_open(&self, link: Link, question: u16) -> bool {
@@ -286,7 +286,7 @@ fn request() -> Packet {
 
 /// Sent stanzas after which an acknowledgement is asked for at once.
 const ASK_STANZAS: usize = 20;
-/// The same in bytes.
+/// Sent bytes after which an acknowledgement is asked for at once.
 const ASK_BYTES: usize = 32 * 1024;
 /// Places for sent stanzas that an idle session keeps.
 const IDLE_CAPACITY: usize = 4;
@@ -301,8 +301,7 @@ mod tests {
 
     const LINK: Link = Link(0);
 
-    /// Returns a managed session that was sent nothing, with the count of what both sides have said
-    /// so far.
+    /// Returns a managed session that was sent nothing, with the counts of both sides so far.
     fn managed(count: u32) -> Outboxes {
         let mut outboxes = Outboxes::default();
         outboxes.open(LINK, Jid::parse("u@x/r").unwrap());
@@ -361,8 +360,8 @@ mod tests {
         assert_eq!(outboxes.waiting_total(), 0);
     }
 
-    /// A connection goes on at another home: what has left for its client stays unacknowledged, and
-    /// what has not is sent.
+    /// A connection continues at another home: stanzas that were sent to its client stay
+    /// unacknowledged, and the others are sent.
     #[test]
     fn a_connection_goes_on_behind_what_it_was_sent() {
         for (sent, rest) in [(1, &["2", "3", "4"][..]), (2, &["3", "4"]), (3, &["4"])] {
@@ -383,7 +382,7 @@ mod tests {
         }
     }
 
-    /// XEP-0198 §4: behind 2^32 - 1 comes 0.
+    /// XEP-0198 §4: after 2^32 - 1 comes 0.
     #[test]
     fn counters_begin_again() {
         let mut outboxes = managed(u32::MAX - 1);
@@ -433,8 +432,8 @@ mod tests {
         assert_eq!(resume(&mut outboxes, 0), ["1"]);
     }
 
-    /// Presence that nobody looks at waits before the count begins, and what takes its place comes
-    /// behind that.
+    /// Presence for an inactive client waits before the count begins, and the presence that
+    /// replaces it comes after that.
     #[test]
     fn what_is_superseded_before_the_count_leaves_the_count_right() {
         let mut outboxes = Outboxes::default();

@@ -1,16 +1,17 @@
 //! Sends a session stanzas that its client didn't ask for, as fast as the client reads: they never
 //! end the session.
 //!
-//! Others decide how much of it there is, by asking to see somebody's presence, by publishing, by
-//! writing while somebody is away. Were that to end the session, they could keep an account out for
-//! good. So it doesn't count against the session's hard limit, but against one of its own, and:
+//! Other people decide how much of this there is: by asking to see somebody's presence, by
+//! publishing, by writing while somebody is away. If it could end the session, they could keep an
+//! account out for good. So it doesn't count against the session's hard limit, but against one of
+//! its own, and:
 //!
-//! * What is in memory anyway (presence, a room's history) is appended whole, as references, behind
-//!   all that waits, and in its order.
-//! * What comes out of a store is loaded in portions: the next one when the session has
+//! * Stanzas that are in memory anyway (presence, a room's history) are appended completely, as
+//!   references, after everything that waits, and in their order.
+//! * Stanzas from a store are loaded in portions: the next one when the session has
 //!   [room](Outboxes::when_room).
-//! * Presence that tells a state is always taken: above the hard limit it is paced. There is at
-//!   most one of each resource of each contact. Beyond the limit for what is paced, available
+//! * Presence that states availability is always taken: above the hard limit it is paced. There is
+//!   at most one for each resource of each contact. Beyond the limit for paced stanzas, available
 //!   presence is left out; a client that has so much of it to read asks again (RFC 6121 §4.3).
 
 use super::item::To;
@@ -25,8 +26,8 @@ impl Outboxes {
     }
 
     /// Calls `call` as soon as no more than the soft limit waits for this session, at once if that
-    /// is so. Dropped uncalled when the session ends. A session that acknowledges what it gets has
-    /// room when it has acknowledged enough.
+    /// is so now. It is dropped uncalled when the session ends. A session that acknowledges stanzas
+    /// has room when it has acknowledged enough.
     pub fn when_room(&mut self, link: Link, call: impl FnOnce() + Send + 'static) {
         let soft = self.limits.soft;
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some() && !slot.abandoned) else {

@@ -13,7 +13,7 @@ use crate::packet::Packet;
 #[derive(Debug, Default)]
 pub(super) struct OutboxQueue {
     pub items: VecDeque<OutboxItem>,
-    /// Rendered bytes of all items but those that are paced.
+    /// Rendered bytes of all items except for paced ones.
     pub bytes: usize,
     /// The state that only a session has that is sent much.
     pub much: Option<Box<Much>>,
@@ -69,7 +69,7 @@ impl QueueTally {
     }
 }
 
-/// A function that is called when a session takes more.
+/// A function that is called when a session has room for more.
 pub(super) struct Roomy(pub Box<dyn FnOnce() + Send>);
 
 impl std::fmt::Debug for Roomy {
@@ -89,7 +89,7 @@ impl OutboxQueue {
         self.items.push_back(item);
     }
 
-    /// Takes note that an item of this size has left the list of those that wait.
+    /// Takes note that an item of this size has left the list of waiting items.
     pub fn take_off(&mut self, item: &OutboxItem, size: usize) {
         match &mut self.much {
             Some(much) if item.paced => much.waiting.take_off(size),
@@ -100,7 +100,7 @@ impl OutboxQueue {
         }
     }
 
-    /// Puts an item of this size first again that was sent and is not acknowledged.
+    /// Puts a sent, unacknowledged item of this size back in front of the waiting ones.
     pub fn take_back(&mut self, item: OutboxItem, size: usize) {
         self.acknowledged(&item, size);
         if item.paced {
@@ -157,7 +157,7 @@ impl OutboxQueue {
         self.much.as_ref().map_or(0, |much| much.fat)
     }
 
-    /// Returns whether one more stanza of that size is too much for a managed session.
+    /// Returns whether one more stanza of this size is too much for a managed session.
     #[inline]
     pub fn is_full(&self, size: usize) -> bool {
         let Some(managed) = &self.managed else { return false };
@@ -171,8 +171,8 @@ impl OutboxQueue {
         (managed.unacked.len() + self.items.len()).saturating_sub(self.all_paced().items)
     }
 
-    /// Returns whether the bounds of a managed session, if it is one, are half empty with so many
-    /// bytes.
+    /// Returns whether the bounds of a managed session, if it is one, stay half empty with this
+    /// many bytes.
     #[inline]
     pub fn has_room(&self, bytes: usize) -> bool {
         self.managed.as_ref().is_none_or(|managed| {
@@ -181,7 +181,7 @@ impl OutboxQueue {
         })
     }
 
-    /// Takes a session out of the count of its account.
+    /// Removes a session from the count of its account.
     pub fn leave_account(&mut self, held: &mut Map<Box<str>, usize>, address: &Jid) {
         let fat = self.much.as_mut().map_or(0, |much| std::mem::take(&mut much.fat));
         if fat == 0 {
@@ -197,7 +197,8 @@ impl OutboxQueue {
         }
     }
 
-    /// Takes in that an item was wholly sent; returns the number of bytes that are no longer held.
+    /// Takes note that an item was wholly sent; returns the number of bytes that are no longer
+    /// held.
     pub fn was_sent(&mut self, item: OutboxItem, size: usize) -> usize {
         let Some(managed) = &mut self.managed else { return size };
         let paced = item.paced;
@@ -208,8 +209,8 @@ impl OutboxQueue {
         freed
     }
 
-    /// Returns whether nothing waits that somebody wants to hear of. A managed session is hardly
-    /// ever without anything, so for it only what others keep counts.
+    /// Returns whether nothing waits of which other code wants to hear. A managed session is hardly
+    /// ever without anything, so for it only stanzas that other code keeps count.
     #[inline]
     pub fn is_drained(&self) -> bool {
         match &self.managed {
@@ -227,8 +228,8 @@ impl OutboxQueue {
         self.drained.take()
     }
 
-    /// Tells the party that waits for the queue to run empty what did not get out before the
-    /// session ended.
+    /// Tells the party that waits for the queue to run empty how many stanzas were not sent before
+    /// the session ended.
     pub fn tell_unsent(&mut self) {
         if let Some(much) = &mut self.much {
             much.in_wait = Vec::new();
@@ -240,7 +241,7 @@ impl OutboxQueue {
     }
 
     /// Drops the waiting item that a newer one makes obsolete, if there is one. Returns the number
-    /// of bytes that this saved. An item that the transport has begun with stays.
+    /// of bytes that this saved. An item stays if the transport has taken its beginning.
     pub fn forget_superseded(&mut self, newer: &OutboxItem, address: &Jid, transport: Transport) -> usize {
         let is_obsolete = |item: &OutboxItem| {
             item.tag == newer.tag && item.to == newer.to && item.packet.from_escaped() == newer.packet.from_escaped()
@@ -259,7 +260,7 @@ impl OutboxQueue {
 
     /// Puts `packet` in the place of the waiting presence of the same sender that it supersedes, if
     /// there is one. Returns the number of bytes that this saved. The first item stays, and so does
-    /// what the transport has begun with.
+    /// one whose beginning the transport has taken.
     pub fn replace_superseded(
         &mut self,
         packet: &Packet,

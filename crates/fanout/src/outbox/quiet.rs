@@ -1,8 +1,8 @@
-//! Stanzas that may wait for a client that nobody looks at (XEP-0352 §3.2), and those that take the
-//! place of an older one.
+//! Stanzas that may wait for an inactive client (XEP-0352 §3.2), and those that replace an older
+//! one.
 //!
-//! A stanza is urgent unless it is known not to be: what a user wants to be told of must never
-//! wait, what a client asked for neither.
+//! A stanza is urgent unless it is known not to be: stanzas of which a user wants to be told must
+//! never wait, nor those for which a client has asked.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -15,18 +15,19 @@ use crate::packet::{Packet, StanzaType};
 /// The time for which a stanza may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// Not at all: it goes, with everything that waits before it.
+    /// No time: it is sent at once, with everything that waits before it.
     Now,
-    /// Until something else goes.
+    /// The time until another stanza is sent.
     Later,
-    /// The same, and it makes an older one of the same sender with the same tag (never 0) obsolete.
+    /// The time until another stanza is sent; and it makes an older one of the same sender with the
+    /// same tag (never 0) obsolete.
     Latest(u32),
 }
 
 /// Returns the urgency of a stanza.
 ///
-/// * Presence that tells a state may wait; a newer one of the same sender makes it obsolete, unless
-///   it tells of an event in a room as well. Subscriptions go at once.
+/// * Presence that states availability may wait; a newer one of the same sender makes it obsolete,
+///   unless it also reports an event in a room. Subscriptions go at once.
 /// * Notifications of pubsub events (XEP-0060 §7.1) may wait; a newer one for the same node and
 ///   items makes an older one obsolete.
 /// * Messages with nothing but chat states (XEP-0085), receipts or markers may wait.
@@ -54,7 +55,7 @@ fn may_wait(child: &Child<'_>) -> bool {
     }
 }
 
-/// Returns whether a copy of a message (XEP-0280) is one of a message that may wait.
+/// Returns whether a message that was copied (XEP-0280) may wait, and so its copy.
 fn copies_what_may_wait(forwarded: &Child<'_>) -> bool {
     let is_message = |child: &Child<'_>| child.name() == "message" && ns::is_content(&child.ns());
     forwarded.is("forwarded", ns::FORWARD)
@@ -63,7 +64,7 @@ fn copies_what_may_wait(forwarded: &Child<'_>) -> bool {
         })
 }
 
-/// Returns a tag for an event: what it does, to which node and items.
+/// Returns a tag for an event: its action, node and items.
 fn tag_of_event(event: &Child<'_>) -> u32 {
     let mut text = Vec::new();
     for action in event.children() {
@@ -78,8 +79,8 @@ fn tag_of_event(event: &Child<'_>) -> u32 {
     tag(&text)
 }
 
-/// Returns a number for a text, never 0. Stanzas of different senders are not compared by it, so a
-/// sender that finds two texts with one number harms nobody but itself.
+/// Returns a number for a text, never 0. It is only compared between stanzas of one sender, so a
+/// sender that finds two texts with the same number harms only itself.
 fn tag(text: &[u8]) -> u32 {
     let mut hasher = Keyed::with([1, 2, 3, 4]).build_hasher();
     hasher.write(text);

@@ -150,7 +150,7 @@ fn all_sessions_of_an_account_together_have_a_limit() {
         outboxes.sent(other, all);
     }
     assert!((12..16).contains(&taken), "{taken}");
-    // Presence that is available is left out before a session ends for it.
+    // Available presence is left out before a session ends because of it.
     assert_eq!(outboxes.push(Link(0), &presence("b@x/1", &"x".repeat(100)), To::Bare), PushOutcome::Queued);
     assert!(!rendered(&outboxes, Link(0)).contains("presence"));
     for link in 0..4 {
@@ -187,7 +187,7 @@ fn what_is_paced_ends_no_session_and_keeps_its_place() {
     assert_eq!(*told.lock().unwrap(), 2, "most is sent");
     outboxes.sent(link, 200);
     assert_eq!(outboxes.waiting_total(), 0);
-    // One that is larger than all may be comes alone.
+    // An item that is larger than the limit of all comes alone.
     assert_eq!(outboxes.push_paced(link, &message(9000), To::Full), PushOutcome::Queued);
     assert_eq!(outboxes.push_paced(link, &message(9), To::Full), PushOutcome::Overflow);
     outboxes.when_room(link, tell());

@@ -1,5 +1,5 @@
-//! Stanzas that a managed session was sent and has not acknowledged: the count and the stanzas, of
-//! which [`managed`](super::managed) tells what is done with them.
+//! Stanzas that a managed session was sent and has not acknowledged, and their count;
+//! [`managed`](super::managed) has the operations on them.
 
 use std::collections::VecDeque;
 
@@ -9,28 +9,28 @@ use crate::link::Link;
 /// Holds the stanzas that a managed session was sent.
 #[derive(Debug)]
 pub(super) struct ManagedQueue {
-    /// Sent, oldest first.
+    /// The sent stanzas, oldest first.
     pub unacked: VecDeque<OutboxItem>,
     /// Rendered bytes of these.
     pub bytes: usize,
-    /// Stanzas sent.
+    /// The number of sent stanzas.
     pub sent: u32,
-    /// Stanzas that the client has though their bytes are still counted as waiting: the transport
-    /// takes long runs as a whole.
+    /// Stanzas that the client has although their bytes still count as waiting: the transport takes
+    /// long runs as a whole.
     pub ahead: u32,
     /// Items that precede the beginning of the count.
     pub uncounted: usize,
-    /// The bounds of it, together with what waits.
+    /// The bounds of these stanzas together with the waiting ones.
     pub bounds: UnackedBounds,
-    /// A request is open.
+    /// True if a request is open.
     pub asked: bool,
     /// The number of requests so far.
     pub question: u16,
-    /// The session is in the list of those that are to be asked later.
+    /// True if the session is in the list of those to be asked later.
     pub asking: bool,
 }
 
-/// Bounds what a managed session may hold.
+/// The bounds of the stanzas that a managed session may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnackedBounds {
     /// The most stanzas that may wait for an acknowledgement.
@@ -43,15 +43,15 @@ pub struct UnackedBounds {
 /// [`Outboxes::take_asking`](super::Outboxes::take_asking).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
-    /// Something was sent: [`Outboxes::ask`](super::Outboxes::ask) when it has been quiet for a
-    /// moment.
+    /// Something was sent: call [`Outboxes::ask`](super::Outboxes::ask) when it has been quiet for
+    /// a moment.
     Later(Link),
     /// A request left, with this number: see [`Outboxes::is_open`](super::Outboxes::is_open).
     Asked(Link, u16),
 }
 
 impl ManagedQueue {
-    /// Keeps what was sent, if it is a stanza that counts; returns the number of bytes that are no
+    /// Keeps a sent item, if it is a stanza that counts; returns the number of bytes that are no
     /// longer held.
     pub fn was_sent(&mut self, item: OutboxItem, size: usize) -> usize {
         if self.uncounted > 0 {

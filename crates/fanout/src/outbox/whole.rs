@@ -1,5 +1,5 @@
-//! Assertions of what must hold of an outbox between two calls. Builds for tests and simulations
-//! look; others don't.
+//! Assertions about an outbox between two calls. Builds for tests and simulations check them;
+//! others don't.
 
 use super::item::{OutboxItem, rendered_len};
 use super::queue::QueueTally;
@@ -51,5 +51,6 @@ impl Outboxes {
     }
 }
 
-/// Items of an outbox above which it isn't looked at: each look goes through all of them.
+/// The number of items of an outbox above which it isn't checked: each check goes through all of
+/// them.
 const MOST_ASSERTED: usize = 200;
