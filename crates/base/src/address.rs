@@ -9,9 +9,9 @@ use siphasher::sip::SipHasher13;
 /// Hashes addresses under keys that strangers don't know, so that nobody can aim at one shard.
 #[derive(Clone)]
 pub enum AddressHash {
-    /// For one process: fast, and different between processors and versions.
+    /// A hash for one process: fast, and different between processors and versions.
     Process(RandomState),
-    /// For many: the same wherever it is computed.
+    /// A hash for many processes: the same wherever it is computed.
     Cluster(SipHasher13),
 }
 
@@ -31,7 +31,7 @@ impl AddressHash {
         Self::Process(RandomState::new())
     }
 
-    /// Returns the hash of something together with what has a hash already.
+    /// Returns the hash of a value combined with one that was hashed already.
     pub fn beside(&self, first: u64, second: &[u8]) -> u64 {
         match self {
             Self::Process(keys) => keys.hash_one((first, second)),
@@ -59,7 +59,7 @@ impl AddressHash {
 }
 
 impl fmt::Debug for AddressHash {
-    /// Shows nothing of the keys.
+    /// Writes nothing of the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Process(_) => "AddressHash::Process",
@@ -78,7 +78,7 @@ mod tests {
         let hash = AddressHash::of_cluster(key).of("romeo@example.org");
         assert_eq!(hash, AddressHash::of_cluster(key).of("romeo@example.org"));
         assert_ne!(hash, AddressHash::of_cluster([0; 16]).of("romeo@example.org"), "the key matters");
-        // It is part of what nodes of different versions agree on: another value would give every
+        // Nodes of different versions have to agree on this value: another one would give every
         // account another home.
         assert_eq!(AddressHash::of_cluster(key).of(""), 0xabac_0158_050f_c4dc, "SipHash-1-3 of nothing");
     }

@@ -1,4 +1,4 @@
-//! Bounds how fast something may happen.
+//! Bounds the rate of events.
 
 /// A bucket that empties with time, kept as one number: the time until which everything that was
 /// put in is paid for.
@@ -30,7 +30,7 @@ impl Bucket {
         self.0 - now
     }
 
-    /// Takes some of it out again; none if the bucket has been empty since.
+    /// Takes some of the content out again; none if the bucket has been empty since.
     #[inline]
     pub fn give_back(&mut self, cost: u64) {
         self.0 = self.0.saturating_sub(cost);

@@ -1,6 +1,6 @@
-//! Numbers with the names of what is counted, for texts to operators.
+//! Numbers with the names of the counted things, for texts to operators.
 
-/// Returns a number with the name of what is counted, for one of it or for several.
+/// Returns a number with the name of the counted thing, in its singular or plural form.
 pub fn counted(count: u64, thing: &str) -> String {
     match count {
         1 => format!("1 {thing}"),

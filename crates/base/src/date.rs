@@ -20,8 +20,8 @@ pub fn timestamp_ms(unix_ms: u64) -> String {
     text
 }
 
-/// Reads a time of day as XEP-0082 §3.2 writes it, into milliseconds since 1970; what was before
-/// counts as 0. `None` if it is none.
+/// Reads a time of day in the form of XEP-0082 §3.2 as milliseconds since 1970; earlier times count
+/// as 0. Returns `None` if the text has another form.
 pub fn parse(text: &str) -> Option<u64> {
     let time = OffsetDateTime::parse(text.trim(), &Rfc3339).ok()?;
     Some(u64::try_from(time.unix_timestamp_nanos() / 1_000_000).unwrap_or(0))

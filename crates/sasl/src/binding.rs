@@ -3,8 +3,8 @@
 /// A channel-binding type by its registered name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BindingType {
-    /// `tls-exporter` (RFC 9266): a value only the two ends of this very connection can compute.
-    /// TLS 1.3 only.
+    /// `tls-exporter` (RFC 9266): a value that only the two ends of this very connection can
+    /// compute. TLS 1.3 only.
     TlsExporter,
     /// `tls-server-end-point` (RFC 5929 §4): the hash of the server's certificate. Weaker, but it
     /// survives a TLS proxy, and XEP-0440 makes it mandatory for servers.

@@ -27,14 +27,14 @@ pub struct Login<'a> {
     pub username: &'a str,
     /// The password, or the token of OAUTHBEARER.
     pub password: &'a str,
-    /// The address to act as, if it has to be said. Servers assume `username@domain`.
+    /// The address to act as, if it has to be sent. Servers assume `username@domain`.
     pub authzid: Option<&'a str>,
 }
 
 /// The server's announcements before the client chose.
 #[derive(Debug, Clone, Copy)]
 pub struct Announced<'a> {
-    /// Names of the mechanisms, those we don't speak included.
+    /// The names of the mechanisms, including unknown ones.
     pub mechanisms: &'a [&'a str],
     /// Names of the channel-binding types (XEP-0440), `None` if there was no such list.
     pub binding_types: Option<&'a [&'a str]>,
@@ -48,8 +48,8 @@ impl Announced<'_> {
         Mechanism::ALL.into_iter().filter(usable).find(|mechanism| self.mechanisms.contains(&mechanism.name()))
     }
 
-    /// Returns the strongest channel-binding type of both sides. Without an announcement XEP-0440
-    /// §4 leaves `tls-server-end-point` as what every server has to know.
+    /// Returns the strongest channel-binding type of both sides. Without an announcement, XEP-0440
+    /// §4 leaves `tls-server-end-point`, which every server has to support.
     fn binding(&self, bindings: &ChannelBindings) -> Option<BindingType> {
         let announced = |binding: &BindingType| match self.binding_types {
             Some(types) => types.contains(&binding.name()),
@@ -80,7 +80,7 @@ pub enum ClientError {
     /// The lists of mechanisms or channel-binding types were changed on the way (XEP-0474):
     /// somebody is in the middle.
     Downgrade,
-    /// The server doesn't know the password: it is not who it says.
+    /// The server doesn't know the password: it is an impostor.
     ServerSignature,
 }
 
@@ -109,16 +109,16 @@ pub struct Exchange {
 
 enum ExchangeState {
     Plain,
-    /// OAUTHBEARER: a challenge says why the token isn't good, and is acknowledged (RFC 7628
+    /// OAUTHBEARER: a challenge says why the token isn't valid, and is acknowledged (RFC 7628
     /// §3.2.3).
     Bearer,
     First(FirstSent),
-    /// Waits for the server's signature, which has to be this.
+    /// Waits for the server's signature, which has to equal this.
     Final(Vec<u8>),
     Finished,
 }
 
-/// A SCRAM exchange behind its client-first message.
+/// A SCRAM exchange after its client-first message.
 struct FirstSent {
     hash: Hash,
     password: String,
@@ -204,7 +204,7 @@ impl Exchange {
         Ok(answer)
     }
 
-    /// Checks what came with `<success/>`. Only after this may the server be believed.
+    /// Checks the data of `<success/>`. Only after this may the server be trusted.
     ///
     /// # Errors
     ///
@@ -271,8 +271,8 @@ fn binding_flag<'a>(
     Ok((flag.to_owned(), &[]))
 }
 
-/// Most PBKDF2 iterations that a client runs: a second or so. More is a server's mistake or an
-/// attack on the client's CPU.
+/// The most PBKDF2 iterations that a client runs, which take a second or so. A larger number is a
+/// server's mistake or an attack on the client's CPU.
 pub const MAX_ITERATIONS: u32 = 5_000_000;
 
 /// Random bytes in the client's nonce.

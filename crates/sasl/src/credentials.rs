@@ -10,8 +10,8 @@ use crate::{Hash, prep};
 /// Iterations of PBKDF2 for new passwords.
 ///
 /// The *client* runs them at every first login, on the slowest phone there is; they protect a
-/// stolen database. RFC 5802 §5.1 and RFC 7677 §4 ask for at least 4096. 10 000 is what old phones
-/// bear without a visible pause and what other servers use.
+/// stolen database. RFC 5802 §5.1 and RFC 7677 §4 ask for at least 4096. Old phones run 10 000
+/// without a visible pause, and other servers use that number.
 pub const DEFAULT_ITERATIONS: u32 = 10_000;
 
 /// Length of a salt, in bytes.
@@ -29,7 +29,7 @@ pub struct Keys {
     pub iterations: u32,
     /// `H(ClientKey)`: verifies the client's proof. `hash.size()` bytes.
     pub stored_key: Vec<u8>,
-    /// Signs what the server answers. `hash.size()` bytes.
+    /// The key of the server's signatures. `hash.size()` bytes.
     pub server_key: Vec<u8>,
 }
 
@@ -42,8 +42,8 @@ impl Keys {
         Keys { hash, salt, iterations, stored_key, server_key }
     }
 
-    /// Makes the keys of no password: nobody logs in with this hash. To clients it looks as if
-    /// there were some.
+    /// Makes the keys of no password: nobody can log in with this hash. To clients they look like
+    /// real keys.
     ///
     /// # Errors
     /// [`CredentialsError::NoRandomness`]
@@ -62,7 +62,7 @@ impl Keys {
     /// Returns whether these are the keys of `password`, in constant time. Costs a whole PBKDF2:
     /// milliseconds.
     pub fn verify(&self, password: &str) -> bool {
-        // A password that can't be prepared does the same work, so that its answer takes as long.
+        // A password that can't be prepared costs the same work, so that the answer takes as long.
         let prepared = prep::saslprep(password);
         let text = prepared.as_deref().unwrap_or_default();
         let derived = Keys::of_prepared(self.hash, text, self.salt.clone(), self.iterations);
@@ -71,7 +71,7 @@ impl Keys {
 }
 
 impl fmt::Debug for Keys {
-    /// Shows the parameters but no key.
+    /// Writes the parameters but no key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keys").field("hash", &self.hash).field("iterations", &self.iterations).finish_non_exhaustive()
     }
@@ -144,8 +144,8 @@ impl Credentials {
         self.to_verify().verify(password)
     }
 
-    /// Returns the keys that tell whether a plain password is right: the usual ones, or those that
-    /// there are where an account came with others only.
+    /// Returns the keys for checking a plain password: the usual ones, or others if the account
+    /// came with none of these.
     pub(crate) fn to_verify(&self) -> &Keys {
         let usual = self.keys(VERIFY_HASH);
         [usual, &self.sha512, &self.sha1].into_iter().find(|keys| !keys.is_none()).unwrap_or(usual)

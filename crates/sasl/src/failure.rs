@@ -9,7 +9,7 @@ pub enum Failure {
     Aborted,
     /// The account exists but is switched off (§6.5.2).
     AccountDisabled,
-    /// The credentials were right once (§6.5.3).
+    /// The credentials have expired (§6.5.3).
     CredentialsExpired,
     /// The mechanism may not be used on a stream without TLS (§6.5.4).
     EncryptionRequired,

@@ -4,7 +4,8 @@ use crate::{ChannelBindings, Hash};
 
 /// A SASL mechanism that Rookery speaks.
 ///
-/// The order is by strength, weakest first: a binding beats none, then the hash decides.
+/// The order is by strength, weakest first: mechanisms with channel binding are stronger than those
+/// without, then the hash decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mechanism {
     /// `ANONYMOUS` (RFC 4505): proves nothing, for domains that let everybody in.

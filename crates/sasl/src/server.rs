@@ -31,10 +31,10 @@ mod scram;
 
 pub use decoy::Decoy;
 
-/// The stream's announcements before the client chose. All of it enters the exchange.
+/// The stream's announcements before the client chose. All of them enter the exchange.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer<'a> {
-    /// The domain the client connected to: an authzid has to be `username@domain`.
+    /// The domain that the client connected to: an authzid has to be `username@domain`.
     pub domain: &'a str,
     /// The mechanisms as announced in the list that the client answers to, in any order.
     pub mechanisms: &'a [Mechanism],
@@ -68,8 +68,8 @@ pub enum ServerStep {
     },
     /// Make a name that nobody has and call [`ServerExchange::named`].
     Anonymous,
-    /// Have this token checked, and call [`ServerExchange::named`] with the user name that it
-    /// stands for, or [`ServerExchange::refused`].
+    /// Have this token checked, and call [`ServerExchange::named`] with the user name that it is
+    /// valid for, or [`ServerExchange::refused`].
     Bearer {
         /// The token, as it was sent.
         token: String,
@@ -80,8 +80,8 @@ pub enum ServerStep {
     /// Send a `<challenge/>` with these bytes (in Base64) and pass the response to
     /// [`ServerExchange::respond`].
     Challenge(Vec<u8>),
-    /// The client is who it says. Send `<success/>` with `additional` (in Base64), or empty if
-    /// there is none.
+    /// The client has proven its identity. Send `<success/>` with `additional` (in Base64), or
+    /// empty if there is none.
     Success {
         /// As in [`ServerStep::NeedCredentials`].
         username: String,
@@ -93,7 +93,7 @@ pub enum ServerStep {
 }
 
 impl fmt::Debug for ServerStep {
-    /// Shows no password and no proof, so that a step may be logged.
+    /// Writes no password and no proof, so that a step may be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ServerStep::NeedCredentials { username, .. } => write!(f, "NeedCredentials({username:?})"),
@@ -127,7 +127,8 @@ enum ServerState {
     Plain(String),
     /// ANONYMOUS and OAUTHBEARER wait for the name.
     Nameless,
-    /// OAUTHBEARER has told why, and waits for the client to take note (RFC 7628 §3.2.3).
+    /// OAUTHBEARER has sent the reason, and waits for the client to acknowledge it (RFC 7628
+    /// §3.2.3).
     Refused,
     Finished,
 }
@@ -146,8 +147,9 @@ impl ServerExchange {
     /// Begins with the `mechanism` that the client named and its initial response, decoded from
     /// Base64.
     ///
-    /// `None` is a client that sent no initial response at all; `Some(b"")` one that sent `=` (RFC
-    /// 6120 §6.4.2). A mechanism that wasn't offered fails with [`Failure::InvalidMechanism`].
+    /// `None` stands for a client that sent no initial response at all; `Some(b"")` for one that
+    /// sent `=` (RFC 6120 §6.4.2). A mechanism that wasn't offered fails with
+    /// [`Failure::InvalidMechanism`].
     pub fn start(mechanism: Mechanism, initial: Option<&[u8]>, offer: &Offer<'_>) -> (ServerExchange, ServerStep) {
         if !offer.mechanisms.contains(&mechanism) {
             return (ServerExchange { state: ServerState::Finished }, Failure::InvalidMechanism.into());
@@ -172,14 +174,14 @@ impl ServerExchange {
             ServerState::Initial(context) => self.first(&context, message),
             ServerState::Scram(scram) => scram.finish(message).unwrap_or_else(ServerStep::Failure),
             ServerState::Refused => Failure::NotAuthorized.into(),
-            // A response that nobody asked for.
+            // An unexpected response.
             ServerState::Plain(_) | ServerState::Nameless | ServerState::Finished => Failure::MalformedRequest.into(),
         }
     }
 
-    /// Goes on after [`ServerStep::NeedCredentials`]: `None` if there is no such account, which the
-    /// client can't tell from a wrong password. If the look-up itself failed, drop the exchange and
-    /// send [`Failure::TemporaryAuthFailure`].
+    /// Continues after [`ServerStep::NeedCredentials`]: `None` if there is no such account, which
+    /// the client can't tell from a wrong password. If the look-up itself failed, drop the exchange
+    /// and send [`Failure::TemporaryAuthFailure`].
     pub fn credentials(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> ServerStep {
         match &mut self.state {
             ServerState::Scram(scram) => scram.challenge(found, decoy).unwrap_or_else(|failure| self.fail(failure)),
@@ -187,7 +189,7 @@ impl ServerExchange {
         }
     }
 
-    /// Goes on after [`ServerStep::Verify`], with what [`Decoy::verify`] said.
+    /// Continues after [`ServerStep::Verify`], with the verdict of [`Decoy::verify`].
     pub fn verified(&mut self, correct: bool) -> ServerStep {
         match std::mem::replace(&mut self.state, ServerState::Finished) {
             ServerState::Plain(username) if correct => ServerStep::Success { username, additional: Vec::new() },
@@ -196,7 +198,7 @@ impl ServerExchange {
         }
     }
 
-    /// Goes on after [`ServerStep::Anonymous`] or [`ServerStep::Bearer`], with the name of the
+    /// Continues after [`ServerStep::Anonymous`] or [`ServerStep::Bearer`], with the name of the
     /// user.
     pub fn named(&mut self, username: String) -> ServerStep {
         match std::mem::replace(&mut self.state, ServerState::Finished) {
@@ -205,8 +207,8 @@ impl ServerExchange {
         }
     }
 
-    /// Goes on after [`ServerStep::Bearer`] with a token that isn't good: the client is told why,
-    /// by the JSON of RFC 7628 §3.2.2, and fails when it has taken note.
+    /// Continues after [`ServerStep::Bearer`] with a token that isn't valid: the client is told
+    /// why, by the JSON of RFC 7628 §3.2.2, and fails when it has acknowledged that.
     pub fn refused(&mut self, why: &str) -> ServerStep {
         match std::mem::replace(&mut self.state, ServerState::Finished) {
             ServerState::Nameless => {

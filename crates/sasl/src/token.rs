@@ -47,7 +47,8 @@ impl TokenMechanism {
         TokenMechanism::ALL.into_iter().find(|mechanism| mechanism.name() == name)
     }
 
-    /// Returns the binding data of a connection; `None` if it has not what the mechanism binds to.
+    /// Returns the binding data of a connection; `None` if it lacks the data that the mechanism
+    /// binds to.
     pub fn binding(self, bindings: &ChannelBindings) -> Option<&[u8]> {
         match self {
             TokenMechanism::Exporter => bindings.value(BindingType::TlsExporter),
@@ -56,9 +57,9 @@ impl TokenMechanism {
         }
     }
 
-    /// Returns the mechanisms that a connection can support, strongest first. Where a proof can be
-    /// bound to the connection, one that isn't is not offered: anybody who reads what TLS protects,
-    /// as a proxy that ends it elsewhere, could use it again.
+    /// Returns the mechanisms that a connection can support, strongest first. If a proof can be
+    /// bound to the connection, unbound mechanisms are not offered: anybody who can read inside
+    /// TLS, such as a proxy that ends it elsewhere, could use an unbound proof again.
     pub fn offered(bindings: &ChannelBindings) -> impl Iterator<Item = TokenMechanism> + '_ {
         let supported = move |mechanism: &TokenMechanism| mechanism.binding(bindings).is_some();
         let is_bound = TokenMechanism::ALL.iter().any(|mechanism| *mechanism != Self::Unbound && supported(mechanism));
@@ -131,7 +132,7 @@ pub struct Presented {
 }
 
 impl Presented {
-    /// Reads the client's message; `None` if it is none.
+    /// Reads the client's message; `None` if it breaks the grammar.
     pub fn parse(message: &[u8]) -> Option<Presented> {
         let at = message.iter().position(|&byte| byte == 0).filter(|_| message.len() <= MAX_MESSAGE)?;
         let (username, proof) = message.split_at_checked(at)?;
@@ -139,7 +140,7 @@ impl Presented {
         Some(Presented { username: username.to_owned(), proof: proof.get(1..)?.to_vec() })
     }
 
-    /// Writes it: the client's side.
+    /// Writes the message, on the client's side.
     pub fn write(&self) -> Vec<u8> {
         [self.username.as_bytes(), b"\0", &self.proof].concat()
     }
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(TokenMechanism::offered(&both).collect::<Vec<_>>(), bound, "unbound ones only where nothing binds");
     }
 
-    /// The kept hash does what the token does in a plain HMAC.
+    /// The kept hash has the same effect as the token in a plain HMAC.
     #[test]
     fn the_hash_stands_for_the_token() {
         let token = new_token().unwrap();

@@ -5,8 +5,8 @@ use crate::escape;
 use crate::stanza::{Child, Stanza};
 use crate::writer::Writer;
 
-/// Bytes of a whole, valid element. Only the [`Writer`], [`Built::leaf`] and [`Stanza::canonical`]
-/// make one: that no other bytes can be sent is what keeps malformed ones in.
+/// The bytes of a whole, valid element. Only the [`Writer`], [`Built::leaf`] and
+/// [`Stanza::canonical`] make one, so that no malformed bytes can be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     bytes: Vec<u8>,
@@ -18,8 +18,8 @@ impl Built {
         Self { bytes, splice }
     }
 
-    /// Returns an element without content: what the [`Writer`] makes of the same words, for a fifth
-    /// of the work, where every message comes through.
+    /// Returns an element without content. The result is the same as that of the [`Writer`], for a
+    /// fifth of the work, on a path that every message takes.
     pub fn leaf(name: &'static str, ns: &'static str, attributes: &[(&'static str, &str)]) -> Self {
         let len: usize = attributes.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
         let mut bytes = Vec::with_capacity(name.len() + ns.len() + len + 12);
@@ -57,7 +57,7 @@ impl Built {
         self.bytes
     }
 
-    /// Returns the place just behind the root's name, where attributes can be added.
+    /// Returns the place just after the root's name, where attributes can be added.
     pub fn splice(&self) -> usize {
         self.splice
     }
@@ -96,8 +96,8 @@ impl Stanza<'_> {
         Built::new(bytes, head.name_end)
     }
 
-    /// Returns the same stanza with one more child behind the others, such as a `<delay/>`
-    /// (XEP-0203 §4).
+    /// Returns the same stanza with one more child after the others, such as a `<delay/>` (XEP-0203
+    /// §4).
     pub fn with_child(&self, child: &Built) -> Built {
         let at = self.insert_point();
         let mut bytes = Vec::with_capacity(self.bytes().len() + child.bytes.len() + 16);

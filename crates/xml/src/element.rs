@@ -28,11 +28,11 @@ pub struct Element {
 /// An attribute of an [`Element`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attr {
-    /// Local name; `xml:lang` and its like keep their prefix.
+    /// The local name; `xml:lang` and similar names keep their prefix.
     pub name: String,
     /// Namespace, empty for attributes without prefix.
     pub ns: Arc<str>,
-    /// The text it means.
+    /// The value, with references resolved.
     pub value: String,
 }
 
@@ -57,8 +57,7 @@ impl Element {
         Stanza::parse(bytes, &Limits::AFTER_LOGIN).map(|stanza| Self::read(&stanza))
     }
 
-    /// Reads a scanned stanza. What is in the stream's content namespace comes out as
-    /// `jabber:client`.
+    /// Reads a scanned stanza. Elements in the stream's content namespace get `jabber:client`.
     pub fn read(stanza: &Stanza<'_>) -> Self {
         TreeReader::new(stanza.bytes()).read(0)
     }
@@ -88,21 +87,21 @@ impl Element {
         }
     }
 
-    /// Returns the same with this attribute behind the others, whatever its namespace.
+    /// Returns the same with this attribute after the others, whatever its namespace.
     #[must_use]
     pub fn with_namespaced_attr(mut self, attr: Attr) -> Self {
         self.attrs.push(attr);
         self
     }
 
-    /// Returns the same with this text behind its content.
+    /// Returns the same with this text after its content.
     #[must_use]
     pub fn with_text(mut self, text: impl AsRef<str>) -> Self {
         self.push_text(text.as_ref());
         self
     }
 
-    /// Returns the same with this child behind its content.
+    /// Returns the same with this child after its content.
     #[must_use]
     pub fn with_child(mut self, child: Element) -> Self {
         self.push_child(child);
@@ -119,18 +118,18 @@ impl Element {
         }
     }
 
-    /// Takes an attribute without namespace, or `xml:lang`, away.
+    /// Removes an attribute without namespace, or `xml:lang`.
     pub fn remove_attr(&mut self, name: &str) -> Option<String> {
         let at = self.position(name)?;
         Some(self.attrs.remove(at).value)
     }
 
-    /// Adds a child behind the content.
+    /// Adds a child after the content.
     pub fn push_child(&mut self, child: Element) {
         self.nodes.push(Node::Element(child));
     }
 
-    /// Adds text behind the content.
+    /// Adds text after the content.
     pub fn push_text(&mut self, text: &str) {
         match self.nodes.last_mut() {
             _ if text.is_empty() => {}
@@ -190,7 +189,7 @@ impl Element {
         self.children().find(|child| child.is(name, ns))
     }
 
-    /// Returns its own text, that of children excluded.
+    /// Returns the element's own text, without that of its children.
     pub fn text(&self) -> String {
         self.nodes
             .iter()
@@ -215,8 +214,8 @@ impl Element {
     }
 }
 
-/// Reads trees from scanned bytes. `scope` holds what prefixes mean, innermost last; the empty one
-/// is the default.
+/// Reads trees from scanned bytes. `scope` holds the meanings of prefixes, innermost last; the
+/// empty one is the default.
 struct TreeReader<'a> {
     buf: &'a [u8],
     scope: Vec<(&'a [u8], Arc<str>)>,
@@ -264,7 +263,7 @@ impl<'a> TreeReader<'a> {
                 None => return finished,
             }
         }
-        // Only bytes that were never scanned get here.
+        // This happens only with bytes that were never scanned.
         Element::new("", "")
     }
 

@@ -82,8 +82,8 @@ fn push(out: &mut Vec<u8>, text: &str, replacement: Replacement) {
     out.extend_from_slice(rest.as_bytes());
 }
 
-/// Returns whether a byte is a character that stands as it is everywhere. It misses some that do,
-/// which are looked at closely.
+/// Returns whether a byte is a character that can stand unchanged everywhere. It misses some of
+/// these, which are then examined closely.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'\'' | b'"' | b'<' | b'>')
 }

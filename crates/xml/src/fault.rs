@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A fault of the peer. All of them end the stream (RFC 6120 §4.9.1.1);
-/// [`condition`](Self::condition) says how.
+/// A fault of the peer. Each ends the stream (RFC 6120 §4.9.1.1), with the error of
+/// [`condition`](Self::condition).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The bytes break the rules of XML 1.0, of Namespaces in XML 1.0 or of UTF-8.
@@ -28,10 +28,10 @@ pub enum Fault {
     TooManyAttributes,
     /// More prefixes are bound at a time than [`Limits::namespaces`](crate::Limits::namespaces).
     TooManyNamespaces,
-    /// A name, namespace or character reference is longer than anybody needs.
+    /// A name, namespace or character reference is longer than any legitimate one.
     NameTooLong,
-    /// Written without prefixes, the namespaces of its elements would take several times the space
-    /// of a whole stanza.
+    /// Written without prefixes, the namespaces of the stanza's elements would take several times
+    /// the space of a whole stanza.
     NamespacesTooBig,
 }
 

@@ -30,7 +30,7 @@ pub struct Header {
 }
 
 /// Reads the header at the start of `buf`, with an optional XML declaration and white space before
-/// it. Returns how many bytes that took, or `None` if it isn't complete.
+/// it. Returns the number of bytes that were read, or `None` if it isn't complete.
 pub fn parse(buf: &[u8], limits: &Limits) -> Result<Option<(usize, Header)>, Fault> {
     let window = &buf[..buf.len().min(limits.bytes)];
     match read(window, limits) {
@@ -87,7 +87,7 @@ pub(crate) fn attribute(buf: &[u8], at: usize) -> Result<(QName, String, usize),
     Ok((name, unescape::value(value).into_owned(), end + 1))
 }
 
-/// Gives the attributes their meaning and checks the namespaces.
+/// Assigns the attributes and checks the namespaces.
 fn header(buf: &[u8], name: QName, attributes: Vec<(QName, String)>) -> Result<Header, Fault> {
     let mut header = Header::default();
     let root_prefix = text(prefix(buf, name));
@@ -126,7 +126,7 @@ fn header(buf: &[u8], name: QName, attributes: Vec<(QName, String)>) -> Result<H
     Ok(header)
 }
 
-/// Namespaces in XML §3 and §5: which prefix may be bound to what.
+/// Checks the rules for binding a prefix to a namespace (Namespaces in XML §3 and §5).
 fn bind(header: &mut Header, prefix: String, uri: String) -> Result<(), Fault> {
     if uri.is_empty() || prefix == "xmlns" || (prefix == "xml") != (uri == ns::XML) || uri == ns::XMLNS {
         return Err(Fault::NotWellFormed);

@@ -1,8 +1,8 @@
 //! The smallest pieces of XML, over bytes that may end anywhere.
 //!
-//! Each function moves past one piece or says why it can't: [`Stop::Partial`] when the bytes end
-//! first. Those with a cursor leave it where they may be called again with more bytes, so that a
-//! long text that arrives in small pieces is still read once.
+//! Each function moves past one piece or returns the reason why it can't: [`Stop::Partial`] if the
+//! bytes end first. Functions with a cursor leave it at a place where they may be called again with
+//! more bytes, so that a long text that arrives in small pieces is still read once.
 
 use crate::Fault;
 use crate::stride;
@@ -31,7 +31,7 @@ pub(crate) struct QName {
     pub(crate) end: usize,
 }
 
-/// Reads a qualified name (Namespaces in XML §4). The byte behind it is in the buffer.
+/// Reads a qualified name (Namespaces in XML §4). The byte after it is in the buffer.
 #[inline(always)]
 pub(crate) fn qname(buf: &[u8], start: usize) -> Result<QName, Stop> {
     if let Some(end) = stride::plain_name(buf, start) {
@@ -129,7 +129,7 @@ pub(crate) fn equals_quote(buf: &[u8], name: QName) -> Result<usize, Stop> {
     }
 }
 
-/// Reads white space of a sane length: it is read again when the bytes end in it.
+/// Reads white space of a bounded length: it is read again if the bytes end in it.
 pub(crate) fn bounded_space(buf: &[u8], from: usize) -> Result<usize, Stop> {
     let end = space(buf, from);
     if end.unwrap_or(buf.len()) - from > MAX_NAME {
@@ -180,7 +180,7 @@ pub(crate) fn text(buf: &[u8], cursor: &mut usize) -> Result<(), Stop> {
 fn beyond_ascii(buf: &[u8], mut at: usize) -> (usize, Result<(), Stop>) {
     loop {
         match buf.get(at..).unwrap_or_default() {
-            // All that two bytes can say is allowed.
+            // Every character of two bytes is allowed.
             [0xC2..=0xDF, 0x80..=0xBF, ..] => at += 2,
             rest @ [0x80..=0xFF, ..] => match decode(rest) {
                 Ok((_, len)) => at += len,
@@ -266,7 +266,7 @@ pub(crate) fn referred(name: &[u8]) -> Option<char> {
     char::from_u32(code).filter(|&c| is_char(c))
 }
 
-/// Names the fault: something that could be an entity of a DTD, or garbage.
+/// Returns the fault: either a possible entity of a DTD, or garbage.
 #[cold]
 fn not_a_reference(name: &[u8]) -> Fault {
     match name {

@@ -15,24 +15,23 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For a peer that hasn't authenticated.
+    /// The limits for a peer that hasn't authenticated.
     pub const BEFORE_LOGIN: Self = Self { bytes: 10_000, ..Self::AFTER_LOGIN };
-    /// For a peer that has.
+    /// The limits for a peer that has authenticated.
     pub const AFTER_LOGIN: Self =
         Self { bytes: 262_144, depth: MAX_DEPTH, attributes: MAX_ATTRIBUTES, namespaces: MAX_NAMESPACES };
 }
 
 impl Limits {
-    /// Returns the bytes that a stanza's namespaces may take where each element and attribute that
-    /// needs one names it. Prefixes make a short stanza of a long one: a stanza that is written
-    /// again, or an element taken out of its stanza, may not be out of all proportion to what came
-    /// in.
+    /// Returns the bytes that a stanza's namespaces may take if each element and attribute that
+    /// needs one names it. With prefixes a short stanza can stand for a long one; a stanza that is
+    /// written again, or an element taken out of its stanza, must stay in proportion to the input.
     pub(crate) fn spelled_out(&self) -> usize {
         self.bytes.saturating_mul(4)
     }
 }
 
-/// The most bytes of a namespace name as written. None that anybody uses has more than a fifth of
+/// The most bytes of a namespace name as written. No namespace in use has more than a fifth of
 /// this.
 pub const MAX_NAMESPACE: usize = 1024;
 pub(crate) const MAX_DEPTH: usize = 32;

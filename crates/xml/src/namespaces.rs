@@ -38,7 +38,7 @@ impl Namespaces {
         set
     }
 
-    /// Returns whether any of the others may be among these.
+    /// Returns whether this set may contain any of the others.
     #[inline]
     pub const fn may_have(self, any: Self) -> bool {
         self.0 & any.0 != 0
@@ -47,7 +47,7 @@ impl Namespaces {
     /// Adds the namespace that a declaration gives, as it is written.
     #[inline(always)]
     pub(crate) fn note(&mut self, written: &[u8]) {
-        // Spelled with references it could be any.
+        // A name with references could be any namespace.
         self.0 |= if written.contains(&b'&') { u64::MAX } else { bit(written) };
     }
 }
@@ -75,7 +75,7 @@ const fn bit(name: &[u8]) -> u64 {
 }
 
 const DECLARATION: &[u8] = b"xmlns";
-/// Finds it; to make that takes longer than to search a child.
+/// The searcher for declarations, built once: building it takes longer than searching a child.
 static DECLARATIONS: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(DECLARATION));
 
 #[cfg(test)]

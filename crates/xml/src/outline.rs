@@ -4,7 +4,7 @@
 //! # Invariants
 //! - An [`Outline`] is only made from a [`Built`], whose bytes are valid. It fits all bytes that
 //!   have the same start tag; with others it shows less, or nonsense, and never panics.
-//! - Anything that it doesn't keep can be found: a start tag too long for it is read again.
+//! - Places that it doesn't keep can be found: a start tag that is too long for it is read again.
 
 use crate::built::Built;
 use crate::lex::{MAX_NAME, is_space};
@@ -18,7 +18,7 @@ use crate::view::{Kind, Span, StanzaView};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outline {
     name_end: u16,
-    /// Place of the `>` or `/>`; 0 if the tag is too long to keep its places.
+    /// The place of the `>` or `/>`; 0 if the tag is too long for its places to be kept.
     head_end: u16,
     from: Short,
     id: Short,
@@ -48,7 +48,7 @@ impl Outline {
         Self { name_end, head_end, from, id, type_, lang }
     }
 
-    /// Returns the place behind the root's name, where attributes can be added.
+    /// Returns the place after the root's name, where attributes can be added.
     #[inline]
     pub fn name_end(&self) -> usize {
         self.name_end.into()
@@ -66,8 +66,8 @@ impl Outline {
         self.value(bytes, self.id, |tag| tag.id)
     }
 
-    /// Shows the stanza in its bytes. The caller has kept `kind`, `has_body` and `namespaces` of
-    /// it.
+    /// Returns a view of the stanza in its bytes. The caller has kept its `kind`, `has_body` and
+    /// `namespaces`.
     pub fn stanza<'a>(&self, bytes: &'a [u8], kind: Kind, has_body: bool, namespaces: Namespaces) -> Stanza<'a> {
         let tag = self.start_tag(bytes);
         // A stanza in canonical form inherits its namespace; other elements name theirs.

@@ -24,16 +24,17 @@ use crate::scope::{Namespace, NamespaceScope, default_may_be};
 use crate::stanza::Stanza;
 use crate::view::{Span, StanzaView};
 
-/// The item that the bytes at the start of the buffer make up.
+/// The item at the start of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
     /// The beginning of an item. Call again once there are more bytes.
     Partial,
-    /// So many bytes of white space between stanzas (RFC 6120 §4.6.1).
+    /// White space between stanzas, of this number of bytes (RFC 6120 §4.6.1).
     Space(usize),
-    /// The closing tag of the stream, of so many bytes (RFC 6120 §4.4).
+    /// The closing tag of the stream, of this number of bytes (RFC 6120 §4.4).
     Close(usize),
-    /// A whole first-level element of so many bytes. [`Scanner::stanza`] shows it.
+    /// A whole first-level element of this number of bytes. [`Scanner::stanza`] returns a view of
+    /// it.
     Stanza(usize),
     /// Like [`Stanza`](Self::Stanza), but it uses a prefix that it doesn't declare. The stream
     /// header may have: [`slow::canonical`](crate::slow::canonical) knows.
@@ -45,7 +46,7 @@ pub enum Scan {
 #[derive(Clone, Debug)]
 pub struct Scanner {
     phase: ScanPhase,
-    /// The place to go on from.
+    /// The place from which scanning continues.
     at: u32,
     /// Within an attribute value: everything before it has been checked. 0 otherwise.
     seen: u32,
@@ -63,13 +64,13 @@ pub struct Scanner {
 enum ScanPhase {
     /// Before the first byte of an item.
     Start,
-    /// In a start tag, behind its name or an attribute.
+    /// In a start tag, after its name or an attribute.
     Tag,
     /// In character data.
     Text,
     /// In a CDATA section.
     Cdata,
-    /// Behind a whole item.
+    /// After a whole item.
     Done,
 }
 
@@ -124,15 +125,15 @@ impl Scanner {
 
     /// Scans the item at the start of `buf`.
     ///
-    /// After [`Scan::Partial`] call it again with the same bytes and more behind them. After any
-    /// other answer the next call starts a new item, with a buffer from which the finished one is
+    /// After [`Scan::Partial`] call it again with the same bytes and more after them. After any
+    /// other result the next call starts a new item, with a buffer from which the finished one is
     /// gone. After a fault the stream is over; the scanner needs a [`reset`](Self::reset) before
     /// other use.
     pub fn scan(&mut self, buf: &[u8], limits: &Limits) -> Result<Scan, Fault> {
         if matches!(self.phase, ScanPhase::Start | ScanPhase::Done) {
             self.begin();
         }
-        // Nothing behind the limit is looked at: an item that doesn't end before it is too big.
+        // Bytes beyond the limit are not examined: an item that doesn't end before it is too big.
         let window = &buf[..buf.len().min(limits.bytes).min(u32::MAX as usize)];
         let mut at = self.at as usize;
         match self.item(window, &mut at, limits) {
@@ -163,7 +164,7 @@ impl Scanner {
         self.scope.clear();
     }
 
-    /// Goes on with the item. `at` is always left where it may go on once more.
+    /// Continues the item. `at` is always left at a place from which it can continue once more.
     #[inline(always)]
     fn item(&mut self, buf: &[u8], at: &mut usize, limits: &Limits) -> Result<Scan, Stop> {
         if self.phase == ScanPhase::Start {
@@ -301,7 +302,7 @@ impl Scanner {
         Ok(cursor + 1)
     }
 
-    /// Goes on at the `>` of a start tag.
+    /// Continues at the `>` of a start tag.
     #[inline(always)]
     fn tag_is_open(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(), Fault> {
         self.tag_ends(buf, at, limits)?;
@@ -312,7 +313,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// Goes on at the `/>` of an element without content.
+    /// Continues at the `/>` of an element without content.
     #[inline(always)]
     fn tag_is_empty(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(), Fault> {
         self.tag_ends(buf, at, limits)?;
@@ -384,7 +385,7 @@ impl Scanner {
     }
 }
 
-/// Reads the stream's closing tag. Its prefix is the header's business.
+/// Reads the stream's closing tag. The header determines its prefix.
 fn close(buf: &[u8]) -> Result<usize, Stop> {
     let name = lex::qname(buf, 2)?;
     if buf[name.local..name.end] != *b"stream" {

@@ -15,7 +15,7 @@ use crate::view::Span;
 /// The namespace of an element as far as it can be told from its own tag and the prefixes in scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Namespace {
-    /// It is the default namespace of what surrounds it.
+    /// It is the default namespace of the surrounding element.
     Inherited,
     /// It is this attribute value.
     Declared(Span),
@@ -186,8 +186,8 @@ impl NamespaceScope {
         let longest = usize::from(self.longest);
         let own = match own {
             Namespace::Declared(uri) => (uri.end - uri.start) as usize,
-            // Nobody has noted which one it is, and it has to be named again within an element with
-            // a prefix.
+            // The inherited namespace isn't noted, and it has to be named again within an element
+            // with a prefix.
             Namespace::Inherited => longest,
         };
         self.spelled = self.spelled.saturating_add(own + usize::from(self.foreign) * longest);
@@ -249,8 +249,8 @@ impl NamespaceScope {
 /// Namespaces in XML §3: neither of the two fixed namespaces may be the default.
 #[inline(always)]
 pub(crate) fn default_may_be(uri: &[u8]) -> Result<(), Fault> {
-    // Both are this long at least, begin with `http://w`, and a reference that stands for a part of
-    // them begins with `&`.
+    // Both have at least this length, begin with `http://w`, and a reference that stands for a part
+    // of them begins with `&`.
     match uri {
         [b'h' | b'&', .., _] if uri.len() >= ns::XMLNS.len() && !is_other_http(uri) => default_is_free(uri),
         _ => Ok(()),

@@ -1,8 +1,8 @@
 //! Stanzas of rare form, parsed by a library and written again.
 //!
-//! A peer may declare prefixes in its stream header and use them in stanzas (RFC 6120 §4.8.5).
-//! Such a stanza is meaningless to those it is forwarded to, so it is rewritten with its own
-//! declarations. Hardly any client does this; there is no point in making it fast.
+//! A peer may declare prefixes in its stream header and use them in stanzas (RFC 6120 §4.8.5). Such
+//! a stanza means nothing to its recipients, so it is rewritten with its own declarations. Hardly
+//! any client does this, so speed doesn't matter.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub fn canonical(bytes: &[u8], default_ns: &str, prefixes: &[(String, String)]) 
     document.push(b'>');
     document.extend_from_slice(bytes);
     document.extend_from_slice(b"</s>");
-    // Those of the header are named by any element that uses them, so a short stanza may become a
-    // long one.
+    // An element that uses a prefix of the header has to name its namespace, so a short stanza may
+    // become a long one.
     let limits = Limits { bytes: bytes.len().max(Limits::AFTER_LOGIN.bytes), ..Limits::AFTER_LOGIN };
     let stanza = only_child(&document, Interned { most: limits.spelled_out(), ..Interned::default() })?;
     Ok(Writer::write(&stanza).into_bytes())

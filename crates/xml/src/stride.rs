@@ -15,7 +15,7 @@ pub(crate) fn plain_name(buf: &[u8], start: usize) -> Option<usize> {
     (matches!(len, 1..=7) && matches!(behind, b'=' | b'>' | b' ' | b'/')).then_some(start + len)
 }
 
-/// Moves the cursor over text that means nothing, if it isn't at the end of the buffer.
+/// Moves the cursor over plain text, if it isn't at the end of the buffer.
 #[inline(always)]
 pub(crate) fn skip_plain_text(buf: &[u8], cursor: &mut usize) {
     // Text between tags is often short, so that the long strides come second.
@@ -26,8 +26,7 @@ pub(crate) fn skip_plain_text(buf: &[u8], cursor: &mut usize) {
     while skip_word(buf, cursor) {}
 }
 
-/// Moves the cursor over bytes of an attribute value that mean nothing, if it isn't at the end of
-/// the buffer.
+/// Moves the cursor over plain bytes of an attribute value, if it isn't at the end of the buffer.
 #[inline(always)]
 pub(crate) fn skip_plain_value(buf: &[u8], cursor: &mut usize) {
     while let Some(word) = word(buf, *cursor) {
@@ -41,7 +40,7 @@ pub(crate) fn skip_plain_value(buf: &[u8], cursor: &mut usize) {
     }
 }
 
-/// Does the same in a CDATA section.
+/// Moves the cursor over plain bytes of a CDATA section.
 #[inline(always)]
 pub(crate) fn skip_plain_cdata(buf: &[u8], cursor: &mut usize) {
     while let Some(word) = word(buf, *cursor) {
@@ -54,8 +53,8 @@ pub(crate) fn skip_plain_cdata(buf: &[u8], cursor: &mut usize) {
     }
 }
 
-/// Moves the cursor to the first byte of eight that means something, or over all of them, which is
-/// `true`.
+/// Moves the cursor to the first byte of eight that needs a closer look; if there is none, over all
+/// of them, and returns `true`.
 #[inline(always)]
 fn skip_word(buf: &[u8], cursor: &mut usize) -> bool {
     let Some(word) = word(buf, *cursor) else { return false };
@@ -65,7 +64,7 @@ fn skip_word(buf: &[u8], cursor: &mut usize) -> bool {
     stop == 0
 }
 
-/// Skips 32 bytes at a time while none of them means anything. The loop is written so that it
+/// Skips 32 bytes at a time while none of them needs a closer look. The loop is written so that it
 /// becomes vector code.
 #[inline(never)]
 fn skip_long_text(buf: &[u8], mut at: usize) -> usize {

@@ -19,7 +19,7 @@ pub(crate) fn text(raw: &[u8]) -> Cow<'_, str> {
     unescape(raw, |b| (b == b'\r').then_some('\n'))
 }
 
-/// Returns the text of a CDATA section, in which `&` means itself.
+/// Returns the text of a CDATA section, in which `&` stands for itself.
 #[inline]
 pub(crate) fn cdata(raw: &[u8]) -> Cow<'_, str> {
     let text = utf8(raw);
@@ -37,7 +37,8 @@ pub(crate) fn same_text(one: &[u8], other: &[u8]) -> bool {
 fn unescape(raw: &[u8], normal: impl Fn(u8) -> Option<char>) -> Cow<'_, str> {
     let text = utf8(raw);
     let is_special = |b: u8| b == b'&' || normal(b).is_some();
-    // To the end in any case: without a way out the compiler looks at many bytes at once.
+    // The loop always runs to the end: without an early exit, the compiler compares many bytes at
+    // once.
     if !raw.iter().fold(false, |any, &b| any | is_special(b)) {
         return text;
     }

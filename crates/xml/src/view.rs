@@ -29,8 +29,8 @@ impl Span {
 }
 
 impl Span {
-    /// Returns the place of the attribute of this value, whose name has so many bytes: from the
-    /// white space before the name to the closing quote.
+    /// Returns the place of the attribute that has this value and a name of this number of bytes:
+    /// from the white space before the name to the closing quote.
     pub(crate) fn with_space(self, buf: &[u8], name: usize) -> Option<std::ops::Range<usize>> {
         let before = buf.get(..(self.start as usize).checked_sub(1)?)?.trim_ascii_end();
         let before = before.strip_suffix(b"=")?.trim_ascii_end();
@@ -75,7 +75,7 @@ pub(crate) struct StanzaView {
     pub(crate) lang: Span,
     pub(crate) xmlns: Span,
     pub(crate) ns: Namespace,
-    /// All that are declared.
+    /// All namespaces that are declared.
     pub(crate) namespaces: Namespaces,
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum WalkToken<'a> {
 pub(crate) struct WalkTag<'a> {
     buf: &'a [u8],
     pub(crate) name: QName,
-    /// Behind its `>`.
+    /// The place after its `>`.
     pub(crate) end: usize,
     pub(crate) self_closed: bool,
     /// It declares a namespace.
@@ -85,7 +85,7 @@ impl<'a> TokenWalk<'a> {
     }
 }
 
-/// A piece of markup that nobody wants to read.
+/// A piece of markup that is skipped.
 pub(crate) enum Skipped {
     /// A start tag.
     Open,
@@ -96,7 +96,7 @@ pub(crate) enum Skipped {
 }
 
 impl TokenWalk<'_> {
-    /// Moves behind the next piece of markup.
+    /// Moves past the next piece of markup.
     pub(crate) fn pass(&mut self) -> Option<Skipped> {
         let start = self.at + memchr::memchr(b'<', self.buf.get(self.at..)?)?;
         if self.buf.get(start + 1) == Some(&b'!') {

@@ -94,7 +94,7 @@ fn tag(buf: &[u8], limits: &Limits) -> Result<Wrapper, Stop> {
     Ok(resolve(text(written(buf, name)), found, content, is_empty)?)
 }
 
-/// Gives names their namespaces (Namespaces in XML §5, §6).
+/// Resolves the namespaces of names (Namespaces in XML §5, §6).
 fn resolve(written: String, found: Vec<(String, String)>, content: usize, is_empty: bool) -> Result<Wrapper, Fault> {
     let mut default_ns = String::new();
     let mut prefixes = Vec::new();

@@ -20,7 +20,7 @@ use crate::walk::{self, WalkTag};
 pub struct Writer {
     out: Vec<u8>,
     open: Vec<Unclosed>,
-    /// The last start tag still takes attributes.
+    /// True if the last start tag still takes attributes.
     in_tag: bool,
     /// Names of the attributes of that tag.
     names: Vec<Range<usize>>,
@@ -36,7 +36,7 @@ struct Unclosed {
 }
 
 impl Writer {
-    /// Starts a root that is in whatever namespace its stream has.
+    /// Starts a root in the namespace of its stream, whatever that is.
     pub fn new(name: &str) -> Self {
         let mut writer =
             Self { out: Vec::with_capacity(256), open: Vec::new(), in_tag: false, names: Vec::new(), splice: 0 };
@@ -52,7 +52,7 @@ impl Writer {
         writer
     }
 
-    /// Sets an attribute of the element started last. Without effect once that has content.
+    /// Sets an attribute of the element started last. It has no effect once that has content.
     pub fn attr(&mut self, name: &str, value: &str) -> &mut Self {
         debug_assert!(self.in_tag, "attribute {name} comes behind content");
         debug_assert!(name != "xmlns" && !name.starts_with("xmlns:"), "namespaces are declared by the writer");
@@ -129,8 +129,8 @@ impl Writer {
         self.end()
     }
 
-    /// Adds a child of a stanza, byte for byte but for declarations that it took from its stanza's
-    /// root.
+    /// Adds a child of a stanza, byte for byte except for declarations that it inherited from the
+    /// stanza's root.
     pub fn copy(&mut self, child: &Child<'_>) -> &mut Self {
         self.close_tag();
         let (buf, open) = (child.whole(), child.open());
@@ -142,7 +142,7 @@ impl Writer {
             }
         }
         let foreign = walk::foreign_prefixes(child.bytes());
-        // The root's tag is read for those alone who need it: there may be many children, and it
+        // The root's tag is read only for children that need it: there may be many children, and it
         // may be long.
         let root = if foreign.is_empty() { None } else { WalkTag::read(buf, 0) };
         for (name, value) in root.iter().flat_map(WalkTag::attributes) {
@@ -190,7 +190,7 @@ impl Writer {
         self
     }
 
-    /// Ends everything and gives the result.
+    /// Closes all open elements and returns the result.
     pub fn finish(mut self) -> Built {
         while !self.open.is_empty() {
             self.end_any();

@@ -35,7 +35,7 @@ fn memory(root: &Element) -> usize {
     bytes + names.into_iter().map(|(_, len)| len + 2 * size_of::<usize>()).sum::<usize>()
 }
 
-/// Asserts that a stanza, if it is taken at all, makes no more of itself than its length allows.
+/// Asserts that a stanza, if it is accepted, takes no more than its length allows.
 fn is_in_proportion(text: &str) -> Result<(), Fault> {
     let limits = Limits { bytes: text.len(), ..Limits::AFTER_LOGIN };
     let stanza = Stanza::parse(text.as_bytes(), &limits)?;
@@ -79,7 +79,7 @@ fn prefixes_make_no_large_stanza_of_a_small_one() {
     };
     for content in ["<p:a/>", "<a p:b=''/>", "<x><p:a/></x>", "<p:x><a/></p:x>", "<p:x><a p:a='' p:b=''/></p:x>"] {
         assert_eq!(is_in_proportion(&with(1024, "", content, 5000)), Err(Fault::NamespacesTooBig), "{content}");
-        // As anybody might write them.
+        // These are ordinary stanzas.
         assert_eq!(is_in_proportion(&with(20, "", content, 5000)), Ok(()), "{content}");
         assert_eq!(is_in_proportion(&with(200, &"text".repeat(5000), content, 100)), Ok(()), "{content}");
     }

@@ -34,8 +34,8 @@ impl ClientKeys {
     }
 }
 
-/// A cache of what passwords derive to, shared by all logins of a process (RFC 5802 §5.1 suggests
-/// it).
+/// A cache of the keys derived from passwords, shared by all logins of a process (RFC 5802 §5.1
+/// suggests it).
 ///
 /// Without it a load generator spends its CPU on PBKDF2 and measures itself. It holds passwords in
 /// memory and forgets nothing; drop it to empty it.
@@ -44,7 +44,7 @@ pub struct SaltedPasswords {
     entries: Mutex<BTreeMap<SaltedInput, Arc<ClientKeys>>>,
 }
 
-/// Everything that goes into PBKDF2.
+/// All inputs of PBKDF2.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SaltedInput {
     hash: Hash,

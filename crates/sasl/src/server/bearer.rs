@@ -8,8 +8,8 @@ use super::{ServerContext, ServerStep};
 use crate::Failure;
 use crate::message;
 
-/// Reads the client's message. The token can't be judged here: that takes the keys of the one
-/// that has issued it.
+/// Reads the client's message. The token can't be checked here, since that takes the keys of its
+/// issuer.
 pub(super) fn read(context: &ServerContext, message: &[u8]) -> Result<ServerStep, Failure> {
     let text = std::str::from_utf8(message).map_err(|_| Failure::MalformedRequest)?;
     let (header, fields) = text.split_once(SEPARATOR).ok_or(Failure::MalformedRequest)?;
@@ -46,5 +46,5 @@ fn bearer(value: &str) -> Option<&str> {
 
 /// The byte between fields, `kvsep` of RFC 7628 §3.1.
 const SEPARATOR: char = '\x01';
-/// The end of the last field, and of them all.
+/// The end of the last field and of the message.
 const END: &str = "\x01\x01";

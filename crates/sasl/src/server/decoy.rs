@@ -14,9 +14,9 @@ use rookery_base::hex;
 /// point, or shows a fresh random salt each time, tells anyone which accounts exist (directory
 /// harvesting, RFC 6120 §13.11). A decoy salt is `HMAC(secret, name)`, cut to a real salt's length.
 ///
-/// The iteration count is seen as well, and accounts keep that under which their passwords were
-/// set. Decoys therefore have the counts that accounts have, each as often: a count says nothing of
-/// whether there is an account.
+/// The iteration count is visible as well, and accounts keep the count with which their passwords
+/// were set. Decoys therefore have the counts that accounts have, each as often: a count doesn't
+/// reveal whether there is an account.
 #[derive(Clone)]
 pub struct Decoy {
     secret: [u8; 32],
@@ -24,7 +24,7 @@ pub struct Decoy {
     /// The iteration counts of accounts, each with the number of accounts that have it: today's
     /// last.
     counts: Vec<(u32, u64)>,
-    /// Passwords that were right lately.
+    /// Passwords that were recently right.
     proven: Arc<ProvenPasswords>,
 }
 
@@ -35,8 +35,8 @@ impl Decoy {
         Decoy { secret, iterations, counts: Vec::new(), proven: Arc::new(ProvenPasswords::new()) }
     }
 
-    /// Gives decoys the iteration counts of accounts, each with the number of accounts that have
-    /// it. While older counts become rarer, names go over from them to today's and never back.
+    /// Sets the iteration counts of accounts for decoys, each with the number of accounts that have
+    /// it. While older counts become rarer, names change from them to today's and never back.
     pub fn among(self, counts: &[(u32, u64)]) -> Decoy {
         let mut counts = counts.to_vec();
         counts.sort_unstable_by_key(|&(count, _)| (count == self.iterations, count));

@@ -16,7 +16,8 @@ impl ServerPlain {
     }
 }
 
-/// Reads and prepares it. The password can't be judged here: that takes the account and a PBKDF2.
+/// Reads and prepares the message. The password can't be checked here, since that takes the account
+/// and a PBKDF2.
 pub(super) fn read(context: &ServerContext, message: &[u8]) -> Result<ServerPlain, Failure> {
     let text = std::str::from_utf8(message).map_err(|_| Failure::MalformedRequest)?;
     let mut parts = text.split('\0');

@@ -1,4 +1,4 @@
-//! Plain passwords that were right lately.
+//! Plain passwords that were recently right.
 //!
 //! To verify a password takes a PBKDF2, thousands of hashes, and clients that use PLAIN send the
 //! same password again after every lost connection. So a right password leaves a mark in memory: a
@@ -35,7 +35,7 @@ struct ProvenMarks {
 }
 
 impl ProvenPasswords {
-    /// Begins with no passwords, and a fresh secret.
+    /// Returns a memory without passwords, with a fresh secret.
     pub(super) fn new() -> ProvenPasswords {
         let mut secret = [0; 32];
         let secret = chance::fill(&mut secret).is_ok().then_some(secret);
@@ -57,7 +57,7 @@ impl ProvenPasswords {
     }
 
     fn marks(&self) -> std::sync::MutexGuard<'_, ProvenMarks> {
-        // Sets of marks are whole between any two calls.
+        // Sets of marks are consistent between any two calls.
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -82,7 +82,7 @@ impl ProvenMarks {
 }
 
 impl fmt::Debug for ProvenPasswords {
-    /// Shows nothing of what is remembered.
+    /// Writes nothing of its contents.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProvenPasswords").finish_non_exhaustive()
     }

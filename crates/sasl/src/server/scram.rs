@@ -8,7 +8,7 @@ use super::{Decoy, ServerContext, ServerStep};
 use crate::message::{BindingFlag, ClientFinal, ClientFirst};
 use crate::{BindingType, Credentials, Failure, Hash, Keys};
 
-/// An exchange behind its client-first message.
+/// An exchange after its client-first message.
 pub(super) struct Scram {
     hash: Hash,
     username: String,
@@ -66,7 +66,7 @@ impl Scram {
         if self.challenged.is_some() {
             return Err(Failure::TemporaryAuthFailure);
         }
-        // Made for existing accounts as well: they may not answer quicker.
+        // The decoy is made for existing accounts as well, which must not be answered sooner.
         let made_up = decoy.keys(&self.username, self.hash);
         let keys = found.map_or(made_up, |credentials| credentials.keys(self.hash).clone());
         self.nonce.push_str(nonce);
@@ -80,9 +80,9 @@ impl Scram {
         Ok(step)
     }
 
-    /// Judges the client-final message.
+    /// Checks the client-final message.
     pub(super) fn finish(self, message: &[u8]) -> Result<ServerStep, Failure> {
-        // Without a challenge this is a response that nobody asked for.
+        // Without a challenge this response is unexpected.
         let challenged = self.challenged.ok_or(Failure::MalformedRequest)?;
         let last = ClientFinal::parse(message).ok_or(Failure::MalformedRequest)?;
         let proof = STANDARD.decode(last.proof).map_err(|_| Failure::MalformedRequest)?;
@@ -119,12 +119,13 @@ fn expected_binding(context: &ServerContext, first: &ClientFirst<'_>) -> Result<
     match first.binding {
         BindingFlag::Bound(name) if context.mechanism.binds() => {
             let binding = BindingType::from_name(name).and_then(|binding| context.bindings.value(binding));
-            // RFC 5802 calls it unsupported-channel-binding-type. XMPP has no word for that.
+            // RFC 5802 calls this error unsupported-channel-binding-type. XMPP has no condition for
+            // it.
             expected.extend_from_slice(binding.ok_or(Failure::NotAuthorized)?);
         }
         BindingFlag::Unsupported if !context.mechanism.binds() => {}
-        // The client has channel binding and thinks that we have not: somebody removed it from our
-        // list.
+        // The client supports channel binding and thinks that we don't: somebody removed it from
+        // our list.
         BindingFlag::NotOffered if context.plus_offered => return Err(Failure::NotAuthorized),
         BindingFlag::NotOffered => {}
         BindingFlag::Bound(_) | BindingFlag::Unsupported => return Err(Failure::MalformedRequest),
