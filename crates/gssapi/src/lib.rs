@@ -29,7 +29,7 @@ pub struct Acceptor {
     credential: Arc<Credential>,
 }
 
-/// A conversation with a client: its tokens, then what it signs.
+/// A conversation with a client: its tokens, then the messages that it signs.
 #[derive(Debug)]
 pub struct Context {
     acceptor: Acceptor,
@@ -43,7 +43,7 @@ pub struct Context {
 pub struct GssapiPeer {
     /// Its principal, such as `operator@FNAL.GOV`.
     pub name: String,
-    /// The time for which its ticket was good when it came; `None` if for ever.
+    /// The time for which its ticket was valid when it came; `None` if without limit.
     pub good_for: Option<Duration>,
 }
 
@@ -66,8 +66,8 @@ impl Acceptor {
 }
 
 impl Context {
-    /// Takes a client's token (`GSS_Accept_sec_context`) and gives what is to be sent back, if
-    /// anything.
+    /// Takes a client's token (`GSS_Accept_sec_context`) and returns the reply to it, if there is
+    /// any.
     pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, GssapiError> {
         if self.is_over || self.peer.is_some() {
             return Err(GssapiError("the conversation is over".into()));

@@ -1,4 +1,4 @@
-//! Faults of an address. All of them are the author's.
+//! Faults of an address, all of them made by its author.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use std::fmt;
 /// 6120 §8.3.3.8), in a stream header for `<improper-addressing/>` (RFC 6120 §4.9.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JidError {
-    /// Nothing stands before the `@`.
+    /// The localpart before the `@` is empty.
     EmptyLocal,
     /// There is no domainpart, or a label of it is empty.
     EmptyDomain,
-    /// Nothing stands behind the `/`.
+    /// The resourcepart after the `/` is empty.
     EmptyResource,
     /// The localpart has more than 1023 bytes once prepared (RFC 7622 §3.3).
     LocalTooLong,

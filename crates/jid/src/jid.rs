@@ -140,8 +140,9 @@ impl Jid {
 }
 
 impl<'a> JidRef<'a> {
-    /// Takes text that is prepared ASCII as it stands. `None` says that it has to go through
-    /// [`prepare`](crate::prepare) (which may refuse it), not that it is wrong. Allocates nothing.
+    /// Takes text that is prepared ASCII without a change. `None` doesn't mean that the text is
+    /// invalid, only that it has to go through [`prepare`](crate::prepare), which may refuse it.
+    /// Allocates nothing.
     #[inline]
     pub fn parse_prepared(raw: &'a str) -> Option<Self> {
         let parts = prepare::ascii_parts(raw.as_bytes())?;
@@ -264,8 +265,7 @@ impl PartialEq<Jid> for JidRef<'_> {
     }
 }
 
-/// Text decides everything, for both types alike: a derived comparison would look at the offsets
-/// too.
+/// Only the text counts, for both types alike: a derived comparison would look at the offsets too.
 macro_rules! compare_by_text {
     ($($type:ty),*) => {$(
         impl PartialEq for $type {

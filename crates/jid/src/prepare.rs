@@ -106,8 +106,8 @@ pub fn prepare_domain(raw: &str) -> Result<Cow<'_, str>, JidError> {
     if domain.is_empty() || domain.split('.').any(str::is_empty) {
         return Err(JidError::EmptyDomain);
     }
-    // It also maps compatibility forms of '/', '@' and the like to ASCII: they must not get in by
-    // that door.
+    // It also maps compatibility forms of '/', '@' and the like to ASCII, which must not get in
+    // that way.
     if domain.bytes().any(|b| b.is_ascii() && CLASS[usize::from(b)] & DOMAIN == 0) {
         return Err(JidError::InvalidDomain);
     }
