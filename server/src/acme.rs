@@ -183,7 +183,7 @@ async fn get_due(plan: &AcmePlan, asking: &AcmeAsking, failures: &mut Failures) 
     let now = clock::now() as i64;
     let is_due = plan.certificates.iter().any(|wanted| next_try(plan, wanted, failures) <= now);
     if is_due && shared.take_turn(now).await {
-        // Certificates that the previous node obtained in its turn.
+        // The node that had the turn before may have obtained some of them.
         any |= take_over(plan, shared).await;
         any |= order_due(plan, asking, failures).await;
         shared.give_turn_back().await;
@@ -234,7 +234,7 @@ async fn get(plan: &AcmePlan, client: &AcmeClient, wanted: &WantedNames, asking:
     }
 }
 
-/// An account with its authority, since other authorities don't know it.
+/// The account, with the authority that it is registered with: no other one knows it.
 #[derive(Serialize, Deserialize)]
 struct KeptAccount {
     directory: String,
@@ -282,7 +282,7 @@ fn covers(config: &ServerConfig, domain: &DomainConfig) -> bool {
     acme.enabled && is_named && config.files_of(domain).is_none()
 }
 
-/// Returns a domain in the form for authorities, in A-labels; `None` if it can't be in DNS.
+/// Returns a domain in A-labels, as authorities expect it; `None` if it can't be a name in DNS.
 pub fn ascii(domain: &str) -> Option<String> {
     let ascii = idna::domain_to_ascii(domain).ok()?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
@@ -291,7 +291,8 @@ pub fn ascii(domain: &str) -> Option<String> {
 
 /// The seconds until the second attempt. Authorities allow a host five failures an hour.
 const FIRST_WAIT: u64 = 600;
-/// The longest time that a node of a cluster sleeps before it checks for certificates of others.
+/// The longest time that a node of a cluster sleeps before it checks whether other nodes have
+/// obtained certificates.
 const LOOK: Duration = Duration::from_secs(60);
 /// The longest time that it sleeps.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);

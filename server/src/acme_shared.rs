@@ -28,8 +28,8 @@ impl SharedCertificates {
         Self { meta, node: node.to_owned() }
     }
 
-    /// Takes the turn to use the authority, at this time in seconds since 1970. Returns `false` if
-    /// another node has it, or the database is unavailable.
+    /// Takes the turn to use the authority; `now_s` is the time in seconds since 1970. Returns
+    /// `false` if another node has it, or the database is unavailable.
     pub async fn take_turn(&self, now_s: i64) -> bool {
         let turn = format!("{} {}", now_s + TURN_S, self.node).into_bytes();
         let Ok(entries) = self.meta.entries(TURNS).await else { return false };

@@ -32,7 +32,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The facts about a backup that no other file of it has.
+/// The facts about a backup that none of its other files contain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct About {
     /// The version of this format.

@@ -22,8 +22,8 @@ use tracing::{info, warn};
 use crate::clock;
 use crate::folder::Folder;
 
-/// The place of the file, which is reserved before any session is touched: a full disk is noticed
-/// by then, and the sessions end as those of a server that doesn't come back.
+/// The place of the file, which is reserved before any session is touched: if the disk is full,
+/// that is known by then, and the sessions end like those of a server that doesn't come back.
 #[derive(Debug)]
 pub struct CardPlace {
     file: File,

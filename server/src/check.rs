@@ -1,5 +1,5 @@
-//! `rookery check`: checks everything that a start needs, and changes nothing. A start checks the
-//! same by the same functions, and logs the warnings despite which it continues.
+//! `rookery check`: checks everything that a start needs, and changes nothing. A start makes the
+//! same checks with the same functions, and logs the warnings that don't stop it.
 
 mod events;
 mod issuers;
@@ -74,8 +74,8 @@ pub fn run(source: &ConfigSource, wishes: Wishes) -> Result<ExitCode, CommandFai
     Ok(report.exit_code())
 }
 
-/// Logs the problems despite which a start or a reload continues: the warnings of a check, except
-/// for those that are logged elsewhere.
+/// Logs the problems that don't stop a start or a reload: the warnings of a check, except for those
+/// that are logged elsewhere.
 pub fn tell(source: &ConfigSource, config: &ServerConfig) {
     let mut report = CheckReport::default();
     settled(&mut report, source, config);

@@ -148,8 +148,8 @@ impl<'a> RunningServer<'a> {
         self.folder.running()
     }
 
-    /// Records in the server's action log what a command has done to the database itself. A command
-    /// that has succeeded doesn't fail if that does.
+    /// Records in the server's action log a change that a command has made to the database by
+    /// itself. If that fails, the command still succeeds.
     pub fn note(self, domain: &str, act: &str) {
         if let Err(failure) =
             self.exchange(client::PATIENCE, "POST", NOTE, Some(&json!({ "domain": domain, "act": act })))
@@ -185,8 +185,8 @@ impl<'a> RunningServer<'a> {
     }
 }
 
-/// Notes the act of a command in the action log: that of the server that runs in the folder, or the
-/// stored one if none does. A command that has succeeded doesn't fail for that.
+/// Records the act of a command in the action log: through the server that runs in the folder, or
+/// in the store if none runs. If that fails, the command still succeeds.
 pub fn note(source: &ConfigSource, stores: &Stores, domain: &str, act: &str) {
     match RunningServer::find(&source.folder) {
         Some(server) => server.note(domain, act),
@@ -194,9 +194,9 @@ pub fn note(source: &ConfigSource, stores: &Stores, domain: &str, act: &str) {
     }
 }
 
-/// Notes the act of a command that needs no database itself. If no server runs, it is noted only
-/// where the database is there and opening it changes nothing: a newer version must not bring it
-/// up to date while it makes the backup from before that.
+/// Records the act of a command that needs no database itself. If no server runs, the act is
+/// recorded only if the database exists and opening it changes nothing: a newer version must not
+/// migrate the database while it makes the backup that is meant to precede the migration.
 pub fn note_beside(source: &ConfigSource, domain: &str, act: &str) {
     if let Some(server) = RunningServer::find(&source.folder) {
         return server.note(domain, act);

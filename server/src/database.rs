@@ -58,7 +58,7 @@ impl OpenedDatabase {
     ///
     /// # Errors
     ///
-    /// The same, and a missing data folder if the database would be in it.
+    /// As [`OpenedDatabase::open`], and a missing data folder if the database would be in it.
     pub fn open_patiently(folder: &Folder, store: &Store) -> Result<OpenedDatabase, CommandFailure> {
         match &store.place {
             DatabasePlace::Folder => {
@@ -77,8 +77,9 @@ impl OpenedDatabase {
         }
     }
 
-    /// Lets the database collect statistics about the rows that an import has written. Until it
-    /// does so by itself, it doesn't know how many there are, and may read whole tables.
+    /// Lets the database collect statistics about the rows that an import has written. Until the
+    /// database collects them by itself, it doesn't know the number of rows, and may read whole
+    /// tables.
     pub fn look_over(&self) {
         if let Err(error) = wait(self.stores.meta.look_over()) {
             eprintln!(
@@ -110,8 +111,8 @@ impl OpenedDatabase {
         OpenedDatabase { stores: Stores::of(store.clone()), store }
     }
 
-    /// Returns the secrets by which accounts that don't exist answer like those that do, so that
-    /// nobody can tell the difference.
+    /// Returns the secrets with which the server answers for accounts that don't exist as it does
+    /// for others, so that nobody can tell them apart.
     ///
     /// # Errors
     ///
@@ -151,7 +152,7 @@ pub fn address(folder: &Folder, store: &Store) -> Result<EndAddress, CommandFail
 }
 
 /// Returns the database that an operator names. The configured password and TLS of the server's own
-/// database hold for it, too.
+/// database apply to it, too.
 ///
 /// # Errors
 ///

@@ -190,7 +190,7 @@ impl Opened {
 
 impl RunningDpm {
     /// Reads the device database, the roles, the certificate of gRPC and the keys of tokens again.
-    /// On an error the old ones go on.
+    /// On an error the old ones stay in use.
     pub fn reload(&self) {
         if let Some(keyring) = &self.keyring {
             match read_keys(&self.credentials) {
@@ -213,7 +213,7 @@ impl RunningDpm {
         }
     }
 
-    /// Ends it. Returns `false` if it had failed.
+    /// Stops the thread and waits for its end. Returns `false` if it has panicked.
     pub fn stop(self) -> bool {
         self.bridge.order(BridgeOrder::Stop);
         self.thread.join().is_ok()

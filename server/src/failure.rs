@@ -17,7 +17,7 @@ pub enum CommandFailure {
     /// The reason was printed already: exit code 1.
     Told,
     /// The database or the machine doesn't meet the server's needs and has to be repaired first:
-    /// exit code 78, too.
+    /// exit code 78, as for a wrong configuration.
     Unfit(String),
     /// A resource such as a port or a database is taken or unavailable for now: exit code 75,
     /// `EX_TEMPFAIL` of sysexits.h. A supervisor should try again.

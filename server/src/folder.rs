@@ -182,12 +182,12 @@ impl Folder {
         self.path.join(PARTS)
     }
 
-    /// Returns the name beside which the parts of a backup are made that goes to standard output.
+    /// Returns the name beside which a backup to standard output makes its temporary files.
     pub fn streamed(&self) -> PathBuf {
         self.path.join(STREAMED)
     }
 
-    /// Returns the folder of what a backup had that belongs outside of the data folder.
+    /// Returns the folder into which a restore puts files that belong outside of the data folder.
     pub fn restored(&self) -> PathBuf {
         self.path.join("restored")
     }
@@ -253,9 +253,10 @@ pub const KEPT_OUT: &[&str] = &[
     CONTROL,
     SESSIONS,
 ];
-/// The folder that an interrupted one may leave.
+/// The folder that an interrupted backup to standard output may leave.
 const STREAMED_PARTS: &str = "rookery.backup.parts";
-/// The sessions that wait for the next start: a backup has none of them, since they go on once.
+/// The sessions that wait for the next start: a backup leaves them out, since a session may be
+/// continued only once.
 const SESSIONS: &str = "sessions";
 /// The socket of the running server.
 const CONTROL: &str = "control";

@@ -64,7 +64,7 @@ fn text(line: &Value) -> String {
 ///
 /// # Errors
 ///
-/// It is no such time, or longer than a level may stay raised.
+/// The text isn't such a time, or is longer than a level may stay raised.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a time such as 90s, 10m or 2h, at most {} hours", MOST_SECONDS / 3600);
     let unit = match text.chars().last() {

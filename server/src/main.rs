@@ -16,10 +16,10 @@
 //!   [`sockets`], [`interface`] and [`open_files`] are the things that a server needs from its
 //!   machine; [`abort`] maps a start that was aborted to its exit code.
 //! - [`uploads`] is where users' files are, [`events`] the program that is notified of events.
-//! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
+//! - [`dpm`] serves readings of devices in the same process, and shows them in the chat.
 //! - [`cluster`] makes the process a node, and shows nodes.
-//! - [`clock`] formats dates for people, [`logging`] writes the log; [`completions`] is for shells
-//!   and readers of manuals.
+//! - [`clock`] formats dates for people, [`logging`] writes the log; [`completions`] writes the
+//!   completions for shells and the manual pages.
 //! - [`status`], [`session`] and [`log`] show the running server, its sessions and its log,
 //!   through [`control`], by which other commands also report their actions; [`columns`] prints
 //!   lists.

@@ -105,7 +105,7 @@ pub fn run(mut start: ServerStart) -> Result<ServerEnding, CommandFailure> {
             WakeCall::Signal(SIGUSR1) => tell(&start, &running),
             WakeCall::Certificates => take_certificates(&mut start, &running),
             WakeCall::Wish(Wish::Restart) => {
-                // The process continues, which a reported stop would rule out.
+                // Systemd is told of a reload and not of a stop, since the process continues.
                 supervisor::tell(SupervisorState::Reloading);
                 stop(start, running, &calls, true)?;
                 return Ok(ServerEnding::Restart(sockets));
@@ -313,7 +313,7 @@ fn start_web(
     front.map_err(|error| CommandFailure::Failed(format!("the web front can't be started: {error}")))
 }
 
-/// Starts the relay; `None` if it has no port: then there is none for the modules.
+/// Starts the relay; `None` if it has no port, in which case the modules offer none.
 fn start_relay(
     start: &ServerStart,
     listeners: Vec<BoundListener>,

@@ -70,7 +70,8 @@ pub(crate) const SESSION: [&str; 11] = [
     "IDLE SECONDS",
 ];
 
-/// Returns what a list has in these columns of a session, which it names by a member of its own.
+/// Returns the values of a session in these columns; `name` is the member that holds its name in
+/// this list.
 pub(crate) fn values(session: &Value, name: &str) -> [String; 11] {
     let members = [
         name,

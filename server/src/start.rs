@@ -1,4 +1,5 @@
-//! Opens everything that a server needs, in the order in which a failure leaves least behind.
+//! Opens everything that a server needs, in an order that leaves as little as possible behind if a
+//! step fails.
 
 use std::net::SocketAddr;
 

@@ -22,7 +22,7 @@ pub struct LastStart {
     web: Vec<String>,
     web_tls: Vec<String>,
     bytestreams: Vec<String>,
-    /// The last second of each of the operator's certificates, by its file.
+    /// The expiry of each of the operator's certificates, in seconds since 1970, by its file.
     certificates: BTreeMap<String, i64>,
 }
 

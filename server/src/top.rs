@@ -87,7 +87,7 @@ pub fn run(source: &ConfigSource, wishes: &TopWishes) -> Result<(), CommandFailu
         let page = TopPage::new(&before, &now, (moment - since).as_secs_f64());
         let text = match (wishes.shown.json, is_drawn) {
             (true, _) => page.json().to_string(),
-            // To the upper left, and clear the screen.
+            // Moves the cursor to the upper left and clears the screen.
             (false, true) => format!("\x1b[H\x1b[J{}", page.text()),
             (false, false) => page.text(),
         };

@@ -111,7 +111,7 @@ fn add(
         )));
     }
     match RunningServer::find(&source.folder) {
-        // It welcomes the account.
+        // The running server also sends the account its welcome.
         Some(server) => running::add(server, jid, password)?,
         None => {
             let made = wait(users::create(&database.stores, jid.as_ref(), derived(password, config)?))?;
@@ -167,7 +167,7 @@ fn set_password(
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
     match RunningServer::find(&source.folder) {
-        // It ends the sessions.
+        // The running server also ends the sessions.
         Some(server) => running::set_password(server, jid, password)?,
         None => {
             let set = wait(users::set_credentials(&database.stores, jid.as_ref(), derived(password, config)?))?;
@@ -188,10 +188,10 @@ fn set_password(
 }
 
 /// Asks a server that can't be reached by its socket to end the sessions of an account, and waits
-/// for that. Returns `false` if it doesn't.
+/// until it has. Returns `false` if it doesn't do so in time.
 fn end_sessions_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> {
     let Some(end) = wait(SessionsEnd::of(stores, jid.as_ref()))? else { return Ok(true) };
-    // Twice, since another command's note may replace the first one.
+    // The request is made twice, since another command's note may replace the first one.
     for _ in 0..2 {
         wait(end.ask(stores, clock::now() * 1000))?;
         let mut looks = 0;
@@ -235,7 +235,7 @@ fn remove(
     let (folder, stores) = (&source.folder, &database.stores);
     let mut is_noted = false;
     let removed = match RunningServer::find(folder) {
-        // It ends the sessions and notifies the contacts.
+        // The running server also ends the sessions and notifies the contacts.
         Some(server) if config.domain(jid.domain()).is_some() => {
             let exists = wait(stores.accounts.exists(jid.as_ref()))?;
             if exists {
@@ -268,8 +268,8 @@ fn remove(
     }
 }
 
-/// Asks for confirmation that an account is to be removed, if there is a terminal; scripts have to
-/// know.
+/// Asks for confirmation that an account is to be removed, if there is a terminal; a script isn't
+/// asked.
 fn is_sure(jid: &Jid) -> Result<bool, CommandFailure> {
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
         return Ok(true);
@@ -283,7 +283,7 @@ fn is_sure(jid: &Jid) -> Result<bool, CommandFailure> {
 fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> {
     let Some(removal) = wait(PendingRemoval::of(stores, jid.as_ref()))? else { return Ok(false) };
     for look in 0..LOOKS {
-        // Repeatedly, since another command's note may have replaced this one.
+        // The request is repeated, since another command's note may have replaced this one.
         if look % LOOKS_PER_NOTE == 0 {
             wait(removal.ask(stores, clock::now() * 1000))?;
         }
@@ -320,7 +320,7 @@ fn invited(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
     }
 }
 
-/// Returns what is stored of a password.
+/// Returns the credentials that are stored for a password.
 fn derived(password: &str, config: &ServerConfig) -> Result<Credentials, CommandFailure> {
     let derived = Credentials::derive(password, config.login.scram_iterations);
     derived.map_err(|error| CommandFailure::Failed(error.to_string()))

@@ -156,7 +156,7 @@ fn certificate_words(certificate: &ServerCertificate) -> String {
     let domains = certificate.domains.join(", ");
     match certificate.own {
         true => format!("self-signed for {domains}, until {until}; clients will ask whether to trust it"),
-        // The names in the certificate: those of a wrong file aren't the domains.
+        // The names in the certificate are shown: those of a wrong file aren't the domains.
         false => {
             format!("{} for {}, until {until}", certificate.file.display(), certificate.inspection.names.join(", "))
         }

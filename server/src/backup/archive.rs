@@ -40,7 +40,8 @@ impl<W: Write> BackupArchive<W> {
         self.entry(name, file, found.len(), modified.map_or(0, |since| since.as_secs()))
     }
 
-    /// Writes the checksums, and returns what it was written to, with the number of files.
+    /// Writes the checksums, and returns the writer that has received the backup, with the number
+    /// of files in it.
     pub fn finish(mut self) -> io::Result<(W, usize)> {
         let (sums, files) = (std::mem::take(&mut self.sums), self.files);
         self.bytes(SUMS, sums.as_bytes())?;
@@ -70,7 +71,7 @@ impl<W: Write> BackupArchive<W> {
 ///
 /// # Errors
 ///
-/// What is wrong with the backup: what was taken must not be used then.
+/// The fault of the backup. Files that `take` has received must not be used then.
 pub fn read(input: impl Read, take: &mut dyn FnMut(&str, &mut dyn Read) -> io::Result<()>) -> io::Result<usize> {
     let mut tar = tar::Archive::new(MultiGzDecoder::new(BufReader::new(input)));
     let mut found: HashMap<String, String> = HashMap::new();

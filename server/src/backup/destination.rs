@@ -18,11 +18,11 @@ pub struct RestorePlace {
     pub address: EndAddress,
     /// True if it is the file in the data folder.
     pub is_own: bool,
-    /// True if an operator has named it here: what is in it may be removed. A backup may name the
-    /// database of the server that it was made of.
+    /// True if the operator named it in the command: its contents may be removed then. A database
+    /// that only the backup's configuration names may still be used by the server that was backed
+    /// up.
     pub is_named: bool,
-    /// The database that a server will look for, with the configuration that says so, if it is
-    /// another one.
+    /// If a server will look for another database: that one, with the configuration that names it.
     pub expected: Option<(EndAddress, PathBuf)>,
 }
 
@@ -63,7 +63,8 @@ impl RestorePlace {
         Ok(RestorePlace { address, is_own, is_named, expected })
     }
 
-    /// Returns the failure of a copy to it.
+    /// Returns the failure of a copy to this database; if the operator didn't name it, the message
+    /// says that the backup's configuration does.
     pub fn refused(&self, failure: CommandFailure) -> CommandFailure {
         match self.is_named {
             true => failure,
@@ -84,7 +85,8 @@ struct ComingConfig {
 }
 
 impl ComingConfig {
-    /// Finds it, unless a configuration is here that stays.
+    /// Finds the configuration in a backup; `None` if there is none, or if an existing one stays in
+    /// force.
     fn find(source: &ConfigSource, (parts, about): (&Path, &About), replace: bool) -> Option<ComingConfig> {
         let folder = &source.folder;
         let moves = |file: &PathBuf| replace && !folder.restoring().exists() && *file == folder.config();
@@ -97,7 +99,7 @@ impl ComingConfig {
         if file.is_file() {
             return Some(ComingConfig { file, place: inside });
         }
-        // A configuration from elsewhere is the first of those files.
+        // A configuration from outside the data folder is the first of the outside files.
         let first = about.outside.first().filter(|outside| outside.path.extension().is_some_and(|end| end == "toml"));
         first.map(|outside| ComingConfig { file: parts.join(&outside.name), place: outside.path.clone() })
     }
@@ -105,7 +107,7 @@ impl ComingConfig {
     fn database(&self, folder: &Folder, parts: &Path) -> Result<EndAddress, CommandFailure> {
         let modules = rookery_modules::table(&rookery_modules::Shared::default());
         let mut store = ServerConfig::load(Some(&self.file), &Environment::of_process(), &modules)?.store;
-        // These aren't in their place yet.
+        // These files haven't been moved to their places yet.
         for file in [&mut store.password, &mut store.authorities].into_iter().flatten() {
             let unpacked = file.strip_prefix(folder.path()).map(|name| parts.join(DATA).join(name));
             if let Some(unpacked) = unpacked.ok().filter(|unpacked| !file.exists() && unpacked.exists()) {

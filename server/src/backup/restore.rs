@@ -31,7 +31,7 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     let folder = &source.folder;
     let here = source.read()?.store;
     if let Some(to) = to {
-        // Before anything is unpacked.
+        // A wrong address is reported before anything is unpacked.
         database::named(to, &here)?;
     }
     folder.create()?;
@@ -48,7 +48,8 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     let found = unpacked.and_then(|about| {
         let to = RestorePlace::find(source, &here, (&parts, &about), to, replace)?;
         if !to.is_own {
-            // Before anything is changed here: the other database may not be empty.
+            // This comes before any change to the data folder, since the other database may turn
+            // out not to be empty.
             copy_database(&parts.join(DATABASE), &to, replace).map_err(|failure| to.refused(failure))?;
         }
         Ok((about, to))
@@ -113,7 +114,7 @@ fn look(parts: &Path) -> Result<(), CommandFailure> {
     sound(&database)
 }
 
-/// Puts what was unpacked into its place, with the database if it belongs there.
+/// Moves the unpacked files into the data folder, with the database if it belongs there.
 fn put(folder: &Folder, parts: &Path, has_database: bool, replace: bool) -> Result<(), CommandFailure> {
     let moved = (|| {
         if folder.restoring().exists() {

@@ -30,8 +30,8 @@ use crate::welcome::say;
 /// # Errors
 ///
 /// [`CommandFailure::Config`] if the configuration is wrong, otherwise [`CommandFailure::Failed`];
-/// there is no file of that name then, or the one from before. What was written to standard output
-/// until then is no backup.
+/// a file of that name doesn't exist then, or is the earlier one. Bytes that have reached standard
+/// output by then aren't a usable backup.
 pub fn backup(source: &ConfigSource, file: &Path, shown: ShownAs) -> Result<(), CommandFailure> {
     let config = source.read()?;
     if file == Path::new(STANDARD) {
@@ -50,8 +50,8 @@ pub fn backup(source: &ConfigSource, file: &Path, shown: ShownAs) -> Result<(), 
     Ok(())
 }
 
-/// Writes a backup to standard output, and what is in it to standard error. Only the database takes
-/// space in the data folder meanwhile.
+/// Writes a backup to standard output, and a summary of its contents to standard error. Only the
+/// database takes space in the data folder meanwhile.
 fn stream(source: &ConfigSource, config: &ServerConfig, shown: ShownAs) -> Result<(), CommandFailure> {
     if io::stdout().is_terminal() {
         return Err(CommandFailure::Failed(
@@ -74,7 +74,8 @@ fn stream(source: &ConfigSource, config: &ServerConfig, shown: ShownAs) -> Resul
     Ok(())
 }
 
-/// Writes a backup to its file and reads it again. Returns what is in it, and its bytes.
+/// Writes a backup to its file and reads it again. Returns the numbers of its content, and its size
+/// in bytes.
 fn make(
     source: &ConfigSource,
     config: &ServerConfig,
@@ -91,7 +92,7 @@ fn make(
 struct BackupContent {
     rows: u64,
     uploads: u64,
-    /// Uploads that the database has and that were deleted meanwhile.
+    /// Uploads that the database lists, but whose files were deleted meanwhile.
     gone: u64,
     files: usize,
     bucket: Option<String>,
@@ -117,14 +118,15 @@ impl fmt::Display for BackupContent {
     }
 }
 
-/// Returns a line about what a backup doesn't have.
+/// Returns a line about uploads in a bucket, which a backup leaves out; empty if there is no
+/// bucket.
 fn elsewhere(config: &ServerConfig) -> String {
     config.uploads.bucket.as_ref().map_or_else(String::new, |bucket| {
         format!("uploads are in {bucket} and aren't included in this backup: have the storage service keep copies\n")
     })
 }
 
-/// Writes a backup to `out`, which is called `name`. Returns what is in it.
+/// Writes a backup to `out`, which messages call `name`. Returns the numbers of its content.
 fn fill<W: Write>(
     source: &ConfigSource,
     config: &ServerConfig,
@@ -326,7 +328,7 @@ impl BackupWork {
         self.folder.join(DATABASE)
     }
 
-    /// Returns whether a path is one of them.
+    /// Returns whether a path is one of these files.
     fn is_of_it(&self, path: &Path) -> bool {
         let same = |own: &Path| own.canonicalize().is_ok_and(|own| path.canonicalize().is_ok_and(|path| path == own));
         same(&self.path) || same(&self.folder)
@@ -339,7 +341,7 @@ impl BackupWork {
         kept.map_err(|error| CommandFailure::file(target, &error))
     }
 
-    /// Removes the remaining ones.
+    /// Removes the files that remain.
     fn clear(&self) {
         let _ = fs::remove_dir_all(&self.folder);
         let _ = fs::remove_file(&self.path);

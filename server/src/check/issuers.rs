@@ -1,5 +1,5 @@
-//! Checks the CAA records of DNS (RFC 8659): an authority asks them before each certificate, and a
-//! domain that names others gets none from it.
+//! Checks the CAA records of DNS (RFC 8659): an authority reads them before it issues a
+//! certificate, and issues none to a domain whose records name only others.
 
 use rookery_resolver::{IssueRecord, Lookups};
 
@@ -8,7 +8,7 @@ use crate::acme;
 use crate::config::ServerConfig;
 use crate::federation;
 
-/// Looks whether DNS lets the authority issue the certificates of a configuration.
+/// Checks whether DNS lets the authority issue the certificates of a configuration.
 pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
     let wanted = acme::wanted(config);
     if wanted.is_empty() || !config.acme.enabled {

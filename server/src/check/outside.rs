@@ -74,8 +74,8 @@ pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, na
     }
 }
 
-/// Asks another server for an answer, through the running one: to answer, it has to find the way
-/// here, unless it may use our own stream.
+/// Sends another server a request through the running one. To answer, the other server has to
+/// connect to this one, unless it may answer on the stream that we opened.
 pub fn ask(report: &mut CheckReport, folder: &Folder, other: &str) {
     let asked = RunningServer::in_folder(folder).and_then(|running| {
         let pinged = running.ask("POST", &format!("/streams/{}/ping", encoded(other)), None)?;

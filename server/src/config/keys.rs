@@ -77,11 +77,11 @@ pub const TABLES: [(&str, &str); 16] = [
     (DPM, dpm::ABOUT),
 ];
 
-/// The table of something that few servers do: the example has it behind everything else.
+/// The table for readings of devices, which few servers serve: it comes last in the example.
 pub const DPM: &str = "dpm";
 
-/// Returns all keys; those of a table in the order of the example. Those of modules come from the
-/// modules themselves.
+/// Returns all keys; those of a table in the order of the example. The modules themselves declare
+/// their options.
 pub fn all() -> impl Iterator<Item = &'static ConfigKey> + Clone {
     KEYS.iter()
         .chain(web::KEYS)

@@ -88,7 +88,7 @@ impl DpmReader {
                     }
                 }
                 (Some(ReaderJob::Alarm(place)), reply) => watch.take(*place, &reply, door),
-                // A reply that was on its way as the node was closed.
+                // A reply that was on its way when the node was closed.
                 (None, _) => {}
             }
         });

@@ -82,7 +82,7 @@ struct WritingAccounts {
 }
 
 impl AccountImport<'_> {
-    /// Says how far it got, even if it ended early, and notes it in the action log.
+    /// Reports how far the import got, even if it ended early, and records that in the action log.
     fn tell(&mut self, file: &Path, source: &ConfigSource, shown: ShownAs) -> Result<(), CommandFailure> {
         self.database.look_over();
         self.bar.finish_and_clear();
@@ -104,7 +104,7 @@ impl AccountImport<'_> {
             let (rows, end) = match self.batch(file, &mut input, &mut line) {
                 Ok(batch) => batch,
                 Err(failure) => {
-                    // The accounts that are being written count.
+                    // Accounts that are still being written are waited for, and count.
                     writing.take().map_or(Ok(()), |writing| self.finish(writing))?;
                     return Err(failure);
                 }
@@ -265,7 +265,7 @@ fn bar(bytes: u64) -> ProgressBar {
     ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Wrong lines that are shown one by one: a file of another kind has only such.
+/// Wrong lines that are shown one by one: a file of another kind has nothing else.
 const SHOWN: u64 = 10;
 
 /// Accounts that are hashed and written together: some seconds of work.

@@ -1,5 +1,5 @@
-//! `rookery user list`: the accounts of domains, for people by their names, for programs with what
-//! the server knows of each.
+//! `rookery user list`: the accounts of domains, by name for people, with all that the server knows
+//! of each for programs.
 
 use rookery_base::{Set, date};
 use rookery_jid::Jid;
@@ -146,8 +146,8 @@ pub fn facts_of(jid: &Jid, database: &OpenedDatabase) -> Result<Option<Value>, C
     }
 }
 
-/// Accounts whose names are asked for at a time.
+/// The number of accounts whose names are read at a time.
 const PAGE: usize = 1000;
-/// Accounts of which all is asked at a time. The store looks at all accounts of the domain for each
-/// part.
+/// The number of accounts whose facts are read at a time: many, since the store looks at all
+/// accounts of the domain for each part.
 const PART: usize = 10_000;

@@ -46,8 +46,8 @@ pub fn read(from: PasswordFrom, jid: &Jid, config: &ServerConfig) -> Result<Stri
     if from.password_stdin { fits(from_stdin()?) } else { ask(jid, fits) }
 }
 
-/// Asks at the terminal, twice, without showing what is typed. Nobody types one twice that `fits`
-/// refuses.
+/// Asks at the terminal, twice, without showing what is typed. A password that `fits` refuses isn't
+/// asked for a second time.
 fn ask(jid: &Jid, fits: impl Fn(String) -> Result<String, CommandFailure>) -> Result<String, CommandFailure> {
     let prompt = |words: String| {
         rpassword::prompt_password(words).map_err(|error| {

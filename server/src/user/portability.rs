@@ -97,7 +97,8 @@ pub fn import_database(
         Some(ForeignSchema::Prosody) => Schema::Prosody,
         Some(ForeignSchema::Ejabberd) | None => Schema::Ejabberd,
     };
-    // It isn't this server's own: trying again is up to the operator, not to a supervisor.
+    // This database isn't the server's own: trying again is up to the operator, not to a
+    // supervisor.
     let foreign = Foreign::open(&address).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let foreign = foreign::OtherDatabase { name: address.to_string(), foreign, schema, domain: from.domain.clone() };
     run((rule, config, source, database), shown, &address.to_string(), |terms, operator| {

@@ -11,7 +11,7 @@ use crate::config::ClusterSteering;
 pub(super) const ABOUT: &str = "Several servers that act as one, on one database. Read the chapter \"Several nodes\" of the book\n\
                                 before you rely on it. A change needs a restart.";
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "cluster",

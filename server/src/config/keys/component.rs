@@ -26,7 +26,7 @@ pub struct ComponentKey {
     pub example: &'static str,
 }
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     ComponentKey {
         name: "secret",

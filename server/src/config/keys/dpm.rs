@@ -16,7 +16,7 @@ use super::{ConfigKey, ShownValue, address, bytes, file, list, path, plain, put,
 pub const ABOUT: &str = "Readings of devices: each device is polled once for all clients (`rookery dpm` serves readings without\n\
                          chat). A change needs a restart, but a reload also reads the device database.";
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,

@@ -2,7 +2,7 @@
 
 use super::{ConfigKey, ShownValue, bytes, file, path, put, quote};
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "events",

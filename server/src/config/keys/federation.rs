@@ -14,7 +14,7 @@ use super::{ConfigKey, DomainKey, ShownValue, address, bytes, list, plain, put, 
 pub const ABOUT: &str = "Other servers: who may communicate with the users of this one, and how they prove their identity. Off\n\
                          by default. The book (`doc/SUMMARY.md`) explains which DNS records and certificates this requires.";
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: TABLE,

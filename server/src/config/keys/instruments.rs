@@ -2,7 +2,7 @@
 
 use super::{ConfigKey, plain, put};
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub(super) const KEYS: &[ConfigKey] = &[ConfigKey {
     table: "instruments",
     name: "slow_ms",

@@ -4,7 +4,7 @@ use rookery_hub::Conflict;
 
 use super::{ConfigKey, bytes, plain, put, word};
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "limits",

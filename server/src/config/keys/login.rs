@@ -9,7 +9,7 @@ use super::super::given::GivenValue;
 use super::super::{DirectoryGroups, DomainConfig};
 use super::{DomainKey, file, list, put, quote, shown};
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub const LOGIN_KEYS: [DomainKey; 27] = [
     DomainKey {
         name: "anonymous",

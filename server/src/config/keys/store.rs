@@ -7,7 +7,7 @@ use super::super::given::GivenValue;
 use super::super::{DatabasePlace, WrongValue};
 use super::{ConfigKey, ShownValue, bytes, file, path, plain, put, quoted, word};
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "store",

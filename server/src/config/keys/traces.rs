@@ -6,7 +6,7 @@ use super::{ConfigKey, ShownValue, file, path, plain, put, quote};
 pub(super) const ABOUT: &str = "An OpenTelemetry collector, which gets samples of where time is spent, and everything that is slow. A\n\
                                 change needs a restart.";
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "traces",

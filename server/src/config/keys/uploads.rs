@@ -4,7 +4,7 @@ use super::super::error::WrongValue;
 use super::super::given::GivenValue;
 use super::{ConfigKey, ShownValue, file, path, plain, put, quote, quoted};
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "uploads",

@@ -6,7 +6,7 @@ use super::super::error::WrongValue;
 use super::super::given::GivenValue;
 use super::{ConfigKey, ShownValue, file, list, network, path, plain, put, quote};
 
-/// All of them.
+/// All keys of the table, in the order of the example.
 pub(super) const KEYS: &[ConfigKey] = &[
     ConfigKey {
         table: "web",
