@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
         Whose::New(opening) => Some(opening),
         Whose::Session(_) | Whose::Nobody => request.restart.as_ref(),
     };
-    // What is escaped may be too long.
+    // An escaped opening may be too long.
     if let Some(opening) = opening.filter(|_| bytes.len() < 1000) {
         let header = opening.stream_header();
         assert!(Scanner::new().scan(&header, &limits).is_ok(), "{}", String::from_utf8_lossy(&header));

@@ -1,5 +1,5 @@
-//! Certificates as strangers show them: none breaks anything, none is believed without an
-//! authority, and the names in it are names of hosts.
+//! Certificates as strangers show them: none causes a panic, none is trusted without an authority,
+//! and the names in each are names of hosts.
 
 #![no_main]
 
@@ -31,7 +31,7 @@ fuzz_target!(|input: (u16, &[u8])| {
             "{name:?}"
         );
     }
-    // No name is for everybody, and nothing that is no name of a host is covered.
+    // No name covers every domain, and a text that isn't the name of a host is never covered.
     for domain in ["example", "", "a.example\0", "a..example", "*.a.example"] {
         assert!(!names.cover(domain) || names.all().any(|name| name == domain), "{domain:?}");
     }

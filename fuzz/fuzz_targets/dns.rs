@@ -12,7 +12,7 @@ use rookery_stream::tls::trust::tlsa::Associations;
 fuzz_target!(|input: (u32, &[u8], &[u8])| {
     let (seed, one, other) = input;
     let [direct, starttls] = [one, other].map(|bytes| Message::from_vec(bytes).ok());
-    // Of the name that the answer says it is about: for others there is nothing in it.
+    // The query is for the name that the answer is about: it has nothing for other names.
     let asked = |message: &Message| message.queries.first().map(|query| query.name().clone()).unwrap_or_default();
     let read = |message: &Option<Message>, direct_tls| {
         message.as_ref().map(|message| targets(&asked(message), &message.answers, direct_tls))

@@ -1,5 +1,5 @@
-//! Datagrams of front-ends and what they carry: nothing panics, and a packet that was read is
-//! written the same.
+//! Datagrams of front-ends and what they carry: nothing panics, and a packet that was read reads
+//! the same once it is written again.
 
 #![no_main]
 

@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut dpm = Dpm::new(ServiceOptions::default(), Arc::new(database));
     let at = |millis| Moment { millis, unix_millis: 1_700_000_000_000 + millis as i64 };
     let client = dpm.connect();
-    // As a client by gRPC does it, which needs no frames.
+    // The device is read as by a client of gRPC, which needs no frames.
     let _ = dpm.read(client, &["E:BEAM@Q,100".to_owned()], at(0));
     let _ = dpm.take_link_orders(ChannelAccess, at(0));
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! Messages of clients by gRPC: nothing panics, and what was read is no larger than what came.
+//! Messages of clients by gRPC: nothing panics, and a message that was read is no larger than its
+//! bytes.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Input from another server: nothing counts that it has not proven, and what it is told doesn't
-//! depend on how its bytes are cut. It has called, or was called; its certificate is good, bad, for
-//! two domains, or one that DNS names for one domain.
+//! Input from another server: the server acts only for domains that it has proven, and the replies
+//! don't depend on how its bytes are divided. It opened the connection or accepted ours; its
+//! certificate is good, bad, for two domains, or one that DNS names for one domain.
 
 #![no_main]
 
@@ -35,7 +35,7 @@ impl Home for FuzzHosts {
     }
 }
 
-/// The outcome of a conversation, without the ids that are made by chance.
+/// The outcome of a conversation, without the random ids.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CallOutcome {
     said: usize,
@@ -49,16 +49,16 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
     let split = usize::from(split).min(bytes.len());
     let whole = converse(choice, &[bytes]);
     let parts = converse(choice, &[&bytes[..split], &bytes[split..]]);
-    // TLS begins between two pieces, and what is behind `<starttls/>` in the same one is refused.
-    // So does DNS answer between two pieces, and not within one.
+    // TLS begins between two pieces, and bytes after `<starttls/>` in the same piece are refused.
+    // DNS, too, answers between two pieces and never within one.
     let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
     let is_asked = choice & 0b100_0000 != 0 && has(b"result");
     if !is_asked && !has(b"starttls") {
         assert_eq!(whole, parts);
     }
     for (sender, to) in whole.delivered.iter().chain(&parts.delivered) {
-        // The server that was called is believed to be the one that DNS names, where dialback is
-        // enough.
+        // Where dialback is enough, the server that accepted our connection counts as the one that
+        // DNS names.
         let is_believed = choice & 0b1_0000 != 0 && choice & 0b11 != 0;
         let is_named = choice & 0b1101_0000 == 0b1100_0000;
         assert!(choice & 0b1100 != 0 || is_believed || is_named, "nothing was proven");

@@ -1,4 +1,4 @@
-//! Stream headers: more bytes never change an answer, and an accepted header is XML to another
+//! Stream headers: further bytes never change a result, and an accepted header is XML to another
 //! parser.
 
 #![no_main]

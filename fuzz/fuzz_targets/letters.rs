@@ -1,5 +1,5 @@
 //! Entries between nodes: any bytes are an entry or refused, whatever a courier knows, and an entry
-//! that was read is written the same.
+//! that was read reads the same once it is written again.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Headers of XEP-0033: whatever is accepted, every copy that comes of it is a stanza, and nobody
-//! sees somebody else's blind address.
+//! Headers of XEP-0033: whatever is accepted, every copy that is made of it is a stanza, and no
+//! recipient sees the blind address of another.
 
 #![no_main]
 

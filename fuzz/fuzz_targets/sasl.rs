@@ -1,4 +1,4 @@
-//! A login by any messages: it ends without a panic, and nobody gets in who doesn't know the
+//! A login by any messages: it ends without a panic, and nobody logs in without knowing the
 //! password (RFC 5802, RFC 4616, RFC 7628).
 
 #![no_main]
@@ -49,5 +49,5 @@ fuzz_target!(|input: (u8, Option<&[u8]>, Vec<&[u8]>)| {
     panic!("an exchange doesn't end");
 });
 
-/// Too long to be found by chance.
+/// The password is too long for the fuzzer to find.
 const PASSWORD: &str = "e8b1a3f0c5d2476f9b0a11d7c24e6f83";

@@ -1,5 +1,5 @@
-//! The scanner against another parser: what it accepts the other one accepts and reads alike, in
-//! whatever pieces it comes.
+//! The scanner against another parser: input that it accepts, in pieces of any size, is accepted
+//! and read alike by the other parser.
 
 #![no_main]
 
@@ -37,7 +37,7 @@ fuzz_target!(|input: (u16, &[u8])| {
             assert!(oracle::same(&read, &seen));
         }
         assert_eq!(stanza.children().count(), seen.children().count());
-        // Without its prefixes it may be larger than what anybody may send.
+        // Written without prefixes, the stanza may exceed the limit for input.
         let built = Writer::write(&read);
         let limits = Limits { bytes: usize::MAX, ..limits };
         match Stanza::parse(built.bytes(), &limits) {

@@ -1,5 +1,5 @@
-//! Frames of a WebSocket: how they are cut on the way makes no difference, and what is no message
-//! breaks nothing.
+//! Frames of a WebSocket: the pieces in which they arrive make no difference, and invalid frames
+//! cause no panic.
 
 #![no_main]
 

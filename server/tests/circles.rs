@@ -112,7 +112,7 @@ fn is_visibility(text: &str) -> bool {
 fn spread(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let tree = tree.trim();
     if tree.is_empty() {
-        // After the last comma.
+        // Nothing follows the last comma.
         return;
     }
     let (Some(open), Some(end)) = (tree.find('{'), tree.rfind('}')) else {

@@ -93,7 +93,7 @@ fn the_protocol_crates_cannot_reach_the_outside() {
                 | "rookery-bench"
                 | "rookery-store"
                 | "rookery-dpm"
-                // Of tests alone: it starts the programs that they need.
+                // Only tests use it: it starts the programs that they need.
                 | "rookery-needs"
         );
         for dependency in found.iter().filter(|_| is_protocol) {

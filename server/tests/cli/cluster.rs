@@ -456,7 +456,8 @@ pub mod test {
         assert_eq!(first.stop(), 0);
     }
 
-    /// Connects another server to one node, then to the other, and the home of its domain to it.
+    /// Lets another server connect to one node, then to the other, and lets the home of its domain
+    /// connect to it.
     pub fn two_nodes_speak_with_another_server() {
         let ports: Vec<u16> = (0..3).map(|_| rookery_needs::free_port()).collect();
         let federation = |routes: &str| {

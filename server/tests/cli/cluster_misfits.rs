@@ -55,7 +55,7 @@ mod test {
         client.wait("untouched");
         check(&nodes, 0, "ok       redis", "no node runs with another Redis");
         drop(client);
-        // Once the other one has stopped, nobody is in the way.
+        // Once the other node has stopped, this one starts.
         assert_eq!(first.stop(), 0);
         let (second, _) = nodes.serve(1);
         assert_eq!(second.stop(), 0);
@@ -70,7 +70,7 @@ mod test {
         nodes.wait_for("n1", "up");
         nodes.rigs[1].run(&["serve"]).failed(78, "node \"n1\" of this cluster serves other domains");
         assert_eq!(check(&nodes, 1, "fault    redis", "node \"n1\" of this cluster serves other domains"), 78);
-        // A reload of those that run is enough.
+        // A reload of the running nodes is enough.
         change(&nodes, 0, "shards = 2", BOTH);
         first.signal("HUP");
         let until = Instant::now() + PATIENCE;
@@ -161,7 +161,8 @@ mod test {
         assert_eq!((second.stop(), first.stop()), (0, 0));
     }
 
-    /// Restores a backup under another name, as it were, while the cluster runs.
+    /// Points one node at a copy of the database, as a restore under another name would, while the
+    /// cluster runs.
     pub fn a_copy_of_the_database_is_another_one() {
         let nodes = ClusterNodes::new(2);
         let (first, _) = nodes.serve(0);

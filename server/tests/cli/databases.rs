@@ -291,7 +291,7 @@ pub fn a_backup_goes_where_its_configuration_wants_it<D: Databases>(databases: &
     }
     assert_eq!(fs::read_dir(refused.path("rookery-data")).expect("a folder").count(), 1, "the lock alone");
     assert_eq!(restored.run(&["user", "list"]).fine(), "juliet@localhost\n");
-    // A place where no server would look is told.
+    // The command says so if no server would look in this place.
     let said = refused.run(&["restore", "b.tar.gz", "--to", "sqlite:file.db"]).fine();
     assert!(said.contains("its database in sqlite:file.db; a server that starts here uses "), "{said}");
 }

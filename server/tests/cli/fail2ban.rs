@@ -168,7 +168,7 @@ mod test {
     /// Attacks a server, and returns its log.
     fn log_of_a_siege(rig: &CliRig) -> String {
         let (server, said) = rig.serve();
-        // One who may log in chooses names, too.
+        // A user who may log in chooses names, too.
         let _ = rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n");
         for text in hostile() {
             let resource = text.replace('&', "&amp;").replace('<', "&lt;").replace(['\n', '\r', '\u{2028}'], " ");

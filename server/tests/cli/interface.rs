@@ -78,7 +78,7 @@ mod test {
         for number in 0..60 {
             sender.say(&message(NAMES[1], &format!("{number} {long}")));
         }
-        // All of it has arrived at the server once this one comes back.
+        // Once this message comes back, all earlier ones have arrived at the server.
         sender.say(&message(NAMES[0], "done"));
         sender.hear(is_message);
         for number in 0..60 {

@@ -122,7 +122,7 @@ fn a_level_is_raised_for_a_while_and_that_is_noted() {
     rig.run(&["reload"]).fine();
     speak_no_tls();
     assert_eq!(count("TLS failed"), 2, "a reload takes nothing away");
-    // For a second, and then as configured.
+    // The level holds for a second, then the configured one again.
     rig.run(&["log", "level", "rookery_shard::reading", "debug", "--for", "1s"]).fine();
     let mut told = count("TLS failed");
     loop {

@@ -56,7 +56,7 @@ impl CliRig {
         fs::write(self.path(name), text).expect("a written file");
     }
 
-    /// Gives the commands a secret, as systemd's LoadCredential= does.
+    /// Gives the commands a secret in the way of systemd's `LoadCredential=`.
     pub fn credential(&self, name: &str, text: &str) {
         fs::create_dir_all(self.path(CREDENTIALS)).expect("a folder");
         self.write(&format!("{CREDENTIALS}/{name}"), text);

@@ -151,8 +151,8 @@ fn a_file_in_place_of_the_folder_is_named() {
     assert!(checked.out.contains("./rookery-data is a file, not a folder"), "{}", checked.out);
 }
 
-/// An idle server doesn't even advance its clock: the next client must not lose its time to log in
-/// by that.
+/// An idle server doesn't even advance its clock: that must not shorten the time in which the next
+/// client has to log in.
 #[test]
 fn who_comes_after_a_long_silence_has_all_the_time_to_log_in() {
     let rig = CliRig::fresh();
