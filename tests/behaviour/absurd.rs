@@ -32,8 +32,8 @@ fn items(answer: &Element) -> Vec<String> {
     query.children().filter_map(|item| item.attr("jid").map(str::to_owned)).collect()
 }
 
-/// 3000 rooms, and who lists them: what doesn't fit one reply comes page by page (XEP-0059), each
-/// room once.
+/// A client lists 3000 rooms: those that don't fit into one reply come page by page (XEP-0059),
+/// each room once.
 #[test]
 fn three_thousand_rooms_are_listed() {
     let server = Server::new();
@@ -108,7 +108,7 @@ fn three_thousand_nodes_are_listed() {
     assert_eq!(condition(&last).as_deref(), Some("feature-not-implemented"));
 }
 
-/// XEP-0059 wherever there are pages: numbers that are none, too large ones, and SQL.
+/// XEP-0059 wherever there are pages: texts that aren't numbers, too large numbers, and SQL.
 #[test]
 fn pages_with_absurd_numbers_are_refused_or_bounded() {
     let server = Server::new();
@@ -160,7 +160,7 @@ fn pages_with_absurd_numbers_are_refused_or_bounded() {
     assert_eq!(condition(&rooms), None, "all is still there");
 }
 
-/// An item of as many bytes as one may have, and of one more.
+/// An item of the largest size that is allowed, and one that is a byte larger.
 #[test]
 fn items_have_a_largest_size() {
     let options = vec![("pubsub", "item_bytes", Value::Number(1000))];
@@ -221,8 +221,8 @@ fn forms_of_a_thousand_fields_are_refused() {
     alice.expect_alive();
 }
 
-/// A member list of a hundred thousand: the room works, and what doesn't fit one stanza comes in
-/// parts.
+/// A member list of a hundred thousand: the room works, and a list that doesn't fit into one stanza
+/// comes in parts.
 #[test]
 fn a_hundred_thousand_members_come_in_parts() {
     let server = Server::new();

@@ -1,5 +1,5 @@
-//! XEP-0133: Service Administration. The administrator's home is one shard, the accounts that it
-//! looks after have theirs on both.
+//! XEP-0133: Service Administration. The administrator's home is one shard; the homes of the
+//! accounts that it administers are on both.
 
 mod accounts;
 mod border;
@@ -36,7 +36,7 @@ impl AdministrationScene {
         format!("{}@example.org", self.names[at])
     }
 
-    /// Runs a command and fills its form in, if it has one; the reply.
+    /// Runs a command, completes its form if it has one, and returns the last reply.
     fn run(&mut self, command: &str, fields: &[(&str, &[&str])]) -> Element {
         run(&mut self.admin, command, fields)
     }
@@ -94,7 +94,7 @@ fn values(command: &Element, var: &str) -> Vec<String> {
     field.children().map(Element::text).collect()
 }
 
-/// Returns the error that a command that completes notes.
+/// Returns the error in the note of a completed command.
 fn noted(answer: &Element) -> String {
     let note = completed(answer).child("note", ns::COMMANDS).unwrap_or_else(|| panic!("no note: {answer:?}"));
     assert_eq!(note.attr("type"), Some("error"), "{note:?}");

@@ -60,7 +60,8 @@ impl ArchiveScene {
     }
 }
 
-/// Asks for a page of one's own archive: with the fields of a form, then what else the query has.
+/// Requests a page of the client's own archive, with these fields in the form, then `rest` in the
+/// query.
 fn page(client: &mut Client, fields: &[(&str, &str)], rest: &str) -> ArchivedPage {
     read_page(client, &query(fields, rest))
 }

@@ -18,7 +18,7 @@ const NODES: usize = 10;
 /// Something that waits for romeo.
 struct AtLoginSource {
     name: &'static str,
-    /// Puts as much there as is allowed, or more than an outbox takes.
+    /// Stores as much as is allowed, or more than an outbox takes.
     fill: fn(&Server),
     /// The request that a client sends for it besides its presence, and how many of them.
     ask: (&'static str, usize),
@@ -197,7 +197,7 @@ const SOURCES: [AtLoginSource; 10] = [
 
 fn server() -> Server {
     let admins = ("administration", "admins", Value::List(vec!["bard@example.org".into()]));
-    // As some operators have it; by default, larger ones come without payload.
+    // Some operators raise this limit; by default, larger items come without payload.
     let large = ("pep", "item_bytes", Value::Number(131_072));
     Server::with(Config { federates: true, options: vec![admins, large], ..Config::default() })
 }

@@ -1,5 +1,5 @@
-//! A database on another machine that goes away, or whose standby takes over: chat between those
-//! who are connected goes on, what needs it waits or is refused, and nothing that was acknowledged
+//! A database on another machine that goes away, or whose standby takes over: connected users go on
+//! chatting, requests that need the database wait or are refused, and nothing that was acknowledged
 //! is lost.
 
 use std::any::Any;
@@ -96,7 +96,8 @@ impl<D> AwayScene<D> {
         AwayScene { server, is_awaited, stores, database }
     }
 
-    /// Lets nobody wait for the database from now on but those who need it.
+    /// Stops the test's own waits for the stores: from now on only requests that need the database
+    /// wait.
     fn let_go(&self) {
         self.server.settle();
         self.is_awaited.store(false, Ordering::Relaxed);

@@ -86,8 +86,8 @@ fn too_much_after_login() {
     bystanders.are_unharmed();
 }
 
-/// Short stanzas that would become very long ones where each element names its namespace, as in
-/// memory or in what is written again.
+/// Short stanzas that would become very long if each element named its namespace, as it does in
+/// memory or when it is written again.
 #[test]
 fn long_namespaces() {
     let server = server();
@@ -156,7 +156,7 @@ fn deep_nesting_does_not_reach_the_store() {
     romeo.expect_alive();
 }
 
-/// RFC 6120 §4.9.3.13 and §4.9.3.18, §11.1: what is no XML, and what XMPP leaves out of it.
+/// RFC 6120 §4.9.3.13 and §4.9.3.18, §11.1: input that isn't XML, and XML that XMPP forbids.
 #[test]
 fn bytes_that_are_not_xmpp() {
     let server = server();
@@ -198,7 +198,7 @@ fn bytes_that_are_not_xmpp() {
     ] {
         let mut client = server.login("juliet/balcony");
         client.send_bytes(bytes);
-        // Nothing behind it is looked at.
+        // Nothing after the error is processed.
         client.send_bytes(b"<message to='peter@example.org'><body>behind</body></message>");
         let text = String::from_utf8_lossy(bytes).into_owned();
         client.pump();
@@ -284,8 +284,8 @@ fn stanzas_out_of_turn() {
     bystanders.are_unharmed();
 }
 
-/// RFC 6120 §5.3.3 and §5.4.2.2: what came in the clear behind `<starttls/>` must not count as said
-/// under TLS.
+/// RFC 6120 §5.3.3 and §5.4.2.2: bytes that came in the clear after `<starttls/>` must not count as
+/// sent under TLS.
 #[test]
 fn plaintext_behind_starttls() {
     let server = server();
@@ -369,8 +369,9 @@ fn engine() -> EngineWords {
     EngineWords { database: "test".into(), message: "as told".into() }
 }
 
-/// RFC 6120 §8.3.3.6 and §8.3.3.18: full, locked or read-only, as while one host takes over from
-/// another, passes, so the client may try again; what is damaged is the server's fault.
+/// RFC 6120 §8.3.3.6 and §8.3.3.18: a store that is full, locked or read-only, as while one host
+/// takes over from another, may recover, so the client may try again; a damaged store is the
+/// server's fault.
 #[test]
 fn a_store_that_fails() {
     for (fault, type_, condition) in [

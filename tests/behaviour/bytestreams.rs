@@ -1,4 +1,5 @@
-//! SOCKS5 bytestreams (XEP-0065): what the proxy's service says. The connections are the relay's.
+//! SOCKS5 bytestreams (XEP-0065): the replies of the proxy's service. Its connections are tested
+//! with the relay.
 
 use rookery_hub::Value;
 use rookery_testkit::{Config, Server};

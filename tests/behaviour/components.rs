@@ -358,7 +358,7 @@ fn who_comes_back_with_its_component_stays() {
     assert_eq!(romeo.all().len(), 1200);
     bridge.vanish();
     let mut bridge = server.component(BRIDGE);
-    // The last one, of whom nobody has been told yet.
+    // The last user, whose presence hasn't been sent to anybody yet.
     show(&mut bridge, 1199);
     server.advance(1000);
     let told = romeo.all();

@@ -137,8 +137,8 @@ fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
     let told = seen(&mut scene.juliet);
     let gone = told.matches("type='unavailable'").count();
     assert_eq!((gone, told.matches("code='333'").count()), (OCCUPANTS, OCCUPANTS));
-    // The message, one that looks for those for whom it didn't come back, and the word that each
-    // has been removed.
+    // The message, one that looks for the occupants for whom it didn't come back, and the presence
+    // that each has left.
     let left = scene.b.counters().remote_out - before;
     assert!(left <= 3 * OCCUPANTS as u64, "{left}");
     // They are gone: the next message bounces for nobody.
@@ -147,7 +147,7 @@ fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
     scene.juliet.expect_nothing();
 }
 
-/// A nick stays all that is known, also when a message for it comes back.
+/// Only the nick of an occupant is known, even when a message for it comes back.
 #[test]
 fn a_whisper_that_comes_back_names_no_server() {
     let mut scene = CrossingScene::new();
@@ -187,7 +187,7 @@ fn who_enters_again_behind_an_error_stays() {
     scene.romeo.expect_message("verona@conference.b.example/juliet", "welcome");
 }
 
-/// Nobody has to speak in a room for those to leave it whose server is gone, or has forgotten them.
+/// Occupants whose server is gone, or has forgotten them, leave a room even if nobody speaks in it.
 #[test]
 fn a_quiet_room_finds_out_who_is_gone() {
     for is_back in [false, true] {
@@ -214,7 +214,7 @@ fn a_quiet_room_finds_out_who_is_gone() {
     }
 }
 
-/// A stream that breaks shows nothing of who is in a room, and those who are see nothing of it.
+/// A broken stream reveals nothing about the occupants of a room, and they don't notice it.
 #[test]
 fn a_lost_stream_removes_nobody_who_is_there() {
     let mut scene = CrossingScene::new();

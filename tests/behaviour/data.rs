@@ -1,5 +1,5 @@
-//! Nodes whose items come from outside (XEP-0060), through the whole server. The test is what is
-//! outside. Section numbers are those of XEP-0060.
+//! Nodes whose items come from outside the server (XEP-0060), through the whole server. The test
+//! provides the items. Section numbers are those of XEP-0060.
 
 mod errors;
 mod limits;

@@ -57,7 +57,8 @@ fn bytes_per_second() {
     assert_eq!(romeo.bodies(), ["0"]);
 }
 
-/// A session that is gone while it waits ends as any other, and its successor begins from zero.
+/// A session whose client disappears while it waits ends like any other, and its successor starts
+/// with a full allowance.
 #[test]
 fn the_end_of_a_session_that_waits() {
     let (server, mut romeo, mut juliet) = server(Rate { bytes: 0, stanzas: 1, burst_seconds: 1 });

@@ -59,7 +59,7 @@ fn is_refused(server: &Server, who: &str) -> bool {
     server.incoming(&format!("<presence type='unavailable' from='{who}' to='{ROOM}/Nick'/>"));
     assert!(!left.is_empty(), "no answer");
     let refusal = left.iter().find(|left| left.text.contains("<forbidden"));
-    // XEP-0045 §7.2: by this clients know that they did not get in.
+    // XEP-0045 §7.2: this element tells clients that they aren't in the room.
     assert!(refusal.is_none_or(|left| left.text.contains("<x xmlns='http://jabber.org/protocol/muc'/>")), "{left:?}");
     refusal.is_some()
 }
@@ -128,7 +128,8 @@ fn a_change_of_a_list_is_known_on_all_nodes() {
     }
 }
 
-/// Accounts of this server are let in though they are listed, unless the operator wants them out.
+/// Listed accounts of this server may enter all the same, unless the operator wants to keep them
+/// out.
 #[test]
 fn own_accounts_are_the_operators_choice() {
     // The SHA-256 of `mercutio@example.org`.
@@ -146,7 +147,7 @@ fn own_accounts_are_the_operators_choice() {
     }
 }
 
-/// A list that can't be had is asked for again soon.
+/// A list that can't be fetched is requested again soon.
 #[test]
 fn a_list_that_fails_is_asked_for_again() {
     let lists = Value::List(vec!["lists.example bans".into()]);
@@ -167,7 +168,7 @@ fn a_list_that_fails_is_asked_for_again() {
     assert!(server.left().iter().any(|left| left.text.contains("<items ")));
 }
 
-/// If the operator wants it, what is listed is kept out altogether, and not of rooms alone.
+/// If the operator wants it, listed addresses are kept out of the whole server, not only of rooms.
 #[test]
 fn listed_servers_stay_out_of_everything() {
     for servers in [false, true] {

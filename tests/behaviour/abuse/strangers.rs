@@ -1,4 +1,4 @@
-//! Limits between those who are no contacts of each other.
+//! Limits between users who aren't contacts of each other.
 
 use rookery_hub::Value;
 use rookery_sasl::Mechanism;
@@ -100,7 +100,8 @@ fn contacts_of_other_servers_pass() {
     }
 }
 
-/// Refused are messages of strangers, as if there were no such account; requests come through.
+/// Messages of strangers are refused as if there were no such account; subscription requests
+/// arrive.
 #[test]
 fn an_operator_may_refuse_strangers() {
     let server = server(&[("refuse_remote", Value::Switch(true))]);
@@ -119,7 +120,8 @@ fn an_operator_may_refuse_strangers() {
     juliet.expect("<presence from='spam@x.example' type='subscribe'/>");
 }
 
-/// A stolen account doesn't write to the whole world: so much at once, and then so much in an hour.
+/// A stolen account can't write to the whole world: it has an allowance at once, and then one per
+/// hour.
 #[test]
 fn an_account_sends_so_much_to_strangers_of_other_servers() {
     let server = server(&[("abroad_per_hour", Value::Number(60))]);
@@ -136,7 +138,7 @@ fn an_account_sends_so_much_to_strangers_of_other_servers() {
     });
     assert_eq!(refused.count(), 20, "each is told why");
     assert_eq!(server.left().len(), 60);
-    // Here, and to those who are contacts there, it goes on.
+    // The account still reaches users of this server, and contacts elsewhere.
     say(&mut romeo, "juliet@example.org", 5);
     assert_eq!(juliet.bodies().len(), 5);
     say(&mut juliet, "u@x.example", 1);
@@ -151,7 +153,7 @@ fn an_account_sends_so_much_to_strangers_of_other_servers() {
     assert_eq!((server.left().len(), errors(&mut romeo, "policy-violation")), (1, 2));
 }
 
-/// Addresses cost nothing on a server of one's own: its domain is what counts.
+/// Anyone can make addresses on their own server, so its domain is what is counted.
 #[test]
 fn a_domain_sends_so_much_to_strangers() {
     let limits = [("domain_messages_per_minute", Value::Number(5)), ("domain_requests_per_minute", Value::Number(2))];
@@ -196,8 +198,8 @@ fn open_server(more: &[(&'static str, Value)]) -> Server {
     Server::with(Config { options, login_seconds: 10_000_000, ..Config::default() })
 }
 
-/// An account that somebody has made writes to so many strangers in its first days, and to
-/// those as often as it likes; others aren't held back, and the operators hear of it once.
+/// A newly registered account may write to a limited number of strangers in its first days, but to
+/// each as often as it likes; other accounts aren't held back, and the operators are told once.
 #[test]
 fn new_accounts_write_to_so_many_strangers() {
     let server = open_server(&[("newcomer_per_hour", Value::Number(2)), ("newcomer_days", Value::Number(1))]);

@@ -13,7 +13,7 @@ fn log_in(server: &Server, name: &str, mechanism: Mechanism, password: &str) -> 
     client.authenticate(name, password, mechanism)
 }
 
-/// Checks that the stream has ended, whatever was said before.
+/// Checks that the stream has ended; anything before its end is ignored.
 fn is_ended(client: &mut Client) {
     while client.take().is_some() {}
     assert!(!client.is_open(), "the session goes on");
@@ -146,8 +146,8 @@ fn users_may_not() {
     }
 }
 
-/// An archive is emptied of what is kept and of what waits to be kept; the other side of the
-/// conversation stays, and what is said later is kept again.
+/// Emptying an archive removes its messages and those that wait to be stored. The other user's
+/// archive keeps the conversation, and later messages are archived again.
 #[test]
 fn archives_are_emptied() {
     let mut scene = AdministrationScene::new();

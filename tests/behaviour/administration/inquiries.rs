@@ -65,7 +65,7 @@ fn who_asks_for_what_nobody_does_is_told_so() {
     scene.admin.send(&complete(form, &[("accountjids", &[&scene.jid(away)])]));
     scene.server.advance(10_000);
     assert_eq!(condition(&scene.admin.expect_element()), "resource-constraint");
-    // It is done yet, when the shard comes to it.
+    // The command still takes effect once the shard comes to it.
     scene.server.stall(None);
     user.expect_stream_error("policy-violation");
     scene.admin.expect_nothing();
@@ -145,7 +145,8 @@ fn absurd_numbers_do_no_harm() {
     }
 }
 
-/// Users choose long names: a list of them fits a session, and says where it goes on.
+/// Users may choose long names: a list of them comes in parts, each of which fits the session and
+/// says if more follow.
 #[test]
 fn a_list_of_long_names_comes_in_parts() {
     let mut scene = AdministrationScene::new();
@@ -170,7 +171,7 @@ fn a_list_of_long_names_comes_in_parts() {
     assert_eq!(found, 400);
 }
 
-/// A long roster is shown as far as it fits, and the rest is told of.
+/// A long roster is shown as far as it fits, and the reply says that there is more.
 #[test]
 fn a_long_roster_is_cut() {
     let mut scene = AdministrationScene::new();

@@ -29,8 +29,8 @@ fn the_message_of_the_day_is_set_changed_and_deleted() {
     scene.succeed("set-motd", &[("motd", &["one"])]);
     here.expect_message("example.org", "one");
     here.close();
-    // A user who has got it doesn't get it again, not even changed; one who hasn't gets it as it is
-    // now.
+    // A user who has received the message doesn't get it again, not even when it changes; a user
+    // who hasn't gets the current one.
     scene.succeed("edit-motd", &[("motd", &["two"])]);
     scene.server.online(&format!("{}/r", names[0])).expect_nothing();
     let mut later = scene.server.online(&format!("{}/r", names[1]));
@@ -129,11 +129,12 @@ fn accounts_are_removed_that_the_command_line_wants_removed() {
         assert!(heard.iter().any(|it| it.attr("type") == Some("unavailable")), "{heard:?}");
         let contact = scene.server.address(&scene.names[1 - at]);
         assert_eq!(scene.server.done(stores.rosters.contacts(contact.as_ref())), Ok(vec![]), "no subscription is left");
-        // Once: a successor, who has other keys, is left alone.
+        // The removal happens once: a later account of the same name, which has other keys, is left
+        // alone.
         let keys = Credentials::derive_with(PASSWORD, 4096, [*b"another salt 16."; 3]);
         scene.server.done(stores.accounts.create(account.as_ref(), keys.unwrap())).unwrap();
         assert_eq!(scene.server.done(removal.is_done(&stores)), Ok(true));
-        // Not even by a note that comes late.
+        // A note that comes late doesn't remove the later account either.
         scene.server.done(removal.ask(&stores, now + 1_000)).unwrap();
         let mut successor = scene.server.online(&format!("{}/r", scene.names[at]));
         scene.server.advance(30_000);

@@ -1,11 +1,11 @@
-//! Tombstones of what was taken back (XEP-0424 §5).
+//! Tombstones of retracted messages (XEP-0424 §5).
 
 use rookery_testkit::Client;
 use rookery_xml::{Element, ns};
 
 use super::{ArchiveScene, query};
 
-/// Both archives know that something was said, not what.
+/// Both archives still show that there was a message, but not its text.
 #[test]
 fn what_was_taken_back_leaves_a_tombstone_on_both_sides() {
     let mut scene = ArchiveScene::new();
@@ -22,7 +22,7 @@ fn what_was_taken_back_leaves_a_tombstone_on_both_sides() {
     }
 }
 
-/// §6: only who said it.
+/// §6: only the sender may retract a message.
 #[test]
 fn others_take_nothing_back() {
     let mut scene = ArchiveScene::new();
@@ -30,8 +30,8 @@ fn others_take_nothing_back() {
     let to = scene.romeo.full().to_owned();
     scene.juliet.send(&format!("<message type='chat' to='{to}' id='forged'>{}</message>", retract("said")));
     scene.romeo.expect_element();
-    // Nor does a retraction without an id, which no tombstone could name, or of what there never
-    // was.
+    // Nor does a retraction without an id, which no tombstone could name, or of a message that
+    // never existed.
     let to = scene.juliet.full().to_owned();
     scene.romeo.send(&format!("<message type='chat' to='{to}'>{}</message>", retract("said")));
     scene.juliet.expect_element();

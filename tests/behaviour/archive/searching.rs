@@ -98,7 +98,7 @@ fn an_account_has_few_searches_at_a_time_and_a_shard_one_portion() {
     assert_eq!(page(&mut sessions[2], &[(TEXT, "rose")], "").bodies(), ["rose"], "and again");
 }
 
-/// No engine's own idea of words, letters and collations counts.
+/// Searches don't depend on an engine's own rules for words, letters and collations.
 #[test]
 fn words_of_all_scripts_are_found_by_their_parts() {
     let mut scene = ArchiveScene::new();

@@ -1,4 +1,4 @@
-//! A store that is slow or broken: chat goes on, and what the archive lacks is known.
+//! A store that is slow or broken: chat goes on, and it is known which messages the archive lacks.
 
 use rookery_hub::Value;
 use rookery_store::StoreError;
@@ -100,8 +100,8 @@ fn a_server_that_stops_has_written_everything() {
     assert!(matches!(scene.server.done(stores.archive.ends(juliet.as_ref())), Ok(Some(_))));
 }
 
-/// A sender may add so much to everybody's archives in a day: the bound holds for that sender
-/// alone.
+/// There is a bound on what one sender may add to all archives in a day: it doesn't affect other
+/// senders.
 #[test]
 fn a_sender_adds_so_much_in_a_day() {
     let options = vec![("archive", "day_bytes", Value::Number(20_000))];

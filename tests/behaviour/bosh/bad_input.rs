@@ -90,7 +90,7 @@ fn what_is_too_large_is_refused() {
         body.child("error", ns::STREAMS)
             .is_some_and(|error| error.child("policy-violation", ns::STREAM_ERRORS).is_some())
     );
-    // Before login all of a request is limited, not only each element.
+    // Before login, the size of the whole request is limited, not only that of each element.
     let mut client = Bosh::new(&server);
     client.open("hold='1' wait='60' ver='1.6'");
     client
@@ -134,7 +134,7 @@ fn legacy_clients_get_codes() {
 
 #[test]
 fn a_session_that_was_encrypted_stays_so() {
-    // §19.1; one who has no right to it can't end it either.
+    // §19.1; a client without a right to the session can't end it either.
     let server = Server::new();
     let opened =
         server.post_over(&format!("<body rid='7' to='example.org' hold='1' wait='60' ver='1.6' {BOSH}/>"), true);

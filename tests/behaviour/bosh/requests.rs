@@ -41,7 +41,7 @@ fn an_answer_that_was_lost_comes_again() {
     let said = juliet.ask("", HELLO);
     romeo.expect_message("juliet@example.org/balcony", "hello");
     said.expect_nothing();
-    // One before the last is kept too, as many as may be under way.
+    // The response before the last is kept, too: as many are kept as requests may be under way.
     let again = juliet.ask_as(juliet.rid - 2, "", "");
     assert_eq!(again.answer(), Some(answer));
 }

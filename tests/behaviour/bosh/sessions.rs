@@ -1,4 +1,4 @@
-//! A user's doings over BOSH, which are those of users anywhere; and the ends of sessions.
+//! Users over BOSH, who can do the same as over other transports; and the ends of sessions.
 
 use rookery_testkit::bosh::Bosh;
 use rookery_testkit::{Config, Security, Server};

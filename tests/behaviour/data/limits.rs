@@ -21,7 +21,7 @@ fn nobody_is_flooded() {
     scene.hamlet.expect(&notification("a", "15", ""));
 }
 
-/// §6.3: who asks for more gets more, and the others don't notice.
+/// §6.3: a subscriber that requests more events gets them, and others don't notice.
 #[test]
 fn who_asks_for_more_gets_it() {
     let mut scene = DataScene::new();
@@ -35,7 +35,7 @@ fn who_asks_for_more_gets_it() {
         scene.server.advance(66);
     }
     scene.hamlet.expect(&notification("a", "0", ""));
-    // As often as the operator allows, not as often as was asked for.
+    // The operator's limit of the rate is in force, not the requested rate.
     let form = done(&mut scene.francisco, "get", &format!("<options node='a' jid='{bare}'/>"));
     assert!(xml(&form).contains("<value>66</value>"), "{}", xml(&form));
 
