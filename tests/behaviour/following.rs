@@ -175,7 +175,7 @@ fn a_client_that_has_come_back_otherwise_is_not_disturbed() {
         server.advance(WRITTEN_MS);
         server.silence(1);
         server.depart(1);
-        // It takes its connection for dead, and comes back by another one.
+        // The client considers its connection dead, and resumes its session over another one.
         let mut again = server.connect_at(1);
         again.log_in_ahead(&jid.to_bare());
         again.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='3'/>"));
@@ -290,7 +290,8 @@ fn a_client_whose_user_does_not_look_stays_so() {
     assert!(got.iter().any(|got| got.is("presence", ns::CLIENT)), "{got:?}");
 }
 
-/// A client that sends more than is kept goes on as soon as all of that is safe.
+/// A client that has sent more than the limit of kept stanzas continues as soon as all of them are
+/// stored.
 #[test]
 fn a_client_may_send_as_much_as_it_likes() {
     let server = nodes();

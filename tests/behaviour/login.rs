@@ -153,7 +153,7 @@ fn the_eleventh_resource_is_refused() {
     eleventh.expect_alive();
 }
 
-/// RFC 6120 §7.7.2.1: a resource that is none.
+/// RFC 6120 §7.7.2.1: an invalid resource.
 #[test]
 fn a_malformed_resource_is_refused_and_another_may_be_asked_for() {
     let server = Server::new();
@@ -278,7 +278,7 @@ fn the_fifth_failure_closes_the_stream() {
     other.expect_alive();
 }
 
-/// A device with a wrong password costs nobody else behind its address anything, whether they have
+/// A device with a wrong password doesn't hold back others behind its address, whether they have
 /// logged in from there or not.
 #[test]
 fn a_wrong_password_slows_down_nobody_else_behind_the_address() {
@@ -332,8 +332,8 @@ fn guesses_from_one_place_are_bounded_and_refused_afterwards() {
     server.connect().log_in(&server.account("juliet"), Security::Plain);
 }
 
-/// Guesses of others at an account keep it out neither from a place where it has logged in before
-/// nor anywhere.
+/// Guesses of others at an account keep its owner out nowhere, be it a place of an earlier login or
+/// a new one.
 #[test]
 fn who_has_logged_in_from_there_is_let_in() {
     let server = Server::new();
@@ -456,8 +456,8 @@ fn wrong_stream_headers_are_refused() {
     }
 }
 
-/// A database that comes back isn't trampled by all who come back with it: they wait for their
-/// turn, but not for ever.
+/// A database that has recovered isn't overloaded by the clients that log in again: they wait for
+/// their turn, but not for ever.
 #[test]
 fn logins_beyond_what_the_store_can_serve_wait_for_their_turn() {
     let held = HeldStores::new(Memory::stores());

@@ -1,5 +1,5 @@
-//! Logins that don't go by passwords in the store: nobody's, and those that somebody else vouches
-//! for.
+//! Logins without passwords in the store: anonymous ones, and those that an outside source
+//! verifies.
 
 mod anonymous;
 mod sources;

@@ -184,7 +184,7 @@ fn available_resources() {
     );
 }
 
-/// §8.5.3.2.1: no resource of that name, while others are there.
+/// §8.5.3.2.1: no resource of that name, while others are available.
 #[test]
 fn a_full_jid_that_matches_no_resource() {
     for server in [Server::new(), without_offline()] {

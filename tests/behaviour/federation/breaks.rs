@@ -20,8 +20,7 @@ fn a_server_that_has_died_is_found_again() {
     juliet.expect_message("romeo@a.example/orchard", "2");
 }
 
-/// Connections break in the middle of whatever is said, TLS included: everything arrives once, in
-/// its order.
+/// Connections break at any byte, those of TLS included: everything arrives once and in order.
 #[test]
 fn connections_that_break_lose_double_and_reorder_nothing() {
     let internet = Internet::default();

@@ -8,7 +8,7 @@ use rookery_testkit::{Client, Internet, Server};
 use super::proofs::{own_certificate, server_with};
 use super::{chat, plain, server};
 
-/// Two servers with a user of each, whom others take at their word or by dialback.
+/// Two servers with a user each, which accept each other without proof or by dialback.
 struct LoopedServers {
     internet: Internet,
     a: Server,
@@ -21,7 +21,7 @@ impl LoopedServers {
         let internet = Internet::default();
         let [a, b] = ["a.example", "b.example"].map(|domain| match policy {
             PeerPolicy::Certificate => server(&internet, domain, plain),
-            // Nobody believes its certificate, so that keys have to be asked for.
+            // Nobody trusts its certificate, so keys have to be verified by dialback.
             _ => server_with(&internet, domain, &own_certificate(domain), |settings: &mut FederationSettings| {
                 settings.rules.policy = policy;
             }),
@@ -63,7 +63,7 @@ const POLICIES: [PeerPolicy; 2] = [PeerPolicy::Certificate, PeerPolicy::Dialback
 /// calls there are 18 in an hour at most.
 const IN_AN_HOUR: usize = 24;
 
-/// Each finds itself where it looks for the other one.
+/// Each server reaches itself at the address where it expects the other.
 #[test]
 fn two_domains_that_point_to_each_other_are_called_seldom() {
     for policy in POLICIES {
@@ -79,7 +79,8 @@ fn two_domains_that_point_to_each_other_are_called_seldom() {
     }
 }
 
-/// Neither server serves the name that leads to it, and each is asked for the other's.
+/// Neither server serves the domain whose DNS leads to it, and each gets requests for the other's
+/// domain.
 #[test]
 fn names_that_nobody_serves_lead_two_servers_nowhere() {
     for policy in POLICIES {
@@ -102,7 +103,7 @@ fn a_question_of_dialback_that_comes_home_asks_nobody_further() {
     assert_eq!(pair.internet.calls(), 2, "one for the stanza, and one for the question");
     pair.juliet.expect_nothing();
     let calls = pair.writes_for_an_hour(["juliet@b.example/balcony", "romeo@a.example/orchard"]);
-    // Of each call that brings a key comes one question at most.
+    // Each connection that brings a key causes one request for verification at most.
     assert!(calls <= 3 * IN_AN_HOUR, "{calls} calls");
 }
 

@@ -1,5 +1,5 @@
-//! Servers that call each other at the same moment: both keep their streams, and what is said
-//! arrives once and in its order, whichever carries it (XEP-0288, RFC 6120 §10.1).
+//! Servers that call each other at the same moment: both keep their streams, and stanzas arrive
+//! once and in order, whichever stream carries them (XEP-0288, RFC 6120 §10.1).
 
 use rookery_federation::{FederationSettings, PeerPolicy};
 use rookery_testkit::{Client, Config, Internet, Server};
@@ -52,7 +52,7 @@ fn both_get_through_and_nobody_calls_a_third_time() {
             servers[0].advance(20_000);
         }
         assert_eq!(internet.calls(), 2, "either server has called once");
-        // Both rest when nobody has anything to say, and meet again like that.
+        // Both streams end when they are idle, and both servers call again at the same moment.
         for round in 0..3 {
             servers[0].advance(3_600_000);
             talk.at_once(10);

@@ -1,5 +1,5 @@
-//! Proofs of who a server is: certificates, what a signed zone says of them, and dialback (RFC 6120
-//! §13.7, RFC 7673, XEP-0220).
+//! Proofs of a server's identity: certificates, signed DNS records about them, and dialback (RFC
+//! 6120 §13.7, RFC 7673, XEP-0220).
 
 use rookery_federation::{Address, FederationSettings, PeerPolicy};
 use rookery_stream::tls::Identity;
@@ -109,8 +109,8 @@ fn a_certificate_that_a_signed_zone_does_not_name_ends_it_whatever_else_would_do
     }
 }
 
-/// XEP-0487: what leads to a server may name another host to ask for. Who is shown there has to be
-/// the domain all the same.
+/// XEP-0487: the file that leads to a server may name another host for TLS. The certificate must be
+/// for the domain all the same.
 #[test]
 fn the_name_that_is_asked_for_proves_no_domain() {
     for (asked, is_proven) in [(None, true), (Some("b.example"), true), (Some("web.example"), false)] {

@@ -1,4 +1,4 @@
-//! Decisions of operators: who is communicated with, and how fast.
+//! Decisions of operators: the domains to communicate with, and their rates.
 
 use rookery_federation::{Own, Rule, Rules};
 use rookery_testkit::client::xml;
@@ -107,7 +107,7 @@ fn a_server_that_floods_waits() {
     assert_eq!(heard, expected);
 }
 
-/// If the operator wants it, who has never been written to is slow.
+/// If the operator wants it, a domain that no user has written to has a lower rate.
 #[test]
 fn a_new_server_is_slow_until_somebody_writes_to_it() {
     let internet = Internet::default();

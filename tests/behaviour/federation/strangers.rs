@@ -28,7 +28,7 @@ fn who_is_nowhere_is_told_by_its_cause() {
     internet.say("gone.example", Ok(vec![Address::new("1.2.3.4:5269".parse().unwrap(), false)]));
     chat(&mut romeo, "x@gone.example", "1");
     romeo.expect(&error("remote-server-timeout", "wait", "gone.example"));
-    // An error is not answered with one, nor is what nobody waits for.
+    // Neither an error nor a reply that nobody waits for is answered with an error.
     romeo.send("<message type='error' to='x@nowhere.example'/>");
     romeo.send("<iq type='result' id='9' to='x@nowhere.example'/>");
     romeo.expect_nothing();
@@ -85,7 +85,7 @@ fn errors_are_not_answered_with_errors() {
     }
     juliet.all();
     assert_eq!(a.counters().remote_out, before);
-    // An error for somebody here is delivered, and that is all.
+    // An error for a user of this server is delivered, and has no other effect.
     juliet.send(&error("romeo@a.example/orchard"));
     assert!(xml(&romeo.expect_element()).contains("item-not-found"));
     juliet.expect_nothing();
@@ -120,7 +120,8 @@ fn what_is_for_own_users_is_refused_to_others() {
     }
 }
 
-/// Rights are an account's of this server: its local part is anybody's elsewhere (CVE-2020-8086).
+/// Only an account of this server has its rights: on another server anyone may have the same local
+/// part (CVE-2020-8086).
 #[test]
 fn an_administrator_s_name_elsewhere_has_no_rights() {
     let internet = Internet::default();
@@ -170,8 +171,8 @@ fn what_others_forge_changes_nothing() {
     );
     let message = xml(&juliet.expect_element());
     assert!(!message.contains("forged") && message.contains("kept"), "{message}");
-    // Copies of what nobody has sent, and results of an archive that nobody has asked, are ordinary
-    // messages: nobody opens them.
+    // Forged carbon copies, and results of an archive that nobody has queried, are ordinary
+    // messages: the server doesn't unpack them.
     let inner = "<forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' type='chat' \
                  from='nurse@b.example' to='juliet@b.example'><body>forged</body></message></forwarded>";
     for wrapper in [

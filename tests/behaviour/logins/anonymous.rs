@@ -21,7 +21,7 @@ fn config() -> Config {
     }
 }
 
-/// Lets somebody in who says nothing about themselves.
+/// Logs an anonymous client in.
 fn guest(server: &Server) -> Client {
     let mut client = server.connect();
     client.open(GUESTS);
@@ -117,7 +117,7 @@ fn nothing_is_kept() {
     assert_eq!((server.sessions(), server.counters().store_errors), (1, 0));
 }
 
-/// Rooms are what guests come for; making some is for those who are known.
+/// Guests may enter rooms, but only users with an account of their own may create one.
 #[test]
 fn guests_enter_rooms_and_make_none() {
     let server = server();

@@ -1,5 +1,5 @@
-//! Domains whose logins somebody else vouches for: what clients are told by whatever the source
-//! says, and that nobody waits for one that is slow.
+//! Domains whose logins an outside source verifies: the replies to clients for each verdict of the
+//! source, and that a slow source holds nobody else back.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -259,7 +259,8 @@ fn a_session_ends_with_what_it_was_begun_with() {
     endless.expect_alive();
 }
 
-/// Somebody who makes tokens up has so many looked at from one address; others log in meanwhile.
+/// The number of invented tokens that are verified for one address is bounded; others log in
+/// meanwhile.
 #[test]
 fn tokens_that_are_made_up_count_at_their_address() {
     let (server, source) = server(true);

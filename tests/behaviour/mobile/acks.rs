@@ -144,7 +144,7 @@ fn too_high_a_count_ends_the_stream() {
     assert_eq!(romeo.bodies(), ["1"]);
 }
 
-/// Acknowledgements that are none.
+/// Invalid acknowledgements.
 #[test]
 fn malformed_acknowledgements_end_the_stream() {
     for wrong in ["", "h=''", "h='-1'", "h='x'", "h='4294967296'"] {
@@ -154,7 +154,7 @@ fn malformed_acknowledgements_end_the_stream() {
     }
 }
 
-/// Elements of stream management where there is none.
+/// Elements of stream management on a stream that hasn't enabled it.
 #[test]
 fn without_stream_management_there_is_nothing_to_acknowledge() {
     let server = Server::new();

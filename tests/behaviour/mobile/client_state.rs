@@ -1,4 +1,4 @@
-//! XEP-0352: what waits while nobody looks.
+//! XEP-0352: stanzas that wait while a client is inactive.
 
 use rookery_fanout::OutboxLimits;
 use rookery_testkit::{Client, Config, Server, befriend};

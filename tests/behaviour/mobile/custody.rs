@@ -152,7 +152,7 @@ fn an_outage_delays_acknowledgements() {
     }
 }
 
-/// A store that refuses for good is told of before the acknowledgement.
+/// A permanent refusal of the store is reported to the client before the acknowledgement.
 #[test]
 fn a_refusal_is_told_before_the_acknowledgement() {
     let mut scene = CustodyScene::with(Config::default());
@@ -283,7 +283,7 @@ fn what_waits_for_others_is_waited_for() {
     assert_eq!(scene.server.done(scene.server.stores().offline.count(account.as_ref())), Ok(1));
 }
 
-/// Somebody else's business with the store delays nobody.
+/// Other accounts' requests to the store delay nobody.
 #[test]
 fn others_are_not_waited_for() {
     let mut scene = CustodyScene::new();

@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = CutStep> {
     ]
 }
 
-/// A client that keeps the books that XEP-0198 asks of it.
+/// A client that keeps the counts that XEP-0198 requires.
 struct Phone {
     server: Server,
     security: Security,

@@ -163,7 +163,7 @@ fn a_new_password_ends_all_tokens() {
     assert_eq!(login(&server, &token, TokenMechanism::Exporter), Err("not-authorized".into()));
 }
 
-/// A disabled account is not to be had by its tokens either, until it is enabled again.
+/// A disabled account can't be logged in to by its tokens either, until it is enabled again.
 #[test]
 fn a_disabled_account_has_no_tokens() {
     let server = tls();

@@ -160,7 +160,7 @@ fn detached_sessions_are_told_of() {
     scene.one();
 }
 
-/// An inactive client is told of, one that is looked at keeps the others quiet.
+/// A message for an inactive client is notified; an active client keeps the account's others quiet.
 #[test]
 fn inactive_sessions_are_told_of() {
     let mut scene = PushScene::new();
@@ -265,7 +265,7 @@ fn registrations_are_kept_and_bounded() {
     assert_eq!(nodes, ["b", "c"]);
 }
 
-/// Requests that are none, or that are nobody's business.
+/// Invalid requests, and requests of others.
 #[test]
 fn malformed_requests_are_refused() {
     let mut scene = PushScene::new();

@@ -99,7 +99,7 @@ fn ids_are_bound_to_their_account() {
     romeo.expect_alive();
 }
 
-/// Requests that are none. The client may bind a resource then.
+/// Invalid requests, after which the client may still bind a resource.
 #[test]
 fn malformed_requests_are_refused() {
     let mut scene = MobileScene::new();
