@@ -1,5 +1,6 @@
-//! Homes that move from one node to another while both live: a node joins, or leaves in order.
-//! Clients of XEP-0198 take it for a moment without a network; in rooms nobody notices.
+//! Homes that move from one node to another while both live: a node joins, or leaves in order. To
+//! clients of XEP-0198 it looks like a short loss of the network; occupants of rooms notice
+//! nothing.
 
 use rookery_jid::Jid;
 use rookery_testkit::client::xml;
@@ -34,7 +35,7 @@ fn back(server: &Server, client: &Client, id: &str, by_way_of: usize, handled: u
     (again, h)
 }
 
-/// Takes what comes before a connection is closed without a word.
+/// Takes the stanzas that come before a connection is closed without a stream error.
 fn is_cut(client: &mut Client) {
     let last = client.all();
     assert!(!client.is_open() && last.iter().all(|found| found.name() != "error"), "{last:?}");
@@ -94,7 +95,7 @@ fn nobody_acts_for_the_homes_of_a_node_that_does_not_hand_on_before_it_is_fenced
     let juliet = at(&server, "juliet", 2, 2, "balcony");
     let account = juliet.jid.clone().expect("bound").to_bare();
     let acting = || server.inspect(|world| world.acts_for(account.as_str()));
-    // Only one of the two hears that the other is to have no homes.
+    // Only one of the two nodes learns that the other is to have no homes.
     server.tell_homes(0, Some(1));
     server.advance(15_000);
     assert_eq!(server.take_overdue(), [], "its letters may wait to be read");
@@ -302,7 +303,7 @@ fn who_comes_back_in_another_session_is_no_longer_in_the_room() {
     let got: Vec<_> = romeo.all().iter().map(xml).collect();
     let is_out = |text: &String| text.contains("unavailable") && text.contains("/juliet");
     assert!(got.iter().any(is_out), "{got:?}");
-    // Her next visit is one like any other, until her home moves to a node that joins.
+    // She enters again like any other occupant, until her home moves to a node that joins.
     enter(&mut again, &room, "juliet");
     assert!(romeo.all().iter().map(xml).any(|text| text.contains("/juliet") && !text.contains("unavailable")));
     server.share_out();
@@ -484,7 +485,7 @@ fn a_home_waits_for_what_has_to_come_by_way_of_another() {
     let mut juliet = at(&server, "juliet", 4, 4, "balcony");
     let id = juliet.enable();
     juliet.vanish();
-    // The last node's homes are the first one's, which gets its own back as well.
+    // The homes of the last node go to the first one, which also gets its own back.
     tell_all(Some(2));
     server.stall(Some(3));
     server.settle();

@@ -83,7 +83,7 @@ fn a_header_that_does_not_decode() {
         scene.sender.send(&format!("<message to='multicast.example.org' id='m'>{header}</message>"));
         let text = scene.is_refused("modify", "bad-request");
         assert!(text.starts_with(blamed), "{text}");
-        // The malformed address behind it is not reported: nothing was understood.
+        // The malformed address after it isn't reported, since the header as a whole was refused.
         scene.sender.expect_nothing();
     }
 }
@@ -215,7 +215,7 @@ fn others_can_not_relay() {
         assert_eq!(refused(&mut scene, &format!("to:NEAR cc:FAR bcc:{third}")), refusal("forbidden"), "{third}");
         scene.nothing_is_delivered();
     }
-    // The limit comes before it.
+    // The limit is checked before the right to relay.
     assert_eq!(refused(&mut scene, &format!("{}to:b@elsewhere.net", many(20))), refusal("not-acceptable"));
     // A recipient who has it already is not relayed to.
     assert_eq!(refused(&mut scene, "to:NEAR bcc:FAR to!a@third.net"), []);

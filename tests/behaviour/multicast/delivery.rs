@@ -169,8 +169,8 @@ fn recipients_that_do_not_exist() {
     scene.see(seen, seen);
 }
 
-/// Nothing goes round in circles, neither openly nor blindly: stanzas for those who read headers
-/// end here.
+/// No stanza goes round in circles: services and domains of this server, which read headers, get no
+/// copy, be their address visible or blind.
 #[test]
 fn the_service_and_the_domains_are_no_recipients() {
     let domains = vec!["example.org".into(), "example.com".into()];
@@ -249,7 +249,7 @@ fn the_service_has_no_users() {
     scene.nothing_is_delivered();
 }
 
-/// A header in a stanza for somebody is that client's affair (§3).
+/// A header in a stanza to a user is for that user's client to interpret (§3).
 #[test]
 fn headers_between_two_are_not_touched() {
     let server = Server::new();
@@ -260,7 +260,7 @@ fn headers_between_two_are_not_touched() {
     juliet.expect_nothing();
 }
 
-/// Prefixes are XML's own affair.
+/// Prefixes of namespaces make no difference.
 #[test]
 fn a_header_with_a_prefix() {
     let mut scene = MulticastScene::new();

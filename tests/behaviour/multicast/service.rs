@@ -132,7 +132,7 @@ fn its_address_can_be_another() {
     assert_eq!(limits(&info(&mut scene.sender, "all.example.org")).len(), 3);
     scene.says_to("all.example.org", "to:NEAR bcc:all.example.org");
     scene.see("to!NEAR", "");
-    // The usual address is that of another server, then.
+    // The usual address belongs to another server in that case.
     scene.says("to:NEAR");
     let left = scene.server.left();
     assert_eq!(left.iter().map(|left| left.to.as_str()).collect::<Vec<_>>(), ["multicast.example.org"]);

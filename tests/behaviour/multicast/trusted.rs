@@ -98,7 +98,7 @@ fn a_header_in_a_broadcast_is_not_for_the_service() {
         let [a, b, c] = ["a", "b", "c"].map(|name| format!("{name}@{domain}"));
         assert_eq!(shown(server), wanted([(&a, short), (&b, short), (&c, short), ("x@other.net", short)]));
     }
-    // At the end of the session it is the server that speaks.
+    // At the end of the session, the server sends the presence.
     friend.vanish();
     let all = format!("bcc:a@{domain} bcc:b@{domain} bcc:c@{domain}");
     assert_eq!(shown(server), wanted([(domain, &all), ("x@other.net", "no header")]));
