@@ -57,8 +57,8 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
         assert_eq!(whole, parts);
     }
     for (sender, to) in whole.delivered.iter().chain(&parts.delivered) {
-        // Where dialback is enough, the server that accepted our connection counts as the one that
-        // DNS names.
+        // The server that accepted our connection counts as the one that DNS names if dialback is
+        // enough.
         let is_believed = choice & 0b1_0000 != 0 && choice & 0b11 != 0;
         let is_named = choice & 0b1101_0000 == 0b1100_0000;
         assert!(choice & 0b1100 != 0 || is_believed || is_named, "nothing was proven");

@@ -73,7 +73,8 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     here.arrived(&told.entry).unwrap();
     there.appended(HERE, AppendOutcome::Taken, 1_000);
     assert_eq!(Rc::strong_count(&share), 3, "it has read both, which is not enough");
-    assert_eq!(here.appends(60_000, 60_000), [], "but they needn't be sent again");
+    assert_eq!(seqs(&here.appends(60_000, 60_000)), [0], "a reminder: they needn't be sent again");
+    here.appended(THERE, AppendOutcome::Taken, 60_000);
     there.handled(NodeProcess { incarnation: 3, ..HERE }, waits[0]);
     assert_eq!(there.appends(2_000, 2_000), [], "that was another process");
     there.handled(HERE, waits[1]);
@@ -91,6 +92,31 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     assert!(here.is_idle());
     there.appended(HERE, AppendOutcome::Taken, 1_000);
     assert_eq!(there.appends(9_000, 1), [], "a confirmation isn't confirmed in turn");
+}
+
+/// The engine has lost what it was told, and nobody has anything else to write.
+#[test]
+fn a_confirmation_that_is_lost_is_repeated_when_its_writer_is_reminded() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    here.post(THERE, letter("one", &share)).unwrap();
+    let entry = here.appends(0, 0).remove(0).entry;
+    here.appended(THERE, AppendOutcome::Taken, 0);
+    let waits = there.arrived(&entry).unwrap().unwrap().waits.unwrap();
+    let read = there.appends(1_000, 1_000).remove(0);
+    here.arrived(&read.entry).unwrap();
+    there.appended(HERE, AppendOutcome::Taken, 1_000);
+    there.handled(HERE, waits);
+    assert_eq!(there.appends(2_000, 2_000).len(), 1, "which is lost");
+    there.appended(HERE, AppendOutcome::Taken, 2_000);
+    assert_eq!((there.appends(10_000, 10_000), Rc::strong_count(&share)), (Vec::new(), 2));
+    let reminder = here.appends(10_000, 10_000).remove(0);
+    here.appended(THERE, AppendOutcome::Taken, 10_000);
+    assert!(there.arrived(&reminder.entry).unwrap().is_none());
+    let repeated = there.appends(10_010, 10_010).remove(0);
+    here.arrived(&repeated.entry).unwrap();
+    assert!(here.is_idle());
+    assert_eq!(Rc::strong_count(&share), 1);
 }
 
 /// Others send everything that it isn't known to have handled to its new homes once more.
