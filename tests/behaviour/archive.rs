@@ -60,7 +60,7 @@ impl ArchiveScene {
     }
 }
 
-/// Requests a page of the client's own archive, with these fields in the form, then `rest` in the
+/// Asks for a page of the client's own archive, with these fields in the form, then `rest` in the
 /// query.
 fn page(client: &mut Client, fields: &[(&str, &str)], rest: &str) -> ArchivedPage {
     read_page(client, &query(fields, rest))

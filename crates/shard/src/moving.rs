@@ -116,7 +116,7 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Requests the journals of dead processes, has late processes fenced off, and has journals
+    /// Asks for the journals of dead processes, has late processes fenced off, and has journals
     /// removed that aren't needed any more.
     pub(crate) fn look_up(&mut self) {
         for lookup in self.world.take_lookups() {

@@ -472,8 +472,8 @@ impl<D: Driver> Shard<D> {
         let sid = connection.sid();
         self.common.post.send(shard, Envelope::Moved(Box::new(connection)));
         if let Some(sid) = sid {
-            // This comes after the envelope: whoever looks the session up from now on writes to the
-            // shard after it.
+            // This comes after the envelope: threads that look the session up from now on write to
+            // the shard after it.
             self.common.post.sids.moves(sid, shard);
         }
     }

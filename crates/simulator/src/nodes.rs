@@ -1,9 +1,9 @@
 //! The processes of a run: one server, or the nodes of a cluster on one database and one Redis.
 //!
 //! A node is in `agent`, what its shards hand it in `posted`, its journal in `journal`, its way
-//! into the cluster in `joining`, and out of it in `leaving`. Nodes share `redis` and `fencing` besides the database. Time passes for all
-//! alike, and a paused node does nothing meanwhile; the times of day of nodes differ in half of the
-//! runs.
+//! into the cluster in `joining`, and out of it in `leaving`. Nodes share `redis` and `fencing`
+//! besides the database. Time passes for all alike, and a paused node does nothing meanwhile; the
+//! times of day of nodes differ in half of the runs.
 
 mod agent;
 mod fencing;

@@ -179,8 +179,8 @@ impl<S> CourierPeer<S> {
         }
     }
 
-    /// Returns the time at which the other side is reminded of entries that it has not confirmed: the
-    /// engine may have lost the entries, or what was said of them.
+    /// Returns the time at which the other side is reminded of entries that it has not confirmed:
+    /// the engine may have lost the entries, or what was said of them.
     pub(super) fn reminds_at(&self) -> Option<u64> {
         let waits = !(self.unread.is_empty() && self.unhandled.is_empty()) && self.next_entry().is_none();
         waits.then_some(self.heard_ms + REMIND_MS)
