@@ -3,8 +3,8 @@
 //! # Invariants
 //! - Everything that an account's sessions above the soft limit hold counts. A client that reads
 //!   counts for nothing, and a copy for its session costs nothing more than before.
-//! - The one who exceeds a limit pays for it: the session that gets one more stanza if its account has
-//!   too much, the account that holds most if the shard has.
+//! - The one who exceeds a limit pays for it: the session that gets one more stanza if its account
+//!   has too much, the account that holds most if the shard has.
 
 use rookery_base::Map;
 use rookery_jid::{Jid, JidRef};

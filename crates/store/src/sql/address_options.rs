@@ -46,7 +46,7 @@ mod tests {
             ("sslrootcert", "`tls_authorities` in [store]"),
             ("sslcert", "by a certificate"),
             ("application_name", "names its sessions"),
-            ("keepalives_idle", "limits of time"),
+            ("keepalives_idle", "time limits"),
             ("target_session_attrs", "can be written to"),
             ("port", "before the slash"),
             ("other", "there are none"),

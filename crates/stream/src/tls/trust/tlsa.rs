@@ -96,8 +96,8 @@ impl Associations {
 
     /// Returns the names that a caller proves by having shown this certificate: the domain, for a
     /// day at most. Only records about a server's own certificate without any other condition count
-    /// (usage 3). The caller doesn't come from the port that they are for, but a server with the key
-    /// is the domain's server. Returns `None` if no record is about the certificate.
+    /// (usage 3). The caller doesn't come from the port that they are for, but a server with the
+    /// key is the domain's server. Returns `None` if no record is about the certificate.
     pub fn of_caller(&self, shown: &Fingerprints) -> Option<Names> {
         let is_named = self.of(Usage::DaneEe).any(|association| association.is_about(shown));
         is_named.then(|| self.named()).filter(|names| names.cover(&self.domain))
