@@ -52,7 +52,7 @@ fn strangers_find_the_server_by_its_names() {
         assert!(found.contains("strangers don't trust its certificate"), "{found}");
     }
     assert!(
-        found[3].contains("DNS has no address of www.chat.example, where browsers of chat.example look"),
+        found[3].contains("DNS has no address of www.chat.example, to which browsers of chat.example connect"),
         "{}",
         found[3]
     );
