@@ -41,8 +41,9 @@ pub(crate) async fn enter(settings: &ClusterSettings, shards: u16, members: &Mem
     let (engine, addresses) = engine(settings, meta).await?;
     let mut connection = engine.connect().await?;
     let (mark, rows) = expect_fit(&mut connection, settings, meta).await?;
-    if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
-        wait_for_lease(&mut connection, row.number, settings).await?;
+    // A process whose row others have removed may have renewed its lease once when it woke.
+    if let Some(number) = members::find_number(meta, &settings.node).await? {
+        wait_for_lease(&mut connection, number, settings).await?;
     }
     let joining = JoiningMember {
         shards,
@@ -118,10 +119,7 @@ async fn take_place(
     // The ids of processes that are gone are in the archives of homes that are here now.
     let latest = marks::signs(meta).await?.into_values().max().unwrap_or_default();
     table.raise_floor(latest.saturating_add(SIGNS_MS), unix_ms());
-    let lease = stamped(&table.lease(), unix_ms(), settings.lease);
-    if !connection.take_lease(me.node, &lease, settings.lease).await? {
-        return Err(JoinFailure::NameTaken(settings.node.clone()));
-    }
+    take_lease(connection, &table, settings).await?;
     let text = Arc::new(Mutex::new(table.lease()));
     let joining = task::spawn(renew(engine.clone(), me, text.clone(), settings.lease));
     connection.create_inbox(me).await?;
@@ -238,6 +236,26 @@ async fn wait_for_lease(
         tokio::time::sleep(LOOK).await;
     }
     Ok(())
+}
+
+/// Takes the lease of this process's node. An earlier process that wakes now renews it until it has
+/// read in the database that it is over, which takes it a second.
+///
+/// # Errors
+/// [`JoinFailure::NameTaken`] if another process keeps the lease; the error of Redis.
+async fn take_lease(
+    connection: &mut RedisConnection,
+    table: &NodeTable,
+    settings: &ClusterSettings,
+) -> Result<(), JoinFailure> {
+    let node = table.me().node;
+    loop {
+        let lease = stamped(&table.lease(), unix_ms(), settings.lease);
+        if connection.take_lease(node, &lease, settings.lease).await? {
+            return Ok(());
+        }
+        wait_for_lease(connection, node, settings).await?;
+    }
 }
 
 /// Waits until the live nodes use the same table as this one, so that no account has two homes.

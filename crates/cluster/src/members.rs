@@ -356,11 +356,24 @@ pub async fn remove(meta: &dyn Meta, fencing: &dyn Fencing, name: &str) -> Resul
     take_over(meta, fencing, NodeProcess { node: row.number, incarnation: row.incarnation }).await
 }
 
+/// Returns the number that the node with this name has, or had before it was removed.
+///
+/// # Errors
+/// The error of the database.
+pub async fn find_number(meta: &dyn Meta, name: &str) -> Result<Option<u16>, NotJoined> {
+    Ok(own_number(&meta.entries(NUMBERS).await?, name))
+}
+
+/// Returns the number that a node has in the list of all numbers.
+fn own_number(taken: &[(String, Vec<u8>)], name: &str) -> Option<u16> {
+    let own = taken.iter().find(|(_, of)| of == name.as_bytes());
+    own.and_then(|(number, _)| number.parse().ok())
+}
+
 /// Returns the number of the node with this name, or assigns one that none has had.
 async fn number(meta: &dyn Meta, name: &str) -> Result<u16, NotJoined> {
     let taken = meta.entries(NUMBERS).await?;
-    let own = taken.iter().find(|(_, of)| of == name.as_bytes());
-    if let Some(own) = own.and_then(|(number, _)| number.parse().ok()) {
+    if let Some(own) = own_number(&taken, name) {
         return Ok(own);
     }
     let highest = taken.iter().filter_map(|(number, _)| number.parse::<u16>().ok()).max().unwrap_or(0);

@@ -13,6 +13,7 @@ rookery_needs::needing!("cli.cluster":
     a_redis_that_has_lost_its_memory_keeps_nobody_out,
     nodes_serve_the_same_domains,
     nodes_with_other_settings_are_named,
+    a_lease_of_an_earlier_process_delays_the_next_one_only,
     a_node_whose_clock_is_far_off_is_refused,
     a_redis_that_anyone_can_write_to_is_a_fault,
     nodes_reach_redis_by_a_socket,
@@ -105,11 +106,34 @@ mod test {
 
     /// Gives a node that has stopped a lease with a clock that differs by so many milliseconds.
     fn set_clock(nodes: &ClusterNodes, ahead_ms: i64) {
+        set_lease(nodes, ahead_ms, Duration::from_secs(60));
+    }
+
+    /// Gives the first process of the first node a lease with a clock that differs by so many
+    /// milliseconds.
+    fn set_lease(nodes: &ClusterNodes, ahead_ms: i64, lasts: Duration) {
         let found = nodes.redis.command(&["KEYS", "rk:*:mark"]);
         let prefix = found.lines().find_map(|line| line.trim_end().strip_suffix(":mark")).expect("a mark");
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_millis() as u64;
-        let lease = format!("1:{}:60000:0000000000000000", now.saturating_add_signed(ahead_ms));
-        nodes.redis.command(&["SET", &format!("{prefix}:lease:{{1}}"), &lease, "PX", "60000"]);
+        let (now, lasts) = (now.saturating_add_signed(ahead_ms), lasts.as_millis().to_string());
+        let lease = format!("1:{now}:{lasts}:0000000000000000");
+        nodes.redis.command(&["SET", &format!("{prefix}:lease:{{1}}"), &lease, "PX", &lasts]);
+    }
+
+    /// A process that stood still renews its lease once when it wakes, before it has read that it is
+    /// over.
+    pub fn a_lease_of_an_earlier_process_delays_the_next_one_only() {
+        let nodes = ClusterNodes::new(2);
+        let ((first, _), (second, _)) = (nodes.serve(0), nodes.serve(1));
+        nodes.wait_for("n1", "up");
+        nodes.wait_for("n2", "up");
+        first.signal("KILL");
+        // The command asks the first node's database, not its process.
+        nodes.wait_until_taken_over("n1");
+        set_lease(&nodes, 0, Duration::from_secs(2));
+        let (again, _) = nodes.serve(0);
+        nodes.wait_for("n1", "up");
+        assert_eq!((again.stop(), second.stop()), (0, 0));
     }
 
     pub fn a_node_whose_clock_is_far_off_is_refused() {
