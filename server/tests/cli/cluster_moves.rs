@@ -214,7 +214,7 @@ mod test {
     use super::*;
 
     pub fn all_nodes_are_restarted_one_after_the_other() {
-        let nodes = ClusterNodes::new(3);
+        let nodes = ClusterNodes::patient(3);
         let mut running: Vec<Option<(RigServer, u16)>> = (0..3).map(|node| Some(nodes.serve(node))).collect();
         ["n1", "n2", "n3"].iter().for_each(|node| nodes.wait_for(node, "up"));
         let ports = |running: &[Option<(RigServer, u16)>]| -> Vec<u16> {
@@ -289,7 +289,7 @@ mod test {
     }
 
     pub fn a_node_that_is_alone_keeps_its_sessions_for_its_next_start() {
-        let nodes = ClusterNodes::new(2);
+        let nodes = ClusterNodes::patient(2);
         let (first, port) = nodes.serve(0);
         let mut clients: Vec<MovesClient> = USERS[..4].iter().map(|user| MovesClient::new(user, port)).collect();
         clients.iter_mut().for_each(MovesClient::enable);
@@ -320,7 +320,7 @@ mod test {
     }
 
     pub fn a_node_is_drained_by_a_command() {
-        let nodes = ClusterNodes::new(2);
+        let nodes = ClusterNodes::patient(2);
         let (first, port) = nodes.serve(0);
         nodes.wait_for("n1", "up");
         nodes.run(0, &["node", "drain"]).failed(1, "no other node is up");
