@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use crate::clocks::PeerClocks;
-use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, Unposted};
+use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, NEWS, Unposted};
 use crate::death::Deaths;
 use crate::engine::{RedisConnection, RedisEngine};
 use crate::inbox::InboxReader;
@@ -45,8 +45,6 @@ use crate::table::{NodeTable, Update};
 use crate::wire::NodeProcess;
 
 mod membership;
-
-use membership::NEWS;
 
 /// The parts outside the loop that it uses.
 pub(crate) struct Outer {

@@ -39,6 +39,10 @@ use rookery_observe::cluster::NodeTraffic;
 
 use crate::wire::{self, CarriedMail, Malformed, NodeProcess};
 
+/// The kind of a letter between the loops of two nodes, by which one informs the other that the
+/// rows of the database have changed. Versions that don't know it skip it.
+pub const NEWS: u8 = 3;
+
 /// A letter for a shard of another node. `S` is the share that is kept until it has been handled.
 #[derive(Debug)]
 pub struct CourierLetter<S> {
@@ -229,6 +233,17 @@ impl<S> Courier<S> {
         peer.bytes += size;
         peer.queue.push_back(letter);
         Ok(())
+    }
+
+    /// Makes other nodes read the rows of the database at once, which they do each second in any
+    /// case.
+    pub fn announce_rows<'a>(&mut self, others: impl IntoIterator<Item = &'a NodeProcess>) {
+        for process in others {
+            let (kind, body) = (NEWS, Vec::new());
+            let news = CourierLetter { kind, from: 0, to: 0, body, outlives: false, until_read: false, share: None };
+            // A node that is unreachable, or has too much to read, reads them at its own time.
+            _ = self.post(*process, news);
+        }
     }
 
     /// Returns letters that have waited too long for unreachable nodes, each with the process that

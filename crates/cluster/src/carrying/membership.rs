@@ -12,7 +12,6 @@ use tracing::{error, info, warn};
 
 use super::{CarryingLoop, SECOND};
 use crate::agreed::AgreedSettings;
-use crate::courier::CourierLetter;
 use crate::leases::Leases;
 use crate::marks::unix_ms;
 use crate::members::{self, NotJoined};
@@ -56,31 +55,13 @@ impl CarryingLoop {
                         self.send_again(letters);
                     }
                 }
-                self.spread(&others);
+                self.courier.announce_rows(others.iter().map(|(_, process)| process));
                 if self.table.leaves()
                     && let Some(ends) = &self.outer.ends
                 {
                     ends(ClusterEnding::Leaves);
                 }
             }
-        }
-    }
-
-    /// Makes other nodes read the rows of the database at once, which they do each second in any
-    /// case.
-    pub(super) fn spread(&mut self, others: &[(String, NodeProcess)]) {
-        for (_, process) in others {
-            let news = CourierLetter {
-                kind: NEWS,
-                from: 0,
-                to: 0,
-                body: Vec::new(),
-                outlives: false,
-                until_read: false,
-                share: None,
-            };
-            // A node that is unreachable, or has too much to read, reads them at its own time.
-            _ = self.courier.post(*process, news);
         }
     }
 
@@ -149,7 +130,3 @@ impl CarryingLoop {
         });
     }
 }
-
-/// The kind of a letter between the loops of two nodes, by which one informs the other that the
-/// rows of the database have changed. Versions that don't know it skip it.
-pub(super) const NEWS: u8 = 3;

@@ -16,7 +16,7 @@ use rookery_base::Awaited;
 use rookery_base::lock::lock;
 use rookery_cluster::Members;
 use rookery_cluster::clocks::{PeerClocks, ahead_ms, stamped};
-use rookery_cluster::courier::{Append, ArrivedPart, Courier, CourierLetter, Unposted};
+use rookery_cluster::courier::{Append, ArrivedPart, Courier, CourierLetter, NEWS, Unposted};
 use rookery_cluster::death::{Deaths, LeaseVerdict};
 use rookery_cluster::members::{self, MemberRow, NotJoined};
 use rookery_cluster::reading::JournalPart;
@@ -497,18 +497,7 @@ impl Agent {
                 self.give_back(letters, false);
             }
         }
-        for (_, process) in &others {
-            let news = CourierLetter {
-                kind: NEWS,
-                from: 0,
-                to: 0,
-                body: Vec::new(),
-                outlives: false,
-                until_read: false,
-                share: None,
-            };
-            _ = self.courier.post(*process, news);
-        }
+        self.courier.announce_rows(others.iter().map(|(_, process)| process));
         if self.table.leaves() && self.end == AgentEnd::Runs {
             self.end = AgentEnd::Leaves(self.now_ms);
             self.server.shut();
@@ -622,5 +611,4 @@ fn process_of(lookup: &JournalLookup) -> NodeProcess {
 /// The numbers of the kinds of letters, as in the server.
 const MAIL: u8 = 1;
 const LINE: u8 = 2;
-const NEWS: u8 = 3;
 const SECOND_MS: u64 = 1_000;
