@@ -5,7 +5,7 @@
 //! are routed like any other stanza. A page is bounded in messages and in bytes, so that it fits
 //! into the outbox of a session together with other stanzas.
 
-use rookery_hub::{Iq, World};
+use rookery_hub::{Iq, World, management};
 use rookery_jid::Jid;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
@@ -69,7 +69,11 @@ fn metadata(world: &mut World, iq: Iq) {
     });
 }
 
-/// Returns the largest page in the archive of this account or room.
+/// Returns the largest page in the archive of this account or room. It fits into the outbox of a
+/// session, and into half of the stanzas that one with stream management may have unacknowledged.
 fn limits(world: &World, owner: &Jid) -> PageLimits {
-    PageLimits { messages: option(world, owner, PAGE.key), bytes: world.settings().outbox.hard / 4 }
+    let managed = world.domain_of(owner.domain()).and_then(|domain| domain.module(management::MODULE));
+    let unacknowledged = managed.map_or(u64::MAX, |options| options.number(management::MAX_STANZAS) / 2);
+    let most = usize::try_from(unacknowledged).unwrap_or(usize::MAX).max(1);
+    PageLimits { messages: option(world, owner, PAGE.key).min(most), bytes: world.settings().outbox.hard / 4 }
 }

@@ -134,6 +134,16 @@ fn a_page_of_large_messages_leaves_room_in_the_outbox() {
     assert!(next.bodies()[0].starts_with('2'));
 }
 
+/// A client acknowledges a page when it has read it.
+#[test]
+fn a_page_has_half_of_the_stanzas_that_may_be_unacknowledged() {
+    let options = vec![("stream_management", "max_stanzas", Value::Number(10))];
+    let mut scene = ArchiveScene::with(Config { options, ..Config::default() });
+    scene.romeo_says_many(12);
+    let first = page(&mut scene.juliet, &[], "");
+    assert_eq!((first.messages.len(), first.is_complete()), (5, false));
+}
+
 #[test]
 fn an_archive_tells_what_it_spans() {
     let mut scene = ArchiveScene::new();

@@ -2,6 +2,7 @@
 
 use rookery_hub::Value;
 use rookery_testkit::{Config, Server};
+use rookery_xml::ns;
 
 use super::MobileScene;
 
@@ -197,6 +198,26 @@ fn a_client_that_never_acknowledges_is_closed() {
     assert!(got.iter().any(|element| element.name() == "error"), "{got:?}");
     let mut romeo = scene.server.online(&format!("{}/new", scene.romeo.jid.as_ref().unwrap().local().unwrap()));
     assert_eq!(romeo.bodies(), bodies);
+}
+
+/// It is asked in time, however few stanzas it may owe.
+#[test]
+fn a_client_that_acknowledges_when_asked_stays_whatever_the_bound() {
+    let options = vec![("stream_management", "max_stanzas", Value::Number(6))];
+    let mut scene = MobileScene::on(Server::with(Config { options, ..Config::default() }));
+    let (mut bodies, mut handled) = (Vec::new(), 0);
+    for number in 0..40 {
+        scene.write(&[&number.to_string()]);
+        for element in scene.romeo.all() {
+            match element.name() {
+                "message" => bodies.push(element.child_text("body", ns::CLIENT).expect("a body")),
+                "r" => scene.romeo.send(&format!("<a xmlns='urn:xmpp:sm:3' h='{handled}'/>")),
+                other => panic!("<{other}> came"),
+            }
+            handled += u32::from(element.name() == "message");
+        }
+    }
+    assert_eq!(bodies, (0..40).map(|number| number.to_string()).collect::<Vec<_>>());
 }
 
 /// §4: a clean end gives back what was not acknowledged, and nothing of what was.

@@ -238,7 +238,7 @@ impl Outboxes {
     }
 
     /// Asks for an acknowledgement when it is time for that: everything was sent, and it was
-    /// enough, or some time has passed (`is_late`). That way sparse stanzas share one request, and
+    /// much, or some time has passed (`is_late`). That way sparse stanzas share one request, and
     /// a long run gets one at its end.
     pub fn ask(&mut self, link: Link, is_late: bool) {
         let Some(slot) = self.slots.get_mut(link) else { return };
@@ -250,7 +250,7 @@ impl Outboxes {
         if managed.asked || managed.unacked.is_empty() || !queue.items.is_empty() {
             return;
         }
-        if is_late || managed.unacked.len() >= ASK_STANZAS || managed.bytes >= ASK_BYTES {
+        if is_late || managed.owes_much() {
             debug_assert!(queue.taken == 0, "a request follows whole stanzas");
             managed.asked = true;
             managed.question = managed.question.wrapping_add(1);
@@ -284,14 +284,10 @@ fn request() -> Packet {
     Packet::element(&rookery_xml::Writer::with_ns("r", rookery_xml::ns::SM).finish())
 }
 
-/// Sent stanzas after which an acknowledgement is asked for at once.
-const ASK_STANZAS: usize = 20;
-/// Sent bytes after which an acknowledgement is asked for at once.
-const ASK_BYTES: usize = 32 * 1024;
 /// Places for sent stanzas that an idle session keeps.
 const IDLE_CAPACITY: usize = 4;
 
-const _: () = assert!(IDLE_CAPACITY < ASK_STANZAS, "a session that owes an acknowledgement is not idle");
+const _: () = assert!(IDLE_CAPACITY < ManagedQueue::ASK_STANZAS, "a session that owes an acknowledgement is not idle");
 
 #[cfg(test)]
 mod tests {

@@ -75,6 +75,19 @@ impl ManagedQueue {
         0
     }
 
+    /// Sent stanzas after which an acknowledgement is asked for at once.
+    pub const ASK_STANZAS: usize = 20;
+    /// Sent bytes after which an acknowledgement is asked for at once.
+    const ASK_BYTES: usize = 32 * 1024;
+
+    /// Returns whether an acknowledgement is asked for at once: so many stanzas or bytes were sent,
+    /// or half of what the session may hold. A client that reads everything must be able to stay
+    /// within its bounds.
+    pub fn owes_much(&self) -> bool {
+        self.unacked.len() >= Self::ASK_STANZAS.min(self.bounds.stanzas as usize / 2)
+            || self.bytes >= Self::ASK_BYTES.min(self.bounds.bytes as usize / 2)
+    }
+
     /// Returns the number of stanzas that the client has acknowledged.
     #[inline]
     pub fn acknowledged(&self) -> u32 {
