@@ -193,8 +193,9 @@ impl fmt::Display for StoreError {
             ),
             StoreError::Corrupt(engine) => write!(
                 f,
-                "the database is damaged: {engine}; stop the server, keep a copy of the file together with its -wal \
-                 file, then restore a backup or use the `.recover` command of the sqlite3 shell"
+                "the database is damaged: {engine}; stop the server and restore a backup; if the database is a file of \
+                 SQLite, keep a copy of it together with its -wal file first, from which the `.recover` command of the \
+                 sqlite3 shell may get more"
             ),
             StoreError::Io(engine) => write!(
                 f,

@@ -26,6 +26,9 @@ pub trait Databases: Sync {
     /// The words of a check about it.
     const CHECKED: &'static [&'static str];
 
+    /// The type of columns of bytes, and the bytes 83, 68 and 03 of Erlang's term format.
+    const BYTES: (&'static str, &'static str);
+
     /// Makes an empty database and returns its address.
     fn database(&self) -> String;
 
@@ -225,6 +228,28 @@ pub fn databases_are_copied_between_engines<D: Databases>(databases: &D) {
     rig.write("rookery.toml", &configuration(&address, D::KEYS));
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
+}
+
+/// MongooseIM stores archived messages as bytes, which are text only if its administrator chose XML.
+pub fn archives_that_are_no_text_hide_no_other_account<D: Databases>(databases: &D) {
+    let (rig, address, (bytes, terms)) = (CliRig::new(), databases.database(), D::BYTES);
+    databases.sql(
+        &address,
+        &format!(
+            "CREATE TABLE users (username VARCHAR(250), server VARCHAR(250), password TEXT, pass_details TEXT);
+             INSERT INTO users VALUES ('juliet', 'localhost', 'secret', NULL), ('romeo', 'localhost', 'secret', NULL);
+             CREATE TABLE mam_server_user (id INT, server VARCHAR(250), user_name VARCHAR(250));
+             INSERT INTO mam_server_user VALUES (1, 'localhost', 'juliet');
+             CREATE TABLE mam_message (id BIGINT, user_id INT, message {bytes});
+             INSERT INTO mam_message VALUES (327373646080000000, 1, {terms}),
+                (327373646336000000, 1, '<message from=\"romeo@localhost/x\" to=\"juliet@localhost\"><body>kept</body></message>')"
+        ),
+    );
+    let ended = rig.run(&["user", "import", "--from", &address, "--schema", "mongooseim", "--allow-short"]);
+    assert!(ended.code == 1 && ended.out.contains("2 accounts imported, 1 thing left out"), "{ended:?}");
+    assert!(ended.err.contains("the archived message 327373646080000000, which isn't XML"), "{ended:?}");
+    let exported = export(&rig, "juliet");
+    assert!(exported.contains("<body>kept</body>") && exported.contains("2010-07-10T23:08:26Z"), "{exported}");
 }
 
 pub fn what_is_wrong_is_told_with_what_mends_it<D: Databases>(databases: &D) {

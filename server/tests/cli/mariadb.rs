@@ -13,6 +13,7 @@ impl Databases for Mariadb {
     const NEED: &'static str = "cli.mariadb";
     const SCHEME: &'static str = "mysql://";
     const KEYS: &'static str = "connections = 2";
+    const BYTES: (&'static str, &'static str) = ("MEDIUMBLOB", "0x836803");
     const CHECKED: &'static [&'static str] = &[
         "MariaDB ",
         "innodb_flush_log_at_trx_commit 1",
@@ -50,6 +51,7 @@ databases::tests! {
     an_import_waits_for_a_database_that_stalls,
     a_copy_waits_for_a_database_that_stalls,
     databases_are_copied_between_engines,
+    archives_that_are_no_text_hide_no_other_account,
     what_is_wrong_is_told_with_what_mends_it,
     a_server_on_it_is_backed_up_and_restored,
     a_backup_goes_where_its_configuration_wants_it,

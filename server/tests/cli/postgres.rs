@@ -14,6 +14,7 @@ impl Databases for Postgres {
     const NEED: &'static str = "cli.postgres";
     const SCHEME: &'static str = "postgres://";
     const KEYS: &'static str = TRUSTING;
+    const BYTES: (&'static str, &'static str) = ("BYTEA", r"'\x836803'");
     const CHECKED: &'static [&'static str] =
         &["PostgreSQL ", "encoding UTF8", "fsync off", "default_transaction_isolation read committed"];
 
@@ -41,6 +42,7 @@ databases::tests! {
     an_import_waits_for_a_database_that_stalls,
     a_copy_waits_for_a_database_that_stalls,
     databases_are_copied_between_engines,
+    archives_that_are_no_text_hide_no_other_account,
     what_is_wrong_is_told_with_what_mends_it,
     a_server_on_it_is_backed_up_and_restored,
     a_backup_goes_where_its_configuration_wants_it,

@@ -171,9 +171,9 @@ fn shown(text: &str) -> String {
 }
 
 fn text(wanted: &WantedRows<'_>, dialect: Dialect) -> String {
-    let (quote, kind) = match dialect {
-        Dialect::Sqlite | Dialect::Postgres => ('"', "TEXT"),
-        Dialect::Mysql => ('`', "CHAR"),
+    let quote = match dialect {
+        Dialect::Sqlite | Dialect::Postgres => '"',
+        Dialect::Mysql => '`',
     };
     // Some names are SQL keywords in one engine or the other.
     let quoted = |name: &str| format!("{quote}{name}{quote}");
@@ -181,7 +181,13 @@ fn text(wanted: &WantedRows<'_>, dialect: Dialect) -> String {
         (column, Dialect::Sqlite) => {
             format!("CASE typeof({column}) WHEN 'blob' THEN '\\x' || hex({column}) ELSE CAST({column} AS TEXT) END")
         }
-        (column, _) => format!("CAST({column} AS {kind})"),
+        (column, Dialect::Postgres) => format!("CAST({column} AS TEXT)"),
+        // Numbers have the character set of bytes, too. `0x5C78` is `\x`. The result is bytes, which
+        // are in the order in which a page of rows follows another.
+        (column, Dialect::Mysql) => format!(
+            "CAST(CASE CHARSET({column}) WHEN 'binary' THEN CONCAT(0x5C78, HEX(CAST({column} AS BINARY))) \
+             ELSE CONVERT({column} USING utf8mb4) END AS BINARY)"
+        ),
     });
     let equal = wanted.equal.iter().map(|(column, key)| format!("{} = {}", quoted(column), key.place(dialect)));
     let after =
