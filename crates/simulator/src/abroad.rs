@@ -18,15 +18,15 @@ pub struct Abroad {
     /// True if only one side may know of a subscription, because the peer was away or its
     /// connection broke.
     pub was_away: bool,
-    /// True if the peer has ever sent something that is forbidden: the server ends such a stream,
-    /// whatever is on its way there.
+    /// True once the peer has sent something that is forbidden: the server ends such a stream, and
+    /// it is unknown which of the stanzas on their way there it had read.
     pub has_lied: bool,
-    /// The streams that ended before their end was read: it is unknown what arrived on them, and
-    /// the server may return it to the sender (RFC 6120 §4.6).
+    /// The streams that were lost before their end was read. It is unknown what arrived on them,
+    /// and the server may return to its sender a stanza that did (RFC 6120 §4.6).
     broken: BTreeSet<usize>,
-    /// The last message that arrived, by its sending session and the stream.
+    /// The last message that arrived, by the session that sent it and the stream.
     last_out: BTreeMap<(usize, usize), usize>,
-    /// The last message that arrived live, by the receiving session, its sender and the stream.
+    /// The last message that arrived live, by the session that got it, its sender and the stream.
     last_in: BTreeMap<(usize, usize, usize), usize>,
 }
 
@@ -55,7 +55,7 @@ pub struct IncomingMessage {
 }
 
 impl Abroad {
-    /// Records that it is unknown which of the sent messages have arrived.
+    /// Records that any of the messages sent so far may or may not have arrived.
     pub fn doubt(&mut self) {
         self.was_away = true;
         self.outgoing.iter_mut().for_each(|message| message.is_doubtful = true);
@@ -110,14 +110,14 @@ impl Book {
         }
     }
 
-    /// Records that a message came back to a session, with this condition.
+    /// Records that a message came back to a session as an error with this condition.
     pub fn refuse_abroad(&mut self, session: usize, number: usize, condition: &str) {
         let account = self.sessions[session].account;
         let owner = self.abroad.outgoing.get(number).map(|message| self.sessions[message.session].account);
         if owner != Some(account) {
             return self.break_rule(format!("session {session} got the error of message out{number}"));
         }
-        // A store that fails causes other conditions.
+        // Other conditions are only allowed when the store fails.
         if !CAUSES.contains(&condition) && !self.store_failed {
             self.break_rule(format!("message out{number} came back with {condition:?} (RFC 6120 §8.3.3)"));
         }
@@ -186,7 +186,7 @@ impl Book {
     }
 }
 
-/// Returns whether messages for a session may have gone to another one instead.
+/// Returns whether messages for a session may have gone to another session instead.
 fn may_give_back(session: &BookedSession) -> bool {
     session.was_cut || session.was_unavailable
 }

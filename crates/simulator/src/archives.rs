@@ -73,8 +73,8 @@ pub(crate) fn archives(run: &mut SimulatedRun) {
     }
 }
 
-/// Returns a message whose id in an archive differs from the id that its recipients got (XEP-0313
-/// §3, XEP-0359 §3), if there is one.
+/// Returns the rule that is broken if a message's id in an archive differs from the id that its
+/// recipients got (XEP-0313 §3, XEP-0359 §3).
 fn wrong_id(book: &Book, account: usize, archived: &[Archived]) -> Option<String> {
     if book.removed.contains(&account) {
         return None;
@@ -112,7 +112,7 @@ pub(crate) fn room_archives(run: &mut SimulatedRun) {
 }
 
 fn wrong_in_room(book: &Book, room: usize, archived: &[Archived]) -> Option<String> {
-    // A process that dies may take a room along that isn't configured yet, with its archive.
+    // When a process dies, a room that isn't configured yet may be lost together with its archive.
     let from = if book.deaths > 0 { book.first_in_room(room) } else { 0 };
     let mut places = BTreeMap::new();
     for (place, message) in archived.iter().enumerate() {
@@ -140,7 +140,7 @@ fn wrong_in_room(book: &Book, room: usize, archived: &[Archived]) -> Option<Stri
                     "the archive of room {room} lacks message {number}, which was heard (XEP-0313 §3)"
                 ));
             }
-            // A message that is sent again keeps its place.
+            // A message that is sent again keeps its first place.
             if place < last && book.deaths == 0 && !(book.jumped && book.was_replaced) {
                 return Some(format!("message {number} is elsewhere in the archive of room {room} (XEP-0045 §7.4)"));
             }
@@ -153,8 +153,8 @@ fn wrong_in_room(book: &Book, room: usize, archived: &[Archived]) -> Option<Stri
     Some(format!("message {lacking} was acknowledged, and the archive of room {room} does not have it (XEP-0198 §4)"))
 }
 
-/// Asks for the archives of other accounts, which must be refused (XEP-0313), and the list of their
-/// nodes, which leaves out those with a whitelist (XEP-0060 §5.2).
+/// Asks for the archives of other accounts, which must be refused (XEP-0313), and for the lists of
+/// their nodes, which must leave out those with a whitelist (XEP-0060 §5.2).
 pub(crate) fn privacy(run: &mut SimulatedRun) {
     let accounts = run.people.accounts;
     for device in &mut run.devices {

@@ -35,26 +35,27 @@ pub struct Book {
     pub items: Vec<BookedItem>,
     /// Messages to and from other servers.
     pub abroad: Abroad,
-    /// The pairs of an account and another that was ever allowed to see it.
+    /// The pairs of an account and a contact that was ever allowed to see its presence.
     pub allowed: BTreeSet<(usize, usize)>,
-    /// The pairs of an account that has requested a subscription, without its roster showing that
-    /// yet, and the contact.
+    /// The pairs of an account that has requested a subscription, while its roster doesn't show the
+    /// request yet, and the contact.
     pub asking: BTreeSet<(usize, usize)>,
-    /// The newest state of a subscription request in a roster that any session got: its version,
-    /// and true if the request is open. By the account and the contact.
+    /// The newest state of each subscription request that any session has read from a roster: the
+    /// roster's version, and true if the request is open. By the account and the contact.
     pub asks: BTreeMap<(usize, usize), (u64, bool)>,
-    /// The pairs of an account whose roster has ever shown that it sees a contact, and the contact.
+    /// The pairs of an account and a contact whose presence it has ever been entitled to see, as
+    /// its roster showed.
     pub seen: BTreeSet<(usize, usize)>,
     /// The pairs of an account that has requested a subscription again while a request was open,
-    /// and the contact. A refusal of the first request that crosses the second one takes back both,
-    /// and the contact's answer to the second is ignored (RFC 6121 §3.1.6, Appendix A.3.3 and
-    /// A.3.4).
+    /// and the contact. If the contact's refusal of the first request crosses the second one, both
+    /// are gone, and the contact's answer to the second is ignored (RFC 6121 §3.1.6, Appendix A.3.3
+    /// and A.3.4).
     pub asked_again: BTreeSet<(usize, usize)>,
-    /// The messages that each occupant has got, in order.
+    /// The stays of sessions in rooms, with the messages that each of them got, in order.
     pub stays: Vec<Stay>,
-    /// The pairs of an account that has ever tried to block another, and that one.
+    /// The pairs of an account and another account that it has ever tried to block.
     pub blockers: BTreeSet<(usize, usize)>,
-    /// The accounts with any request to remove them.
+    /// The accounts that anyone has ever asked to remove.
     pub removed: BTreeSet<usize>,
     removals: Vec<BookedRemoval>,
     /// The accounts whose sessions an administrator has ever tried to end (XEP-0133 §4.5), which
@@ -69,62 +70,63 @@ pub struct Book {
     pub rooms: RoomRules,
     /// The messages that accounts had before they were removed.
     pub forgotten: BTreeSet<(usize, usize)>,
-    /// The blocks in force: messages of the blocked account from this number on must not arrive,
-    /// nor items from the other number on.
+    /// The blocks in force, by the account that blocks and the blocked one: messages from the first
+    /// number on must not arrive, nor items from the second number on.
     pub blocks: BTreeMap<(usize, usize), (usize, usize)>,
-    /// The number of requests to unblock an account.
+    /// The number of requests to unblock an account so far.
     pub unblocked: usize,
-    /// The number of these whose answer hasn't arrived: they may take effect after a later block
-    /// that another session requests.
+    /// The number of requests to unblock that have no reply yet, by the account that blocks and the
+    /// blocked one: they may take effect after a later block that another session requests.
     pub unblocking: BTreeMap<(usize, usize), usize>,
     /// True if the store has ever failed, or was killed.
     pub store_failed: bool,
-    /// True if the store has ever refused an operation for good, not only while it was unavailable.
+    /// True if an operation has ever failed for good, not only while the store was unavailable.
     pub store_refused: bool,
     /// The number of times that the process was killed or restarted.
     pub deaths: usize,
-    /// The number of nodes that have died, or were late in a move, which counts as a death.
+    /// The number of nodes that have died. A node that was late in a move counts as one that died.
     pub node_deaths: usize,
-    /// The number of these with which sessions, rooms or unfinished work may have been lost: nodes
-    /// with a complete journal don't count.
+    /// The number of `node_deaths` that may have lost sessions, rooms or unfinished work: a node
+    /// with a complete journal isn't counted.
     pub lossy_node_deaths: usize,
-    /// Messages that a client connected to a node got from it when it died, without an
-    /// acknowledgement for their senders: they may come again with other ids.
+    /// Messages that a client got from a node which then died, while their senders had no
+    /// acknowledgement: they may come again with other ids.
     pub loose: BTreeSet<usize>,
-    /// Messages without an answer for their sender when a node died: they come once more, perhaps
-    /// after later ones.
+    /// Messages that were not acknowledged to their sender when a node died: they come once more,
+    /// perhaps after later ones.
     pub doubtful: BTreeSet<usize>,
-    /// The rooms whose occupants have changed, with the time at which the server had finished with
-    /// that, in milliseconds; `None` until then.
+    /// The rooms whose occupants have changed, with the time at which the server had nothing left
+    /// to do for the change, in milliseconds; `None` until then.
     stirred: BTreeMap<usize, Option<u64>>,
-    /// The rooms that were changed right before a node died: a client without stream management
-    /// doesn't repeat what it sent.
+    /// The rooms whose occupants changed right before a node died: a client without stream
+    /// management doesn't repeat what it sent.
     pub unsettled: BTreeSet<usize>,
-    /// The occupants whose sessions ended with a node, by room and nick.
+    /// The occupants whose sessions ended at about the time when a node died, by room and nick.
     ghosts: BTreeMap<(usize, String), Ghost>,
     /// The time at which a node last died, in milliseconds.
     last_death_ms: Option<u64>,
     /// The milliseconds since the start.
     pub now_ms: u64,
-    /// True once a move has been late, until all moves are complete.
+    /// True from the moment when a move is late until all moves are complete.
     is_late: bool,
     /// True if the time of day has ever jumped.
     pub jumped: bool,
     /// The number of messages that had been sent at the last jump.
     jumped_at: usize,
-    /// True if so little may wait for a session that it may end at any time.
+    /// True if the limit of stanzas that may wait for a session is so low that any session may end
+    /// at any time.
     pub is_tight: bool,
-    /// True while the process stops, when it also ends sessions that begin in the meantime.
+    /// True while the process stops: it then also ends sessions that have just begun.
     pub is_stopping: bool,
-    /// True if another process has ever taken over. Archives are in the order of time, and only one
-    /// process knows that a clock was set back.
+    /// True if another process has ever taken over. An archive is in the order of the time of day,
+    /// and a new process doesn't know that the clock was set back.
     pub was_replaced: bool,
     /// The newest roster version that any session of an account got, by the account.
     newest_rosters: BTreeMap<usize, u64>,
     presences: u64,
     ids: u64,
-    /// The last message by the two sessions, separately for live ones and for those to an account
-    /// that had never had a session.
+    /// The last message, by the session that got it and the one that sent it; live messages are
+    /// kept separately from those to an account that had never had a session.
     last: BTreeMap<(usize, usize, bool), usize>,
     broken: Option<String>,
 }
@@ -139,28 +141,29 @@ pub struct BookedSession {
     /// True if the session uses stream management.
     pub is_managed: bool,
     /// True if stanzas on their way to it may be lost: its connection broke, and the server can't
-    /// know what arrived.
+    /// know which of them arrived.
     pub is_leaky: bool,
     /// The number of the first message that was sent after its beginning.
     pub from: usize,
-    /// True if its connection was ever lost, or it has ended, so that stanzas for it may go to
-    /// other sessions.
+    /// True if its connection was ever lost or it has ended, so that stanzas for it may go to other
+    /// sessions.
     pub was_cut: bool,
-    /// The time until which its client may resume it, in milliseconds, if nothing else happens to
-    /// it: the journal of a dead node has it, and other nodes continue it. 0 for none.
+    /// The time until which its client may resume it, in milliseconds, provided that nothing else
+    /// happens to it: a dead node's journal has the session, and another node continues it. 0 for a
+    /// session that no journal has.
     pub goes_on_ms: u64,
     /// True if it was ever unavailable: it may have got earlier messages that then seem to be
     /// missing.
     pub was_unavailable: bool,
     /// True once its client has given it up, or knows that it is gone.
     pub is_over: bool,
-    /// True once it has seen its own presence with a priority that is not negative. An earlier
-    /// message is copied to it, if it wants carbons (XEP-0280 §7), and waits for the first resource
-    /// that accepts messages (RFC 6121 §8.5.2.2.1), which may be this one.
+    /// True once it has seen its own presence with a priority that is not negative. A message that
+    /// was sent before then is copied to it if it wants carbons (XEP-0280 §7), and waits for the
+    /// first resource that accepts messages (RFC 6121 §8.5.2.2.1), which may be this session.
     pub takes: bool,
-    /// Messages whose carbon arrived before that.
+    /// Messages whose carbon it got before `takes` was true.
     pub early: BTreeSet<usize>,
-    /// Messages that it has got, and whether as a carbon.
+    /// Messages that it got, each as a carbon (true) or not.
     pub heard: BTreeMap<(usize, bool), How>,
 }
 
@@ -169,9 +172,9 @@ pub struct BookedSession {
 pub enum How {
     /// As it was sent.
     Live,
-    /// With the stamp of a delay.
+    /// With the stamp of a delay (XEP-0203).
     Late,
-    /// As a copy of a message that another resource got or sent (XEP-0280).
+    /// As a carbon of a message that another resource got or sent (XEP-0280).
     Carbon,
 }
 
@@ -188,13 +191,14 @@ pub struct BookMessage {
     pub is_handled: bool,
     /// True if it came back as an error.
     pub is_refused: bool,
-    /// True if it is only a receipt for another one, which archives need not have.
+    /// True if it is only a receipt for another message (XEP-0184): archives needn't have it.
     pub is_receipt: bool,
-    /// True if it must not be stored (XEP-0334 §4.2), so that only a session that is there gets it.
+    /// True if it must not be stored (XEP-0334 §4.2), so that only a session which exists at that
+    /// time gets it.
     pub is_unkept: bool,
-    /// The session that it is for, if that existed when it was sent.
+    /// The session that it is addressed to, if that session existed when it was sent.
     pub for_session: Option<usize>,
-    /// The number of losses when it was sent.
+    /// The number of losses, as `Book::losses` counts them, when it was sent.
     pub losses: usize,
     /// The number of deaths when it was sent.
     pub deaths: usize,
@@ -219,9 +223,9 @@ pub enum BookedRecipient {
 #[derive(Debug)]
 struct BookedRemoval {
     account: usize,
-    /// The account's own messages that were acknowledged before.
+    /// The messages of the account that were acknowledged before the request.
     messages: Vec<usize>,
-    /// The number of items that were published before, anywhere.
+    /// The number of items that any account had published before the request.
     items: usize,
 }
 
@@ -234,11 +238,11 @@ pub struct BookedItem {
     pub node: usize,
     /// True if the server has confirmed that it is published.
     pub is_done: bool,
-    /// True if its account was removed with it.
+    /// True if it was removed together with its account.
     pub is_gone: bool,
 }
 
-/// The time of one session in a room.
+/// The stay of one session in a room.
 #[derive(Debug, Clone)]
 pub struct Stay {
     /// The room, by its number.
@@ -306,7 +310,7 @@ impl Book {
         self.journal.note(line);
     }
 
-    /// Records that a rule was broken. The first one counts.
+    /// Records that a rule was broken; only the first one counts.
     pub fn break_rule(&mut self, what: String) {
         self.journal.note(format_args!("BROKEN: {what}"));
         self.broken.get_or_insert(what);
@@ -395,8 +399,8 @@ impl Book {
             is_first,
         });
         if self.is_late {
-            // The server lets its sender continue before it is stored in time, and the client
-            // repeats it.
+            // Since the server is late, it lets the sender continue before the message is stored,
+            // and the client repeats it.
             self.doubtful.insert(self.messages.len() - 1);
         }
         self.messages.len() - 1
@@ -427,8 +431,8 @@ impl Book {
         }
         let was_early = how == How::Late && found.early.contains(&number);
         let other = found.heard.get(&(number, how != How::Carbon)).copied().filter(|_| !was_early);
-        // A message that another session of the account did not get may go to this one, which may
-        // already have a copy.
+        // A message that another session of the account did not get may go to this session, which
+        // may already have a carbon of it.
         let may_move = self.sessions.iter().any(|other| other.account == account && other.was_cut);
         let before = before.filter(|_| !may_move || !self.sessions[session].was_unavailable);
         let was_unavailable = self.sessions[session].was_unavailable;
@@ -475,7 +479,7 @@ impl Book {
     pub fn remove(&mut self, account: usize) -> usize {
         self.removed.insert(account);
         self.end_sessions(|session| session.account == account);
-        // The next account of this name has no blocks yet.
+        // Blocks don't pass to the next account of this name.
         self.blocks.retain(|(by, _), _| *by != account);
         let is_own = |message: &BookMessage| {
             let is_for =
@@ -488,8 +492,8 @@ impl Book {
         self.removals.len() - 1
     }
 
-    /// Records that the server may end some sessions, and give the stanzas that they did not get to
-    /// others, before their clients notice.
+    /// Records that the server may end the sessions that `which` selects, and give the stanzas that
+    /// they did not get to other sessions, before their clients notice.
     pub fn end_sessions(&mut self, which: impl Fn(&BookedSession) -> bool) {
         self.sessions.iter_mut().filter(|session| which(session)).for_each(|session| session.was_cut = true);
     }
@@ -512,7 +516,8 @@ impl Book {
         if owner == account {
             return;
         }
-        // A contact gets items that it has not requested only while it sees the owner's presence.
+        // A contact that hasn't subscribed to the node gets its items only while it sees the
+        // owner's presence.
         if NODES[item.node] == "whitelist" || !self.allowed.contains(&(owner, account)) {
             self.break_rule(format!("account {account} heard of item {number} of u{owner} and may not (XEP-0163 §4)"));
         }
@@ -521,12 +526,13 @@ impl Book {
         }
     }
 
-    /// Records that a session got a subscription request that another one sent right before the
-    /// message with a number. Later messages must arrive after it (RFC 6120 §10.1).
+    /// Records that a session got a subscription request that session `by` sent before the message
+    /// with the number `before`. Messages from that number on must arrive after the request (RFC
+    /// 6120 §10.1).
     pub fn hear_request(&mut self, session: usize, by: usize, before: usize) {
         let last = self.last.get(&(session, by, true)).copied();
         let found = &self.sessions[session];
-        // It is sent again to sessions that begin later (RFC 6121 §3.1.3).
+        // The request is sent again to sessions that begin later (RFC 6121 §3.1.3).
         let is_first = found.from <= before && !found.was_cut && !found.was_unavailable;
         if is_first && last.is_some_and(|last| last >= before) && !self.is_uncertain_since(0) {
             let text = format!("session {session} got a request of session {by} behind message {last:?}");
@@ -540,9 +546,9 @@ impl Book {
         self.sessions[..session].iter().all(|other| other.account != account)
     }
 
-    /// Returns whether stanzas that were sent after this many deaths may arrive twice: the offline
-    /// store gives a message to a session before it removes it, and a process that dies in between
-    /// gives it again.
+    /// Returns whether stanzas that were sent after this many deaths may arrive twice: a stored
+    /// message is given to a session before it is removed from the store, and given again if the
+    /// process dies in between.
     fn is_uncertain_since(&self, deaths: usize) -> bool {
         self.deaths > deaths || self.store_failed
     }
@@ -552,13 +558,13 @@ impl Book {
         self.is_uncertain_since(self.messages[number].deaths)
     }
 
-    /// Checks that stanzas from one to another arrive in the order in which they were sent (RFC
-    /// 6120 §10.1).
+    /// Checks that stanzas from one session to another arrive in the order in which they were sent
+    /// (RFC 6120 §10.1).
     fn check_order(&mut self, between: (usize, usize, bool), number: usize) {
         let (session, by, _) = between;
         let last = self.last.insert(between, number);
-        // A message that another session did not get goes to this one as it would have without that
-        // session.
+        // A message that another session did not get comes to this session as if the other one had
+        // never existed.
         let account = self.sessions[session].account;
         let may_move = |other: &BookedSession| other.account == account && other.was_cut && other.from <= number;
         let may_come_again = self.doubtful.contains(&number);

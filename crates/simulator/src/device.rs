@@ -59,18 +59,19 @@ pub struct UserDevice {
     pub reads: bool,
     /// The node that it is, or was last, connected to.
     pub node: usize,
-    /// True if the server may not have got a request of this connection in time (XEP-0124 §10).
+    /// True if the server may end the BOSH session, because it may not have got a request in time
+    /// (XEP-0124 §10).
     pub is_neglected: bool,
-    /// Requests without a reply so far, with the number of deaths when each was sent.
+    /// The requests without a reply so far, with the number of deaths when each was sent.
     pub asked: BTreeMap<String, usize>,
-    /// The same of those that have got their reply.
+    /// The requests that have got their reply, with the same number.
     replied: BTreeMap<String, usize>,
     /// The number of its presence, if it is available.
     pub shown: Option<u64>,
     /// The presence of others, by full JID.
     pub sight: BTreeMap<String, u64>,
-    /// The number of the presence that made it available, until it sees that: earlier presence of
-    /// others belongs to the time before.
+    /// The number of the presence that made it available, until that presence comes back to it; the
+    /// presence of others that arrives earlier belongs to the time before.
     blind: Option<u64>,
     /// Its roster, if it has requested it: items by JID.
     pub roster: Option<BTreeMap<String, RosterEntry>>,
@@ -79,11 +80,11 @@ pub struct UserDevice {
     /// The newest version of the roster that any session of its account had got when this one
     /// began; 0 once this one got its roster.
     stale: u64,
-    /// Requests for changes since some version of the roster, with that version.
+    /// The requests for the changes since a version of the roster, with that version.
     roster_asks: BTreeMap<String, u64>,
-    /// The last roster that it got, with its version, if it keeps that.
+    /// The last roster that it got, with its version, if it keeps rosters.
     known: Option<(String, BTreeMap<String, RosterEntry>)>,
-    /// The last item of each node of each account, by its number.
+    /// The number of the last item of each node, by the account and the node.
     pub news: BTreeMap<(usize, usize), usize>,
     /// Publications without an answer so far, with the numbers of their items.
     publishing: BTreeMap<String, usize>,
@@ -91,27 +92,26 @@ pub struct UserDevice {
     pub seats: Vec<RoomSeat>,
     /// The address whose archive it reads; `None` for its own account.
     archive: Option<String>,
-    /// The content of that archive, while it reads all of it.
+    /// The content of the archive of `archive`, while it reads all of it.
     pub archived: Vec<Archived>,
-    /// The end of the last page that it read: its last id, and whether it is the end of the
-    /// archive.
+    /// The last id of the page that it read last, and whether that page is the end of the archive.
     pub page: Option<(Option<String>, bool)>,
-    /// Rooms that it configures, by the request.
+    /// The rooms that it configures, by the request.
     opening: BTreeMap<String, usize>,
     blocking: BTreeMap<String, (usize, usize)>,
     unblocking: BTreeMap<String, usize>,
     /// Requests to remove an account, with their numbers in the book.
     removing: BTreeMap<String, usize>,
-    /// Commands in progress, with their name and the account that they are about.
+    /// The commands in progress, with the name of each and the account that it is about.
     commands: BTreeMap<String, (usize, usize)>,
     /// The token that it logs in by (XEP-0484), if it has one.
     token: Option<TokenKey>,
     /// The node that issued the token.
     token_node: usize,
-    /// The nodes at which its logins broke off before it knew their outcome: these may replace its
-    /// tokens later than another node.
+    /// The nodes at which its logins broke off before it knew their outcome. Such a node may still
+    /// issue a token afterwards, which replaces the one from another node.
     broken_off: BTreeSet<usize>,
-    /// True if its account is gone, and must be created again before a login.
+    /// True if its account is gone, so that it must create the account again before it logs in.
     registers: bool,
 }
 
@@ -129,11 +129,12 @@ pub struct Archived {
 pub struct RoomSeat {
     /// Its own nick, once it is in the room.
     pub nick: Option<String>,
-    /// The nicks with which it has tried to enter, without any presence of its own so far.
+    /// The nicks with which it has tried to enter, while it has seen no presence of its own.
     entering: Vec<String>,
-    /// True if it has tried to leave, or other occupants see it as gone.
+    /// True if it has tried to leave, or the other occupants see it as gone.
     leaves: bool,
-    /// True if this session has tried to enter, and not an earlier one with the same address.
+    /// True if this session has tried to enter the room, and not an earlier session with the same
+    /// address.
     is_own: bool,
     /// All occupants, by nick, with affiliation and role.
     pub view: BTreeMap<String, (String, String)>,
@@ -146,7 +147,7 @@ enum DeviceStage {
     Gone,
     Opened,
     Offered,
-    /// It has requested an account, and then logs in with these features.
+    /// It has requested an account, and will log in by these features of the stream.
     Registering(Box<Element>),
     Authenticating(Box<Exchange>),
     /// It has sent its token.
@@ -160,18 +161,19 @@ enum DeviceStage {
     Closing,
 }
 
-/// The state that XEP-0198 lets a client keep.
+/// The state of stream management that a client keeps (XEP-0198).
 #[derive(Debug, Default)]
 struct ManagedState {
     /// The id for resuming; `None` until the server has sent it.
     id: Option<String>,
-    /// True after `<enabled/>`.
+    /// True once the server has sent `<enabled/>`, from which on stanzas are counted.
     counts: bool,
     /// The number of stanzas that it has handled.
     handled: u32,
     /// The number of stanzas that it has sent.
     sent: u32,
-    /// The stanzas that the server has not acknowledged, oldest first.
+    /// The stanzas that the server has not acknowledged, oldest first, with the number of the
+    /// message if it is one.
     unacknowledged: VecDeque<(String, Option<usize>)>,
 }
 
@@ -182,7 +184,7 @@ impl ManagedState {
 }
 
 impl UserDevice {
-    /// Returns a device that was never used.
+    /// Returns a device that has never connected.
     pub fn new(index: usize, plan: DevicePlan, number: usize, rooms: usize) -> Self {
         Self {
             index,
@@ -249,7 +251,7 @@ impl UserDevice {
             let name = self.full();
             book.break_rule(format!("the session of {name} was in the journal of its node, and doesn't go on"));
         }
-        // The messages that it did not get are in the archive, or stored for later.
+        // The messages that it did not get are in its archive, or stored for its next session.
         book.sessions[session].is_leaky |= book.node_deaths > 0;
     }
 
@@ -293,7 +295,7 @@ impl UserDevice {
 
     /// Loses its connection, which `both` sides notice, or only the device.
     pub fn cut(&mut self, both: bool, book: &mut Book) {
-        // A session of BOSH outlives its connections.
+        // A BOSH session outlives its connections.
         if both && self.line.as_mut().is_some_and(DeviceLine::repeat) {
             return book.note(format_args!("{} repeats its requests", self.full()));
         }
@@ -305,7 +307,7 @@ impl UserDevice {
         self.lose(book);
     }
 
-    /// Gives its connection up, so that the server notices.
+    /// Gives its connection up in such a way that the server notices.
     fn cut_off(&mut self, book: &mut Book) {
         if let Some(line) = self.line.take() {
             line.reset();
@@ -313,7 +315,7 @@ impl UserDevice {
         }
     }
 
-    /// Moves to another network silently: its old connection stays open.
+    /// Changes to another network: its old connection stays open, and the server isn't told.
     pub fn walk_away(&mut self, book: &mut Book) {
         if self.line.take().is_some() {
             self.lose(book);
@@ -337,8 +339,8 @@ impl UserDevice {
         }
     }
 
-    /// Stops reading incoming data, or reads again. A server considers a client that is silent for
-    /// long lost.
+    /// Stops reading incoming data, or starts again. A server considers a client that is silent for
+    /// long to be lost.
     pub fn fall_silent(&mut self, book: &mut Book) {
         self.reads = !self.reads;
         self.is_neglected = true;
@@ -367,13 +369,13 @@ impl UserDevice {
         }
     }
 
-    /// Drops its session, like an application that is started again.
+    /// Drops its session, as a client does that is started again.
     pub fn forget(&mut self, book: &mut Book) {
         self.end_session(book);
         self.known = None;
     }
 
-    /// Handles the death of the server's process, with all its memory.
+    /// Handles the death of the server's process, which takes all its memory along.
     pub fn bereave(&mut self, book: &mut Book) {
         self.line = None;
         self.lose(book);
@@ -393,7 +395,7 @@ impl UserDevice {
         }
     }
 
-    /// Records that its places in rooms, or those that it enters, change.
+    /// Records that the occupants of the rooms that it is in, or enters, change.
     fn stir_rooms(&self, book: &mut Book) {
         let seats = self.seats.iter().enumerate();
         seats
@@ -409,8 +411,8 @@ impl UserDevice {
         });
         if let Some(session) = self.session.take() {
             book.sessions[session].is_over = true;
-            // With stream management, stanzas for the session are counted; otherwise it is unknown
-            // what arrived.
+            // With stream management, stanzas for the session are counted; without it, it is
+            // unknown which of them arrived.
             book.sessions[session].was_cut = true;
             book.sessions[session].is_leaky |= !self.managed.as_ref().is_some_and(|managed| managed.counts);
         }
@@ -490,7 +492,7 @@ impl UserDevice {
         });
     }
 
-    /// Sends a stanza; `number` is that of a message.
+    /// Sends a stanza; if it is a message, `number` is its number.
     fn say(&mut self, xml: String, number: Option<usize>, book: &mut Book) {
         if self.is_closing() {
             return;
@@ -503,8 +505,8 @@ impl UserDevice {
     }
 }
 
-/// Returns an element in a form that stands alone, since no stream header declares its namespace
-/// (RFC 7395 §3.3.3).
+/// Returns an element with its own namespace declaration, since over a WebSocket no stream header
+/// declares it (RFC 7395 §3.3.3).
 fn alone(xml: &str) -> Cow<'_, str> {
     let name = ["<message", "<presence", "<iq"].into_iter().find(|name| xml.starts_with(*name));
     name.map_or(Cow::Borrowed(xml), |name| format!("{name} xmlns='{}'{}", ns::CLIENT, &xml[name.len()..]).into())

@@ -23,12 +23,13 @@ impl SeededDraw {
         from + self.below(to + 1 - from)
     }
 
-    /// Returns true in this many of a hundred cases.
+    /// Returns true with this probability, in percent.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// Returns the index of one of these weights, each with a probability in proportion to it.
+    /// Returns the index of one of these weights; the probability of each is in proportion to its
+    /// weight.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let sum: u32 = weights.iter().sum();
         let mut left = self.below(sum as usize) as u32;

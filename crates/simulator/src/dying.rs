@@ -1,9 +1,9 @@
 //! Removes nodes from a run: they die or pause, and clients lose their connections.
 //!
-//! A node dies between any two ticks, or at a moment that its journal is for: clients have just got
-//! acknowledgements while nothing reaches Redis, or others have just written to clients at this
-//! node, and neither archives nor the clients themselves have all of that. A node that leaves may
-//! be the last to learn that.
+//! A node dies between any two ticks, or at one of the moments for which there is a journal: its
+//! clients have just got acknowledgements while nothing from it reaches Redis, or others have just
+//! written to its clients, and neither the archives nor the clients have all of these messages. A
+//! node that leaves may be the last to learn so.
 
 use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::run::SimulatedRun;
@@ -50,7 +50,7 @@ impl SimulatedRun {
         is_changed
     }
 
-    /// Kills a node, at a moment that the choice selects. Returns whether there was a process.
+    /// Kills a node, at a moment that `choice` selects. Returns whether it had a process.
     fn kill_node(&mut self, node: usize, choice: usize) -> bool {
         if self.is_firm {
             self.prepare(choice);
@@ -72,7 +72,8 @@ impl SimulatedRun {
         }
         for device in &self.devices {
             let Some(session) = device.session else { continue };
-            // Its shards' output for its own clients leaves a moment before the journal has it.
+            // The output of its shards for its own clients leaves a moment before the journal has
+            // it.
             if device.node == node && owes {
                 self.book.loosen(session);
             }
@@ -86,7 +87,7 @@ impl SimulatedRun {
         true
     }
 
-    /// Makes a node leave in good order, at a moment that the choice selects. Returns whether it
+    /// Makes a node leave in good order, at a moment that `choice` selects. Returns whether it
     /// does.
     fn drain_node(&mut self, node: usize, choice: usize) -> bool {
         let is_calm = self.is_calm();
@@ -101,8 +102,8 @@ impl SimulatedRun {
         leaves
     }
 
-    /// Lets all nodes but one look at the database, and users write while that one doesn't know yet
-    /// that it leaves.
+    /// Lets all nodes except `node` look at the database, and users write while `node` doesn't know
+    /// yet that it is to leave.
     fn learn_last(&mut self, node: usize, choice: usize) {
         self.nodes.move_clock(self.nodes.now() + LOOK_MS);
         self.book.now_ms = self.nodes.now();
@@ -124,7 +125,7 @@ impl SimulatedRun {
             device.act(&join, &self.people, &mut self.book);
         }
         self.unstall();
-        // The room and its journal have them.
+        // By then the room and its journal have the new occupants.
         self.pass(PAUSE_MS);
         for _ in 0..MOST_PAUSES {
             if self.nodes.mend() && self.is_calm() {
@@ -134,14 +135,15 @@ impl SimulatedRun {
         }
     }
 
-    /// Returns whether nothing is in progress between nodes, and none is late. While a node takes
-    /// over, its journal doesn't have everything yet, and the rest is lost if it dies.
+    /// Returns whether nothing is in progress between nodes, and no node is late. While a node
+    /// takes over, its journal doesn't have everything yet: if it died then, the rest would be
+    /// lost.
     fn is_calm(&mut self) -> bool {
         let is_taken = self.moved_ms == 0 || self.rested_ms >= self.moved_ms + TAKEN_MS;
         is_taken && !self.is_moving && !self.is_stalled && !self.nodes.is_hindered() && !self.nodes.is_moving()
     }
 
-    /// Makes users write messages right before a node dies, and the server work on those.
+    /// Makes users write messages right before a node dies, and the server work on these messages.
     fn say_last(&mut self, node: usize, choice: usize) {
         match choice % 4 {
             0 => {}
@@ -151,9 +153,10 @@ impl SimulatedRun {
     }
 
     /// Makes the clients of a node request acknowledgements and get them, while nothing from the
-    /// node reaches Redis. `of_nothing`: their last stanzas have no effect but to be counted.
+    /// node reaches Redis. With `of_nothing`, their last stanzas do nothing except that they are
+    /// counted.
     fn count_last(&mut self, node: usize, of_nothing: bool) {
-        // Their messages so far are stored, and count.
+        // Messages from before are stored by then, and must not be lost.
         self.pass(PAUSE_MS);
         for device in self.devices.iter_mut().filter(|device| device.node == node) {
             if of_nothing {
@@ -176,8 +179,8 @@ impl SimulatedRun {
         }
     }
 
-    /// Makes every second client of a node that may resume its session lose its connection, and
-    /// come back to the same node.
+    /// Makes every second client of a node that may resume its session lose its connection and
+    /// return to the same node.
     fn come_back(&mut self, node: usize) {
         let Some((at, server)) = self.nodes.open(node).filter(|(at, _)| *at == node) else { return };
         let devices = self.devices.iter_mut().filter(|device| device.node == node);
@@ -187,7 +190,7 @@ impl SimulatedRun {
         }
     }
 
-    /// Makes every user write to another one and in a room.
+    /// Makes every user write to another user and in a room.
     fn speak(&mut self, choice: usize) {
         for (at, device) in self.devices.iter_mut().enumerate() {
             let event = |what| SimulatedEvent { what, who: at, a: choice + at, b: choice / 3 + at };
@@ -201,8 +204,8 @@ impl SimulatedRun {
         }
     }
 
-    /// Makes every user write to another one and in a room, and the server work as long as that
-    /// takes no time. Some clients of the node may not read in the meantime.
+    /// Makes every user write to another user and in a room, and the server work for as long as no
+    /// time has to pass. If `some_are_slow`, some clients of the node don't read in the meantime.
     fn speak_last(&mut self, node: usize, choice: usize, some_are_slow: bool) {
         let slow: Vec<usize> = (0..self.devices.len())
             .filter(|at| some_are_slow && self.devices[*at].node == node && (at + choice).is_multiple_of(2))
@@ -210,7 +213,8 @@ impl SimulatedRun {
         slow.iter().for_each(|at| self.devices[*at].reads = false);
         self.speak(choice);
         self.settle();
-        // What waits for more to go with it is lost, while the part beside the shards goes on.
+        // Output that waits for more to go with it is lost when the shards stop, while the part
+        // beside them continues.
         self.nodes.let_sleep(Some(node));
         for _ in 0..LINGER_ROUNDS {
             self.nodes.move_clock(self.nodes.now() + LINGERS_MS + choice as u64 % 3);
@@ -233,19 +237,20 @@ impl SimulatedRun {
     }
 }
 
-/// The most pauses until nodes are at rest, and their length in milliseconds.
+/// The most pauses until nodes are at rest, and the length of a pause in milliseconds.
 const MOST_PAUSES: usize = 30;
 const PAUSE_MS: u64 = 2_000;
 /// The time within which a journal has everything that its node has taken over, in milliseconds.
 const TAKEN_MS: u64 = 60;
-/// The rounds in which an unreachable node works, and the one in which clients come back to it.
+/// The rounds in which a node that can't reach Redis works, and the round in which clients come
+/// back to it.
 const LAST_ROUNDS: usize = 12;
 const COMES_BACK_ROUND: usize = 4;
 /// The milliseconds between two looks of a node at the database.
 const LOOK_MS: u64 = 1_000;
-/// The milliseconds for which letters and writes of a node linger, and the number of those that
-/// follow one another until a sender knows that something was handled elsewhere.
+/// The milliseconds for which letters and writes of a node linger, and the number of such waits in
+/// a row until a sender knows that another node has handled a stanza.
 const LINGERS_MS: u64 = 3;
 const LINGER_ROUNDS: usize = 4;
-/// The least time in which clients may resume their sessions.
+/// The time for which clients may at least resume their sessions, in milliseconds.
 const COMES_BACK_MS: u64 = 300_000;

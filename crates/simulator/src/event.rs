@@ -1,8 +1,8 @@
-//! Events that may happen next in a simulation.
+//! Events that may happen in a simulation.
 //!
 //! An event has a kind and three numbers, whose meaning depends on the state at that time: "the 7th
-//! device, modulo their number, writes to the 3rd account". So a schedule remains meaningful when
-//! events are removed from it, and a failing one can be shortened.
+//! device, modulo their number, writes to the 3rd account". So a schedule still has a meaning after
+//! events were removed from it, and a failing one can be shortened.
 
 use crate::draw::SeededDraw;
 
@@ -13,9 +13,9 @@ pub struct SimulatedEvent {
     pub what: SimulatedEventKind,
     /// The device that acts.
     pub who: usize,
-    /// An argument, depending on the kind.
+    /// An argument, whose meaning depends on the kind.
     pub a: usize,
-    /// Another argument, depending on the kind.
+    /// Another argument, whose meaning depends on the kind.
     pub b: usize,
 }
 
@@ -64,7 +64,7 @@ pub enum SimulatedEventKind {
     RosterGet,
     /// It switches carbons on or off.
     Carbons,
-    /// It says whether its user is active.
+    /// It tells the server whether its user is active.
     Attention,
     /// It requests an acknowledgement.
     Acknowledge,
@@ -76,7 +76,7 @@ pub enum SimulatedEventKind {
     Leave,
     /// It writes to a room.
     Groupchat,
-    /// It changes its nick, or its presence there.
+    /// It changes its nick or its presence in a room.
     Nick,
     /// It kicks an occupant, or changes an affiliation.
     Moderate,
@@ -104,7 +104,7 @@ pub enum SimulatedEventKind {
     Stall,
     /// A device writes to a user of the peer.
     ChatAbroad,
-    /// It requests or ends a subscription to one.
+    /// It requests or ends a subscription to a user of the peer.
     SubscribeAbroad,
     /// The peer comes, or opens a new stream.
     PeerCome,
@@ -128,17 +128,17 @@ pub enum SimulatedEventKind {
     NodeKill,
     /// A node without a process is started.
     NodeJoin,
-    /// One leaves in good order.
+    /// A node leaves in good order.
     NodeDrain,
-    /// One pauses, or continues.
+    /// A node pauses, or continues.
     NodePause,
-    /// One can't reach Redis, or reaches it again.
+    /// A node can't reach Redis, or reaches it again.
     NodeCut,
     /// Redis becomes unavailable, or available again.
     RedisAway,
-    /// Redis has forgotten everything.
+    /// Redis loses all its data.
     RedisForget,
-    /// A node's connection to Redis breaks before an answer.
+    /// A node's connection to Redis breaks before it gets an answer.
     RedisBreak,
 }
 
@@ -214,7 +214,7 @@ pub const AMONG_NODES: &[(SimulatedEventKind, u32)] = &[
 ];
 
 impl SimulatedEventKind {
-    /// Returns whether it is a fault: without faults, everything that is sent arrives.
+    /// Returns whether this is a fault. Without faults, everything that is sent arrives.
     pub fn is_fault(self) -> bool {
         matches!(
             self,

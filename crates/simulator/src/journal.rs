@@ -1,10 +1,10 @@
-//! The log of a simulation: always as a hash, and as text if it is to be read.
+//! The log of a simulation: always a hash, and the lines as well if they are to be read.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write};
 
 thread_local! {
-    /// The lines of the run on this thread, which remain after a panic.
+    /// The lines of the last run on this thread, which remain after a panic.
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -30,7 +30,7 @@ impl RunJournal {
         }
     }
 
-    /// Returns a number that differs if any line did.
+    /// Returns the hash of all lines so far: it differs if any line did.
     pub fn hash(&self) -> u64 {
         self.hash
     }
@@ -45,8 +45,8 @@ struct Hashing<'a>(&'a mut u64);
 
 impl Write for Hashing<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // In words, with the number of bytes at the end: a byte at a time took a thirtieth of a
-        // run.
+        // Hashes eight bytes at a time and the number of bytes at the end: a byte at a time took a
+        // thirtieth of a run.
         let (words, rest) = text.as_bytes().as_chunks();
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);

@@ -111,7 +111,7 @@ impl WantedRun {
         Ok(wanted)
     }
 
-    /// Returns whether the seed of a plan is not left out.
+    /// Returns whether the seed of this plan is to be run.
     fn is_wanted(&self, plan: &RunPlan) -> bool {
         if plan.nodes > 1 { !self.alone } else { !self.nodes }
     }
@@ -222,5 +222,5 @@ fn show(seed: u64, wanted: &WantedRun) -> ExitCode {
     }
 }
 
-/// The seeds after which the progress of a long run is recorded.
+/// The number of seeds after which the progress of a long run is recorded.
 const PART: u64 = 1_000;

@@ -1,13 +1,13 @@
-//! Faults that are put into the server on purpose: a simulator that misses one of them lacks a
-//! rule.
+//! Faults that are put into the server on purpose: a simulator that doesn't notice one of them
+//! lacks a rule.
 //!
-//! A mutant is a removed guard, given as one text that replaces another in a file. These are texts
-//! and not switches of the compiler, since a switch would slow the hot path and distract its
-//! readers; a test makes sure that each text is still there exactly once. In a copy of the sources
-//! all of them are inserted at once, each behind a switch of its own ([`ON`]), so that one build
+//! A mutant is a removed guard, given as a text that replaces another text in a file. Switches of
+//! the compiler would do the same, but would slow the hot path and distract its readers; instead, a
+//! test makes sure that each text is still in its file exactly once. All mutants are inserted into
+//! a copy of the sources at once, each behind a switch of its own ([`ON`]), so that one build
 //! serves all.
 
-/// A guard that can be removed.
+/// A guard that can be removed from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mutant {
     /// The fault that appears without the guard, as the list of mutants shows it.
@@ -16,14 +16,14 @@ pub struct Mutant {
     pub file: &'static str,
     /// The text of the guard.
     pub guard: &'static str,
-    /// The text that replaces it, with [`ON`] for the decision.
+    /// The text that replaces the guard, with [`ON`] where it decides whether the guard is missing.
     pub instead: &'static str,
 }
 
 /// The switch of a mutant in its text: true if the server lacks this guard.
 pub const ON: &str = "$on";
 
-/// All mutants. Those with the same name are one mutant in several places.
+/// All mutants. Mutants with the same name are one mutant in several places.
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "custody: a stanza is acknowledged before the store has it",

@@ -1,5 +1,5 @@
-//! Builds the simulator with all mutants, and finds the seeds that notice each; [`FOUND`] records
-//! them.
+//! Builds the simulator with all mutants, and finds the seeds that notice each of them; [`FOUND`]
+//! records these.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,18 +12,18 @@ use crate::mutants::{MUTANTS, Mutant, ON};
 use crate::seeds::{FOUND_FAULTS, SeedFailure};
 
 /// The file with the results, relative to the folder of the crate: a line for each mutant with its
-/// name, the seed that found it, and the rule that it broke.
+/// name, the seed that found it, and the rule that the seed broke.
 pub const FOUND: &str = "mutants.txt";
 
-/// Tries all mutants whose name contains this text, each on a number of seeds from the first one
-/// on, and on those that have found faults; and records in [`FOUND`] which were noticed. Returns
-/// whether all were.
+/// Tries all mutants whose name contains this text: each on this many seeds, counted from 0, and on
+/// the seeds that have found faults before. Records in [`FOUND`] which mutants were noticed, and
+/// returns whether all were.
 ///
 /// The sources are copied to a worktree of git below `target`, so that no working files change;
 /// earlier builds there are used again.
 ///
 /// # Errors
-/// The command or file that failed.
+/// The command that failed, or the file that can't be read or written.
 pub fn try_all(wanted: &str, seeds: u64, threads: usize) -> Result<bool, String> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let binary = build(&package.join("../.."))?;
@@ -46,12 +46,12 @@ pub fn try_all(wanted: &str, seeds: u64, threads: usize) -> Result<bool, String>
     Ok(all)
 }
 
-/// Returns the file's result for each mutant, by its name.
+/// Returns each mutant's result in the file, by the mutant's name.
 pub fn read(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once(" | ")).collect()
 }
 
-/// Returns the page of the documentation that lists the mutants, with the file's results.
+/// Returns the page of the documentation that lists the mutants with the results in the file.
 pub fn page(text: &str) -> String {
     let found = read(text);
     let row = |mutant: &Mutant| {
@@ -80,7 +80,7 @@ this page.
 
 ";
 
-/// Writes the result of a mutant to the file, which has all existing mutants in order.
+/// Writes the result of a mutant to the file, in which all existing mutants are in order.
 fn keep(path: &Path, mutant: &Mutant, found: Option<&str>) -> Result<(), String> {
     let before = fs::read_to_string(path).unwrap_or_default();
     let mut known = read(&before);
@@ -96,7 +96,8 @@ fn each() -> impl Iterator<Item = (usize, &'static Mutant)> {
     MUTANTS.iter().enumerate().filter(move |(at, _)| is_first(*at))
 }
 
-/// Builds the simulator with all mutants, each behind its switch, and returns its binary.
+/// Builds the simulator with all mutants, each behind its switch, and returns the path of the
+/// binary.
 fn build(sources: &Path) -> Result<PathBuf, String> {
     let folder = sources.join("target/mutants/sources");
     if !folder.exists() {
@@ -111,16 +112,16 @@ fn build(sources: &Path) -> Result<PathBuf, String> {
     for (file, text) in &texts {
         keep_text(&folder.join(file), text)?;
     }
-    // Files that an earlier list has changed are restored.
+    // Files that an earlier list of mutants changed are restored.
     let changed = run(Command::new("git").args(["diff", "--name-only"]).current_dir(&folder))?;
     for file in changed.lines().filter(|file| !texts.contains_key(file)) {
         run(Command::new("git").args(["checkout", "--", file]).current_dir(&folder))?;
     }
     let target = env::var_os("CARGO_TARGET_DIR").map_or(folder.join("../build"), PathBuf::from);
-    // An optimised build with assertions, which notice some mutants before a client can.
+    // The build is optimised but has assertions, which notice some mutants before a client can.
     let mut build = Command::new("cargo");
     build.args(["build", "--quiet", "--locked", "--profile", "simulation", "-p", "rookery-simulator"]);
-    // From a folder within another one, flags of the compiler would be read twice.
+    // Cargo would read the compiler's flags twice in a folder within another one.
     build.arg("--manifest-path").arg(folder.join("Cargo.toml")).current_dir(sources);
     run(build.env("CARGO_TARGET_DIR", &target))?;
     Ok(target.join("simulation/rookery-simulator"))
@@ -145,7 +146,7 @@ fn without_guards(folder: &Path) -> Result<BTreeMap<&'static str, String>, Strin
     Ok(texts)
 }
 
-/// Writes a file, unless it already has this text, so that compiled code is used again.
+/// Writes a file unless it has this text already, so that compiled code is used again.
 fn keep_text(file: &Path, text: &str) -> Result<(), String> {
     if fs::read_to_string(file).is_ok_and(|found| found == text) {
         return Ok(());
@@ -153,7 +154,8 @@ fn keep_text(file: &Path, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Returns the first seed that fails without a guard, or with all guards, and the broken rule.
+/// Returns the first seed that fails without a guard, or without a mutant if there is none given,
+/// and the rule that the seed broke.
 fn try_one(
     binary: &Path,
     lacks: Option<(usize, &Mutant)>,
@@ -163,7 +165,7 @@ fn try_one(
     let [from, seeds, threads] = [seeds.start, seeds.end - seeds.start, threads as u64].map(|value| value.to_string());
     let number = lacks.map_or(String::new(), |(number, _)| number.to_string());
     let mut arguments = vec!["--from", &*from, "--seeds", &seeds, "--threads", &threads];
-    // A server that is one process alone has no journal, and nothing moves.
+    // A single server has no journal, and no homes that move.
     let is_of_nodes = |mutant: &Mutant| ["journal:", "moves:"].iter().any(|kind| mutant.name.starts_with(kind));
     if lacks.is_some_and(|(_, mutant)| is_of_nodes(mutant)) {
         arguments.push("--nodes");

@@ -1,9 +1,13 @@
 //! The processes of a run: one server, or the nodes of a cluster on one database and one Redis.
 //!
-//! A node is in `agent`, what its shards hand it in `posted`, its journal in `journal`, its way
-//! into the cluster in `joining`, and out of it in `leaving`. Nodes share `redis` and `fencing`
-//! besides the database. Time passes for all alike, and a paused node does nothing meanwhile; the
-//! times of day of nodes differ in half of the runs.
+//! # Layout
+//!
+//! A node is in `agent`, the output that its shards hand to it in `posted`, its journal in
+//! `journal`, its way into the cluster in `joining`, and its way out in `leaving`. Nodes share
+//! `redis` and `fencing` besides the database.
+//!
+//! Time passes for all nodes alike, and a paused node does nothing meanwhile. In half of the runs
+//! the nodes differ in their times of day.
 
 mod agent;
 mod fencing;
@@ -46,7 +50,7 @@ pub(crate) struct SimulatedNodes {
     shared: Option<SharedByNodes>,
     /// The number of shards of a process.
     shards: usize,
-    /// The nodes that were ordered to leave, until they know that.
+    /// The nodes that were ordered to leave and don't know that yet.
     told_to_leave: BTreeSet<usize>,
     /// The node whose shards do nothing, although the part beside them works.
     asleep: Option<usize>,
@@ -69,7 +73,7 @@ struct SimNode {
     /// The milliseconds by which its time of day differs from that of the run.
     skew_ms: i64,
     life: Life,
-    /// The pending timers of each shard of a new process.
+    /// The pending timers that each shard of a new process has.
     timers: Vec<usize>,
 }
 
@@ -78,12 +82,12 @@ enum Life {
     Alone,
     Joins(Pin<Box<dyn Future<Output = Option<EnteredProcess>>>>),
     Up(Box<Agent>),
-    /// It is stopped in the middle of its work, and may go on later.
+    /// It is stopped in the middle of its work, and may continue later.
     Paused(Box<Agent>),
     Down,
 }
 
-/// The state of the nodes, for events that concern them.
+/// The state of a node, for the events that concern nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeState {
     Joining,
@@ -107,7 +111,7 @@ impl SimNode {
 }
 
 impl SimulatedNodes {
-    /// Starts one server, whose store is made by `store`, or this many nodes on that database.
+    /// Starts one server on these stores, or this many nodes on that database.
     pub fn start(config: Config, inner: &Stores, seed: u64, nodes: usize) -> Self {
         if nodes < 2 {
             let store = Unsteady::new(inner.clone(), seed);
@@ -124,7 +128,8 @@ impl SimulatedNodes {
             fences: SimulatedFences::default(),
             addresses,
             now_ms: Rc::default(),
-            // Letters of half of the runs linger as long as the server's do.
+            // In half of the runs letters linger for as long as the server's do, in the others not
+            // at all.
             linger_ms: Arc::new(AtomicU64::new(3 * (seed >> 4 & 1))),
         };
         let mut joined = Vec::new();
@@ -186,7 +191,7 @@ impl SimulatedNodes {
         }
     }
 
-    /// Returns a node that accepts connections, the wanted one or one after it, with its server.
+    /// Returns a node that accepts connections, with its server: the wanted node or the next one.
     pub fn open(&self, wanted: usize) -> Option<(usize, Server)> {
         let all = (0..self.count()).map(|step| (wanted + step) % self.count());
         let node = all.into_iter().find(|node| self.state(*node) == NodeState::Up)?;
@@ -205,19 +210,21 @@ impl SimulatedNodes {
         node.runs() && self.asleep != Some(at) && node.server.step(shard % self.shards)
     }
 
-    /// Carries out an operation that waits for a database: one of the first node with any, from
-    /// this node on. Returns whether there was one.
+    /// Carries out an operation that waits for a database: of the first node that has one, counted
+    /// from this node on. Returns whether there was one.
     pub fn run_store(&self, first: usize) -> bool {
         let count = self.count();
         (0..count).any(|step| self.list[(first + step) % count].store.run_one())
     }
 
-    /// Lets the part beside the shards of a node do one step.
+    /// Makes the part beside the shards of a node take one step. Returns whether it had anything to
+    /// do.
     pub fn carry(&mut self, node: usize) -> bool {
         self.turn(node, false)
     }
 
-    /// Lets that part of all nodes do everything that it can do now.
+    /// Makes that part of all nodes do everything that it can do now. Returns whether it did
+    /// anything.
     pub fn carry_all(&mut self) -> bool {
         (0..self.count()).fold(false, |any, node| self.turn(node, true) | any)
     }
@@ -247,8 +254,8 @@ impl SimulatedNodes {
         true
     }
 
-    /// Returns the nodes whose processes have ended by themselves since the last call, and whether
-    /// that was in good order.
+    /// Returns the nodes whose processes have ended by themselves since the last call, each with
+    /// true if it ended in good order.
     pub fn take_ended(&mut self) -> Vec<(usize, bool)> {
         let mut ended = Vec::new();
         for (at, node) in self.list.iter_mut().enumerate() {
@@ -261,8 +268,8 @@ impl SimulatedNodes {
         ended
     }
 
-    /// Returns the full JIDs of the sessions that others would continue if a node died now; `None`
-    /// if that is uncertain.
+    /// Returns the full JIDs of the sessions that other nodes would continue if this node died now;
+    /// `None` if that is uncertain.
     pub fn journaled(&mut self, node: usize) -> Option<Vec<String>> {
         self.list[node].agent().filter(|agent| agent.stays()).and_then(|agent| agent.journaled())
     }
@@ -273,18 +280,18 @@ impl SimulatedNodes {
     }
 
     /// Returns a node from whose process the database accepted a write after others had begun to
-    /// take its accounts over.
+    /// take over its accounts.
     pub fn written_late(&self) -> Option<usize> {
         self.list.iter().position(|node| node.store.has_written_late())
     }
 
     /// Returns the number of a node that has read what an earlier process wrote about homes that
-    /// others have had since.
+    /// other nodes have had since.
     pub fn read_late(&self) -> Option<u16> {
         self.shared.as_ref().and_then(|shared| shared.fences.read_late())
     }
 
-    /// Makes the shards of a node do nothing from now on, or those of none.
+    /// Makes the shards of one node do nothing from now on, or lets all shards work.
     pub fn let_sleep(&mut self, node: Option<usize>) {
         self.asleep = node;
     }
@@ -304,7 +311,7 @@ impl SimulatedNodes {
         was_there
     }
 
-    /// Starts a process on a node without one.
+    /// Starts a process on a node that has none. Returns whether it did.
     pub fn join(&mut self, node: usize) -> bool {
         let Some(shared) = &self.shared else { return false };
         let node = &mut self.list[node];
@@ -318,7 +325,7 @@ impl SimulatedNodes {
         true
     }
 
-    /// Makes a node leave in good order, if another one stays.
+    /// Makes a node leave in good order, if another node stays. Returns whether it was told to.
     pub fn drain(&mut self, node: usize) -> bool {
         let others = (0..self.count()).filter(|other| *other != node);
         let is_alone = !others.into_iter().any(|other| self.state(other) == NodeState::Up);
@@ -326,7 +333,7 @@ impl SimulatedNodes {
             return false;
         }
         let leaving = &self.list[node];
-        // This is an operator's command, with a separate connection to the database.
+        // As an operator's command does, with a connection of its own to the database.
         let meta = leaving.store.inner_meta();
         let is_told = wait(members::leave(&*meta, &leaving.name)).is_ok();
         self.told_to_leave.extend(is_told.then_some(node));
@@ -370,7 +377,7 @@ impl SimulatedNodes {
     }
 
     /// Ends all faults: nodes that are cut off, paused or without a process return. Returns whether
-    /// all nodes are there, and stay.
+    /// all nodes are there and will stay.
     pub fn mend(&mut self) -> bool {
         if let Some(shared) = &self.shared {
             shared.redis.borrow_mut().is_away = false;
@@ -390,10 +397,10 @@ impl SimulatedNodes {
         self.list[0].server.now()
     }
 
-    /// Moves the clock of all processes, without any work.
+    /// Advances the clock of all processes, while none of them does any work.
     pub fn move_clock(&mut self, now_ms: u64) {
         if let Some(shared) = &self.shared {
-            // Running processes renew their leases in the meantime.
+            // Only running processes renew their leases in the meantime.
             self.list.iter_mut().filter_map(SimNode::agent).for_each(|agent| agent.renew());
             shared.redis.borrow_mut().set_now(now_ms);
             shared.now_ms.set(now_ms);
@@ -416,19 +423,19 @@ impl SimulatedNodes {
         self.list.iter().filter_map(of).min()
     }
 
-    /// Stalls a shard, by its number among all, or none.
+    /// Stalls one shard, by its number among all, or lets all of them continue.
     pub fn stall(&self, shard: Option<usize>) {
         for (at, node) in self.list.iter().enumerate() {
             node.server.stall(shard.filter(|shard| shard / self.shards == at).map(|shard| shard % self.shards));
         }
     }
 
-    /// Sets the offset of the time of day.
+    /// Sets the offset of the time of day, in milliseconds.
     pub fn set_time_of_day(&self, skew_ms: i64) {
         self.list.iter().for_each(|node| node.server.set_time_of_day(skew_ms + node.skew_ms));
     }
 
-    /// Reads the configuration again.
+    /// Makes the servers read their configuration again, after this change to it.
     pub fn reload(&self, change: impl Fn(&mut Config)) {
         self.list.iter().for_each(|node| node.server.reload(&change));
     }
@@ -438,12 +445,13 @@ impl SimulatedNodes {
         self.list.iter().for_each(|node| node.store.set_trouble(trouble));
     }
 
-    /// Decides the fate of the server's waiting operations, as when a process dies.
+    /// Decides which of the server's waiting operations take effect, as at the death of its
+    /// process.
     pub fn lose_store(&self) {
         self.list.iter().for_each(|node| node.store.die());
     }
 
-    /// Returns the numbers of operations that were called, and of those that failed.
+    /// Returns the number of operations that were called, and the number of those that failed.
     pub fn store_counts(&self) -> (u64, u64) {
         let counts = self.list.iter().map(|node| node.store.counts());
         counts.fold((0, 0), |sum, found| (sum.0 + found.0, sum.1 + found.1))
@@ -465,8 +473,9 @@ impl SimulatedNodes {
         self.servers().flat_map(|(_, server, _)| server.inspect(&look)).collect()
     }
 
-    /// Returns whether homes move, may move soon, or belong to no node: a node comes, goes, pauses
-    /// or is cut off, others have not taken over yet, or nodes use different homes.
+    /// Returns whether homes move, will perhaps move soon, or belong to no node: because a node
+    /// comes, goes, pauses or is cut off, others have not taken over yet, or nodes use different
+    /// homes.
     pub fn is_moving(&mut self) -> bool {
         if self.shared.is_none() {
             return false;
@@ -506,7 +515,7 @@ impl SimulatedNodes {
         told.collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns whether a fault may make nodes late.
+    /// Returns whether there is a fault that may make nodes late.
     pub fn is_hindered(&self) -> bool {
         let is_late = |node: &SimNode| match &node.life {
             Life::Up(agent) => agent.is_cut_off() || node.store.trouble() != DatabaseTrouble::None,

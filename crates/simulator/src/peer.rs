@@ -1,5 +1,5 @@
-//! Another server, or a component, with a few users: one that keeps to the standards, or one that
-//! sometimes breaks them.
+//! Another server, or a component, with a few users. In some runs it keeps to the standards, in
+//! others it sometimes breaks them.
 //!
 //! The server under test speaks to it over streams of its own, so that dialback (XEP-0220), the
 //! handshake of XEP-0114, queues and ends of streams are part of the run. TLS is not, since its
@@ -27,16 +27,16 @@ use crate::device::{DOMAIN, bare};
 use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::plan::PeerPlan;
 
-/// A server or a component.
+/// A server or a component at the other end of the server's streams.
 pub struct SimulatedPeer {
     pub(crate) plan: PeerPlan,
     /// The connections that the server under test makes, if this is a server.
     calls: Calls,
-    /// The accepted ones among these.
+    /// The streams on the connections that this peer has accepted.
     called: Vec<PeerStream>,
     /// The stream that this peer has opened.
     own: Option<PeerStream>,
-    /// Stanzas that wait until that stream may be used.
+    /// The stanzas that wait until `own` may be used.
     waiting: Vec<String>,
     is_here: bool,
     users: Vec<PeerUser>,
@@ -52,12 +52,12 @@ pub(crate) struct PeerUser {
     pub watchers: BTreeSet<usize>,
     /// The accounts that it may see.
     pub watched: BTreeSet<usize>,
-    /// The accounts that it has requested this from, without an answer so far.
+    /// The accounts whose presence it has requested, without an answer so far.
     pub asked: BTreeSet<usize>,
-    /// The accounts that have ever refused its requests: a cancellation of an earlier right that
+    /// The accounts that have ever refused its requests. A cancellation of an earlier right that
     /// crosses the request ends both (RFC 6121 §3.1.6, Appendix A.2.2).
     pub crossed: BTreeSet<usize>,
-    /// Their presence, by full JID.
+    /// The presence of accounts, by full JID.
     pub sight: BTreeMap<String, u64>,
 }
 
@@ -81,7 +81,7 @@ enum PeerStage {
 }
 
 impl SimulatedPeer {
-    /// Returns a peer that has not come yet.
+    /// Returns a peer that has not connected yet.
     pub(crate) fn new(plan: PeerPlan, calls: Calls) -> Self {
         calls.set_away(true);
         let users = (0..USERS).map(|_| PeerUser::default()).collect();
@@ -89,7 +89,7 @@ impl SimulatedPeer {
         Self { plan, calls, called, own: None, waiting, is_here: false, users, streams: 0 }
     }
 
-    /// Returns the domain of its users, which depends on whether it is a component.
+    /// Returns the domain of its users: another one for a component than for a server.
     pub(crate) fn domain(&self) -> &'static str {
         if self.plan.is_component { BRIDGE } else { ELSEWHERE }
     }
@@ -147,7 +147,7 @@ impl SimulatedPeer {
         let mut stream = self.stream(wire);
         stream.write(&header, book);
         self.own = Some(stream);
-        // Changes in the meantime (RFC 6121 §4.3).
+        // The peer asks for the changes that it missed while it was away (RFC 6121 §4.3).
         for user in 0..USERS {
             self.users[user].sight.clear();
             let from = self.user(user);
@@ -176,7 +176,7 @@ impl SimulatedPeer {
             book.abroad.doubt();
             self.waiting.clear();
         }
-        // A called stream without an answer yet has no end to write.
+        // A stream that the server has opened, and that has no answer yet, has no end to write.
         for stream in self.called.iter_mut().filter(|stream| stream.stage == PeerStage::Opened) {
             stream.wire.peer.shutdown();
             stream.stage = PeerStage::Closing;
@@ -262,7 +262,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// Changes a subscription (RFC 6121 §3).
+    /// Requests or ends a subscription (RFC 6121 §3).
     fn subscribe(&mut self, user: usize, account: usize, choice: usize, book: &mut Book) {
         let kind = ["subscribe", "subscribe", "unsubscribe", "unsubscribed"][choice % 4];
         match kind {
@@ -270,8 +270,8 @@ impl SimulatedPeer {
             "subscribe" if self.users[user].watched.contains(&account) => return,
             "subscribe" => drop(self.users[user].asked.insert(account)),
             "unsubscribe" => self.forget_sight(user, account),
-            // With nothing to cancel, no server sends this (RFC 6121 Appendix A.2.4): it would end
-            // a request that crosses it.
+            // With nothing to cancel, no server sends a cancellation (RFC 6121 Appendix A.2.4): it
+            // would end a request that crosses it.
             "unsubscribed" if !self.users[user].watchers.contains(&account) => return,
             "unsubscribed" => {
                 self.hide_from(user, account, book);
@@ -294,7 +294,8 @@ impl SimulatedPeer {
         user.sight.retain(|full, _| !full.starts_with(&format!("{}/", bare(account))));
     }
 
-    /// Sends something that is forbidden: for another user, before the proof, or no XML at all.
+    /// Sends something that is forbidden: a stanza in the name of another user, one before the
+    /// proof, or no XML at all.
     fn lie(&mut self, event: &SimulatedEvent, account: usize, book: &mut Book) {
         let (to, victim) = (bare(account), bare(event.who));
         let body = format!("<body>{FORGED}</body>");
@@ -310,7 +311,7 @@ impl SimulatedPeer {
             ),
             _ => "<message <>".to_owned(),
         };
-        // The server ends such a stream, and it is unknown what it had read before.
+        // The server ends such a stream, and it is unknown which stanzas it had read before.
         book.abroad.doubt();
         book.abroad.has_lied = true;
         if let Some(stream) = &mut self.own {
@@ -334,7 +335,7 @@ impl SimulatedPeer {
             self.called.push(stream);
             any = true;
         }
-        // The last one is the peer's own stream.
+        // The last one is the stream that this peer has opened.
         for at in (0..=self.called.len()).rev() {
             any |= self.read_stream(at, most, book);
         }
@@ -429,7 +430,7 @@ impl SimulatedPeer {
             }
             (ns::STREAMS, "error", _) => {
                 let condition = element.children().next().map(Element::name).unwrap_or_default();
-                // It is unknown what the server had read before.
+                // It is unknown which stanzas the server had read before.
                 book.abroad.doubt();
                 self.at(at).into_iter().for_each(|stream| book.abroad.break_stream(stream.number));
                 if !self.plan.is_hostile && FAULTS.contains(&condition) {
@@ -440,7 +441,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// Continues with a stream that may be used now.
+    /// Continues with a stream that may be used from now on.
     fn proven(&mut self, book: &mut Book) {
         let Some(stream) = self.own.as_mut().filter(|stream| stream.stage == PeerStage::Proving) else { return };
         stream.stage = PeerStage::Open;
@@ -464,8 +465,8 @@ impl PeerStream {
     }
 }
 
-/// Returns the header of a server that doesn't know features of streams, and so neither TLS nor
-/// acknowledgements; with an id it is that of the called server.
+/// Returns the header of a server that doesn't know the features of streams, and so neither TLS nor
+/// acknowledgements. With an id it is the header of the server that was called.
 fn server_header(id: Option<&str>) -> String {
     let id = id.map(|id| format!(" id='{id}'")).unwrap_or_default();
     format!(
@@ -482,6 +483,6 @@ pub(crate) const USERS: usize = 3;
 pub(crate) const ELSEWHERE: &str = "elsewhere.example.net";
 /// The name of the component.
 pub(crate) const BRIDGE: &str = "bridge.example.org";
-/// Stream errors for a peer that has done wrong (RFC 6120 §4.9.3).
+/// Stream errors for a peer that has broken a rule (RFC 6120 §4.9.3).
 const FAULTS: [&str; 6] =
     ["bad-format", "improper-addressing", "invalid-from", "invalid-xml", "not-authorized", "not-well-formed"];

@@ -1,4 +1,4 @@
-//! The run that a seed determines: the participants, the kind of server, and the events.
+//! The run that a seed determines: the participants, the server or its nodes, and the events.
 
 use rookery_sasl::Mechanism;
 
@@ -8,7 +8,7 @@ use crate::event::{ABROAD, ALL, AMONG_NODES, SimulatedEvent, SimulatedEventKind}
 /// Everything that a seed determines about a run, so that the run can be repeated.
 #[derive(Debug, Clone)]
 pub struct RunPlan {
-    /// The seed, which also determines all randomness in the server.
+    /// The seed, on which all randomness in the server depends, too.
     pub seed: u64,
     /// The number of nodes, 1 without a cluster.
     pub nodes: usize,
@@ -18,29 +18,31 @@ pub struct RunPlan {
     pub accounts: usize,
     /// The number of rooms.
     pub rooms: usize,
-    /// The devices, those of one account behind each other.
+    /// The devices, account by account.
     pub devices: Vec<DevicePlan>,
     /// The server or component that takes part, if there is one.
     pub peer: Option<PeerPlan>,
     /// True if the store carries out operations only at certain events.
     pub store_is_late: bool,
-    /// True if work on other threads, such as checking a password, is only done then, too.
+    /// True if work on other threads, such as checking a password, is also only done at certain
+    /// events.
     pub background_is_late: bool,
-    /// True if somebody else vouches for logins (RFC 7628), and each second device has a token.
+    /// True if an outside service checks logins (RFC 7628), for which every second device has a
+    /// token.
     pub has_source: bool,
-    /// True if little happens at once: bytes and ticks are shuffled finely, devices that read have
-    /// something to read, and those that write in a room enter it.
+    /// True if little happens at once: bytes and ticks are drawn in small pieces, a device that
+    /// reads has something to read, and one that is to write in a room enters the room first.
     pub is_fine: bool,
-    /// The most stanzas that may wait for a session and its acknowledgement, if few may.
+    /// The limit of stanzas that may wait for a session or its acknowledgement, if it is a low one.
     pub most_stanzas: Option<usize>,
-    /// True if the Redis and the database of several nodes work, and nodes die when all others are
-    /// at rest, so that journals count.
+    /// True if Redis and the database of several nodes have no faults, and a node dies only while
+    /// all others are at rest, so that journals are put to the test.
     pub is_firm: bool,
     /// The events, in order.
     pub events: Vec<SimulatedEvent>,
 }
 
-/// The constant properties of a device.
+/// The properties of a device that don't change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DevicePlan {
     /// The number of the account that it belongs to.
@@ -51,38 +53,38 @@ pub struct DevicePlan {
     pub login: PlannedLogin,
     /// The mechanism for its password, if that is not PLAIN.
     pub scram: Mechanism,
-    /// The mechanism that it uses instead, if there is a source of logins.
+    /// The mechanism that it uses instead if an outside service checks logins.
     pub by_source: Option<Mechanism>,
     /// The way in which it connects.
     pub way: LoginWay,
     /// True if it requests a token, and logs in with it from then on (XEP-0484).
     pub has_token: bool,
-    /// True if it keeps its roster from one session to the next, and requests the changes (RFC 6121
-    /// §2.6).
+    /// True if it keeps its roster from one session to the next, and then asks only for the changes
+    /// (RFC 6121 §2.6).
     pub keeps_roster: bool,
     /// True if it wants the items that contacts publish (XEP-0163 §4).
     pub wants_news: bool,
     /// True if it enables carbons after it has logged in.
     pub carbons: bool,
-    /// The bytes that may be on their way to it.
+    /// The most bytes that may be on their way to the device.
     pub window: usize,
-    /// The bytes that the server reads from it at a time.
+    /// The most bytes that the server reads from it at a time.
     pub most: usize,
-    /// The priority of its presence (RFC 6121 §4.7.2.3); with a negative one it gets no messages
+    /// The priority of its presence (RFC 6121 §4.7.2.3). With a negative one, it gets no messages
     /// for the bare JID.
     pub priority: i8,
 }
 
-/// The constant properties of another server or a component.
+/// The properties of another server or a component that don't change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerPlan {
     /// True if it is a component (XEP-0114).
     pub is_component: bool,
     /// True if it breaks the standards.
     pub is_hostile: bool,
-    /// The bytes that may be on their way to it.
+    /// The most bytes that may be on their way to the peer.
     pub window: usize,
-    /// The bytes that the server moves at a time.
+    /// The most bytes that the server moves at a time.
     pub most: usize,
 }
 
@@ -100,7 +102,7 @@ pub enum LoginWay {
 }
 
 impl LoginWay {
-    /// Returns whether stanzas come as messages of a WebSocket, behind a proxy or not.
+    /// Returns whether stanzas come as messages of a WebSocket, be it behind a proxy or not.
     pub fn is_websocket(self) -> bool {
         matches!(self, Self::WebSocket | Self::Proxied)
     }
@@ -113,14 +115,14 @@ pub enum PlannedLogin {
     Plain,
     /// By SCRAM (RFC 5802, RFC 7677).
     Scram,
-    /// In the frame of XEP-0388, with the usual steps afterwards.
+    /// By XEP-0388, with the usual steps afterwards.
     Sasl2,
-    /// With the session in the same exchange (XEP-0386).
+    /// By XEP-0388, with the session in the same exchange (XEP-0386).
     Bind2,
 }
 
 impl PlannedLogin {
-    /// Returns whether it uses XEP-0388.
+    /// Returns whether the login uses XEP-0388.
     pub fn is_sasl2(self) -> bool {
         matches!(self, Self::Sasl2 | Self::Bind2)
     }
@@ -155,7 +157,7 @@ impl RunPlan {
         let weights: Vec<u32> = ALL.iter().map(|&(what, usual)| weight(what, usual)).collect();
         let mut drawn: Vec<SimulatedEvent> = Vec::new();
         if draw.percent(70) {
-            // Most clients begin while others have been there for a while.
+            // Most clients connect when others have been there for a while.
             drawn.extend((0..count).map(|who| SimulatedEvent { what: SimulatedEventKind::Connect, who, a: 0, b: 0 }));
             drawn.push(SimulatedEvent { what: SimulatedEventKind::Settle, who: 0, a: 0, b: 0 });
         }
@@ -177,7 +179,8 @@ impl RunPlan {
             is_firm: false,
             events: drawn,
         };
-        // A separate sequence, so that the other seeds mean the same as before there were peers.
+        // The peer is drawn from a sequence of its own, so that the other seeds mean the same as
+        // before there were peers.
         if seed % 4 == 1 {
             plan.invite(&mut SeededDraw::new(!seed), is_calm);
         }
@@ -196,7 +199,7 @@ impl RunPlan {
         plan
     }
 
-    /// Returns the same run with only the events of these numbers.
+    /// Returns the same run with only those of its events that have these numbers.
     pub fn only(&self, numbers: &[usize]) -> Self {
         let events = numbers.iter().filter_map(|number| self.events.get(*number).copied()).collect();
         Self { events, ..self.clone() }
@@ -217,13 +220,13 @@ impl RunPlan {
         }
     }
 
-    /// Makes some devices use BOSH, others tokens, and work on background threads complete late.
+    /// Makes some devices use BOSH and others tokens, and makes work on background threads late.
     fn modernise(&mut self, draw: &mut SeededDraw) {
         self.background_is_late = draw.percent(50);
         for device in &mut self.devices {
             device.scram = [Mechanism::ScramSha1, Mechanism::ScramSha256, Mechanism::ScramSha512][draw.below(3)];
             if draw.percent(30) {
-                // A session of BOSH can repeat its requests instead.
+                // Such a device can repeat its requests, so it needs no stream management.
                 (device.way, device.is_managed) = (LoginWay::Bosh, false);
             } else if draw.percent(50) {
                 (device.way, device.has_token) = (LoginWay::Proxied, true);
@@ -232,7 +235,7 @@ impl RunPlan {
         }
     }
 
-    /// Has clients log in by what a source says.
+    /// Makes clients log in by what an outside service says.
     fn vouch(&mut self) {
         for (at, device) in self.devices.iter_mut().enumerate() {
             device.by_source = Some([Mechanism::OAuthBearer, Mechanism::Plain][at % 2]);
@@ -279,7 +282,7 @@ impl RunPlan {
         }
     }
 
-    /// Adds a peer, with its events in place of a fifth of the others.
+    /// Adds a peer to the run, with its events in place of a fifth of the others.
     fn invite(&mut self, draw: &mut SeededDraw, is_calm: bool) {
         let peer = PeerPlan {
             is_component: draw.percent(40),

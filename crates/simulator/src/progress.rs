@@ -1,5 +1,5 @@
-//! A long run in parts: a file keeps how far it has come and what it has found, so that the next
-//! part continues there.
+//! A long run in parts: a file keeps how far the run has come and which failures it has found, so
+//! that the next part continues there.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,28 +7,28 @@ use std::path::Path;
 
 use crate::seeds::{self, SeedFailure};
 
-/// The part of a long run that is done, and the failures in it.
+/// The finished part of a long run, and the failures in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunProgress {
     /// The first seed.
     pub from: u64,
-    /// The first seed that was not tried so far.
+    /// The first seed that was not tried yet.
     pub next: u64,
-    /// The events of each run, which give the seeds their meaning.
+    /// The number of events in each run, on which the meaning of a seed depends.
     pub events: usize,
-    /// The number of runs: seeds that were left out don't count.
+    /// The number of runs, without the seeds that were left out.
     pub runs: u64,
-    /// The seconds that they took.
+    /// The seconds that the runs took.
     pub seconds: u64,
     /// The failures, in the order in which they were found.
     pub failures: Vec<SeedFailure>,
 }
 
 impl RunProgress {
-    /// Reads a file; `None` if there is none.
+    /// Reads a file; returns `None` if there is none.
     ///
     /// # Errors
-    /// The error of the file system; a text that isn't that of a run.
+    /// The error of the file system, or a description of the first text that isn't that of a run.
     pub fn load(file: &Path) -> Result<Option<Self>, String> {
         match fs::read_to_string(file) {
             Ok(text) => Self::read(&text).map(Some).ok_or_else(|| format!("{}: no progress of a run", file.display())),

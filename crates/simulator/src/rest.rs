@@ -1,4 +1,5 @@
-//! The end of a run: the faults are over, all clients return, and their views are compared.
+//! The end of a run: the faults are over, all clients return, and their views are compared with
+//! each other and with the book.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,7 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
         device.widen();
     }
     run.peer.iter_mut().for_each(SimulatedPeer::widen);
-    // All missing nodes come at once.
+    // All nodes that were missing return at once.
     run.overlap_moves();
     for round in 0..MOST_MENDS {
         // Nodes notice orders within seconds.
@@ -35,12 +36,13 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
         let how = run.nodes.describe();
         run.book.break_rule(format!("nodes do not come to go by the same homes when all faults are over: {how}"));
     }
-    // From here on, requests are answered without waiting for the clock.
+    // From here on, requests are answered at once and don't wait for the clock.
     run.nodes.linger_no_more();
-    // The output for slow clients, and operations that waited for an unavailable store.
+    // In this time slow clients get their output, and operations are done that waited for an
+    // unavailable store.
     run.pass(MINUTE_MS);
     gather(run);
-    // Sessions end that no client resumed.
+    // In this time sessions end that no client resumed.
     run.pass(RESUMABLE_MS);
     gather(run);
     let checks: [fn(&mut SimulatedRun); 10] =
@@ -84,11 +86,11 @@ fn gather(run: &mut SimulatedRun) {
     run.settle();
 }
 
-/// Checks that every request has its answer (RFC 6120 §8.2.3).
+/// Checks that every request has its reply (RFC 6120 §8.2.3).
 fn answers(run: &mut SimulatedRun) {
     for device in &run.devices {
-        // A resource that was asked may have ended with the question. A session that moves
-        // continues without what could not be stored in time, which counts as a death.
+        // A resource that was asked may have ended before it replied. A session that moves
+        // continues without data that could not be stored in time, which counts as a death.
         let may_be_lost = |deaths: usize| run.book.node_deaths > 0 && deaths < run.book.deaths;
         let open = device.asked.iter().find(|(id, deaths)| !id.starts_with("ask") && !may_be_lost(**deaths));
         if let Some((id, _)) = open {
@@ -97,8 +99,8 @@ fn answers(run: &mut SimulatedRun) {
     }
 }
 
-/// Checks that all resources of an account have the same roster, which is the server's (RFC 6121
-/// §2.1.6).
+/// Checks that all resources of an account have the same roster, and that it is the server's (RFC
+/// 6121 §2.1.6).
 fn rosters(run: &mut SimulatedRun) {
     let before: Vec<_> = run.devices.iter().map(|device| device.roster.clone()).collect();
     for device in &mut run.devices {
@@ -117,7 +119,7 @@ fn rosters(run: &mut SimulatedRun) {
     if run.book.deaths > 0 || run.book.store_failed {
         return;
     }
-    // Both sides of a subscription agree (RFC 6121 §3).
+    // Both sides of a subscription must agree (RFC 6121 §3).
     let entries = entries(&run.devices);
     for (&(user, contact), entry) in &entries {
         let other = entries.get(&(contact, user));
@@ -147,11 +149,11 @@ fn entries(devices: &[UserDevice]) -> BTreeMap<(usize, usize), RosterEntry> {
     entries
 }
 
-/// Checks that all devices see the last presence of those whose presence they may see, and no other
-/// (RFC 6121 §4).
+/// Checks that all devices see the last presence of everyone whose presence they may see, and of
+/// nobody else (RFC 6121 §4).
 fn presences(run: &mut SimulatedRun) {
-    // The end of sessions that end with their node isn't announced, and their last changes may not
-    // be stored.
+    // Nobody is told of sessions that end with their node, and their last changes may not be
+    // stored.
     if run.book.store_failed || run.book.node_deaths > 0 {
         return;
     }
@@ -166,7 +168,7 @@ fn presences(run: &mut SimulatedRun) {
             }
             let sees = user == contact
                 || entries.get(&(user, contact)).is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
-            // A process that dies may have informed only one side.
+            // If a process dies, perhaps only one side was told.
             let is_shown = entries.get(&(contact, user)).map(|entry| &*entry.subscription);
             let is_shown = user == contact || matches!(is_shown, Some("from" | "both"));
             let may_differ = run.book.deaths > 0 || run.book.asked_again.contains(&(user, contact));
@@ -186,9 +188,10 @@ fn presences(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Checks that the occupants of a room agree on who is in it, and are right (XEP-0045 §7).
+/// Checks that the occupants of a room agree on who is in it, and that they are right (XEP-0045
+/// §7).
 fn rooms(run: &mut SimulatedRun) {
-    // Rooms of a node that died without a journal are gone, without notice to their occupants.
+    // Rooms of a node that died without a journal are gone, and their occupants aren't told.
     if run.book.lossy_node_deaths > 0 {
         return;
     }
@@ -197,7 +200,8 @@ fn rooms(run: &mut SimulatedRun) {
     for room in (0..run.people.rooms).filter(|room| !run.book.unsettled.contains(room)) {
         let seated: Vec<&UserDevice> = run.devices.iter().filter(|device| device.seats[room].nick.is_some()).collect();
         let nicks: BTreeSet<&String> = seated.iter().filter_map(|device| device.seats[room].nick.as_ref()).collect();
-        // A session that ended with its node stays in rooms if its address soon returns there.
+        // An occupant whose session ended with its node stays in the room if its address soon
+        // returns.
         let is_ghost = |nick: &String| !nicks.contains(nick) && run.book.is_ghost(room, nick);
         let believed = |device: &UserDevice| -> BTreeMap<String, (String, String)> {
             let view = device.seats[room].view.iter().filter(|(nick, _)| !is_ghost(nick));
@@ -259,8 +263,8 @@ fn deliveries(run: &mut SimulatedRun) {
         if !message.is_handled || message.is_refused || is_uncertain {
             continue;
         }
-        // A session that existed then and still exists got it itself (RFC 6121 §8.5.3.1): after
-        // `<resumed/>`, no acknowledged message is missing.
+        // If the addressed session existed then and still exists, it must have got the message
+        // itself (RFC 6121 §8.5.3.1): no acknowledged message is missing after `<resumed/>`.
         let lasting = message.for_session.map(|session| &run.book.sessions[session]);
         let lasting = lasting.filter(|session| !session.is_over && !session.was_unavailable);
         if lasting.is_some_and(|session| !session.heard.contains_key(&(number, false))) {
@@ -278,8 +282,8 @@ fn deliveries(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Checks that every device that wants and may have it got the last item of each node, which is the
-/// same for all (XEP-0163 §4.3).
+/// Checks that every device that wants the items of a node, and may have them, got the last item,
+/// which is the same for all (XEP-0163 §4.3).
 fn news(run: &mut SimulatedRun) {
     if run.book.store_failed {
         return;
@@ -327,8 +331,8 @@ fn news(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Checks that no message to or from another server is lost, and that both sides see each other as
-/// far as subscriptions go (RFC 6121 §4).
+/// Checks that no message to or from another server was lost, and that both sides see each other's
+/// presence as far as subscriptions allow (RFC 6121 §4).
 fn abroad(run: &mut SimulatedRun) {
     run.book.check_abroad();
     let Some(peer) = run.peer.as_mut().filter(|_| !run.book.abroad.was_away && run.book.deaths == 0) else { return };
@@ -373,7 +377,7 @@ fn abroad(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Checks that nothing remains when all clients have gone.
+/// Checks that nothing remains once all clients are gone.
 fn disperse(run: &mut SimulatedRun) {
     run.book.note(format_args!("-- everybody goes"));
     for device in &mut run.devices {
@@ -400,7 +404,7 @@ fn disperse(run: &mut SimulatedRun) {
     if !at_work.is_empty() {
         run.book.break_rule(format!("with nobody something waits at the nodes {at_work:?}"));
     }
-    // All queues are empty, and no absent client has data.
+    // All queues must be empty, and no data of an absent client may remain.
     let mut broken = None;
     for (node, server, timers) in run.nodes.servers() {
         for (shard, (found, &timers)) in server.inspect(World::census).into_iter().zip(timers).enumerate() {
@@ -417,5 +421,6 @@ fn disperse(run: &mut SimulatedRun) {
 const MINUTE_MS: u64 = 60_000;
 /// The most attempts to have all nodes present.
 const MOST_MENDS: usize = 100;
-/// Longer than a session waits for its client, and than any answer is waited for.
+/// Longer than a session waits for its client, and than anyone waits for an answer, in
+/// milliseconds.
 const RESUMABLE_MS: u64 = 1_000_000;

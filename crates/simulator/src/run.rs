@@ -25,10 +25,10 @@ use crate::source::SimulatedSource;
 use crate::statistics::{Peaks, RunStatistics};
 use crate::unsteady::DatabaseTrouble;
 
-/// The outcome of a run: two runs of one plan have the same.
+/// The outcome of a run, which is the same for two runs of one plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOutcome {
-    /// A number that differs if anything in its log does.
+    /// The hash of the log.
     pub hash: u64,
     /// The rule that was broken first.
     pub broken: Option<String>,
@@ -51,17 +51,17 @@ pub struct SimulatedRun {
     store_is_late: bool,
     is_fine: bool,
     most_stanzas: usize,
-    /// True if nodes die when all others are at rest.
+    /// True if nodes die only while all others are at rest.
     pub(crate) is_firm: bool,
-    /// The time at which all homes had moved, and the one at which no part had anything left to do,
-    /// in milliseconds.
+    /// The time at which all homes had last moved, and the time at which no part last had anything
+    /// left to do, in milliseconds.
     pub(crate) moved_ms: u64,
     pub(crate) rested_ms: u64,
-    /// True while homes move, or may.
+    /// True while homes move or may soon move.
     pub(crate) is_moving: bool,
-    /// True while they move for more than one reason.
+    /// True while homes move for more than one reason.
     pub(crate) does_overlap: bool,
-    /// The number of times that shards continued without what others had not done in time.
+    /// The number of times that shards continued without work that others had not done in time.
     lateness: u64,
     pub(crate) is_stalled: bool,
 }
@@ -142,7 +142,7 @@ impl SimulatedRun {
 
     fn happen(&mut self, event: &SimulatedEvent) {
         self.book.now_ms = self.nodes.now();
-        // Requests of BOSH may be late by any way between nodes.
+        // Anything that delays a node may delay BOSH requests.
         if self.nodes.count() > 1 && (self.is_moving || self.nodes.is_hindered()) {
             self.neglect_bosh();
         }
@@ -151,7 +151,7 @@ impl SimulatedRun {
             let from = (who..self.devices.len()).chain(0..who);
             who = from.into_iter().find(|at| self.devices[*at].has_news()).unwrap_or(who);
         }
-        // The server may choose the resource (XEP-0386).
+        // The server may have chosen the resource (XEP-0386).
         for ((_, known), device) in self.people.devices.iter_mut().zip(&self.devices) {
             if known.rsplit_once('/').is_some_and(|(_, resource)| resource != device.resource) {
                 *known = device.full();
@@ -235,7 +235,8 @@ impl SimulatedRun {
         self.weigh();
     }
 
-    /// Checks that no more waits for a session than may, and counts what waits in the server.
+    /// Checks that no more stanzas wait for a session than may, and counts the things that wait in
+    /// the server.
     fn weigh(&mut self) {
         let most = self.nodes.inspect(|world| world.outboxes.most_held()).into_iter().max().unwrap_or_default();
         if most > self.most_stanzas {
@@ -255,8 +256,8 @@ impl SimulatedRun {
         excess.into_iter().for_each(|excess| self.book.break_rule(excess));
     }
 
-    /// Does one piece of work on another thread, or of the source of logins. Returns whether there
-    /// was one.
+    /// Does one piece of the work of other threads or of the source of logins. Returns whether
+    /// there was one.
     fn run_beside(&mut self) -> bool {
         self.desk.run_one() || self.source.as_ref().is_some_and(|source| source.run_one())
     }
@@ -277,7 +278,8 @@ impl SimulatedRun {
             if self.is_moving {
                 self.note_lateness();
             }
-            // A client that has read everything gets no more until the server has done something.
+            // A client that has read everything gets nothing more until the server has done
+            // something.
             if any || round == 0 {
                 for device in &mut self.devices {
                     any |= device.read(usize::MAX, &mut self.book);
@@ -298,9 +300,10 @@ impl SimulatedRun {
         true
     }
 
-    /// Advances the clock, timer by timer, in at most [`STRIDES`] steps: a long timer may be a
-    /// little late. Moving homes get as many steps more, since otherwise a letter with a short wait
-    /// would be as late as whatever waits for its answer.
+    /// Advances the clock, timer by timer, in at most [`STRIDES`] steps, so that long timers may be
+    /// a little late. While homes move, up to [`MOST_FINE_STEPS`] more steps are made: otherwise a
+    /// letter that lingers shortly would be as late as the timer of the process that waits for its
+    /// answer.
     pub(crate) fn pass(&mut self, ms: u64) {
         let until = self.nodes.now() + ms;
         self.settle();
@@ -329,8 +332,8 @@ impl SimulatedRun {
             8 => 60_000 + event.b,
             _ => 400_000 + event.b * 10,
         };
-        // The process may not run in the meantime, and notice that it is late. If all nodes paused
-        // at once, none would be left to declare them dead.
+        // Only here doesn't the process run while time passes, so that it may notice that it is
+        // late. If all nodes paused at once, none would be left to declare them dead.
         if (event.a / 10).is_multiple_of(4) && (self.nodes.count() == 1 || ms < 300) {
             self.neglect_bosh();
             self.nodes.move_clock(self.nodes.now() + ms as u64);
@@ -340,7 +343,7 @@ impl SimulatedRun {
         true
     }
 
-    /// Records that sessions of BOSH may end, since their requests were late (XEP-0124 §10).
+    /// Records that BOSH sessions may end, since their requests were late (XEP-0124 §10).
     fn neglect_bosh(&mut self) {
         self.devices.iter_mut().for_each(|device| device.is_neglected = true);
         let devices = &self.devices;
@@ -375,18 +378,18 @@ impl SimulatedRun {
             self.nodes.lose_store();
         }
         self.nodes.first().kill();
-        // Operations that were not carried out end with the process.
+        // Operations that were not carried out yet end with the process.
         self.nodes.lose_store();
         self.bereave();
         true
     }
 
-    /// Stops the server in good order and starts another one, which continues sessions that clients
-    /// may resume if this one hands them on.
+    /// Stops the server in good order and starts another one, which continues the sessions that
+    /// clients may resume if the old server hands them on.
     fn restart(&mut self, hands_on: bool) -> bool {
         self.book.end_sessions(|_| true);
         self.book.is_stopping = true;
-        // A server that stops doesn't wait for an unavailable store.
+        // A server that stops doesn't wait for a store that is unavailable.
         self.book.store_refused |= self.book.store_failed;
         if hands_on {
             self.nodes.first().stop_for_next();
@@ -410,7 +413,7 @@ impl SimulatedRun {
         true
     }
 
-    /// Waits as long as an operator does. Returns whether the server reached the wanted state.
+    /// Waits for as long as an operator would. Returns whether the server reached the wanted state.
     fn comes_to(&mut self, wanted: impl Fn(&Server) -> bool) -> bool {
         for _ in 0..10 {
             self.settle();
@@ -424,14 +427,14 @@ impl SimulatedRun {
 
     fn bereave(&mut self) {
         self.book.is_stopping = false;
-        // A process needs a moment to start, which ids based on the time of day rely on.
+        // A process needs a moment to start; ids that contain the time of day rely on that.
         self.nodes.move_clock(self.nodes.now() + START_MS);
         self.desk.clear();
         self.devices.iter_mut().for_each(|device| device.bereave(&mut self.book));
         self.peer.iter_mut().for_each(|peer| peer.bereave(&mut self.book));
     }
 
-    /// Records that homes move for several reasons at a time from now on, until all have moved.
+    /// Records that homes move for several reasons at a time, from now on until all have moved.
     pub(crate) fn overlap_moves(&mut self) {
         let does = self.nodes.count() > 1;
         (self.is_moving, self.does_overlap) = (self.is_moving || does, self.does_overlap || does);
@@ -443,7 +446,7 @@ impl SimulatedRun {
         self.nodes.stall(None);
     }
 
-    /// Records that sessions may move, end, or be late while homes move.
+    /// Records, while homes move, that sessions may move, end, or be late.
     fn note_moves(&mut self) {
         if !self.is_moving {
             return;
@@ -457,8 +460,8 @@ impl SimulatedRun {
         }
     }
 
-    /// Records that what isn't done in time while homes move is given up, as at a death. A shard
-    /// without hindrance, and with one reason at a time, isn't late.
+    /// Records that work which isn't done in time while homes move is given up, as at a death. If
+    /// nothing hinders a shard and homes move for one reason only, it must not be late.
     fn note_lateness(&mut self) {
         let lateness = self.nodes.inspect(World::lateness).into_iter().sum();
         let was_late = lateness > std::mem::replace(&mut self.lateness, lateness);
@@ -469,7 +472,7 @@ impl SimulatedRun {
         }
     }
 
-    /// Records processes that have ended by themselves. Returns whether any has.
+    /// Records the nodes whose processes have ended by themselves. Returns whether there was any.
     fn see_ends(&mut self) -> bool {
         if let Some(node) = self.nodes.written_late() {
             let text = format!("the database takes what node {node} writes, whose accounts others have");
@@ -507,13 +510,13 @@ impl SimulatedRun {
     }
 }
 
-/// Configures the server for a peer, which is not connected yet.
+/// Adds a peer, which is not connected yet, to the server's configuration.
 fn meet(peer: PeerPlan, config: &mut Config) -> SimulatedPeer {
     let internet = Internet::default();
     let calls = internet.play(ELSEWHERE);
     match peer.is_component {
         true => config.components = vec![BRIDGE.to_owned()],
-        // TLS would bring randomness that doesn't depend on the seed.
+        // The randomness of TLS doesn't depend on the seed.
         false => config.internet = Some(internet.meeting_without_tls(&config.domains)),
     }
     SimulatedPeer::new(peer, calls)
@@ -527,7 +530,8 @@ fn configuration() -> Config {
         ("administration", "admins", Value::List(vec![bare(0)])),
     ];
     let settings = Settings { scram_iterations: ITERATIONS, ..Settings::default() };
-    // A device that logs in before its account exists again isn't guessing passwords.
+    // A device that logs in before its account exists again is not an attacker who guesses
+    // passwords.
     let logins = LoginTerms { exempt: vec!["192.0.2.0/24".parse().expect("a network")], ..LoginTerms::default() };
     Config { options, settings, logins, ..Config::default() }
 }
@@ -540,13 +544,14 @@ fn register(stores: &Stores, accounts: usize) {
     }
 }
 
-/// The least milliseconds that a process takes to start.
+/// The milliseconds that the start of a process takes at least.
 const START_MS: u64 = 5;
-/// The most steps in which time passes.
+/// The most steps in which the clock is advanced.
 const STRIDES: u64 = 200;
-/// The most additional steps, by the timers alone, while homes move.
+/// The most further steps, each to the next timer, while homes move.
 const MOST_FINE_STEPS: usize = 1_000;
 /// The rounds after which a server that never rests counts as broken.
 const MOST_ROUNDS: usize = 20_000;
-/// The stanzas that may wait for a session in usual runs: the default of the configuration.
+/// The limit of stanzas that may wait for a session in usual runs: the default of the
+/// configuration.
 const MOST_STANZAS: usize = 5_000;

@@ -1,4 +1,4 @@
-//! Many runs, and their results.
+//! Runs many seeds, and collects their results.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -32,8 +32,8 @@ impl fmt::Display for SeedFailure {
 }
 
 impl SeedFailure {
-    /// Returns the first failure in a process's output, as [`Display`](fmt::Display) writes it
-    /// after [`FAILED`].
+    /// Returns the first failure in the output of a process, which writes it behind [`FAILED`] as
+    /// [`Display`](fmt::Display) does.
     pub fn read(told: &str) -> Option<Self> {
         let (_, rest) = told.split_once(FAILED)?;
         let (broken, rest) = rest.split_once(AGAIN)?;
@@ -78,7 +78,7 @@ thread_local! {
     static RUNS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a plan; a panic is a broken rule, too.
+/// Runs a plan. A panic counts as a broken rule, too.
 pub fn run(plan: &RunPlan, keeps_lines: bool) -> RunOutcome {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -108,8 +108,8 @@ pub struct SeedResults {
     pub next: u64,
 }
 
-/// Runs seeds on this many threads, until one of them fails if `stops` is true, or `goes_on`
-/// returns false; seeds with unwanted plans are skipped.
+/// Runs seeds on this many threads, until one of them fails if `stops` is true, or until `goes_on`
+/// returns false. Seeds with unwanted plans are skipped.
 pub fn run_many(
     seeds: std::ops::Range<u64>,
     events: usize,

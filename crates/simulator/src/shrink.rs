@@ -3,8 +3,8 @@
 use crate::plan::RunPlan;
 use crate::seeds;
 
-/// Removes events from a failing plan as long as it fails in the same way. Returns the numbers of
-/// the events in the shortest plan that was found within this many runs.
+/// Removes events from a failing plan for as long as it fails in the same way. Returns the numbers
+/// of the events in the shortest failing plan that was found within this many runs.
 pub fn shrink(plan: &RunPlan, broken: &str, mut runs: usize) -> Vec<usize> {
     let mut best: Vec<usize> = (0..plan.events.len()).collect();
     let rule = rule(broken).to_owned();
@@ -27,7 +27,8 @@ pub fn shrink(plan: &RunPlan, broken: &str, mut runs: usize) -> Vec<usize> {
     best
 }
 
-/// Returns the part that equal failures share: the words without their numbers.
+/// Returns the part of a failure's text that failures of the same kind share: its words without the
+/// numbers.
 fn rule(broken: &str) -> String {
     broken.chars().filter(|letter| !letter.is_ascii_digit()).take(60).collect()
 }

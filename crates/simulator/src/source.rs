@@ -1,5 +1,5 @@
-//! Somebody else who vouches for logins: a source that knows passwords and tokens (RFC 7628), takes
-//! its time, and is away now and then.
+//! An outside service that checks passwords and tokens (RFC 7628). It may take its time, and is
+//! unavailable now and then.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -10,7 +10,7 @@ use rookery_base::{Completer, one_shot};
 use rookery_hub::{Judgement, Judging, Proof, Source, Takes};
 use rookery_testkit::server::PASSWORD;
 
-/// A source that answers at once, or on demand.
+/// A source of logins that answers at once, or on demand.
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedSource {
     is_late: bool,
@@ -81,5 +81,5 @@ pub(crate) fn token_of(local: &str) -> String {
 
 /// The beginning of a good token.
 const TOKEN: &str = "token.of.";
-/// One in this many questions finds the source away.
+/// One question in this many finds the source unavailable.
 const AWAY_EVERY: u64 = 7;

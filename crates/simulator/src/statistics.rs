@@ -1,4 +1,4 @@
-//! The counts at the end of a longer run.
+//! Counts of one or many runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,23 +11,24 @@ use crate::event::SimulatedEventKind;
 pub struct RunStatistics {
     /// The number of runs.
     pub runs: u64,
-    /// Events by kind: those that were possible, and those that weren't in their state.
+    /// The number of events of each kind: those that were possible, and those that were not in the
+    /// state in which they were drawn.
     pub events: BTreeMap<SimulatedEventKind, (u64, u64)>,
     /// Sessions that were opened.
     pub sessions: u64,
     /// Messages that were sent.
     pub messages: u64,
-    /// Copies of messages that arrived.
+    /// Copies of messages that arrived at clients.
     pub copies: u64,
-    /// Deaths of nodes, and those with a journal from which others could continue.
+    /// Deaths of nodes, and how many of them left a journal from which others could continue.
     pub node_deaths: (u64, u64),
-    /// Operations of the store, and those that failed.
+    /// Operations of the store, and how many of them failed.
     pub operations: (u64, u64),
     /// The most that ever waited in a server.
     pub peaks: Peaks,
 }
 
-/// The most that waited in all shards of a run at a time.
+/// The most things that waited in all shards of a run at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Peaks {
     /// Stanzas for one session with stream management.
@@ -43,7 +44,7 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// Raises these to others.
+    /// Raises these numbers to the others where those are higher.
     pub fn raise(&mut self, other: &Peaks) {
         let Self { stanzas, bytes, mail, timers, requests } = self;
         *stanzas = other.stanzas.max(*stanzas);
@@ -53,7 +54,8 @@ impl Peaks {
         *requests = other.requests.max(*requests);
     }
 
-    /// Returns the number that is higher than this many clients can make it by the events of a run.
+    /// Returns a description of a number that is higher than this many clients can make it in a
+    /// run, if there is one.
     pub fn excess(&self, clients: usize) -> Option<String> {
         let found = [
             ("bytes wait for clients", self.bytes, CLIENT_BYTES),
@@ -66,7 +68,7 @@ impl Peaks {
     }
 }
 
-/// The most of each that one client can cause: several times more than seeds have shown.
+/// The most of each that one client can cause: several times as much as the seeds have shown.
 const CLIENT_BYTES: usize = 256 << 10;
 const CLIENT_MAIL: usize = 100;
 const CLIENT_TIMERS: usize = 200;
@@ -79,7 +81,7 @@ impl RunStatistics {
         *(if happens { done } else { idle }) += 1;
     }
 
-    /// Counts the death of a node, with a journal from which others continue or without.
+    /// Counts the death of a node, which left a journal from which others continue, or not.
     pub fn count_death(&mut self, is_journaled: bool) {
         self.node_deaths.0 += 1;
         self.node_deaths.1 += u64::from(is_journaled);

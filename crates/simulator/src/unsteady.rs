@@ -1,10 +1,10 @@
 //! A store that behaves as badly as a remote database may: late, out of order between owners,
-//! unavailable for a while, and lost between the commit and the answer.
+//! unavailable for a while, and disconnected between the commit and the answer.
 //!
-//! It keeps only the promises of the contract: operations take effect in the order of their calls
-//! for one owner ([`Owners`]); a failed one has changed nothing, unless the error is `Lost`; and
-//! each operation in progress when the process died took effect or did not. For a node's process,
-//! some of these take effect seconds later, unless it is fenced off by then.
+//! It keeps only the promises of the contract. The operations of one owner take effect in the order
+//! of their calls ([`Owners`]). A failed operation has changed nothing, unless the error is `Lost`.
+//! When a process dies, each of its operations in progress took effect completely or not at all;
+//! those of a node may take effect seconds later, unless the node is fenced off by then.
 
 use std::sync::{Arc, Mutex};
 
@@ -30,29 +30,30 @@ struct UnsteadyState {
     trouble: DatabaseTrouble,
     called: u64,
     failed: u64,
-    /// The process that writes, if several share the database.
+    /// The process that writes, if several processes share the database.
     writer: Option<(ProcessWriter, SimulatedFences)>,
-    /// True once the database has refused a write of the process, since others have taken over.
+    /// True once the database has refused a write of the process, because others have taken over.
     was_refused: bool,
-    /// True once the database has accepted a write of a process whose accounts others had.
+    /// True once the database has accepted a write of a process after others took over its
+    /// accounts.
     has_written_late: bool,
-    /// The operations of a dead process that are still in progress, with the time at which each
-    /// takes effect, in milliseconds, and the process.
+    /// The operations of dead processes that are still in progress, each with the time at which it
+    /// takes effect, in milliseconds, and its process.
     orphans: Vec<(u64, (ProcessWriter, SimulatedFences), RunOperation)>,
 }
 
-/// The trouble that the database is in, one at a time.
+/// The kinds of trouble that the database may be in, one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseTrouble {
-    /// All is well.
+    /// There is no trouble.
     None,
-    /// Its queue is full: nothing is done.
+    /// Its queue is full: operations fail and change nothing.
     Busy,
-    /// It has no room left: nothing is done.
+    /// Its disk is full: operations fail and change nothing.
     Full,
-    /// Its connections break: some operations take effect without an answer.
+    /// Its connections break: some operations take effect, and nobody gets the answer.
     Away,
-    /// The next operation fails, with nothing changed.
+    /// The next operation fails and changes nothing.
     Once,
 }
 
@@ -60,11 +61,11 @@ pub enum DatabaseTrouble {
 enum Fate {
     Done,
     Refused(StoreError),
-    /// It takes effect, and its caller gets an uncertain outcome.
+    /// It takes effect, but its caller doesn't learn so.
     Unheard,
 }
 
-/// Runs an operation, or gives its caller another outcome.
+/// Runs an operation, or tells its caller that it failed.
 type RunOperation = Box<dyn FnOnce(&Stores, Fate) + Send>;
 
 impl Unsteady {
@@ -90,9 +91,9 @@ impl Unsteady {
         Stores::of(self.clone())
     }
 
-    /// Carries out one of the operations that may be next. Returns whether one waited.
+    /// Carries out one of the operations that may be next. Returns whether there was one.
     pub fn run_one(&self) -> bool {
-        // The lock is free when the operation completes, since its waker may call the store.
+        // The lock is free while the operation completes, since its waker may call the store.
         let next = lock(&self.state).next();
         next.map(|(run, fate)| run(&self.inner, fate)).is_some()
     }
@@ -102,7 +103,8 @@ impl Unsteady {
         lock(&self.state).trouble = trouble;
     }
 
-    /// Returns the settings of the database for others than the server.
+    /// Returns the settings in the database, for operators and others who don't go through the
+    /// server.
     pub fn inner_meta(&self) -> Arc<dyn Meta> {
         self.inner.meta.clone()
     }
@@ -112,13 +114,13 @@ impl Unsteady {
         lock(&self.state).trouble
     }
 
-    /// Writes as a process from now on, which may be fenced off.
+    /// Writes as this process from now on, until it is fenced off.
     pub fn write_as(&self, writer: ProcessWriter, fences: SimulatedFences) {
         let mut state = lock(&self.state);
         (state.writer, state.was_refused) = (Some((writer, fences)), false);
     }
 
-    /// Writes as a new process that is not enlisted.
+    /// Writes as a new process that isn't enlisted in the cluster.
     pub fn begin_again(&self) {
         let mut state = lock(&self.state);
         (state.writer, state.was_refused) = (None, false);
@@ -134,8 +136,8 @@ impl Unsteady {
         lock(&self.state).was_refused
     }
 
-    /// Returns whether the database has ever accepted a write of one of its processes after others
-    /// had begun to take over that one's accounts.
+    /// Returns whether the database has ever accepted a write of the process after others had begun
+    /// to take over its accounts.
     pub fn has_written_late(&self) -> bool {
         lock(&self.state).has_written_late
     }
@@ -151,8 +153,8 @@ impl Unsteady {
         (state.called, state.failed)
     }
 
-    /// Makes the server's process die: some of the waiting operations take effect, in an order that
-    /// the contract allows, without an answer.
+    /// Makes the server's process die: some of its operations in progress take effect, in an order
+    /// that the contract allows, and nobody gets an answer.
     pub fn die(&self) {
         let mut dropped: Vec<Owners> = Vec::new();
         let waiting = lock(&self.state).waiting.take_all();
@@ -166,12 +168,12 @@ impl Unsteady {
                 dropped.push(owners);
             }
         }
-        // The shards that the answers woke are gone, and so are their calls.
+        // The shards that the answers would wake are gone, and so are their calls.
         lock(&self.state).waiting.take_all();
     }
 
-    /// Makes a node's process die: some of the waiting operations take effect, at once or within
-    /// the next seconds, in their order, without an answer.
+    /// Makes a node's process die: some of its operations in progress take effect in their order,
+    /// at once or within the next seconds, and nobody gets an answer.
     pub fn die_slowly(&self, now_ms: u64) {
         let (mut dropped, mut due): (Vec<Owners>, u64) = (Vec::new(), now_ms);
         let mut state = lock(&self.state);
@@ -192,7 +194,7 @@ impl Unsteady {
         lock(&self.state).waiting.take_all();
     }
 
-    /// Makes operations of dead processes take effect that are due by then.
+    /// Makes the operations of dead processes take effect that are due by this time.
     pub fn pass(&self, now_ms: u64) {
         if lock(&self.state).orphans.is_empty() {
             return;
@@ -259,7 +261,7 @@ impl Forward for Unsteady {
                 Fate::Done => Ok(call(stores)),
                 Fate::Refused(error) => Err(error),
                 Fate::Unheard => {
-                    // An operation on memory is complete when it was called.
+                    // An operation on memory is complete once it was called.
                     drop(call(stores));
                     Err(lost())
                 }

@@ -14,7 +14,7 @@ use rookery_simulator::{RunPlan, seeds};
 /// The same seed gives the same run, byte for byte, on any thread and after any other run.
 #[test]
 fn a_seed_is_a_run() {
-    // Of these, 11, 15 and 79 have several nodes, and 7 has BOSH and tokens.
+    // Of these seeds, 11, 15 and 79 have several nodes, and 7 has BOSH and tokens.
     for seed in [0, 1, 2, 3, 4, 5, 7, 11, 15, 79] {
         let plan = RunPlan::new(seed, 300);
         let first = seeds::run(&plan, true);
@@ -37,7 +37,7 @@ fn different_seeds_are_different_runs() {
     assert_ne!(one, other);
 }
 
-/// Every guard that a mutant takes away is where the list says.
+/// Every guard that a mutant removes is at the place that the list says.
 #[test]
 fn mutants_have_something_to_take_away() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -48,8 +48,8 @@ fn mutants_have_something_to_take_away() {
     }
 }
 
-/// The list of found mutants only names existing ones; a mutant that it lacks shows that a rule is
-/// missing.
+/// The list of found mutants names only existing ones. A mutant that isn't in it shows that a rule
+/// is missing.
 #[test]
 fn what_was_found_is_of_mutants_that_there_are() {
     let text = std::fs::read_to_string(format!("{}/{}", env!("CARGO_MANIFEST_DIR"), mutating::FOUND));
@@ -71,7 +71,7 @@ fn the_page_of_mutants_is_up_to_date() {
     assert!(found == page, "doc/mutants.md is old: run UPDATE_DOC=1 cargo test --workspace up_to_date");
 }
 
-/// Fixed seeds: the faults that they once found stay repaired.
+/// The seeds that once found faults: these stay mended.
 #[test]
 fn fixed_seeds_break_no_rule() {
     let statistics = stand_some(0..500, || true, |_| true);
@@ -79,8 +79,9 @@ fn fixed_seeds_break_no_rule() {
     assert!(statistics.copies > 0, "{statistics}");
 }
 
-/// New seeds of one process, for [`FRESH_SECONDS`] or as long as `ROOKERY_FRESH_SECONDS` says. The
-/// sources determine the first one, so that the same sources are always tried with the same seeds.
+/// New seeds of a single process, for [`FRESH_SECONDS`] or as long as `ROOKERY_FRESH_SECONDS` says.
+/// The first seed depends on the sources, so that the same sources are always tried with the same
+/// seeds.
 #[test]
 fn fresh_seeds_break_no_rule() {
     let seconds = std::env::var("ROOKERY_FRESH_SECONDS").unwrap_or_default();
@@ -90,13 +91,13 @@ fn fresh_seeds_break_no_rule() {
     let end = Instant::now() + Duration::from_secs(seconds);
     let told = |text: String| std::io::stderr().write_all(text.as_bytes()).expect("standard error");
     told(format!("fresh seeds from {from}, of {of}, for {seconds} s\n"));
-    // Runs of several nodes still fail too often: the simulator's `--nodes` has them.
+    // Runs of several nodes still fail too often; the simulator's option `--nodes` runs them.
     let statistics = stand_some(from..from + SPAN, || Instant::now() < end, |plan| plan.nodes == 1);
     told(format!("{} fresh seeds from {from} break no rule\n", statistics.runs));
 }
 
-/// Returns the first seed for these sources, and the text that it is derived from: git's tree of
-/// the sources or, without git, the day.
+/// Returns the first seed for these sources, and the text that it is derived from: git's hash of
+/// the tree or, without git, the day.
 fn first_fresh_seed() -> (u64, String) {
     let mut git = Command::new("git");
     let tree = git.args(["rev-parse", "HEAD^{tree}"]).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok();
@@ -110,7 +111,7 @@ fn first_fresh_seed() -> (u64, String) {
     }
 }
 
-/// Runs further seeds that have found faults of the server.
+/// More seeds that have found faults of the server.
 #[test]
 fn seeds_that_found_faults_break_no_rule() {
     for seed in seeds::FOUND_FAULTS {
@@ -133,7 +134,7 @@ fn stand_some(
 
 /// The default for the seconds of fresh seeds.
 const FRESH_SECONDS: u64 = 25;
-/// The distance between the first seeds of two trees.
+/// The distance between the first seeds for two trees.
 const SPAN: u64 = 1 << 12;
 /// The events of a run.
 const EVENTS: usize = 400;

@@ -11,26 +11,27 @@ pub(super) struct Ghost {
     device: usize,
     /// The time at which its session ended, in milliseconds.
     ended_ms: u64,
-    /// True once another session has its address, before the room noticed its absence.
+    /// True once another session has its address, if the room hadn't noticed its absence by then.
     is_raised: bool,
 }
 
 impl Book {
-    /// Returns whether a message may arrive once more with another id: unfinished work of a dead
-    /// node is repeated by its successor. An archive looks for repetitions among the messages of
-    /// the last minutes, by the time of day.
+    /// Returns whether a message may arrive once more with another id, because the successor of a
+    /// dead node repeats the node's unfinished work. An archive looks for the earlier copy only
+    /// among the messages of the last minutes, by the time of day.
     pub fn may_have_other_ids(&self, number: usize) -> bool {
         let is_missed = number < self.jumped_at && self.doubtful.contains(&number);
         self.lossy_node_deaths > 0 || self.loose.contains(&number) || is_missed
     }
 
-    /// Returns the number of times that unfinished work may have been lost: deaths of processes,
-    /// except for nodes whose journal others continue from.
+    /// Returns how often unfinished work may have been lost: the number of deaths of processes,
+    /// without those of nodes whose journal others continue from.
     pub fn losses(&self) -> usize {
         self.deaths - self.node_deaths + self.lossy_node_deaths
     }
 
-    /// Records that a node has died, with everything there, or only with what its journal lacks.
+    /// Records that a node has died. A lossy death may have lost everything on the node, any other
+    /// only the data that its journal lacks.
     pub fn node_dies(&mut self, is_lossy: bool) {
         (self.deaths, self.node_deaths) = (self.deaths + 1, self.node_deaths + 1);
         self.lossy_node_deaths += usize::from(is_lossy);
@@ -46,15 +47,15 @@ impl Book {
         self.stirred.insert(room, None);
     }
 
-    /// Records that the server has nothing left to do at this moment. A room has its occupants
+    /// Records that the server has nothing left to do at this moment. The occupants of a room are
     /// stored a little later.
     pub fn come_to_rest(&mut self) {
         let now_ms = self.now_ms;
         self.stirred.retain(|_, since| now_ms < *since.get_or_insert(now_ms) + ROOM_WRITES_MS);
     }
 
-    /// Records that a session ended that was in a room. If that may have been with a node, no other
-    /// part announces that it is gone if another session has its address before the room notices.
+    /// Records that a session in a room has ended. If it ended with a node and another session gets
+    /// its address before the room notices, nobody announces that the occupant is gone.
     pub fn leave_ghost(&mut self, device: usize, room: usize, nick: &str) {
         let ended_ms = self.now_ms;
         if self.last_death_ms.is_some_and(|died| ended_ms < died + MISSED_MS) {
@@ -62,7 +63,8 @@ impl Book {
         }
     }
 
-    /// Records that a device has another session: its recent places in rooms may remain.
+    /// Records that a device has another session: occupants that its recent sessions were may
+    /// remain in rooms.
     pub(super) fn raise_ghosts(&mut self, device: usize) {
         let now_ms = self.now_ms;
         self.ghosts.retain(|_, ghost| {
@@ -72,12 +74,13 @@ impl Book {
         });
     }
 
-    /// Returns whether an occupant of a room may be one whose session is gone.
+    /// Returns whether an occupant of a room may belong to a session that is gone.
     pub fn is_ghost(&self, room: usize, nick: &str) -> bool {
         self.ghosts.get(&(room, nick.to_owned())).is_some_and(|ghost| ghost.is_raised)
     }
 
-    /// Records that the recipients of messages without an answer for their sender lost their node.
+    /// Records that a session lost its node: the messages that it got and whose senders have no
+    /// acknowledgement may come again with other ids.
     pub fn loosen(&mut self, session: usize) {
         let heard = self.sessions[session].heard.keys().map(|(number, _)| *number);
         let in_rooms = self.stays.iter().filter(|stay| stay.session == session).flat_map(|stay| stay.heard.clone());
@@ -101,7 +104,7 @@ impl Book {
         self.loose.extend(kept);
     }
 
-    /// Records that the current event may end sessions that continue from a journal.
+    /// Records that the event in progress may end sessions that continue from a journal.
     pub fn forget_going_on(&mut self) {
         self.sessions.iter_mut().for_each(|session| session.goes_on_ms = 0);
     }
@@ -119,8 +122,8 @@ impl Book {
         }
     }
 
-    /// Records that nodes are late while homes move: they continue without what isn't done in time,
-    /// once for all homes that move together.
+    /// Records that nodes are late while homes move: they continue without the work that isn't done
+    /// in time, which counts once for all homes that move together.
     pub fn moves_late(&mut self) {
         if !std::mem::replace(&mut self.is_late, true) {
             self.node_dies(true);
@@ -138,10 +141,12 @@ impl Book {
 /// The time within which a room has its occupants stored, in milliseconds.
 const ROOM_WRITES_MS: u64 = 60;
 /// The time within which a room notices the absence of occupants whose sessions ended with a node,
-/// in milliseconds: that of a lease, of the others' patience, of moving homes, and 15 seconds.
+/// in milliseconds: the sum of a lease, the patience of the other nodes, a move of homes, and 15
+/// seconds.
 const MISSED_MS: u64 = 60_000;
-/// The time for which a room recognises a repetition, less than it promises, in milliseconds.
+/// The time for which a room is sure to recognise a repetition, in milliseconds: a little less than
+/// the minute that it promises.
 const ROOM_KNOWS_MS: u64 = 50_000;
-/// The time for which the archive of an account recognises a repetition, less than it promises, in
-/// milliseconds.
+/// The time for which the archive of an account is sure to recognise a repetition, in milliseconds:
+/// a little less than the ten minutes that it promises.
 const ARCHIVE_KNOWS_MS: u64 = 590_000;

@@ -1,4 +1,4 @@
-//! Rooms in the book: those that are for members only, and what their archives have to contain.
+//! Rooms in the book: those for members only, and the messages that their archives must have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,10 @@ use super::{Book, BookMessage, BookedRecipient};
 pub struct RoomRules {
     /// The rooms whose owners want members only.
     pub for_members: BTreeSet<usize>,
-    /// Those of them that have been configured so.
+    /// Those of these rooms whose owner knows that the configuration was accepted.
     pub closed: BTreeSet<usize>,
-    /// The accounts that were ever owner or member of a room, or were to become that, by the room.
+    /// The pairs of a room and an account that was ever its owner or member, or was about to become
+    /// that.
     admitted: BTreeSet<(usize, usize)>,
     /// The number of the first message after a room was created last, as far as its creator knows.
     from: BTreeMap<usize, usize>,
@@ -30,27 +31,27 @@ impl Book {
         self.rooms.admitted.insert((room, account));
     }
 
-    /// Returns whether an account may not be in a room, which is for members only (XEP-0045
+    /// Returns whether an account has no right to be in a room that is for members only (XEP-0045
     /// §7.2.7). The administrator of the server may be in all rooms.
     pub fn is_shut_out(&self, room: usize, account: usize) -> bool {
         account != ADMINISTRATOR && self.rooms.closed.contains(&room) && !self.rooms.admitted.contains(&(room, account))
     }
 
-    /// Returns the number of the first message that belongs to the archive of a room which is there
-    /// now.
+    /// Returns the number of the first message that belongs to the archive of the room's present
+    /// incarnation.
     pub fn first_in_room(&self, room: usize) -> usize {
         self.rooms.from.get(&room).copied().unwrap_or_default()
     }
 
-    /// Returns whether the archive of a room may lack a message that occupants have got: a process
-    /// died before it was stored, and it wasn't acknowledged.
+    /// Returns whether the archive of a room may lack a message that occupants got, because it
+    /// wasn't acknowledged and a process died before it was stored.
     pub fn may_lack_in_room(&self, number: usize) -> bool {
         let message = &self.messages[number];
         !message.is_handled && message.deaths < self.deaths
     }
 
-    /// Returns whether the archive of a room must have a message, although nobody may have got it:
-    /// its sender has got an acknowledgement, and would have got an error.
+    /// Returns whether the archive of a room must have a message, even if nobody got it: its sender
+    /// got an acknowledgement, and no error.
     pub fn is_owed_in_room(&self, room: usize, message: &BookMessage) -> bool {
         let is_for = matches!(message.to, BookedRecipient::Room(to) if to == room);
         let is_answered = !self.sessions[message.session].is_over && message.losses == self.losses();

@@ -17,7 +17,7 @@ pub struct People {
     pub devices: Vec<(usize, String)>,
     /// The number of rooms.
     pub rooms: usize,
-    /// True if a device that is to write in a room enters it first.
+    /// True if a device that is to write in a room enters the room first.
     pub enters_to_speak: bool,
 }
 
@@ -39,7 +39,7 @@ impl UserDevice {
             SimulatedEventKind::Burst => {
                 (0..2 + event.b % 6).for_each(|_| self.chat(BookedRecipient::Account(account), &bare(account), 0, book))
             }
-            // The next one would replace the first while the client is inactive.
+            // Another presence would replace this one while the client is inactive.
             SimulatedEventKind::Presence if self.blind.is_none() => self.show(book),
             SimulatedEventKind::Unavailable => self.become_unavailable(book),
             SimulatedEventKind::Ping => drop(self.ask("ping", "get", None, "<ping xmlns='urn:xmpp:ping'/>", book)),
@@ -49,19 +49,21 @@ impl UserDevice {
             }
             SimulatedEventKind::Subscribe => {
                 let kind = ["subscribe", "subscribe", "subscribed", "unsubscribe", "unsubscribed"][event.b % 5];
-                // A client that sees a contact doesn't request it: such a request tells the
-                // contact's server that there is nothing to answer (RFC 6121 §3.1.3), whatever the
-                // contact does in the meantime.
+                // A client that sees a contact doesn't request its presence: such a request tells
+                // the contact's server that there is nothing to answer (RFC 6121 §3.1.3), whatever
+                // the contact does in the meantime.
                 let entry = self.roster.as_ref().and_then(|roster| roster.get(&bare(account)));
                 let sees = entry.is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
                 if account == self.plan.account || kind == "subscribe" && sees {
                     return false;
                 }
                 if kind == "subscribe" {
-                    // Another session may have requested it, although the roster doesn't show it.
+                    // Another session may have requested it, while this roster doesn't show that
+                    // yet.
                     let pair = (self.plan.account, account);
                     let is_open = !book.asking.insert(pair) || book.asks.get(&pair).is_some_and(|(_, asks)| *asks);
-                    // A client that has seen the contact may not know yet that this is over.
+                    // A client that once saw the contact may not know yet that its subscription is
+                    // over.
                     if is_open || book.seen.contains(&pair) || entry.is_some_and(|entry| entry.asks) {
                         book.asked_again.insert(pair);
                     }
@@ -69,7 +71,7 @@ impl UserDevice {
                 if kind == "subscribed" {
                     book.allowed.insert((self.plan.account, account));
                 }
-                // The status shows which message comes after it.
+                // The status names the message that comes after the request.
                 let status = self.session.filter(|_| kind == "subscribe");
                 let status = status.map(|session| format!("<status>s{session} {}</status>", book.messages.len()));
                 let status = status.unwrap_or_default();
@@ -127,8 +129,8 @@ impl UserDevice {
             }
             SimulatedEventKind::Block => self.block(account, event.b.is_multiple_of(2), book),
             SimulatedEventKind::Publish => self.publish(event.b % NODES.len(), book),
-            // The first account is the administrator's: no other client may create an account of
-            // that name.
+            // The first account is the administrator's, and no other client may create an account
+            // of that name.
             SimulatedEventKind::Remove if self.plan.account > 0 => {
                 let remove = format!("<query xmlns='{}'><remove/></query>", ns::REGISTER);
                 let removal = book.remove(self.plan.account);
@@ -164,8 +166,8 @@ impl UserDevice {
         true
     }
 
-    /// Writes a message: in every fourth case a correction of its last one (XEP-0308), or a message
-    /// that requests a receipt (XEP-0184).
+    /// Writes a message: in some cases a correction of the last one (XEP-0308), or a message that
+    /// requests a receipt (XEP-0184).
     fn chat(&mut self, to: BookedRecipient, address: &str, choice: usize, book: &mut Book) {
         let Some(session) = self.session else { return };
         let number = book.send(session, to);
@@ -174,7 +176,8 @@ impl UserDevice {
             (3 | 4, _) => format!("<request xmlns='{}'/>", ns::RECEIPTS),
             _ => String::new(),
         };
-        // Of these, only a node's journal has the ones that it accepted and has not delivered yet.
+        // A message that must not be stored is only in a node's journal while the node has accepted
+        // and not delivered it.
         let is_unkept = matches!((choice % 8, to), (5 | 6, BookedRecipient::Device(..)));
         book.messages[number].is_unkept = is_unkept;
         let hint = if is_unkept { format!("<no-store xmlns='{}'/>", ns::HINTS) } else { String::new() };
@@ -191,7 +194,8 @@ impl UserDevice {
         self.say(format!("<message type='chat' id='m{number}' to='{from}'>{receipt}</message>"), Some(number), book);
     }
 
-    /// Writes a stanza that a server only counts: the answer to no request (RFC 6120 §8.2.3).
+    /// Writes a stanza that a server counts and otherwise ignores: a reply to a request that nobody
+    /// sent (RFC 6120 §8.2.3).
     pub fn say_nothing(&mut self, book: &mut Book) {
         if self.is_ready() {
             self.say("<iq type='result' id='nothing'/>".into(), None, book);
@@ -251,20 +255,20 @@ impl UserDevice {
         self.ask_archive(None, book);
     }
 
-    /// Asks for the next page of the archive that it reads. Returns whether there is one.
+    /// Asks for the next page of the archive that it reads. Returns whether there is a next page.
     pub fn go_on_with_archive(&mut self, book: &mut Book) -> bool {
         let Some((Some(last), false)) = self.page.take() else { return false };
         self.ask_archive(Some(&last), book);
         true
     }
 
-    /// Asks for the archive of another account, and its nodes.
+    /// Asks for the archive of another account, and for the list of its nodes.
     pub fn pry(&mut self, address: &str, book: &mut Book) {
         self.ask("nodes", "get", Some(address), &format!("<query xmlns='{}'/>", ns::DISCO_ITEMS), book);
         self.ask("foreign", "set", Some(address), "<query xmlns='urn:xmpp:mam:2'/>", book);
     }
 
-    /// Asks each room that it considers itself in whether it is there (XEP-0410 §3).
+    /// Asks each room that it believes to be in whether it is still an occupant (XEP-0410 §3).
     pub fn ping_rooms(&mut self, book: &mut Book) {
         let seats = self.seats.iter().enumerate().filter(|(number, _)| !book.unsettled.contains(number));
         let seats: Vec<_> = seats.filter_map(|(number, seat)| Some((number, seat.nick.clone()?))).collect();
@@ -278,7 +282,7 @@ impl UserDevice {
         if self.seats[number].nick.is_some() {
             return;
         }
-        // Its view from an earlier visit is invalid.
+        // The view of the room from an earlier visit is out of date.
         let seat = &mut self.seats[number];
         if seat.entering.is_empty() {
             seat.leaves = false;
@@ -316,7 +320,7 @@ impl UserDevice {
         book.blockers.insert((self.plan.account, account));
         if blocks {
             let id = self.ask("block", "set", None, &format!("<block xmlns='urn:xmpp:blocking'>{item}</block>"), book);
-            // A request to unblock by another session may take effect after this one.
+            // Another session's request to unblock the account may take effect after this block.
             if book.unblocking.get(&(self.plan.account, account)).is_none_or(|open| *open == 0) {
                 self.blocking.insert(id, (account, book.unblocked));
             }

@@ -15,7 +15,7 @@ impl UserDevice {
         self.commands.insert(id, (command, account));
     }
 
-    /// Fills in the form of a command, unless that is complete.
+    /// Fills in the form of a command, unless the command is complete.
     pub(super) fn go_on_with(&mut self, command: usize, account: usize, answer: &Element, book: &mut Book) {
         let Some(found) = answer.child("command", ns::COMMANDS) else { return };
         let (Some("executing"), Some(session)) = (found.attr("status"), found.attr("sessionid")) else { return };

@@ -1,4 +1,5 @@
-//! The way to a session: stream, SASL, binding or resumption (RFC 6120 §4 to §7, XEP-0198 §5).
+//! From a new connection to a session: stream, SASL, and binding or resumption (RFC 6120 §4 to §7,
+//! XEP-0198 §5).
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_sasl::client::{Announced, Exchange, Login};
@@ -28,7 +29,7 @@ impl UserDevice {
         match self.stage {
             DeviceStage::Opened => self.stage = DeviceStage::Offered,
             DeviceStage::Restarted => self.stage = DeviceStage::OfferedMore,
-            // The header before a stream error.
+            // The header of a stream, which comes before a stream error, too.
             _ => {}
         }
     }
@@ -54,7 +55,7 @@ impl UserDevice {
         }
     }
 
-    /// Creates its account, which may already exist again (XEP-0077 §3.1).
+    /// Creates its account, which another device may have created again already (XEP-0077 §3.1).
     fn register(&mut self, features: &Element, book: &mut Book) {
         let username = format!("<username>u{}</username>", self.plan.account);
         let query = format!("<query xmlns='{}'>{username}<password>{PASSWORD}</password></query>", ns::REGISTER);
@@ -96,8 +97,8 @@ impl UserDevice {
         self.stage = DeviceStage::Authenticating(Box::new(exchange));
     }
 
-    /// Returns the element that logs in and requests what follows (XEP-0388 §2.3): a session to
-    /// resume, otherwise a new one; and `more`.
+    /// Returns the element that logs in and requests the steps that follow (XEP-0388 §2.3): to
+    /// resume the session if there is one, and otherwise a new session; `more` is added to it.
     pub(super) fn authenticate_and_more(&self, mechanism: &str, initial: &[u8], more: &str) -> String {
         let agent = format!("<user-agent id='{}/{}'/>", self.bare, self.own_resource);
         let resume = self.resumable().map(|(id, handled)| resume(&id, handled)).unwrap_or_default();
@@ -141,7 +142,7 @@ impl UserDevice {
             _ => {
                 let condition = element.children().next().map(Element::name).unwrap_or_default();
                 self.registers = condition == "not-authorized" && book.removed.contains(&self.plan.account);
-                // If the store is unavailable, no client can log in.
+                // While the store is unavailable, no client can log in.
                 if condition != "temporary-auth-failure" && !self.registers {
                     book.break_rule(format!("{} may not log in: {condition}", self.full()));
                 }
@@ -203,7 +204,7 @@ impl UserDevice {
     fn bound(&mut self, id: &str, element: &Element, book: &mut Book) {
         let bound = element.child("bind", ns::BIND).and_then(|bind| bind.child_text("jid", ns::BIND));
         if element.attr("id") != Some(id) || bound.as_deref() != Some(&*self.full()) {
-            // The store may be unavailable, or the older session still there.
+            // The store may be unavailable, or the older session may still exist.
             if element.attr("type") != Some("error") {
                 book.break_rule(format!("{} was bound as {bound:?}", self.full()));
             }

@@ -43,7 +43,7 @@ impl UserDevice {
             }
             (ns::SM, "a", Some(h)) => self.acknowledged(h, book),
             (ns::STREAMS, "error", _) => {}
-            // After a session by XEP-0386 come the remaining features.
+            // The features that remain after a session was bound by XEP-0386.
             (ns::STREAMS, "features", _) if self.plan.login.is_sasl2() => {}
             _ => book.break_rule(format!("{} got <{} xmlns='{}'/>", self.full(), element.name(), element.ns())),
         }
@@ -97,7 +97,8 @@ impl UserDevice {
         }
     }
 
-    /// Records the id of a message in its archive, if the message contains it (XEP-0359 §3).
+    /// Records the id of a message in the account's archive, if the message contains it (XEP-0359
+    /// §3).
     fn tell_archive_id(&self, message: &Element, number: usize, book: &mut Book) {
         if let Some(id) = archive_id(message, &self.bare, number, book) {
             book.name(self.plan.account, number, id);
@@ -105,7 +106,7 @@ impl UserDevice {
     }
 
     /// Handles a message from a user of another server, or the error of a message to such a user.
-    /// Returns whether it was one.
+    /// Returns whether the element was one of these.
     fn is_from_abroad(&self, element: &Element, session: usize, book: &mut Book) -> bool {
         let from = element.attr("from").unwrap_or_default();
         let body = element.child_text("body", ns::CLIENT).unwrap_or_default();
@@ -129,7 +130,7 @@ impl UserDevice {
 
     fn hear_in_room(&mut self, room: usize, number: usize, book: &mut Book) {
         let Some(seat) = self.seats.get(room).filter(|seat| seat.nick.is_some()) else {
-            // It was on its way to an earlier session with the same address.
+            // The message was on its way to an earlier session with the same address.
             return;
         };
         let heard = &mut book.stays[seat.stay].heard;
@@ -194,7 +195,7 @@ impl UserDevice {
                 let status = element.child_text("status", ns::CLIENT);
                 let number = status.and_then(|status| status.strip_prefix('p')?.parse().ok());
                 if from == self.full() && self.blind.take_if(|first| Some(*first) == number).is_some() {
-                    // Earlier presence belongs to the time before (RFC 6121 §4.2.2).
+                    // Presence that arrived earlier belongs to the time before (RFC 6121 §4.2.2).
                     self.sight.clear();
                 }
                 let priority = element.child_text("priority", ns::CLIENT).and_then(|priority| priority.parse().ok());
@@ -207,7 +208,7 @@ impl UserDevice {
                 }
             }
             Some("unavailable") => drop(self.sight.remove(from)),
-            // Most users approve requests; some let them wait.
+            // Most users approve requests; some leave them unanswered for a while.
             Some("subscribe") => {
                 let status = element.child_text("status", ns::CLIENT).unwrap_or_default();
                 let (by, before) = status.strip_prefix('s').and_then(|rest| rest.split_once(' ')).unwrap_or_default();
@@ -260,8 +261,8 @@ impl UserDevice {
             Some("unavailable") => {
                 seat.view.remove(nick);
                 if has("110") && has("303") {
-                    // The client was inactive, and its arrival was outdated before it could be
-                    // sent.
+                    // While the client was inactive, the presence of its arrival in the room was
+                    // outdated by this one before it could be sent.
                     seat.nick = seat.nick.is_some().then(|| attr("nick"));
                 } else if has("110") {
                     let is_told_why = ["301", "307", "321", "322", "332"].into_iter().any(has);
@@ -281,11 +282,11 @@ impl UserDevice {
         match element.attr("type") {
             Some("result" | "error") => {
                 let Some(deaths) = self.asked.remove(&id) else {
-                    // It may be for an earlier session with the same address. The resource that was
-                    // asked may answer and end before its acknowledgement arrives.
+                    // The reply may be for an earlier session with the same address. Also, the
+                    // resource that was asked may reply and end before its acknowledgement arrives.
                     let mut before = book.sessions.iter().filter(|session| session.device == self.index);
-                    // A session that moves continues without what isn't stored in time, which then
-                    // comes twice, as does what was under way when a node died.
+                    // A session that moves continues without data that isn't stored in time: the
+                    // reply then comes twice, and so does one that was on its way when a node died.
                     let may_come_again = match self.replied.get(&id) {
                         Some(deaths) => *deaths < book.deaths,
                         None => book.node_deaths > 0,
@@ -369,8 +370,8 @@ fn forwarded(wrapper: &Element) -> Option<&Element> {
     wrapper.child("forwarded", "urn:xmpp:forward:0")?.child("message", ns::CLIENT)
 }
 
-/// Returns the id that an archive assigned to a message, if the message contains it. An archive
-/// never assigns two.
+/// Returns the id that the archive `by` assigned to a message, if the message contains it. No
+/// archive assigns two ids to a message.
 fn archive_id<'a>(message: &'a Element, by: &str, number: usize, book: &mut Book) -> Option<&'a str> {
     let is_by = |child: &&Element| child.is("stanza-id", "urn:xmpp:sid:0") && child.attr("by") == Some(by);
     let mut found = message.children().filter(is_by);
@@ -381,7 +382,7 @@ fn archive_id<'a>(message: &'a Element, by: &str, number: usize, book: &mut Book
     first
 }
 
-/// Returns the number of a message, which its body is, or the id of a receipt.
+/// Returns the number of a message, which is its body, or of the message that a receipt confirms.
 fn number_of(message: &Element) -> Option<usize> {
     let body = message.child_text("body", ns::CLIENT);
     let receipt = || message.child("received", ns::RECEIPTS).and_then(|_| message.attr("id").map(str::to_owned));

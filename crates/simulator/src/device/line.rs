@@ -1,5 +1,5 @@
-//! The connection between a device and its server: a connection that carries a stream, or requests
-//! of BOSH (XEP-0124, XEP-0206), which may be repeated when their connections break.
+//! A device's connection to its server: a socket that carries a stream, or BOSH requests (XEP-0124,
+//! XEP-0206), which may be repeated when their connections break.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use super::DOMAIN;
 pub(super) enum DeviceLine {
     /// A connection, over TCP or a WebSocket.
     Wire(Box<Wire>),
-    /// Requests of BOSH.
+    /// BOSH requests.
     Bosh(Box<BoshRequests>),
 }
 
-/// The client's side of a session of BOSH.
+/// The client's side of a BOSH session.
 pub(super) struct BoshRequests {
     server: Server,
     sid: String,
     rid: u64,
-    /// Documents whose answer has not been read, oldest first.
+    /// The documents whose responses have not been read, oldest first.
     open: VecDeque<(String, BoshPending)>,
     /// Stanzas that wait for the next request.
     waiting: String,
@@ -35,7 +35,7 @@ pub(super) struct BoshRequests {
 }
 
 impl DeviceLine {
-    /// Returns a new session by BOSH. `rid` is the number of its first request.
+    /// Returns a new BOSH session. `rid` is the number of its first request.
     pub(super) fn bosh(server: &Server, rid: u64) -> Self {
         Self::Bosh(Box::new(BoshRequests {
             server: server.clone(),
@@ -57,7 +57,7 @@ impl DeviceLine {
         }
     }
 
-    /// Returns whether there is something to read, or an end to notice.
+    /// Returns whether there is something to read, or an end to be noticed.
     pub(super) fn has_news(&self) -> bool {
         match self {
             Self::Wire(wire) => wire.peer.has_news(),
@@ -84,7 +84,7 @@ impl DeviceLine {
         })
     }
 
-    /// Returns the oldest item that was not taken yet.
+    /// Returns the oldest item that has not been taken yet.
     pub(super) fn take(&mut self) -> Option<Item> {
         match self {
             Self::Wire(wire) => wire.take(),
@@ -92,7 +92,7 @@ impl DeviceLine {
         }
     }
 
-    /// Returns whether the server has ended it, and everything is read.
+    /// Returns whether the server has ended the connection, and everything is read.
     pub(super) fn is_at_end(&self) -> bool {
         match self {
             Self::Wire(wire) => wire.peer.is_at_end(),
@@ -101,7 +101,7 @@ impl DeviceLine {
     }
 
     /// Repeats all requests without a response, since their connections broke (XEP-0124 §14.2).
-    /// Returns `false` if this connection has no requests to repeat.
+    /// Returns false if this connection has no requests to repeat.
     pub(super) fn repeat(&mut self) -> bool {
         let Self::Bosh(requests) = self else { return false };
         let is_known = !requests.sid.is_empty() && !requests.is_over;
@@ -114,7 +114,7 @@ impl DeviceLine {
         is_known
     }
 
-    /// Resets it, so that the server notices.
+    /// Resets the connection, so that the server notices.
     pub(super) fn reset(&self) {
         match self {
             Self::Wire(wire) => wire.peer.reset(),
@@ -130,7 +130,7 @@ impl DeviceLine {
         }
     }
 
-    /// Sets the bytes that may be on their way to the client, and those that the server moves at
+    /// Sets how many bytes may be on their way to the client, and how many the server moves at
     /// once.
     pub(super) fn set_width(&self, window: usize, most: usize) {
         if let Self::Wire(wire) = self {
@@ -154,7 +154,7 @@ impl BoshRequests {
         }
     }
 
-    /// Sends waiting stanzas, and keeps one request at the server for its output.
+    /// Sends the stanzas that wait, and keeps one request at the server for its output.
     fn flush(&mut self) {
         let is_known = !self.sid.is_empty() && !self.is_over;
         if is_known && (self.open.is_empty() || !self.waiting.is_empty() && self.open.len() < MOST_OPEN) {
@@ -180,7 +180,7 @@ impl BoshRequests {
         true
     }
 
-    /// Returns the next response, if it is there.
+    /// Returns the response to the oldest request, if it has arrived.
     fn front(&self) -> Option<Arc<[u8]>> {
         self.open.front().and_then(|(_, pending)| pending.given())
     }

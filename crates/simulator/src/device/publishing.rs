@@ -1,13 +1,14 @@
-//! Items that a device publishes at its account, and those of others that it receives (XEP-0163).
+//! Items that a device publishes at its account, and items of other accounts that it receives
+//! (XEP-0163).
 //!
-//! Each account has three nodes with one item each, which differ in their access.
+//! Each account has three nodes with one item each, and each node has another access model.
 
 use rookery_xml::{Element, ns};
 
 use super::{UserDevice, account_of};
 use crate::book::Book;
 
-/// The access models of the nodes of each account (XEP-0060 §4.5), which name them, too.
+/// The access models of the nodes of each account, which are also their names (XEP-0060 §4.5).
 pub const NODES: [&str; 3] = ["open", "presence", "whitelist"];
 
 impl UserDevice {
@@ -41,7 +42,7 @@ impl UserDevice {
         }
     }
 
-    /// Returns the element for its capabilities in its presence (XEP-0115).
+    /// Returns the element that announces its capabilities in its presence (XEP-0115).
     pub(super) fn capabilities(&self) -> String {
         match self.plan.wants_news {
             true => format!("<c xmlns='{}' hash='sha-1' node='urn:simulated' ver='{VERSION}'/>", ns::CAPS),

@@ -7,7 +7,7 @@ use rookery_xml::Element;
 use super::{UserDevice, account_of};
 use crate::book::Book;
 
-/// An item of a roster in its owner's client.
+/// An item of a roster, as the owner's client knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RosterEntry {
     /// The state of the subscription.
@@ -24,8 +24,8 @@ impl UserDevice {
         self.ask("roster", "get", None, "<query xmlns='jabber:iq:roster'/>", book);
     }
 
-    /// Asks for the changes since the last roster that it got, if it keeps that (§2.6.2), otherwise
-    /// for the whole roster.
+    /// Asks for the changes since the last roster that it got, if it keeps rosters (§2.6.2), and
+    /// otherwise for the whole roster.
     pub(super) fn ask_changes(&mut self, book: &mut Book) {
         if !self.plan.keeps_roster {
             return self.ask_roster(book);
@@ -37,8 +37,8 @@ impl UserDevice {
         self.roster_asks.insert(id, since);
     }
 
-    /// Handles the answer to its request: no roster means that it has the newest, or will have it
-    /// by pushes (§2.6.3).
+    /// Handles the reply to its request. A reply without a roster means that the device has the
+    /// newest version, or will get it by pushes (§2.6.3).
     pub(super) fn take_roster(&mut self, id: &str, query: Option<&Element>, book: &mut Book) {
         let since = self.roster_asks.remove(id);
         self.stale = 0;
@@ -53,14 +53,14 @@ impl UserDevice {
             }
             None => {
                 self.roster = self.known.as_ref().map(|(_, items)| items.clone());
-                // Changes that were pushed before the answer are pushed once more.
+                // Changes that were pushed before the reply are pushed once more.
                 self.version = since.map_or(self.version, |since| self.version.min(since));
             }
         }
     }
 
-    /// Records which subscription requests the server knows, as the roster shows (§3.1.2), if no
-    /// other session has got a newer one.
+    /// Records which subscription requests the server knows, as the roster shows them (§3.1.2),
+    /// unless another session has got a newer roster.
     fn see_requests(&self, query: &Element, book: &mut Book) {
         let version = query.attr("ver").and_then(|version| version.parse().ok()).unwrap_or(0);
         for item in query.children() {
@@ -81,7 +81,7 @@ impl UserDevice {
     }
 
     /// Records the version of the roster that it got. A session gets changes in their order
-    /// (§2.6.3), and none that an earlier session has not read.
+    /// (§2.6.3); it gets no change that an earlier session has not read.
     fn see_version(&mut self, query: &Element, book: &mut Book) {
         let Some(version) = query.attr("ver").and_then(|version| version.parse().ok()) else { return };
         if version < self.version && book.node_deaths == 0 {
@@ -94,9 +94,9 @@ impl UserDevice {
         book.tell_roster(self.plan.account, version);
     }
 
-    /// Checks the age of a change that it got by a push. Before it gets its roster, it gets no push
-    /// of a change that another session knew when it began: a session that hasn't requested the
-    /// roster gets no pushes (§2.2), and the roster has that change.
+    /// Checks the age of a pushed change. A session that hasn't requested the roster gets no pushes
+    /// (§2.2), and the roster that it then gets has all earlier changes: so a change that another
+    /// session knew when this session began isn't pushed to this one before its roster.
     fn see_age(&self, query: &Element, book: &mut Book) {
         let Some(version) = query.attr("ver").and_then(|version| version.parse::<u64>().ok()) else { return };
         if version <= self.stale && book.node_deaths == 0 {

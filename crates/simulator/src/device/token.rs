@@ -9,7 +9,8 @@ use super::{DeviceStage, UserDevice};
 use crate::book::Book;
 
 impl UserDevice {
-    /// Logs in by its token, if it has one and the server supports that. Returns whether it does.
+    /// Logs in by its token, if it has one and the server supports tokens. Returns whether it does
+    /// so.
     pub(super) fn present_token(&mut self, features: &Element, book: &mut Book) -> bool {
         let Some(key) = self.token.as_ref().filter(|_| takes_tokens(features)) else { return false };
         let username = format!("u{}", self.plan.account);
@@ -28,7 +29,7 @@ impl UserDevice {
         if wishes { request } else { String::new() }
     }
 
-    /// Handles the outcome of a login by its token.
+    /// Handles the outcome of a login by token.
     pub(super) fn presented(&mut self, answer: &Element, book: &mut Book) {
         let Some(key) = self.token.clone() else { return };
         if answer.name() == "success" {
@@ -41,8 +42,8 @@ impl UserDevice {
         let condition = answer.children().next().map(Element::name).unwrap_or_default();
         if condition != "temporary-auth-failure" {
             self.token = None;
-            // The account may be gone, or the token too old by the time of day, or replaced by a
-            // login that was given up at another node.
+            // The account may be gone. The token may be too old by the time of day, or replaced by
+            // a login that was given up at another node.
             let may_be_replaced = self.broken_off.iter().any(|node| *node != self.token_node || book.node_deaths > 0);
             let may_be_void =
                 may_be_replaced || book.removed.contains(&self.plan.account) || book.store_failed || book.jumped;
@@ -66,5 +67,5 @@ fn takes_tokens(features: &Element) -> bool {
     fast.is_some_and(|fast| fast.children().any(|child| child.text() == MECHANISM.name()))
 }
 
-/// A proxy has ended TLS, so a token can't be bound to it.
+/// TLS ends at a proxy, so a token can't be bound to the connection.
 const MECHANISM: TokenMechanism = TokenMechanism::Unbound;

@@ -1,8 +1,9 @@
 //! The part that runs beside the shards of a process in a cluster: it carries letters, keeps the
-//! lease, and reads the rows of the database and the leases of others.
+//! lease, and reads the rows of the database and the leases of other nodes.
 //!
-//! The decisions are those of the server: [`Courier`], [`NodeTable`], [`Deaths`] and [`members`].
-//! The loop around them waits for sockets in the server, and is driven by events here.
+//! Its decisions are those of the server, in [`Courier`], [`NodeTable`], [`Deaths`] and
+//! [`members`]. Only the loop around them differs: it waits for sockets in the server, and is
+//! driven by events here.
 
 use std::cell::RefMut;
 use std::collections::{BTreeSet, VecDeque};
@@ -45,14 +46,15 @@ pub(crate) struct Agent {
     store: Arc<Unsteady>,
     pub(super) reach: RedisReach,
     pub(super) members: Members,
-    /// The number of Redis's breaks when it connected, and the last entry that it has read since.
+    /// The number of breaks of Redis at the time when it connected, and the last entry that it has
+    /// read since.
     pub(super) connection: Option<(u64, u64)>,
     reachable_since_ms: u64,
     journal: AgentJournal,
-    /// Commands that have not reached Redis.
+    /// The commands that have not reached Redis.
     commands: VecDeque<RedisCommand>,
     pub(super) calls: Vec<Pin<Box<dyn Future<Output = AgentNews>>>>,
-    /// Entries that are being handled.
+    /// The entries that are being handled.
     at_work: Vec<(NodeProcess, u64, Awaited<()>)>,
     is_fencing: bool,
     pub(super) is_deaf: bool,
@@ -79,7 +81,7 @@ pub(super) enum AgentNews {
     Nothing,
 }
 
-/// The surroundings of a process.
+/// The things that a process shares with the rest of the run.
 pub(crate) struct Around {
     pub server: Server,
     pub store: Arc<Unsteady>,
@@ -89,7 +91,7 @@ pub(crate) struct Around {
 }
 
 impl Agent {
-    /// Returns the part beside the shards of a process that uses this table.
+    /// Returns the part beside the shards of a process that uses this table of nodes.
     pub fn new(around: Around, table: NodeTable, now_ms: u64) -> Self {
         let Around { server, store, reach, members, posted } = around;
         let mut courier = Courier::new(table.me());
@@ -126,7 +128,7 @@ impl Agent {
         self.courier.next_ms().map_or(self.next_look_ms, |due| due.min(self.next_look_ms))
     }
 
-    /// Returns whether the process is over, and whether that was in good order.
+    /// Returns, if the process is over, whether it ended in good order.
     pub fn is_over(&self) -> Option<bool> {
         match self.end {
             AgentEnd::Over(in_order) => Some(in_order),
@@ -134,18 +136,19 @@ impl Agent {
         }
     }
 
-    /// Returns whether it runs, and isn't leaving.
+    /// Returns whether the process runs and isn't leaving.
     pub fn stays(&self) -> bool {
         self.end == AgentEnd::Runs
     }
 
-    /// Returns whether others have handled all letters to them, and nothing waits here.
+    /// Returns whether the other nodes have handled all letters to them, and nothing waits here.
     pub fn is_idle(&self) -> bool {
         self.courier.is_idle() && self.commands.is_empty() && self.at_work.is_empty()
     }
 
-    /// Returns the full JIDs of the sessions that others would continue if the process died now;
-    /// `None` if that is uncertain, since the journal doesn't have everything that was promised.
+    /// Returns the full JIDs of the sessions that other nodes would continue if the process died
+    /// now. Returns `None` if that is uncertain, since the journal doesn't have everything that was
+    /// promised.
     pub fn journaled(&self) -> Option<Vec<String>> {
         let is_whole = self.connection.is_some() && self.can_reach() && self.journal.is_whole(self.server.shards());
         is_whole.then(|| self.redis().journaled(self.table.me()))
@@ -179,7 +182,7 @@ impl Agent {
         }
     }
 
-    /// Returns the text of its lease, with its time of day.
+    /// Returns the text of the process's lease, with its time of day.
     fn lease(&self) -> String {
         stamped(&self.table.lease(), self.server.time_of_day(), Duration::from_millis(LEASE_MS))
     }
@@ -188,8 +191,8 @@ impl Agent {
         self.reach.is_there()
     }
 
-    /// Does some of its work: everything that can be done now, if it is `thorough`. Returns whether
-    /// there was anything.
+    /// Does one piece of its work, or everything that can be done now if it is `thorough`. Returns
+    /// whether there was anything to do.
     pub fn turn(&mut self, now_ms: u64, thorough: bool) -> bool {
         self.now_ms = now_ms;
         let mut any = false;
@@ -208,7 +211,7 @@ impl Agent {
         any | self.leave()
     }
 
-    /// Ends, because others have taken over.
+    /// Ends the process, because other nodes have taken over.
     fn supersede(&mut self) -> bool {
         self.courier.end();
         let was = std::mem::replace(&mut self.end, AgentEnd::Over(false));
@@ -588,7 +591,7 @@ impl Agent {
         any
     }
 
-    /// Makes the database record that the journal doesn't count, after nothing could be written for
+    /// Makes the database record that the journal doesn't count, once nothing could be written for
     /// a while.
     fn void_journal(&mut self) {
         let Some(era) = self.journal.void(self.now_ms) else { return };

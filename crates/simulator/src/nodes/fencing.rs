@@ -1,4 +1,4 @@
-//! The fence of the simulated database: processes whose writes it refuses from then on.
+//! The fence of the simulated database, which refuses all writes of the processes behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -13,19 +13,20 @@ use crate::unsteady::{DatabaseTrouble, Unsteady};
 /// The processes that are fenced off. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SimulatedFences {
-    /// Those that the database knows.
+    /// The processes that the database has fenced off.
     fenced: Arc<Mutex<BTreeSet<(u16, u32)>>>,
-    /// Those whose accounts others have begun to take over.
+    /// The processes whose accounts others have begun to take over.
     taken: Arc<Mutex<BTreeSet<(u16, u32)>>>,
     read: Arc<Mutex<ReadJournals>>,
 }
 
-/// The parts of journals that were read.
+/// The parts of journals that nodes have read.
 #[derive(Debug, Default)]
 struct ReadJournals {
     /// The slots that other nodes have begun to read, by the process that wrote the journal.
     slots: BTreeMap<NodeProcess, BTreeSet<u16>>,
-    /// The node that has read some of these afterwards, in the journal of an earlier process.
+    /// A node that has read some slots after other nodes had, in the journal of its own earlier
+    /// process.
     late: Option<u16>,
 }
 
@@ -40,7 +41,7 @@ impl SimulatedFences {
         lock(&self.taken).insert((process.node, process.incarnation));
     }
 
-    /// Records that a process begins to read some slots of another one's journal.
+    /// Records that a process begins to read some slots of another process's journal.
     pub fn note_read(&self, of: NodeProcess, reader: NodeProcess, slots: &[u16]) {
         let mut read = lock(&self.read);
         if of.node != reader.node {
@@ -53,7 +54,7 @@ impl SimulatedFences {
     }
 
     /// Returns the number of a node that has read what an earlier process wrote about homes that
-    /// others have had since.
+    /// other nodes have had since.
     pub fn read_late(&self) -> Option<u16> {
         lock(&self.read).late
     }
@@ -68,7 +69,7 @@ impl SimulatedFences {
 pub(crate) struct OwnFence {
     /// The process's connection to the database.
     pub store: Arc<Unsteady>,
-    /// All of them.
+    /// The fences of all processes.
     pub fences: SimulatedFences,
 }
 
@@ -91,6 +92,6 @@ impl Fencing for OwnFence {
     }
 
     fn when_fenced(&self, _: Box<dyn FnOnce() + Send>) {
-        // The process notices by itself: [`Unsteady::was_refused`].
+        // The process notices on its own that it was fenced off: [`Unsteady::was_refused`].
     }
 }

@@ -1,5 +1,5 @@
-//! The way of a process into its cluster, in the steps of the server: the database, the lease, and
-//! the others, who have to use the same homes.
+//! The way of a process into its cluster, in the same steps as the server's: the database, the
+//! lease, and agreement with the other nodes, which have to use the same homes.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -17,12 +17,12 @@ use crate::nodes::redis::{LEASE_MS, SimRedis};
 /// A process that has joined and doesn't serve clients yet.
 pub(crate) struct EnteredProcess {
     pub table: NodeTable,
-    /// Processes of other nodes that have no lease.
+    /// The processes of other nodes that have no lease.
     pub away: Vec<NodeProcess>,
 }
 
-/// Joins. Returns `None` if the process ends, because the database or Redis refuses it, or others
-/// have taken over.
+/// Joins the cluster. Returns `None` if the process ends, because the database or Redis refuses it
+/// or other nodes have taken over.
 pub(crate) async fn enter(
     name: String,
     shards: u16,
@@ -33,7 +33,7 @@ pub(crate) async fn enter(
     let (meta, fencing) = (&*members.meta, &*members.fencing);
     let rows = members::all(meta).await.ok()?;
     if let Some((_, row)) = rows.iter().find(|(other, _)| *other == name) {
-        // A process may be running there.
+        // An earlier process may still be running there.
         let until = now_ms.get() + LEASE_MS + GRACE_MS;
         while redis.borrow().lease(row.number).is_some() {
             if now_ms.get() >= until {
@@ -75,7 +75,7 @@ pub(crate) async fn enter(
     Some(EnteredProcess { table, away })
 }
 
-/// Waits until time has passed.
+/// Waits for [`LOOK_MS`].
 async fn a_while(now_ms: &Cell<u64>) {
     let until = now_ms.get() + LOOK_MS;
     poll_fn(|_| if now_ms.get() >= until { Poll::Ready(()) } else { Poll::Pending }).await;

@@ -1,5 +1,5 @@
-//! The journal of a process, in the simulated Redis, and look-ups in the journals of dead
-//! processes: in the steps of the server.
+//! The journal of a process in the simulated Redis, and look-ups in the journals of dead processes,
+//! in the same steps as the server's.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use crate::nodes::redis::SimRedis;
 pub(crate) struct RedisReach {
     pub redis: Rc<RefCell<SimRedis>>,
     pub now_ms: Rc<Cell<u64>>,
-    /// True while this process can't reach it, although others may.
+    /// True while this process can't reach Redis, although others may.
     pub is_cut_off: Rc<Cell<bool>>,
     pub fences: SimulatedFences,
     /// The process.
@@ -35,24 +35,25 @@ impl RedisReach {
     }
 }
 
-/// The journal of a process, in the view of the part beside its shards.
+/// The journal of a process, as the part beside its shards sees it.
 pub(crate) struct AgentJournal {
-    /// The era that is written.
+    /// The era that is being written.
     era: u64,
-    /// The time since which nothing can be written; `None` while writes succeed.
+    /// The time from which on nothing could be written, in milliseconds; `None` while writes
+    /// succeed.
     broken_since_ms: Option<u64>,
-    /// True once the database says that the era doesn't count.
+    /// True once the database has recorded that the era doesn't count.
     is_void: bool,
-    /// True while the database is being told so.
+    /// True while the database is asked to record that.
     is_voiding: bool,
     /// Shares in the custody of data that still has to be written in the next era, by shard.
     held: Vec<(usize, Vec<Custody>)>,
     /// The shards that have written all their data in this era.
     whole: BTreeSet<usize>,
-    /// The time at which the era was renewed.
+    /// The time at which the era was last renewed, in milliseconds.
     renewed_ms: u64,
-    /// The parts of others' journals that shards have read, and their own journals don't have
-    /// completely, by shard and process.
+    /// The parts of other journals that shards have read, while their own journals don't have all
+    /// consequences yet; by the shard and the process whose journal it asked for.
     reading: BTreeMap<(usize, NodeProcess), Vec<JournalPart>>,
 }
 
@@ -71,13 +72,13 @@ impl AgentJournal {
         }
     }
 
-    /// Returns whether it has everything that this many shards have promised.
+    /// Returns whether the journal has everything that this many shards have promised.
     pub fn is_whole(&self, shards: usize) -> bool {
         self.broken_since_ms.is_none() && self.whole.len() == shards
     }
 
-    /// Begins an era, over a new connection. Returns its number; `None` if others have closed the
-    /// journal.
+    /// Begins an era, over a new connection. Returns its number, or `None` if other nodes have
+    /// closed the journal.
     pub fn begin_era(&mut self, me: NodeProcess, redis: &mut SimRedis, now_ms: u64) -> Option<u64> {
         let last = self.era;
         self.era += 1;
@@ -91,12 +92,12 @@ impl AgentJournal {
         Some(self.era)
     }
 
-    /// Records that nothing can be written.
+    /// Records that nothing can be written for now.
     pub fn lost(&mut self, now_ms: u64) {
         self.broken_since_ms.get_or_insert(now_ms);
     }
 
-    /// Returns a batch if it can be written now; otherwise keeps its custody.
+    /// Returns a batch if it can be written now, and otherwise keeps its custody.
     pub fn take(&mut self, shard: usize, batch: JournalBatch) -> Option<JournalBatch> {
         if self.broken_since_ms.is_none() && batch.era == self.era {
             return Some(batch);
@@ -126,7 +127,7 @@ impl AgentJournal {
         }
     }
 
-    /// Keeps it from expiring.
+    /// Renews the journal, so that it doesn't expire.
     pub fn renew(&mut self, me: NodeProcess, redis: &mut SimRedis, now_ms: u64) {
         if self.broken_since_ms.is_none() && now_ms >= self.renewed_ms + RENEWED_EVERY_MS {
             self.renewed_ms = now_ms;
@@ -134,12 +135,13 @@ impl AgentJournal {
         }
     }
 
-    /// Records which parts of journals are read for a shard that has asked for that of a process.
+    /// Records which parts of journals are being read for a shard that has asked for the journal of
+    /// a process.
     pub fn reads(&mut self, shard: usize, process: NodeProcess, parts: Vec<JournalPart>) {
         self.reading.entry((shard, process)).or_default().extend(parts);
     }
 
-    /// Removes what was read for a shard that had asked for the journal of a process.
+    /// Removes the parts that were read for a shard which had asked for the journal of a process.
     pub fn have_read(&mut self, shard: usize, process: NodeProcess, redis: Option<&mut SimRedis>) {
         let parts = self.reading.remove(&(shard, process)).unwrap_or_default();
         let Some(redis) = redis.filter(|_| self.broken_since_ms.is_none()) else { return };
@@ -148,13 +150,13 @@ impl AgentJournal {
         }
     }
 
-    /// Returns the processes whose journals are read here.
+    /// Returns the processes whose journals are being read here.
     pub fn read(&self) -> BTreeSet<NodeProcess> {
         let parts = self.reading.values().flatten().map(|part| part.process);
         self.reading.keys().map(|(_, process)| *process).chain(parts).collect()
     }
 
-    /// Returns the era that the database has to declare invalid now, if nothing could be written
+    /// Returns the era that the database has to declare invalid now, since nothing could be written
     /// for a while.
     pub fn void(&mut self, now_ms: u64) -> Option<u64> {
         let is_late = self.broken_since_ms.is_some_and(|since| now_ms >= since + PATIENCE_MS);
@@ -164,7 +166,7 @@ impl AgentJournal {
         Some(self.era)
     }
 
-    /// Records whether the database says so.
+    /// Records whether the database has declared an era invalid.
     pub fn voided(&mut self, era: u64, is_void: bool) {
         self.is_voiding = false;
         if is_void && era == self.era && self.broken_since_ms.is_some() {
@@ -174,15 +176,15 @@ impl AgentJournal {
     }
 }
 
-/// Returns the data of some slots in the journal of a process, and its place: nothing if Redis or
-/// the database doesn't answer in time.
+/// Returns the data of some slots in the journal of a process, and its place. Returns nothing if
+/// Redis or the database doesn't reply in time.
 pub(crate) async fn look_up(
     reach: RedisReach,
     meta: Arc<dyn Meta>,
     lookup: JournalLookup,
 ) -> (JournalFields, Vec<JournalPart>) {
     let until = reach.now_ms.get() + LOOKUP_MS;
-    // Journals that are read behind these had readers that died.
+    // The reader may go on from these journals to others, which processes were reading that died.
     let asked: Vec<_> = std::iter::once(lookup.process).chain(lookup.earlier.iter().copied()).collect();
     let slots = lookup.slots.clone();
     let mut reader = JournalReader::new(lookup);
@@ -203,7 +205,7 @@ pub(crate) async fn look_up(
             None => break,
             Some(Some(JournalAnswer::Closed(state))) => reader.closed(state),
             Some(Some(JournalAnswer::Fields(fields))) => reader.read(fields),
-            // It is tried again a little later.
+            // The look-up is tried again a little later.
             Some(None) => {
                 let failed_ms = reach.now_ms.get();
                 let is_later = |now_ms: u64| now_ms >= until || now_ms >= failed_ms + RETRY_MS;
@@ -222,14 +224,14 @@ enum JournalAnswer {
     Fields(JournalFields),
 }
 
-/// Asks Redis, and the database; `None` if one of them fails.
+/// Asks Redis and the database. Returns `None` if one of them fails.
 async fn ask(reach: &RedisReach, meta: &dyn Meta, question: &JournalQuestion) -> Option<JournalAnswer> {
     let there = || reach.is_there().then(|| reach.redis.borrow_mut());
     let process = match question {
         JournalQuestion::Read(part) => return Some(JournalAnswer::Fields(there()?.read_journal(part))),
         JournalQuestion::Close(process) => *process,
     };
-    // From here on its accounts belong to others.
+    // From here on the accounts of the process belong to others.
     reach.fences.note_taken(ProcessWriter { node: process.node, incarnation: process.incarnation });
     let state = there()?.close_journal(process);
     let ClosedJournal::Era(era) = state else { return Some(JournalAnswer::Closed(state)) };
@@ -240,7 +242,7 @@ async fn ask(reach: &RedisReach, meta: &dyn Meta, question: &JournalQuestion) ->
     Some(JournalAnswer::Closed(if is_void { ClosedJournal::Void(era) } else { state }))
 }
 
-/// Ends the journal of a process, whose sessions and rooms have moved elsewhere.
+/// Ends the journal of a process whose sessions and rooms have moved elsewhere.
 pub(crate) async fn end(reach: RedisReach, has_connection: bool, meta: Arc<dyn Meta>, me: NodeProcess) {
     if has_connection && reach.is_there() {
         reach.redis.borrow_mut().end_journal(me);
@@ -249,17 +251,18 @@ pub(crate) async fn end(reach: RedisReach, has_connection: bool, meta: Arc<dyn M
     }
 }
 
-/// Records in the database that eras up to this one don't count. Returns whether that succeeded.
+/// Records in the database that the eras up to this one don't count. Returns whether that
+/// succeeded.
 pub(crate) async fn say_void(meta: Arc<dyn Meta>, process: NodeProcess, era: u64) -> bool {
     meta.put_entry(VOID, &process.to_string(), era.to_be_bytes().to_vec()).await.is_ok()
 }
 
-/// The list of invalid journals.
+/// The key of the list of invalid journals in the database.
 const VOID: &str = "cluster journals void";
 /// The time for which senders wait for Redis.
 const PATIENCE_MS: u64 = 2_000;
 /// The time limit for reading a journal.
 const LOOKUP_MS: u64 = 8_000;
-/// The time between two attempts, and between two renewals.
+/// The time between two attempts, and the time between two renewals, in milliseconds.
 const RETRY_MS: u64 = 300;
 const RENEWED_EVERY_MS: u64 = 3_600_000;

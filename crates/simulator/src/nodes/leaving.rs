@@ -1,26 +1,26 @@
-//! The end of a process in a cluster that leaves in good order, in the steps of the server.
+//! The end of a process that leaves its cluster in good order, in the same steps as the server's.
 
 use rookery_cluster::members;
 
 use crate::nodes::agent::{Agent, AgentNews};
 use crate::nodes::journal;
 
-/// The way of a process to its end.
+/// The stages on the way of a process to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AgentEnd {
     Runs,
-    /// Its homes go to others, since this time.
+    /// Its homes go to other nodes, since this time in milliseconds.
     Leaves(u64),
-    /// Its shards stop, since this time. True if everything there has left.
+    /// Its shards stop, since this time in milliseconds. True if all homes had left by then.
     Stops(u64, bool),
-    /// Its row is being removed.
+    /// Its row is being removed. True if everything was done in time.
     Withdraws(bool),
-    /// It is over: in order, or because others have taken over.
+    /// It is over: in good order (true), or because other nodes have taken over or it was late.
     Over(bool),
 }
 
 impl Agent {
-    /// Continues with leaving, as far as possible.
+    /// Takes the next step on the way out, if it is possible now. Returns whether it was.
     pub(super) fn leave(&mut self) -> bool {
         let now_ms = self.now_ms;
         match self.end {
@@ -54,6 +54,7 @@ impl Agent {
     }
 }
 
-/// The times that a node has to hand on its data, and to send its last letters.
+/// The time in which a node has to hand on its data, and the time in which it has to send its last
+/// letters, in milliseconds.
 const MOVES_MS: u64 = 30_000;
 const FAREWELL_MS: u64 = 9_000;

@@ -9,18 +9,19 @@ use rookery_cluster::wire::NodeProcess;
 use rookery_hub::{JournalBatch, JournalLookup};
 use rookery_shard::{NodeLetter, Outlet};
 
-/// Letters that shards have handed over, writes to the journal, and look-ups in the journals of
-/// dead processes.
+/// The letters that shards have handed over, their writes to the journal, and their look-ups in the
+/// journals of dead processes.
 #[derive(Default)]
 pub(crate) struct PostedHere {
     pub(super) letters: Mutex<Vec<(u16, NodeLetter)>>,
     pub(super) journal: Mutex<Vec<(usize, JournalBatch)>>,
     pub(super) lookups: Mutex<Vec<(usize, JournalLookup)>>,
-    /// Processes that don't hand on in time.
+    /// Processes that have not handed on their homes in time.
     pub(super) overdue: Mutex<BTreeSet<NodeProcess>>,
-    /// Those that may be removed.
+    /// Look-ups whose data may be removed from the journals, since the shard's own journal has all
+    /// its consequences, with the shard.
     pub(super) read: Mutex<Vec<(usize, JournalLookup)>>,
-    /// The milliseconds for which them linger.
+    /// The time for which letters linger, in milliseconds.
     pub(super) linger_ms: Arc<AtomicU64>,
 }
 

@@ -1,5 +1,5 @@
-//! Redis in the view of nodes: inboxes that only their owners empty, leases that expire, and
-//! journals; a run may make it unavailable or empty.
+//! Redis as nodes see it: inboxes that only their owners empty, leases that expire, and journals. A
+//! run may make it unavailable or empty.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,9 +15,9 @@ pub(crate) struct SimRedis {
     inboxes: BTreeMap<NodeProcess, Inbox>,
     leases: BTreeMap<u16, Lease>,
     journals: BTreeMap<NodeProcess, SimJournal>,
-    /// True while it is unavailable.
+    /// True while Redis is unavailable.
     pub is_away: bool,
-    /// The number of times that it broke all connections.
+    /// The number of times that Redis broke all connections.
     pub breaks: u64,
     now_ms: u64,
 }
@@ -28,7 +28,7 @@ struct Inbox {
     last: u64,
 }
 
-/// The journal of a process: its state and its parts, which expire.
+/// The journal of a process: its state and its parts, both of which expire.
 #[derive(Default)]
 struct SimJournal {
     state: Option<SimJournalState>,
@@ -37,7 +37,7 @@ struct SimJournal {
 }
 
 struct SimJournalState {
-    /// Its era; `None` if its process has ended in order.
+    /// The era in progress; `None` if the process has ended in good order.
     era: Option<u64>,
     is_closed: bool,
     until_ms: u64,
@@ -55,7 +55,7 @@ struct Lease {
 }
 
 impl SimRedis {
-    /// Advances the clock, by which leases expire.
+    /// Advances the clock, by which leases and journals expire.
     pub fn set_now(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         self.leases.retain(|_, lease| lease.until_ms > now_ms);
@@ -66,7 +66,7 @@ impl SimRedis {
         self.journals.retain(|_, journal| journal.state.is_some() || !journal.parts.is_empty());
     }
 
-    /// Loses all data, and all connections.
+    /// Loses all data and all connections.
     pub fn forget(&mut self) {
         self.inboxes.clear();
         self.leases.clear();
@@ -97,8 +97,8 @@ impl SimRedis {
         self.inboxes.remove(&own);
     }
 
-    /// Returns the entry after a position, and its own position; entries before that position are
-    /// removed.
+    /// Returns the entry after a position, and that entry's position. Removes the entries before
+    /// `after`.
     pub fn read(&mut self, own: NodeProcess, after: u64) -> Option<(u64, Vec<u8>)> {
         let inbox = self.inboxes.get_mut(&own)?;
         while inbox.entries.front().is_some_and(|(at, _)| *at < after) {
@@ -116,7 +116,7 @@ impl SimRedis {
         true
     }
 
-    /// Renews the lease of a process, or takes it again. Returns `false` if another process has it.
+    /// Renews the lease of a process, or takes it again. Returns false if another process has it.
     pub fn renew_lease(&mut self, own: NodeProcess, text: &str) -> bool {
         if self.leases.get(&own.node).is_some_and(|lease| !is_of(&lease.text, own)) {
             return false;
@@ -137,7 +137,7 @@ impl SimRedis {
         }
     }
 
-    /// Begins an era of a process's journal. Returns `false` if others have closed the journal.
+    /// Begins an era of a process's journal. Returns false if other nodes have closed the journal.
     pub fn begin_journal(&mut self, own: NodeProcess, era: u64) -> bool {
         let until_ms = self.now_ms + KEPT_MS;
         let journal = self.journals.entry(own).or_default();
@@ -148,8 +148,8 @@ impl SimRedis {
         !is_closed
     }
 
-    /// Carries out writes to a process's journal. Returns whether they count, which they don't if
-    /// another era has begun or others have closed the journal.
+    /// Carries out writes to a process's journal. Returns whether they count: they don't once
+    /// another era has begun or other nodes have closed the journal.
     pub fn write_journal(&mut self, own: NodeProcess, era: u64, writes: Vec<JournalWrite>) -> bool {
         let until_ms = self.now_ms + KEPT_MS;
         let journal = self.journals.entry(own).or_default();
@@ -175,7 +175,7 @@ impl SimRedis {
         journal.parts.iter_mut().filter(|(key, _)| key.0 == era).for_each(|(_, part)| part.until_ms = until_ms);
     }
 
-    /// Removes an era of a process's journal, or some slots of it.
+    /// Removes an era of a process's journal, or only these slots of it.
     pub fn forget_journal(&mut self, own: NodeProcess, era: u64, slots: Option<&[u16]>) {
         let is_forgotten = |slot: u16| slots.is_none_or(|slots| slots.contains(&slot));
         let journal = self.journals.get_mut(&own);
@@ -184,7 +184,7 @@ impl SimRedis {
             .for_each(|journal| journal.parts.retain(|(of, slot), _| *of != era || !is_forgotten(*slot)));
     }
 
-    /// Closes the journal of a process. Returns its state.
+    /// Closes the journal of a process, whose writes don't count any more. Returns its state.
     pub fn close_journal(&mut self, of: NodeProcess) -> ClosedJournal {
         let until_ms = self.now_ms + CLOSED_MS;
         let state = self.journals.get_mut(&of).and_then(|journal| journal.state.as_mut());
@@ -195,7 +195,7 @@ impl SimRedis {
         state.era.map_or(ClosedJournal::Ended, ClosedJournal::Era)
     }
 
-    /// Ends the journal of a process, which is not read any more.
+    /// Ends the journal of a process, after which nobody reads it any more.
     pub fn end_journal(&mut self, own: NodeProcess) {
         let state = SimJournalState { era: None, is_closed: true, until_ms: self.now_ms + CLOSED_MS };
         self.journals.insert(own, SimJournal { state: Some(state), parts: BTreeMap::new() });
@@ -226,7 +226,7 @@ impl SimRedis {
         self.leases.get(&node).map(|lease| &*lease.text)
     }
 
-    /// Returns the lease of a node with the time that it still lasts.
+    /// Returns the lease of a node with the time until it expires.
     pub fn find_lease(&self, node: u16) -> Option<FoundLease> {
         let Lease { text, until_ms } = self.leases.get(&node)?;
         Some(FoundLease { text: text.clone(), remaining_ms: until_ms.saturating_sub(self.now_ms) as i64 })
@@ -239,7 +239,7 @@ impl SimRedis {
 }
 
 impl SimJournal {
-    /// Returns whether what its process writes to an era counts.
+    /// Returns whether writes of the process to this era count.
     fn is_open(&self, era: u64) -> bool {
         self.state.as_ref().is_some_and(|state| state.era == Some(era) && !state.is_closed)
     }
@@ -251,7 +251,7 @@ fn is_of(text: &str, process: NodeProcess) -> bool {
 
 /// The time that a lease lasts, in milliseconds.
 pub(crate) const LEASE_MS: u64 = 4_000;
-/// The times for which a journal is kept: without being renewed, and once others have closed it, in
-/// milliseconds.
+/// The times for which a journal is kept, in milliseconds: after its last renewal, and after other
+/// nodes have closed it.
 const KEPT_MS: u64 = 24 * 3_600_000;
 const CLOSED_MS: u64 = 3_600_000;

@@ -7,8 +7,8 @@ use crate::book::Book;
 use crate::device::{DOMAIN, account_of};
 
 impl SimulatedPeer {
-    /// Handles a stanza of a stream. It must be from a host of the server under test, and for this
-    /// peer (RFC 6120 §8.1).
+    /// Handles a stanza of a stream. The stanza must be from a host of the server under test, and
+    /// for this peer (RFC 6120 §8.1).
     pub(super) fn hear(&mut self, element: &Element, stream: usize, book: &mut Book) {
         let [from, to] = ["from", "to"].map(|name| element.attr(name).unwrap_or_default().to_owned());
         let domain = |jid: &str| jid.split('/').next().unwrap_or_default().rsplit('@').next().map(str::to_owned);
@@ -56,7 +56,7 @@ impl SimulatedPeer {
                 self.hide_from(user, account, book);
                 self.users[user].watchers.remove(&account);
             }
-            // It may have crossed the request, whose answer is then ignored.
+            // The cancellation may have crossed the request, whose answer is then ignored.
             Some("unsubscribed") => {
                 let known = &mut self.users[user];
                 if known.asked.contains(&account) {
