@@ -1,4 +1,4 @@
-//! Accepts connections, and joins them at a shard's request.
+//! Accepts connections, and joins two of them when a shard asks for it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::pump;
 use crate::socks::{self, SocksReply};
 use crate::waiting::{WaitingPair, WaitingPlace, WaitingStreams};
 
-/// Accepts and joins until it is stopped. Streams under way end with the runtime.
+/// Accepts and joins connections until it is stopped. Streams that are under way then end with the
+/// runtime.
 pub async fn serve(
     listeners: Vec<std::net::TcpListener>,
     asked: mpsc::Receiver<RelayWish>,
@@ -38,7 +39,7 @@ async fn accept(listener: TcpListener, waiting: Arc<WaitingStreams>) {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
-                // A connection too many is closed.
+                // A connection for which there is no place is closed.
                 let Some(place) = waiting.place(household(peer.ip())) else { continue };
                 let waiting = waiting.clone();
                 tokio::spawn(async move {
@@ -63,14 +64,15 @@ async fn connection(mut socket: TcpStream, place: WaitingPlace, waiting: &Arc<Wa
     if !waiting.has_room(&request.token) {
         return timeout(HANDSHAKE, socks::reply(&mut socket, &request, SocksReply::NotAllowed)).await?;
     }
-    // The kernel's buffer has room for so little on a new connection. A client that has read the
-    // success expects to be waiting, so the connection is put there at once.
+    // This can't block for long, as the kernel's buffer has room for so few bytes on a new
+    // connection. A client that has read the success expects to be waiting, so the connection is
+    // put there at once.
     timeout(HANDSHAKE, socks::reply(&mut socket, &request, SocksReply::Succeeded)).await??;
     waiting.put(request.token, socket, place);
     Ok(())
 }
 
-/// Carries out the wishes of shards.
+/// Carries out what shards ask for.
 async fn join(mut asked: mpsc::Receiver<RelayWish>, waiting: Arc<WaitingStreams>) {
     while let Some(RelayWish { token, domain, requester, terms, answer }) = asked.recv().await {
         let (outcome, streams) = match waiting.take(token.as_bytes(), &domain, &requester, &terms) {

@@ -1,19 +1,19 @@
 //! The proxy for SOCKS5 bytestreams (XEP-0065): clients that can't reach each other connect here,
 //! and are joined.
 //!
-//! The module `bytestreams` speaks XMPP with the clients, on a shard; this crate has the port to
-//! which they connect, on a separate thread and runtime, so that no file transfer can delay a
-//! shard. Two connections with the same token wait until a shard says that the requester wants
-//! them joined.
+//! The module `bytestreams` speaks XMPP with the clients, on a shard. This crate has the port that
+//! they connect to, on a separate thread and runtime, so that no file transfer can delay a shard.
+//! Two connections with the same token wait until a shard says that the requester wants them
+//! joined.
 //!
 //! # Invariants
 //!
-//! * Nothing is relayed unless the one requester whose address is part of the token has activated
-//!   it.
-//! * A token is used by two connections at most. A third one is refused.
-//! * Strangers' share is bounded: waiting connections, in all and by address, and their time;
-//!   streams, by the domain of the requester, their rate and their idle time. A stream takes two
-//!   buffers of 16 KiB and nothing that grows.
+//! * Nothing is relayed before the requester, whose address is part of the token, has activated the
+//!   stream; nobody else can.
+//! * At most two connections use a token. A third one is refused.
+//! * The resources that strangers can take are bounded: waiting connections by their time, by their
+//!   number from one address and by their total number; streams by the domain of the requester,
+//!   their rate and their idle time. A stream takes two buffers of 16 KiB and nothing that grows.
 //!
 //! # Layout
 //!
@@ -41,8 +41,8 @@ pub struct Running {
     thread: JoinHandle<()>,
 }
 
-/// Starts to accept connections on a separate thread, and to carry out the wishes of modules
-/// through `relay`. The first listener's port is the one that clients learn.
+/// Starts to accept connections on a separate thread, and to carry out what modules ask for through
+/// `relay`. Clients learn the port of the first listener.
 ///
 /// # Errors
 ///
@@ -54,19 +54,19 @@ pub fn start(listeners: Vec<TcpListener>, relay: &Relay) -> io::Result<Running> 
     let (stop, stopped) = watch::channel(false);
     let serve = move || runtime.block_on(accept::serve(listeners, asked, stopped));
     let thread = std::thread::Builder::new().name("relay".into()).spawn(|| rookery_observe::vital(serve))?;
-    // A wish that doesn't fit is dropped, which its sender learns as a failure.
+    // A wish for which there is no room is dropped, and its sender gets a failure.
     relay.serve(port, move |wish| drop(wishes.try_send(wish)));
     Ok(Running { stop, thread })
 }
 
 impl Running {
-    /// Ends all streams, and waits until that is done. Returns `false` if the thread panicked.
+    /// Ends all streams, and waits until that is done. Returns false if the thread panicked.
     pub fn stop(self) -> bool {
-        // Without a receiver, it has stopped already.
+        // If there is no receiver, the thread has stopped already.
         let _ = self.stop.send(true);
         self.thread.join().is_ok()
     }
 }
 
-/// Wishes that may wait for this thread.
+/// The most wishes that may wait for this thread.
 const WISHES: usize = 1024;

@@ -1,4 +1,4 @@
-//! A limit on the speed of one direction.
+//! A limit on the rate of one direction of a stream.
 
 use rookery_base::Bucket;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub struct RelayPace {
     /// Bytes per second; 0 for no limit.
     rate: u64,
-    /// The transferred bytes, as nanoseconds since the start.
+    /// The transferred bytes, as the nanoseconds that they take at the rate.
     gone: Bucket,
     start: Instant,
 }
@@ -19,20 +19,21 @@ impl RelayPace {
         Self { rate, gone: Bucket::default(), start: now }
     }
 
-    /// Counts transferred bytes; returns the time to wait before the next ones.
+    /// Counts transferred bytes. Returns the time to wait before the next transfer.
     pub fn went(&mut self, bytes: usize, now: Instant) -> Duration {
         if self.rate == 0 {
             return Duration::ZERO;
         }
         let nanos = u128::from(bytes as u64) * 1_000_000_000 / u128::from(self.rate);
-        // A large read at a rate of a few bytes per second means hours, not ages.
+        // At a rate of a few bytes per second, a large read would mean a wait of days: an hour is
+        // enough.
         let taken = u64::try_from(nanos).unwrap_or(u64::MAX).min(LONGEST_NANOS);
         let now = u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.gone.put(taken, now)).saturating_sub(BURST)
     }
 }
 
-/// The amount that may go at once, as its time at the limit.
+/// The amount that may be transferred at once, as the time that it takes at the rate.
 const BURST: Duration = Duration::from_millis(100);
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
 

@@ -16,11 +16,11 @@ use tokio::time::{sleep, timeout};
 use crate::pace::RelayPace;
 
 /// Copies bytes between two connections and closes both. A side that has ended its direction still
-/// receives the other's.
+/// receives the bytes of the other side.
 ///
 /// # Errors
 ///
-/// Those of either connection; [`io::ErrorKind::TimedOut`] if nothing moves for too long.
+/// The error of either connection; [`io::ErrorKind::TimedOut`] if nothing moves for too long.
 pub async fn carry(mut one: TcpStream, mut other: TcpStream, terms: RelayTerms) -> io::Result<()> {
     let moved = Moved { start: Instant::now(), last_ms: AtomicU64::new(0) };
     let idle = Duration::from_secs(terms.idle_seconds);
@@ -30,7 +30,7 @@ pub async fn carry(mut one: TcpStream, mut other: TcpStream, terms: RelayTerms) 
     let mut back = pin!(direction(from_other, to_one, RelayPace::new(terms.rate_bytes, moved.start), idle, &moved));
     let (mut is_there, mut is_back) = (false, false);
     poll_fn(|context| {
-        // An error in one direction ends both.
+        // An error in one direction ends both directions.
         if !is_there && let Poll::Ready(end) = there.as_mut().poll(context) {
             end?;
             is_there = true;
@@ -55,7 +55,7 @@ async fn direction(
     loop {
         let read = match timeout(idle, from.read(&mut buffer)).await {
             Ok(read) => read?,
-            // The other direction may be busy.
+            // Bytes may have moved in the other direction.
             Err(_) if moved.since() < idle => continue,
             Err(idle) => return Err(idle.into()),
         };
@@ -70,7 +70,7 @@ async fn direction(
     }
 }
 
-/// The time when bytes of either direction last moved.
+/// The time at which bytes last moved in either direction.
 struct Moved {
     start: Instant,
     last_ms: AtomicU64,
@@ -86,5 +86,5 @@ impl Moved {
     }
 }
 
-/// Bytes that are read at a time.
+/// The most bytes that are read at a time.
 const BUFFER_BYTES: usize = 16 * 1024;

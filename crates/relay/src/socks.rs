@@ -1,6 +1,6 @@
 //! The dialogue on a connection until it waits: the part of SOCKS version 5 (RFC 1928) that
-//! XEP-0065 §5.3 uses. There is no authentication: the token in place of a host's name identifies
-//! the stream of a connection.
+//! XEP-0065 §5.3 uses. There is no authentication: in place of a host's name, clients send the
+//! token of the stream that the connection is for.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 /// SHA-1 of the stream's id, the requester and the target, in hexadecimal digits (XEP-0065 §5.3.2).
 pub type SocksToken = [u8; 40];
 
-/// A request to connect: the token, and the rest that the reply has to repeat.
+/// A request to connect: the token, and the other parts that the reply has to repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocksRequest {
-    /// In lower case.
+    /// The token, in lower case.
     pub token: SocksToken,
     address: SocksToken,
     port: [u8; 2],
@@ -23,9 +23,9 @@ pub struct SocksRequest {
 pub enum SocksReply {
     /// The connection waits to be joined.
     Succeeded = 0,
-    /// It would be one too many.
+    /// Two connections with this token wait already.
     NotAllowed = 2,
-    /// The text in place of the host's name is no token.
+    /// The text in place of the host's name isn't a token.
     HostUnreachable = 4,
     /// Only the command to connect is supported.
     CommandNotSupported = 7,
@@ -33,12 +33,12 @@ pub enum SocksReply {
     AddressTypeNotSupported = 8,
 }
 
-/// Reads a client's request, and refuses requests that this relay doesn't support. The amount read
-/// is bounded by the lengths in the protocol: at most 519 bytes.
+/// Reads a client's request. Refuses it if this relay doesn't support it. At most 519 bytes are
+/// read, by the lengths that the protocol allows.
 ///
 /// # Errors
 ///
-/// Those of the connection; [`io::ErrorKind::InvalidData`] for what was refused.
+/// The error of the connection; [`io::ErrorKind::InvalidData`] for a request that was refused.
 pub async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<SocksRequest> {
     greet(stream).await?;
     let [version, command, _, kind] = take(stream).await?;
@@ -66,19 +66,19 @@ pub async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::R
     Ok(SocksRequest { token: address.map(|digit| digit.to_ascii_lowercase()), address, port })
 }
 
-/// Answers a request with its own address and port (XEP-0065 §5.3.2), whatever the port is: it has
-/// no meaning here.
+/// Replies to a request with the address and port that it names (XEP-0065 §5.3.2). Any port is
+/// accepted, since it has no meaning here.
 ///
 /// # Errors
 ///
-/// Those of the connection.
+/// The error of the connection.
 pub async fn reply<S: AsyncWrite + Unpin>(stream: &mut S, request: &SocksRequest, reply: SocksReply) -> io::Result<()> {
     let head = [VERSION, reply as u8, 0, NAME, request.address.len() as u8];
     stream.write_all(&[&head[..], &request.address, &request.port].concat()).await
 }
 
-/// Negotiates a method (RFC 1928 §3): of the offered ones, only that without authentication is
-/// acceptable.
+/// Negotiates a method (RFC 1928 §3): of the methods that the client offers, only the one without
+/// authentication is acceptable.
 async fn greet<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
     let [version, count] = take(stream).await?;
     if version != VERSION {
@@ -125,7 +125,7 @@ mod tests {
 
     const TOKEN: &[u8; 40] = b"972b7bf47291ca609517f67f86b5081086052dad";
 
-    /// Returns the request that was read, and the bytes of the reply.
+    /// Returns the request that was read from these bytes, and the bytes of the reply.
     fn heard(said: &[u8]) -> (io::Result<SocksRequest>, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

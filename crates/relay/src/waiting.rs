@@ -1,5 +1,5 @@
-//! Connections that have named their stream and wait for the other one, and for the requester to
-//! activate it.
+//! Connections that have named their stream and wait, for a second connection and for the requester
+//! to activate the stream.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use crate::accept::HANDSHAKE;
 use crate::socks::SocksToken;
 
-/// All connections, and the counts of them and of the streams.
+/// All waiting connections, with the counts of connections and of streams.
 #[derive(Debug, Default)]
 pub struct WaitingStreams {
     connections: Mutex<HashMap<SocksToken, Vec<WaitingConnection>>>,
@@ -23,10 +23,10 @@ pub struct WaitingStreams {
 
 #[derive(Debug, Default)]
 struct WaitingCounts {
-    /// Connections that wait, or haven't named their stream yet.
+    /// The connections that wait or haven't named their stream yet.
     waiting: usize,
     by_network: HashMap<IpAddr, usize>,
-    /// Streams by the domain of their requester, and by the requester.
+    /// The streams by the domain of their requester, and by the requester.
     streams: HashMap<String, usize>,
     by_requester: HashMap<String, usize>,
 }
@@ -55,20 +55,21 @@ pub const BOUNDS: &[Bound] = &[
         .or("the connection is closed"),
 ];
 
-/// The connections that wait with a token.
+/// The connections that were found to wait with a token.
 #[derive(Debug)]
 pub enum WaitingPair {
-    /// Both connections, which wait no longer, and the place of their stream.
+    /// Both connections, which no longer wait, and the place of their stream.
     Both(TcpStream, TcpStream, WaitingPlace),
-    /// One, which continues to wait.
+    /// Only one connection, which continues to wait.
     OneOnly,
-    /// Both, which continue to wait: the domain or the requester has reached its limit of streams.
+    /// Two connections, which continue to wait: the domain or the requester has reached its limit
+    /// of streams.
     TooMany,
-    /// No connection waits with that token, or it can't be a token.
+    /// No connection waits with this token, or it can't be a token.
     None,
 }
 
-/// A place, counted until it is dropped.
+/// A place for a connection or a stream, which is counted until it is dropped.
 #[derive(Debug)]
 pub struct WaitingPlace {
     counts: Arc<Mutex<WaitingCounts>>,
@@ -82,7 +83,7 @@ enum WaitingOf {
 }
 
 impl WaitingStreams {
-    /// Returns a place for a connection from a network, if there is one.
+    /// Returns a place for a connection from this network, if there is one.
     pub fn place(&self, network: IpAddr) -> Option<WaitingPlace> {
         let mut counts = lock(&self.counts);
         let of_network = counts.by_network.get(&network).copied().unwrap_or_default();
@@ -103,9 +104,9 @@ impl WaitingStreams {
         Some(WaitingPlace { counts: self.counts.clone(), of: WaitingOf::Waiting(network) })
     }
 
-    /// Closes the connection of a network that has waited longest: that network has the most of
-    /// them, and there is no place for others. Returns `false` if none of them has named its stream
-    /// yet.
+    /// Closes the connection of a network that has waited longest: this network has the most
+    /// connections, and there is no place for others. Returns false if none of its connections has
+    /// named its stream yet.
     fn close_oldest(&self, network: IpAddr) -> bool {
         let mut connections = lock(&self.connections);
         let is_of =
@@ -135,8 +136,8 @@ impl WaitingStreams {
         }
     }
 
-    /// Returns both connections of a token, for a stream of a domain and a requester, within the
-    /// limits of `terms`.
+    /// Returns both connections of a token for a stream of this domain and requester, if the limits
+    /// of `terms` allow it.
     pub fn take(&self, token: &[u8], domain: &str, requester: &str, terms: &RelayTerms) -> WaitingPair {
         let mut connections = lock(&self.connections);
         let Ok(token) = SocksToken::try_from(token) else { return WaitingPair::None };
@@ -191,7 +192,7 @@ impl Drop for WaitingPlace {
     }
 }
 
-/// Decrements a count, and removes it at zero.
+/// Decrements a count, and removes it once it is zero.
 fn less<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
     if let Some(count) = counts.get_mut(key) {
         *count = count.saturating_sub(1);
@@ -201,11 +202,11 @@ fn less<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
     }
 }
 
-/// Connections that may wait.
+/// The most connections that may wait.
 const MOST: usize = 2000;
-/// The same for one network.
+/// The most connections of one network that may wait.
 const MOST_OF_NETWORK: usize = 50;
-/// The longest time that one may wait: a person has to accept before the other one comes.
+/// The longest time that a connection may wait: a person has to accept before the second one comes.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 #[cfg(test)]

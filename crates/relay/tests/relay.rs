@@ -10,7 +10,7 @@ use rookery_base::{Abandoned, Completer, one_shot, wait};
 use rookery_modules::bytestreams::{Relay, RelayOutcome, RelayTerms, RelayWish};
 use rookery_relay::Running;
 
-/// A relay, and the handle through which modules ask it.
+/// A relay, and the handle through which modules use it.
 struct RelayProxy {
     address: SocketAddr,
     relay: Relay,
@@ -34,7 +34,7 @@ impl RelayProxy {
         stream
     }
 
-    /// Returns a connection that has named its stream, and the code of the reply.
+    /// Returns a connection that has named its stream, and the code of the reply to it.
     fn say(&self, token: &str) -> (TcpStream, u8) {
         let mut stream = self.connect();
         stream.write_all(&[5, 1, 0]).unwrap();
@@ -45,7 +45,7 @@ impl RelayProxy {
         (stream, reply[1])
     }
 
-    /// Returns such a connection, which has to succeed.
+    /// Returns a connection that waits with this token.
     fn waits(&self, token: &str) -> TcpStream {
         let (stream, reply) = self.say(token);
         assert_eq!(reply, 0);
@@ -155,7 +155,7 @@ fn a_domain_has_so_many_streams_at_a_time() {
     drop(one);
     assert!(is_closed(&mut other));
     drop(other);
-    // The place is free again once the relay has seen both ends.
+    // The place is free again once the relay has noticed both ends.
     while proxy.join(&token('b'), terms) != Ok(RelayOutcome::Joined) {
         std::thread::yield_now();
     }
@@ -188,7 +188,7 @@ fn strangers_get_nothing_and_take_nothing() {
         [&b"GET / HTTP/1.1\r\n\r\n"[..], &[5, 0], &[5, 1, 2], &[5, 1, 0, 5, 2, 0, 3, 1, b'a', 0, 0], &[0; 1000]]
     {
         let mut stream = proxy.connect();
-        // The connection may be closed meanwhile.
+        // The relay may close the connection meanwhile.
         let _ = stream.write_all(garbage);
         let mut answered = Vec::new();
         let _ = stream.read_to_end(&mut answered);
