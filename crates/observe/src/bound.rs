@@ -1,12 +1,12 @@
 //! Describes the bounds on everything that others can make the server store or do.
 //!
 //! A bound that exists only in the code that enforces it is found by the attacker first. Each part
-//! of the server therefore declares its bounds as data, and one page for operators is generated
-//! from all of them, with the values in force.
+//! of the server therefore declares its bounds as data, from which one page for operators is
+//! generated, with the values in force.
 //!
 //! # Invariants
 //!
-//! - A bound says what happens to an excess and who is affected: those who caused it.
+//! - A bound says what happens to an excess, and who is affected: those who caused it.
 //! - Every table of the store is named by a bound ([`Bound::tables`]) or filled by operators alone.
 
 /// A bound on one resource.
@@ -14,20 +14,21 @@
 pub struct Bound {
     /// The resource, in the plural or as a mass noun: `messages that wait for a user`.
     pub resource: &'static str,
-    /// The subject that has a share of its own.
+    /// The subject that has a share of its own, to which the number applies.
     pub per: Per,
     /// The source of the number.
     pub most: Most,
     /// The unit of the number.
     pub unit: Unit,
-    /// The consequence of one more, in a few words: `its sender gets <service-unavailable/>`.
+    /// The consequence of exceeding the bound, in a few words: `its sender gets
+    /// <service-unavailable/>`.
     pub excess: &'static str,
     /// The tables of the store whose rows the bound limits; none if it is about memory, time or
     /// connections.
     pub tables: &'static [&'static str],
 }
 
-/// The subjects that each have a share of their own of a bound.
+/// The subjects to each of which a bound applies separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Per {
     /// One account, with all of its sessions.
@@ -52,7 +53,7 @@ pub enum Per {
     Shard,
     /// The whole process.
     Server,
-    /// A subject that is none of the others, by its name.
+    /// A subject that isn't listed here, by its name.
     Other(&'static str),
 }
 
@@ -93,12 +94,12 @@ pub enum Unit {
 }
 
 impl Bound {
-    /// Bounds a resource; the excess is described by [`Bound::or`].
+    /// Returns a bound on a resource, whose excess [`Bound::or`] describes.
     pub const fn on(resource: &'static str, per: Per, most: Most, unit: Unit) -> Self {
         Self { resource, per, most, unit, excess: "", tables: &[] }
     }
 
-    /// Sets the consequence of an excess.
+    /// Sets the consequence of exceeding the bound.
     pub const fn or(self, excess: &'static str) -> Self {
         Self { excess, ..self }
     }
@@ -110,7 +111,7 @@ impl Bound {
 }
 
 impl Per {
-    /// Returns the words for a table: `account`, `IP address`.
+    /// Returns the words for the subject in a table: `account`, `IP address`.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Account => "account",
@@ -147,7 +148,7 @@ impl Unit {
     }
 }
 
-/// Formats bytes in the largest binary unit that divides them.
+/// Formats a number of bytes in the largest binary unit that divides it.
 fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1)];
     let fits = |(_, factor): &(&str, u64)| bytes >= *factor && bytes.is_multiple_of(*factor);

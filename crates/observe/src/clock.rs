@@ -1,9 +1,9 @@
 //! The clock that measures the stages on the path of stanzas, in one tick of [`SAMPLED_TICKS`].
 //!
-//! At any moment of a tick one stage is current, and entering another one takes one reading of the
-//! clock: the time since the last reading belongs to the stage that was current. So the time of a
-//! stage excludes that of stages within it, and all stages together take as long as the tick. In a
-//! tick that isn't measured, a stage costs a comparison.
+//! At any moment of a tick one stage is current, and entering another stage takes one reading of
+//! the clock: the time since the last reading belongs to the stage that was current. So the time of
+//! a stage excludes the time of stages within it, and all stages together take as long as the tick.
+//! In a tick that isn't measured, a stage costs a comparison.
 //!
 //! # Invariants
 //!
@@ -47,7 +47,7 @@ impl StanzaPath {
         self.recorded = spans().wants_ticks().then(|| Box::new(RecordedTick::new(shard, now)));
     }
 
-    /// Ends the tick, and hands its spans to the exporter if they are recorded; does nothing if the
+    /// Ends the tick, and hands its spans to the exporter if they are recorded. Does nothing if the
     /// tick isn't measured.
     pub fn end_tick(&mut self) {
         if self.current.is_none() {
@@ -67,8 +67,8 @@ impl StanzaPath {
         if self.current.is_none() { OuterStage(None) } else { OuterStage(self.switch(stage)) }
     }
 
-    /// Enters the routing of a stanza of a session: its name, such as `message`, and its bytes, if
-    /// they are wanted.
+    /// Enters the routing of a stanza of a session, with its name, such as `message`, and its size
+    /// in bytes, if spans are recorded.
     #[inline]
     pub fn enter_stanza(&mut self, stanza: impl FnOnce() -> (&'static str, usize)) -> OuterStage {
         if self.current.is_none() {
@@ -90,7 +90,7 @@ impl StanzaPath {
         }
     }
 
-    /// Ends the routing of a stanza, and returns to the stage before it.
+    /// Ends the routing of a stanza, and returns to the stage that was current before.
     #[inline]
     pub fn end_stanza(&mut self, outer: OuterStage) {
         let Some(stage) = outer.0 else { return };
@@ -111,14 +111,14 @@ impl StanzaPath {
         &self.times
     }
 
-    /// Estimates the time that a stage has taken in all ticks from the measured ones.
+    /// Estimates, from the measured ticks, the time that a stage has taken in all ticks.
     pub fn estimate(&self, stage: StanzaStage) -> StageTime {
         let StageTime { calls, time } = self.times.of(stage);
         StageTime { calls: calls * u64::from(SAMPLED_TICKS), time: time * SAMPLED_TICKS }
     }
 
-    /// Makes a stage current, and returns the one that was. Does nothing in a tick that isn't
-    /// measured: stages of a measured tick end with it.
+    /// Makes a stage current, and returns the stage that was current. Does nothing in a tick that
+    /// isn't measured: only stages of a measured tick end with it.
     #[inline(never)]
     fn switch(&mut self, stage: StanzaStage) -> Option<StanzaStage> {
         let (before, since) = self.current?;

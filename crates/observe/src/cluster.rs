@@ -1,6 +1,6 @@
 //! The cluster as this process sees it: the live nodes, and the traffic between them.
 //!
-//! There is one for the process, as it is part of at most one cluster. The thread that carries
+//! The process has one such view, as it is part of at most one cluster. The thread that carries
 //! letters writes it once a second; reading it doesn't wait for that thread.
 
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 pub struct ClusterSeen {
     /// True while Redis can be reached.
     pub has_redis: bool,
-    /// The processes that this one has found dead since its start, and whose homes other nodes or a
-    /// new process have taken over.
+    /// The number of processes that this one has found dead since its start, and whose homes other
+    /// nodes or a new process have taken over.
     pub gone: u64,
     /// The journal of this process.
     pub journal: JournalSeen,
@@ -24,11 +24,11 @@ pub struct ClusterSeen {
 pub struct JournalSeen {
     /// True while Redis accepts it.
     pub is_kept: bool,
-    /// The batches that were sent to Redis since the start.
+    /// The number of batches that were sent to Redis since the start.
     pub batches: u64,
-    /// The writes in these batches: a field that was set or deleted counts once.
+    /// The number of writes in these batches: each field that was set or deleted counts once.
     pub writes: u64,
-    /// The sizes of these writes, added up.
+    /// The sum of the sizes of these writes.
     pub bytes: u64,
 }
 
@@ -37,36 +37,36 @@ pub struct JournalSeen {
 pub struct NodeSeen {
     /// The name that the node's configuration gives it.
     pub name: String,
-    /// False while it is silent.
+    /// False while the node is silent.
     pub is_up: bool,
-    /// The slots whose home it is, out of 16384.
+    /// The number of slots, out of 16384, whose home is this node.
     pub slots: u64,
-    /// The milliseconds by which its clock is ahead of this node's, negative if it is behind;
-    /// `None` if that is unknown.
+    /// The milliseconds by which the node's clock is ahead of this node's, negative if it is
+    /// behind. `None` if that is unknown.
     pub clock_ms: Option<i64>,
-    /// The traffic with it; of this node itself there is none.
+    /// The traffic with the node; zero for this node itself.
     pub traffic: NodeTraffic,
 }
 
 /// The traffic between this process and a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeTraffic {
-    /// Bytes of letters that it hasn't received or handled yet.
+    /// The bytes of letters that the node hasn't received or handled yet.
     pub waiting_bytes: u64,
     /// The letters to it that Redis has accepted.
     pub sent: NodeCount,
     /// The letters from it.
     pub received: NodeCount,
-    /// Letters to it that were refused, so that their senders got errors.
+    /// The number of letters to it that were refused, so that their senders got errors.
     pub refused: u64,
 }
 
 /// An amount of letters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeCount {
-    /// The letters: a stanza for one recipient, or for many, is one.
+    /// The number of letters. A stanza is one letter, for one recipient or for many.
     pub letters: u64,
-    /// The entries of Redis that contained them.
+    /// The number of entries in Redis that contained the letters.
     pub entries: u64,
     /// The bytes of these entries.
     pub bytes: u64,
@@ -83,7 +83,7 @@ impl NodeCount {
 
 static SEEN: Mutex<Option<ClusterSeen>> = Mutex::new(None);
 
-/// Returns the latest view of the cluster; `None` if this process isn't part of one.
+/// Returns the latest view of the cluster, or `None` if this process isn't part of one.
 pub fn seen() -> Option<ClusterSeen> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

@@ -1,7 +1,7 @@
 //! Histograms: how often values of each size occurred, to a factor of two.
 //!
-//! Each bound is twice the previous one, so finding the bucket of a value means counting its
-//! leading zeros: a record costs about a nanosecond and never allocates. Values are whole numbers:
+//! Each bound is twice the previous one, so the bucket of a value is found by counting leading
+//! zeros: a record costs about a nanosecond and never allocates. Values are whole numbers:
 //! nanoseconds or bytes.
 
 use std::ops::AddAssign;
@@ -16,7 +16,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The first bound is two to the power of this: 64 bytes, or 64 nanoseconds.
+    /// The first bound is two to the power of this number: 64 bytes, or 64 nanoseconds.
     pub const FIRST: u32 = 6;
 
     /// Counts a value.
@@ -29,9 +29,10 @@ impl Histogram {
         self.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Counts a value that occurred this number of times.
+    /// Counts a value that occurred `times` times.
     pub fn record_many(&mut self, value: u64, times: u64) {
-        // The number of bits of one less: 64 is still within the first bound, 65 isn't.
+        // The number of bits of the value minus one: so 64 is still within the first bound, and 65
+        // isn't.
         let bits = u64::BITS - value.saturating_sub(1).leading_zeros();
         let place = bits.saturating_sub(Self::FIRST) as usize;
         if let Some(count) = self.counts.get_mut(place.min(BOUNDS)) {
@@ -50,8 +51,8 @@ impl Histogram {
         self.sum
     }
 
-    /// Returns each bound with the number of values up to it, and finally, without a bound, the
-    /// number of all values.
+    /// Returns each bound with the number of values up to it, and finally the number of all values,
+    /// without a bound.
     pub fn cumulative(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         self.counts.iter().enumerate().scan(0, |sum, (place, count)| {
             *sum += count;
@@ -59,8 +60,9 @@ impl Histogram {
         })
     }
 
-    /// Returns the bound below which this share of the values, such as 0.99, lies; twice the last
-    /// one if they exceed all bounds. `None` without values.
+    /// Returns the lowest bound that at least this share of the values, such as 0.99, doesn't
+    /// exceed. If there is no such bound, returns twice the last bound; without values, returns
+    /// `None`.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let count = self.count();
         let wanted = (share * count as f64).ceil() as u64;
@@ -90,12 +92,12 @@ impl AddAssign<&Histogram> for Histogram {
     }
 }
 
-/// Histograms under names that the code knows, such as those of modules: a few dozen at most.
+/// Histograms under names that occur in the code, such as those of modules: a few dozen at most.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct NamedHistograms(Vec<(&'static str, Histogram)>);
 
 impl NamedHistograms {
-    /// Returns the histogram of a name, which is added, empty, if there is none yet.
+    /// Returns the histogram of this name; an empty one is added if there is none yet.
     pub fn of(&mut self, name: &'static str) -> &mut Histogram {
         let place = match self.0.iter().position(|(known, _)| *known == name) {
             Some(place) => place,
@@ -107,7 +109,7 @@ impl NamedHistograms {
         &mut self.0[place].1
     }
 
-    /// Returns all of them, in the order of their names.
+    /// Returns all histograms with their names, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
         let mut all: Vec<_> = self.0.iter().map(|(name, histogram)| (*name, histogram)).collect();
         all.sort_unstable_by_key(|(name, _)| *name);

@@ -4,14 +4,13 @@
 //!
 //! # Layout
 //!
-//! Here: the counters. [`histogram`]: distributions. [`stages`], [`multicast`]: where the time of
-//! a multicast goes. [`wait`]: durations. [`bound`]: limits, for operators. [`lines`]: the newest
-//! lines of the log. [`once`]: lines that would come too often. [`modules`]: the work of modules.
-//! [`cluster`]: other nodes.
-//! [`slow`](mod@slow): slow events. [`path`], [`clock`]: the stages on the path of every stanza.
-//! [`spans`]: ticks for collectors of traces. [`reloads`](mod@reloads): how the
-//! configuration was loaded. [`vital`](mod@vital): threads without which the
-//! process must end.
+//! This file: the counters. [`histogram`]: distributions. [`stages`], [`multicast`]: the times of
+//! the stages of a multicast. [`wait`]: durations. [`bound`]: limits, for operators. [`lines`]: the
+//! newest lines of the log. [`once`]: lines that would otherwise come too often. [`modules`]: the
+//! work of modules. [`cluster`]: other nodes. [`slow`](mod@slow): slow events. [`path`], [`clock`]:
+//! the stages on the path of every stanza. [`spans`]: ticks for collectors of traces.
+//! [`reloads`](mod@reloads): the last loading of the configuration. [`vital`](mod@vital): threads
+//! without which the process must end.
 
 pub mod bound;
 pub mod clock;
@@ -61,9 +60,9 @@ pub struct Counters {
     pub throttled: u64,
     /// Responses of the store that were errors.
     pub store_errors: u64,
-    /// Messages that are missing in an archive because the store was busy or failed.
+    /// Messages that an archive lacks because the store was busy or failed.
     pub archive_lost: u64,
-    /// Stanzas to strangers that were refused to accounts of this server.
+    /// Stanzas to strangers that accounts of this server were not allowed to send.
     pub outgoing_refused: u64,
     /// Stanzas sent to other servers.
     pub remote_out: u64,
@@ -73,11 +72,11 @@ pub struct Counters {
     pub stages: MulticastStages,
     /// The times that the stages on the path of stanzas take, in some ticks.
     pub path: StanzaPath,
-    /// The times from the beginning of the tick that read a stanza until its copies were written,
-    /// on any shard, in nanoseconds: each copy once. For a copy that waits for the store, or for a
-    /// slow reader, the time starts when it continues.
+    /// The times from the beginning of the tick that read a stanza until each of its copies was
+    /// written, on any shard, in nanoseconds. For a copy that waits for the store or for a slow
+    /// reader, the time starts when the copy continues.
     pub delivery: Histogram,
-    /// The times that letters waited for another shard, in nanoseconds.
+    /// The times that letters waited in the mailboxes of shards, in nanoseconds.
     pub mailbox: Histogram,
     /// The waits for responses of the store, in nanoseconds, by the module that waited.
     pub store_waits: NamedHistograms,
@@ -86,7 +85,7 @@ pub struct Counters {
     pub writes: NamedHistograms,
     /// The times of TLS handshakes, in nanoseconds, by their purpose.
     pub handshakes: NamedHistograms,
-    /// TLS handshakes by their purpose, and whether an earlier session was resumed.
+    /// TLS handshakes by their purpose and by whether an earlier session was resumed.
     pub sessions: CountedPairs,
     /// Completed logins, by mechanism and result.
     pub authentications: CountedPairs,
@@ -96,18 +95,18 @@ pub struct Counters {
     pub pushes: PushCounts,
 }
 
-/// Counts the notifications for push services (XEP-0357) by their result.
+/// Counts of the notifications for push services (XEP-0357), by their result.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct PushCounts {
-    /// Those that the service has accepted.
+    /// The notifications that the service has accepted.
     pub accepted: u64,
-    /// Those that it has refused, whose registrations are removed.
+    /// The notifications that the service has refused, and whose registrations are removed.
     pub refused: u64,
-    /// Those that it has not answered, or not at the moment.
+    /// The notifications that the service has not answered, or could not take at the moment.
     pub failed: u64,
 }
 
-/// Counts under pairs of names that the code knows: a few dozen at most.
+/// Counts under pairs of names that occur in the code: a few dozen at most.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct CountedPairs(BTreeMap<(&'static str, &'static str), u64>);
 
@@ -117,7 +116,7 @@ impl CountedPairs {
         *self.0.entry((first, second)).or_default() += 1;
     }
 
-    /// Returns all of them, in the order of their names.
+    /// Returns all counts with their pairs of names, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = ((&'static str, &'static str), u64)> {
         self.0.iter().map(|(names, count)| (*names, *count))
     }

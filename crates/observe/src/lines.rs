@@ -1,16 +1,16 @@
-//! The newest lines of the process's log, in memory: for commands that ask the running server if
-//! there is no journal.
+//! The newest lines of the process's log, in memory: commands that ask the running server show them
+//! where there is no journal.
 //!
 //! # Invariants
 //!
 //! - Lines take a bounded number of bytes; new ones replace the oldest.
-//! - Writers of lines never wait for readers: readers fetch the lines that they haven't seen, with
-//!   the number of those that they have missed.
+//! - Writers of lines never wait for readers: a reader fetches the lines that it hasn't seen, with
+//!   the number of lines that it has missed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The newest lines. Clones are handles on the same ones.
+/// The newest lines. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Lines(Arc<Mutex<LineRing>>);
 
@@ -19,7 +19,7 @@ pub struct Lines(Arc<Mutex<LineRing>>);
 pub struct Line {
     /// The severity: 1 for errors to 5 for traces.
     pub severity: u8,
-    /// The account that it is about, if it names one.
+    /// The account that the line is about, if it names one.
     pub account: Option<Box<str>>,
     /// An object of JSON.
     pub text: Box<str>,
@@ -28,11 +28,11 @@ pub struct Line {
 /// Lines that a reader has not seen.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Unseen {
-    /// The number of lines that are already gone.
+    /// The number of lines that the reader has missed, because they are gone.
     pub left_out: u64,
     /// The lines that are still kept, oldest first.
     pub lines: Vec<Arc<Line>>,
-    /// The number of lines that were written up to the last of these.
+    /// The number of lines that were written up to the last of `lines`.
     pub seen: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Unseen {
 struct LineRing {
     lines: VecDeque<Arc<Line>>,
     bytes: usize,
-    /// Lines that were written since the start.
+    /// The number of lines that were written since the start.
     written: u64,
 }
 
@@ -57,13 +57,13 @@ impl Lines {
         }
     }
 
-    /// Returns how many lines were written before the oldest that is kept.
+    /// Returns how many lines were written before the oldest line that is kept.
     pub fn before(&self) -> u64 {
         let ring = self.lock();
         ring.written - ring.lines.len() as u64
     }
 
-    /// Returns at most `most` of the lines that were written after the first `seen`.
+    /// Returns up to `most` lines, without the first `seen` lines of the log.
     pub fn after(&self, seen: u64, most: usize) -> Unseen {
         let ring = self.lock();
         let before = ring.written - ring.lines.len() as u64;
@@ -78,14 +78,14 @@ impl Lines {
     }
 }
 
-/// Returns the bytes that a line takes, including its overhead.
+/// Returns the number of bytes that a line takes, including its overhead.
 fn cost(line: &Line) -> usize {
     line.text.len() + line.account.as_ref().map_or(0, |account| account.len()) + PLACE
 }
 
-/// Bytes that all lines may take.
+/// The most bytes that all lines may take.
 pub const MOST_BYTES: usize = 2 * 1024 * 1024;
-/// Bytes of a line besides its texts: its place in the list, its counts, and the overhead of
+/// The bytes of a line besides its texts: its place in the list, its counts, and the overhead of
 /// allocations.
 const PLACE: usize = 96;
 

@@ -11,9 +11,9 @@ pub struct ModuleCalls(BTreeMap<&'static str, CallsOfModule>);
 /// Counts how often a module was called, and the time that it took.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct CallsOfModule {
-    /// Their number.
+    /// The number of calls.
     pub count: u64,
-    /// The time of the calls that were timed: one of [`SAMPLED_CALLS`].
+    /// The sum of the times of the calls that were timed: one of [`SAMPLED_CALLS`].
     pub time: Duration,
 }
 
@@ -25,7 +25,7 @@ impl ModuleCalls {
         calls.time += time;
     }
 
-    /// Returns the calls of a module so far; none for a module that was never called.
+    /// Returns the calls of a module so far, which are zero if it was never called.
     pub fn of(&self, module: &str) -> CallsOfModule {
         self.0.get(module).copied().unwrap_or_default()
     }

@@ -2,7 +2,7 @@
 
 use crate::stages;
 
-/// The times that the stages of one shard have taken, or those of all.
+/// The times that the stages have taken, on one shard or on all.
 pub type MulticastStages = stages::Stages<MulticastStage>;
 
 /// A stage on the path of a stanza with many recipients.
@@ -42,7 +42,7 @@ impl MulticastStage {
         Self::Write,
     ];
 
-    /// Returns the word for it in tables and metrics.
+    /// Returns the word for the stage in tables and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Decode => "decode",
@@ -62,7 +62,7 @@ impl stages::Stage for MulticastStage {
     const ALL: &'static [Self] = &MulticastStage::ALL;
 
     fn name(self) -> &'static str {
-        // The inherent function, which is usable without the trait.
+        // This is the inherent function, which can be called without the trait.
         MulticastStage::name(self)
     }
 }

@@ -1,20 +1,20 @@
-//! Lines of the log that come with each request, or every few seconds, for as long as something is
-//! wrong: each cause is told once a minute.
+//! Lines of the log that would otherwise come with each request, or every few seconds, for as long
+//! as something is wrong: each cause is logged once a minute.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The causes that were told in the last minute: a few kinds, and not one for each request.
+/// The causes that were logged in the last minute: a few kinds, not one for each request.
 #[derive(Debug)]
 pub struct OnceAMinute<K>(Mutex<Vec<(K, Instant)>>);
 
 impl<K: PartialEq> OnceAMinute<K> {
-    /// Returns one that has told nothing.
+    /// Returns an instance that has logged nothing.
     pub const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Returns whether a cause is to be told now, which counts as done.
+    /// Returns whether a cause is to be logged now. If so, it counts as logged.
     pub fn is_due(&self, cause: K) -> bool {
         self.is_due_at(cause, Instant::now())
     }

@@ -9,12 +9,12 @@ pub enum StanzaStage {
     Read,
     /// TLS decrypts them.
     Decrypt,
-    /// They are split into stanzas.
+    /// The decrypted bytes are split into stanzas.
     Scan,
     /// A stanza gets the address of its sender, and becomes a packet that many recipients can
     /// share.
     Stamp,
-    /// Its address and the rules determine its next step.
+    /// The address of the stanza and the rules determine its next step.
     Route,
     /// Modules handle it.
     Modules,
@@ -22,9 +22,9 @@ pub enum StanzaStage {
     Deliver,
     /// Letters of other shards and threads are handled.
     Letters,
-    /// Waiting stanzas of a session are rendered to bytes.
+    /// Stanzas that wait for a session are rendered to bytes.
     Render,
-    /// TLS encrypts them.
+    /// TLS encrypts these bytes.
     Encrypt,
     /// The bytes are passed to the operating system.
     Write,
@@ -49,7 +49,7 @@ impl StanzaStage {
         Self::Rest,
     ];
 
-    /// Returns the word for it in tables and metrics.
+    /// Returns the word for the stage in tables and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -72,7 +72,7 @@ impl Stage for StanzaStage {
     const ALL: &'static [Self] = &StanzaStage::ALL;
 
     fn name(self) -> &'static str {
-        // The inherent function, which is usable without the trait.
+        // This is the inherent function, which can be called without the trait.
         StanzaStage::name(self)
     }
 }

@@ -1,9 +1,9 @@
-//! The last attempts to reload the configuration, for metrics: an operator who changes a file and
-//! reloads it by a script doesn't read the log.
+//! The last attempts to load the configuration, for metrics: an operator who changes a file and has
+//! a script reload it doesn't read the log.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Remembers how the configuration of the process was loaded last.
+/// Remembers when the configuration of the process was last loaded, and whether that succeeded.
 #[derive(Debug, Default)]
 pub struct ReloadSeen {
     succeeded_ms: AtomicU64,
@@ -17,7 +17,7 @@ impl ReloadSeen {
         self.has_failed.store(false, Ordering::Relaxed);
     }
 
-    /// Notes that it couldn't be loaded: the one before stays in force.
+    /// Notes that it couldn't be loaded, so that the previous one stays in force.
     pub fn failed(&self) {
         self.has_failed.store(true, Ordering::Relaxed);
     }

@@ -2,9 +2,9 @@
 //! kind.
 //!
 //! There is one ring for the process, since slowness concerns several of its parts: a tick of a
-//! shard, an operation of the store, a stream to another server. Nothing is measured for it that
-//! isn't measured anyway, or takes far longer than reading the clock; a fast event costs a
-//! comparison with a number that hardly ever changes.
+//! shard, an operation of the store, a stream to another server. Each time that is looked at here
+//! is measured for another reason as well, or is far longer than a reading of the clock. A fast
+//! event costs a comparison with a number that hardly ever changes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ impl Slow {
     pub const ALL: [Self; 7] =
         [Self::Tick, Self::Mailbox, Self::Store, Self::Commit, Self::Wait, Self::Login, Self::Stream];
 
-    /// Returns the word for it in lists and metrics.
+    /// Returns the word for the kind in lists and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tick => "tick",
@@ -50,7 +50,7 @@ impl Slow {
         }
     }
 
-    /// Returns the factor of the limit for this kind. Clients and other servers are far away.
+    /// Returns the factor of the limit for this kind: clients and other servers are far away.
     fn times(self) -> u64 {
         match self {
             Self::Tick | Self::Mailbox | Self::Store | Self::Commit | Self::Wait => 1,
@@ -68,15 +68,15 @@ pub struct SlowEvent {
     pub kind: Slow,
     /// The time that it took.
     pub lasted: Duration,
-    /// The work: an operation, a module, a mechanism.
+    /// The work that was slow: an operation, a module, a mechanism.
     pub what: String,
-    /// The account, domain or shard that it concerns; empty if it is none in particular.
+    /// The account, domain or shard that the event concerns; empty if there is none in particular.
     pub whose: String,
     /// The reason as far as it is known.
     pub why: String,
 }
 
-/// The events of a process.
+/// The slow events of a process.
 #[derive(Debug)]
 pub struct SlowRing {
     /// The time from which an event is slow, in milliseconds.
@@ -125,7 +125,7 @@ impl SlowRing {
         limit_ms > 0 && lasted >= Duration::from_millis(limit_ms.saturating_mul(kind.times()))
     }
 
-    /// Adds an event, if it is slow, with the texts for what, whose and why.
+    /// Adds an event if it is slow. Only then are the texts for what, whose and why made.
     #[inline]
     pub fn note(&self, kind: Slow, lasted: Duration, words: impl FnOnce() -> (String, String, String)) {
         if self.is_slow(kind, lasted) {
@@ -155,8 +155,8 @@ impl SlowRing {
         self.lock().events.iter().cloned().collect()
     }
 
-    /// Returns the events after the first `seen` ones that are still kept, oldest first, and the
-    /// total number of events.
+    /// Returns the events that are still kept, without the first `seen` events of the process,
+    /// oldest first; and the number of all events.
     pub fn since(&self, seen: u64) -> (Vec<SlowEvent>, u64) {
         let newest = self.lock();
         let kept = newest.events.len();
@@ -186,13 +186,13 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// The default of the time from which an event is slow, in milliseconds.
+/// The default for the time from which an event is slow, in milliseconds.
 pub const LIMIT_MS: u64 = 100;
 /// The factor of the limit for events that wait for a client or another server.
 pub const AFAR: u64 = 10;
-/// The events that are kept.
+/// The most events that are kept.
 pub const MOST_EVENTS: usize = 256;
-/// Bytes of each text of an event.
+/// The most bytes of each text of an event.
 const MOST_TEXT: usize = 512;
 
 /// The bounds of this module for the page of limits.

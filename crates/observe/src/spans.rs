@@ -1,6 +1,6 @@
 //! Measured ticks as spans, for the exporter to OpenTelemetry.
 //!
-//! The process has one queue. It stays empty unless an exporter collects, and then it is bounded:
+//! The process has one queue, which stays empty unless an exporter collects. The queue is bounded:
 //! spans that don't fit are counted and left out, since no stanza may wait for an observer. A
 //! measured tick is chosen if it was slow, or if the last one was chosen long enough ago. Spans
 //! contain neither addresses nor texts of users.
@@ -28,7 +28,7 @@ pub enum SpanKind {
 pub struct RecordedSpan {
     /// The stage or the stanza that took the time.
     pub kind: SpanKind,
-    /// The time from the beginning of the tick to that of the span.
+    /// The time from the beginning of the tick to the beginning of the span.
     pub began: Duration,
     /// The time that it took.
     pub lasted: Duration,
@@ -43,16 +43,17 @@ pub struct RecordedTick {
     pub unix: Duration,
     /// The time that it took.
     pub lasted: Duration,
-    /// Its spans, in the order of their ends; those of a stanza's stages are before the stanza.
+    /// The spans of the tick, in the order of their ends; the stages within a stanza come before
+    /// it.
     pub spans: Vec<RecordedSpan>,
-    /// Spans that didn't fit.
+    /// The number of spans that didn't fit.
     pub left_out: u64,
     began: Instant,
     stanza: Option<RecordedSpan>,
 }
 
 impl RecordedTick {
-    /// Begins the record of a tick.
+    /// Begins the record of a tick that began at this moment.
     pub(crate) fn new(shard: usize, began: Instant) -> Self {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { shard, unix, lasted: Duration::ZERO, spans: Vec::new(), left_out: 0, began, stanza: None }
@@ -72,7 +73,7 @@ impl RecordedTick {
         }
     }
 
-    /// Begins the span of a stanza, in place of one that was begun and has not ended.
+    /// Begins the span of a stanza. If the span of an earlier stanza has not ended, it is dropped.
     pub(crate) fn begin_stanza(&mut self, name: &'static str, bytes: usize, now: Instant) {
         let began = self.since_begin(now);
         self.stanza = Some(RecordedSpan { kind: SpanKind::Stanza(name, bytes), began, lasted: Duration::ZERO });
@@ -86,7 +87,7 @@ impl RecordedTick {
         }
     }
 
-    /// Ends the record: its time is that from its beginning to `now`.
+    /// Ends the record, and sets its time to that from its beginning to `now`.
     pub(crate) fn end(&mut self, now: Instant) {
         self.lasted = self.since_begin(now);
     }
@@ -97,7 +98,7 @@ impl RecordedTick {
 pub struct CollectedSpans {
     /// Ticks of shards, oldest first.
     pub ticks: VecDeque<RecordedTick>,
-    /// Ticks that didn't fit.
+    /// The number of ticks that didn't fit.
     pub left_out: u64,
 }
 
@@ -112,7 +113,7 @@ pub struct SpanQueue {
 #[derive(Debug)]
 struct WaitingSpans {
     collected: CollectedSpans,
-    /// The last tick that was chosen for its time.
+    /// The time of the last tick that was chosen because its turn had come, and not as a slow one.
     chosen: Option<Instant>,
 }
 
@@ -129,7 +130,8 @@ impl SpanQueue {
         Self { pause_ns: AtomicU64::new(0), waiting: Mutex::new(WaitingSpans { collected, chosen: None }) }
     }
 
-    /// Begins to collect slow ticks, and this number of other ticks per minute. `None` ends it.
+    /// Begins to collect slow ticks, and this number of other ticks per minute; `None` ends
+    /// collecting.
     pub fn collect(&self, ticks_per_minute: Option<u32>) {
         let pause = |per_minute: u32| 60_000_000_000 / u64::from(per_minute.max(1));
         self.pause_ns.store(ticks_per_minute.map_or(0, pause), Ordering::Relaxed);
@@ -178,9 +180,9 @@ pub fn spans() -> &'static SpanQueue {
     &QUEUE
 }
 
-/// Ticks that wait to be collected.
+/// The most ticks that wait to be collected.
 const MOST_TICKS: usize = 64;
-/// The spans of a tick; further ones are counted.
+/// The most spans of a tick; further spans are only counted.
 pub const MOST_SPANS: usize = 256;
 
 /// The bounds of this module for the page of limits.

@@ -1,7 +1,7 @@
 //! Times by stage: a table like that of eprof, always compiled in.
 //!
-//! Switched off, a stage costs a branch; on, two readings of the clock. Times are wall time: on a
-//! busy machine they include the time of other threads.
+//! A stage costs a branch while measuring is off, and two readings of the clock while it is on.
+//! Times are wall time: on a busy machine they include the time of other threads.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ pub trait Stage: Copy + PartialEq + 'static {
     /// All stages, in the order in which they are passed.
     const ALL: &'static [Self];
 
-    /// Returns the word for it in tables.
+    /// Returns the word for the stage in tables.
     fn name(self) -> &'static str;
 }
 
@@ -28,16 +28,16 @@ pub struct StageTime {
     pub time: Duration,
 }
 
-/// The times that all stages have taken, in one thread or in several.
+/// The times that all stages have taken, in one thread or in several threads together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stages<S> {
     on: bool,
-    /// In the order of the stages; empty before anything is measured.
+    /// The times in the order of the stages; empty before anything is measured.
     measured: Vec<MeasuredStage>,
     stage: PhantomData<S>,
 }
 
-/// The total time of one stage, and that of each call, in nanoseconds.
+/// The total time of one stage, and the distribution of the times of its calls, in nanoseconds.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct MeasuredStage {
     taken: StageTime,
@@ -56,7 +56,7 @@ impl<S> Default for Stages<S> {
 }
 
 impl<S: Stage> Stages<S> {
-    /// Switches measuring on or off. Earlier results stay.
+    /// Switches measuring on or off. Earlier results are kept.
     pub fn measure(&mut self, on: bool) {
         self.on = on;
         if on {

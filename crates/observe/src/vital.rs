@@ -1,9 +1,9 @@
-//! Threads without which the process is useless: a panic in one ends the process.
+//! Threads without which the process is useless: a panic in one of them ends the process.
 //!
 //! A dead shard keeps its clients connected but unserved, and their contacts get no errors. A dead
-//! process is restarted by its supervisor, and clients return to their sessions' messages within
-//! seconds. For work that can fail alone, such as one request of the web front-end or one piece of
-//! background work, the panic is caught where it runs and doesn't get here.
+//! process is restarted by its supervisor, and its clients get their messages again within seconds.
+//! Where work can fail alone, such as one request of the web front-end or one piece of background
+//! work, its panic is caught there and doesn't get here.
 
 use std::backtrace::Backtrace;
 use std::io::Write;
@@ -12,7 +12,7 @@ use std::panic;
 use std::process;
 use std::thread;
 
-/// Runs the work of a thread of this kind. If it panics, the process ends by SIGABRT.
+/// Runs the work of a vital thread. If the work panics, the process ends by SIGABRT.
 pub fn vital<T>(work: impl FnOnce() -> T) -> T {
     let guard = Guard;
     let done = work();
@@ -27,7 +27,7 @@ pub fn tell_panics() {
         let current = thread::current();
         let name = current.name().unwrap_or("without a name");
         let backtrace = Backtrace::force_capture();
-        // Nothing can be done about a closed standard error.
+        // If standard error is closed, nothing can be done about it.
         let _ = writeln!(std::io::stderr(), "rookery: the thread {name} has {panic}\n{backtrace}");
     }));
 }
@@ -39,7 +39,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let current = thread::current();
         let name = current.name().unwrap_or("without a name");
-        // A closed standard error is ignored here, too.
+        // As above, a closed standard error is ignored.
         let _ = writeln!(
             std::io::stderr(),
             "rookery: the process ends, since it is of no use without the thread {name}; this is a bug, please report it"

@@ -12,7 +12,7 @@ impl Since {
         Self(Instant::now())
     }
 
-    /// Returns the time since then.
+    /// Returns the time since the start of the wait.
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
