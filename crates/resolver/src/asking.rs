@@ -1,12 +1,13 @@
-//! Queries one name server: through the library's resolver or, if its statement about signatures
-//! matters, past it, since the resolver neither requests that statement nor keeps it through
-//! aliases.
+//! Queries one name server: through the library's resolver or, where the server's statement about
+//! signatures matters, past it, since the resolver neither requests that statement nor keeps it
+//! through aliases.
 //!
 //! # Invariants
 //!
-//! * An answer is signed if the one message that contains it says so (RFC 6840 §5.8), from a name
-//!   server that the operator trusts. Such an answer is never combined from several messages.
-//! * A name server that finds a signature to be wrong fails (RFC 4035 §5.5), which is no answer.
+//! * An answer is signed if the message that contains it says so (RFC 6840 §5.8) and comes from a
+//!   name server that the operator trusts. Such an answer is never combined from several messages.
+//! * A name server that finds a signature to be wrong replies with an error (RFC 4035 §5.5), which
+//!   is not an answer.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,13 +29,14 @@ pub(crate) struct DnsAnswer {
 
 /// The client of a name server.
 pub(crate) enum NameServerAsker {
-    /// Answers of this one never count as signed.
+    /// A client whose answers never count as signed.
     Plain(TokioResolver),
-    /// Answers of this one may count as signed.
+    /// A client whose answers may count as signed.
     Trusted(Trusted),
 }
 
-/// A name server whose statement counts, and its answers as long as they are valid.
+/// A name server whose statement about signatures counts, and its answers for as long as they are
+/// valid.
 pub(crate) struct Trusted {
     server: RetryDnsHandle<NameServerPool<TokioRuntimeProvider>>,
     cache: ResponseCache,
@@ -42,7 +44,7 @@ pub(crate) struct Trusted {
 }
 
 impl NameServerAsker {
-    /// Creates a client of a server, which may be trusted.
+    /// Creates a client of a name server, whose statements count if `is_trusted`.
     pub(crate) fn new(server: NameServerConfig, options: &ResolverOpts, is_trusted: bool) -> Result<Self, NetError> {
         let provider = TokioRuntimeProvider::default();
         if is_trusted {
@@ -80,7 +82,7 @@ impl Trusted {
             return known;
         }
         let mut request = DnsRequest::from_query(query.clone(), self.options);
-        // Requests the statement whether the answer is signed, but no signatures (RFC 6840 §5.7).
+        // This asks whether the answer is signed, but not for its signatures (RFC 6840 §5.7).
         request.metadata.authentic_data = true;
         let answer = self.server.send(request).first_answer().await;
         let answer = answer.and_then(|answer| DnsError::from_response(answer).map_err(NetError::from));
@@ -101,8 +103,8 @@ mod tests {
     use super::*;
     use crate::bound;
 
-    /// An answer is valid as long as its zone says, between half a minute and an hour; then it is
-    /// queried again, so that a server that has moved is found.
+    /// An answer is valid for as long as its zone says, between half a minute and an hour. Then the
+    /// name is queried again, so that a server that has moved is found.
     #[test]
     fn answers_hold_as_long_as_their_zones_say_within_bounds() {
         let mut options = ResolverOpts::default();

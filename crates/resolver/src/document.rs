@@ -5,10 +5,11 @@
 //!
 //! * The document says where to connect, and which name to ask for there. It proves nothing: the
 //!   server there has to prove the domain like any other.
-//! * A stranger decides where its domain is, so only the HTTPS port at public addresses is
-//!   contacted, by a request that contains only a name. The same rules apply to redirections.
-//! * Time, bytes, redirections, links, addresses and the cache have bounds. Without a document, for
-//!   any reason, the domain is resolved as without this module.
+//! * A stranger decides where the domain is, so only the HTTPS port at public addresses is
+//!   contacted, by a request that contains nothing but a name. The same rules apply to
+//!   redirections.
+//! * Time, bytes, redirections, links, addresses and the cache have bounds. If there is no
+//!   document, for any reason, the domain is resolved as without this module.
 
 use std::cell::RefCell;
 use std::error::Error as StdError;
@@ -59,7 +60,7 @@ impl DocumentWeb {
     }
 }
 
-/// The part of the thread that queries the web.
+/// The part of the thread that fetches documents from the web.
 pub(crate) struct DocumentReader {
     web: DocumentWeb,
     tls: TlsConnector,
@@ -67,12 +68,16 @@ pub(crate) struct DocumentReader {
     kept: RefCell<KeptAddresses>,
 }
 
-/// The addresses in the documents of domains, and when they expire.
+/// The addresses that the documents of domains name, and when each entry expires.
 type KeptAddresses = Map<Box<str>, (Instant, Vec<Address>)>;
 type DocumentFailed = Box<dyn StdError + Send + Sync>;
 
 impl DocumentReader {
-    /// Creates the reader, unless the library refuses.
+    /// Creates the reader.
+    ///
+    /// # Errors
+    ///
+    /// The error of the library if it refuses the settings for TLS.
     pub(crate) fn new(web: &DocumentWeb) -> Result<Self, rustls::Error> {
         let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
         let config = config.with_safe_default_protocol_versions()?;
@@ -96,8 +101,8 @@ impl DocumentReader {
 }
 
 impl Thread {
-    /// Returns the addresses in the document of a domain, given in A-labels, in the order in which
-    /// they are to be tried; none if it has no such document.
+    /// Returns the addresses in the document of a domain, which is given in A-labels, in the order
+    /// in which they are to be tried. There are none if the domain has no such document.
     pub(crate) async fn by_document(&self, domain: &str) -> Vec<Address> {
         let Some(reader) = &self.reader else { return Vec::new() };
         let now = Instant::now();
@@ -106,7 +111,8 @@ impl Thread {
         {
             return addresses.clone();
         }
-        // Waiting for a place would delay the stanza; the domain is resolved without it then.
+        // To wait for a place would delay the stanza, so the domain is then resolved without the
+        // document.
         let Ok(_place) = reader.places.try_acquire() else { return Vec::new() };
         let read = timeout(reader.web.patience, self.document(reader, domain)).await;
         let (seconds, links) = match read.unwrap_or_else(|_| Err("no answer in time".into())) {
@@ -145,7 +151,8 @@ impl Thread {
         let stream = reader.tls.connect(name, socket).await?;
         let (mut sender, connection) =
             http1::Builder::new().max_buf_size(MOST_HEAD).handshake(TokioIo::new(stream)).await?;
-        // It ends once `sender` is dropped; if it breaks before that, the response shows it.
+        // The task ends once `sender` is dropped. If the connection breaks before that, the
+        // response shows it.
         let connection = tokio::task::spawn_local(async move { drop(connection.await) });
         let _guard = AbortOnDrop(connection.abort_handle());
         let path = url.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
@@ -200,7 +207,7 @@ fn redirected(from: &Uri, place: &str) -> Result<Uri, DocumentFailed> {
     Ok(Uri::from_parts(parts)?)
 }
 
-/// Aborts the task of a request, also if the request is given up.
+/// Aborts the task of a request when it is dropped, so also if the request is given up.
 struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -219,8 +226,9 @@ struct DocumentLink {
     ips: Vec<IpAddr>,
 }
 
-/// Returns the seconds for which a document is valid, and its links to servers over TCP. `None` if
-/// it isn't of XEP-0487, which has an object `xmpp`. Links without a required member are left out.
+/// Returns the seconds for which a document is valid, and its links to servers over TCP. Links
+/// without a required member are left out. Returns `None` if this isn't a document of XEP-0487,
+/// which has an object `xmpp`.
 fn links(document: &[u8]) -> Option<(u64, Vec<DocumentLink>)> {
     let document: Value = serde_json::from_slice(document).ok()?;
     let seconds = document.get("xmpp")?.get("ttl")?.as_u64()?;
@@ -235,7 +243,7 @@ fn link(value: &Value) -> Option<DocumentLink> {
         return None;
     }
     let sni = text("sni")?.to_ascii_lowercase();
-    // A name to ask for, and not an address.
+    // It must be a name to ask for, not an address.
     ServerName::try_from(sni.as_str()).ok().filter(|name| matches!(name, ServerName::DnsName(_)))?;
     let ips = value.get("ips")?.as_array()?.iter();
     let ips: Vec<IpAddr> = ips.filter_map(|ip| ip.as_str()?.parse().ok()).collect();
@@ -243,7 +251,7 @@ fn link(value: &Value) -> Option<DocumentLink> {
     Some(DocumentLink { priority: number("priority")?, weight: number("weight")?, port, sni, ips })
 }
 
-/// Returns the addresses of links in the order in which they are to be tried (RFC 2782).
+/// Returns the addresses in links, in the order in which they are to be tried (RFC 2782).
 fn addresses(domain: &str, links: Vec<DocumentLink>) -> Vec<Address> {
     let links = order(links, |link| (link.priority, link.weight), random);
     let of_link = |link: DocumentLink| {
@@ -259,26 +267,27 @@ const SERVERS_BY_TLS: &str = "urn:xmpp:alt-connections:s2s-tls";
 const PATH: &str = "/.well-known/host-meta.json";
 /// The port of HTTPS.
 pub const HTTPS: u16 = 443;
-/// The time for one address.
+/// The time limit for connecting to one address.
 const CONNECTING: Duration = Duration::from_secs(3);
-/// The addresses of a web server that are tried.
+/// The most addresses of a web server that are tried.
 const MOST_TRIED: usize = 3;
-/// The redirections that are followed.
+/// The most redirections that are followed.
 const MOST_REDIRECTIONS: usize = 3;
 /// The most bytes of the head of a response.
 const MOST_HEAD: usize = 16 * 1024;
 /// The most links of a document that are used.
 const MOST_LINKS: usize = 20;
-/// The least and the most seconds for which a result is cached, also if there was no document.
+/// The shortest and the longest time for which a result is cached, in seconds. This also holds if
+/// there was no document.
 const LEAST_SECONDS: u64 = 300;
 const MOST_SECONDS: u64 = 24 * 60 * 60;
-/// The time for a document, redirections included.
+/// The time limit for a document, redirections included.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
-/// The documents that may be read at a time.
+/// The most documents that are read at a time.
 pub(crate) const MOST_READ: usize = 16;
 /// The most bytes of a document.
 pub(crate) const MOST_BYTES: usize = 64 * 1024;
-/// The domains whose results are cached.
+/// The most domains whose results are cached.
 pub(crate) const MOST_KEPT: usize = 1000;
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! The last DNS answers about domains, for times when there are none (RFC 8767).
+//! The last DNS answers about domains, for times when no name server answers (RFC 8767).
 
 use std::time::{Duration, Instant};
 
 use rookery_base::Map;
 use rookery_federation::{Address, Found, NotFound};
 
-/// The last good answers.
+/// The last good answer about each domain.
 #[derive(Debug, Default)]
 pub(crate) struct KnownAnswers(Map<Box<str>, (Instant, Vec<Address>)>);
 
 impl KnownAnswers {
-    /// Returns a new result, or instead of no answer the last one, if it isn't too old. Any real
-    /// answer replaces it, even one without a server.
+    /// Returns a new result. If that is no answer, returns the last answer instead, unless it is
+    /// too old. Any answer replaces the last one, even the answer that there is no server.
     pub(crate) fn or_older(&mut self, domain: &str, found: Found, now: Instant) -> Found {
         match found {
             Ok(addresses) => {
@@ -35,9 +35,9 @@ impl KnownAnswers {
     }
 }
 
-/// The domains whose answers are kept.
+/// The most domains whose answers are kept.
 pub(crate) const MOST_KNOWN: usize = 10_000;
-/// The age up to which an answer may be used.
+/// The greatest age of an answer that is used.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -11,15 +11,16 @@
 //!
 //! * A missing answer is never taken for "no records": a server that is silent or broken must not
 //!   send us to the address of the domain, where something else may listen.
-//! * Names are queried with their final dot, so that no search list of this machine turns them
-//!   into other names, and the machine's `hosts` file is ignored.
-//! * A domain that is an IP address doesn't lead to that address: only the operator can do that.
-//! * Waiting queries are bounded; further ones fail at once. None takes longer than half a minute,
-//!   so that domains with dead name servers don't delay others.
-//! * While a domain's name servers give no answer, their last one is used, for an hour at most
+//! * Names are queried with their final dot, so that no search list of this machine turns them into
+//!   other names, and the machine's `hosts` file is ignored.
+//! * A domain that is an IP address doesn't lead to that address, unless the operator sets a route
+//!   to it.
+//! * The number of waiting queries is bounded; further queries fail at once. No query takes longer
+//!   than half a minute, and domains with dead name servers don't delay others.
+//! * While a domain's name servers give no answer, their last answer is used, for an hour at most
 //!   (RFC 8767).
-//! * TLSA records count if all answers on the way to them are signed. Then it has to be known
-//!   whether there are any: without an answer about them, the server isn't used (RFC 7673 §3).
+//! * TLSA records count if all answers on the way to them are signed. Then it must be known whether
+//!   there are any: without an answer about them, the server isn't used (RFC 7673 §3).
 //!
 //! # Layout
 //!
@@ -63,26 +64,28 @@ mod records;
 /// The operator's decisions about DNS.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResolverSettings {
-    /// The name servers to query; if there are none, those of this machine.
+    /// The name servers to query. If there are none, those of this machine are queried.
     pub servers: Vec<SocketAddr>,
-    /// True if all of them validate signatures, and their statement about that is trusted (DNSSEC).
+    /// True if all name servers validate signatures, and their statement about that is trusted
+    /// (DNSSEC).
     pub dnssec: bool,
     /// Domains whose servers are known without a query.
     pub routes: Vec<Route>,
-    /// The settings for domains without SRV records on the web (XEP-0487); `None` if it isn't used.
+    /// The settings for finding servers on the web, for domains without SRV records (XEP-0487).
+    /// `None` if the web isn't used.
     pub web: Option<DocumentWeb>,
 }
 
-/// The address of a domain's server, set by hand.
+/// The address of a domain's server, set by the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The domain, as in addresses.
     pub domain: String,
-    /// The machine: a name, or an address.
+    /// The machine, by its name or an address.
     pub host: String,
     /// The port that its server listens on.
     pub port: u16,
-    /// True if it expects TLS from the first byte.
+    /// True if the server expects TLS from the first byte.
     pub direct_tls: bool,
 }
 
@@ -109,8 +112,8 @@ impl Dns {
     ///
     /// # Errors
     ///
-    /// The error of the operating system if it refuses a thread, or if its configuration of DNS
-    /// can't be read and is needed.
+    /// The error of the operating system if it refuses a thread, or if its configuration of DNS is
+    /// needed and can't be read.
     pub fn start(settings: ResolverSettings) -> io::Result<Self> {
         let thread = Thread::new(settings)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -131,8 +134,8 @@ impl Resolver for Dns {
     }
 }
 
-/// Looks up a domain at once, on this thread, and returns the records as well, one per line: for
-/// operators.
+/// Looks up a domain at once, on this thread, for operators. Also returns the records, one per
+/// line.
 pub fn explain(settings: &ResolverSettings, domain: &str) -> (Vec<String>, Found) {
     let mut lines = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -183,8 +186,8 @@ pub fn explain(settings: &ResolverSettings, domain: &str) -> (Vec<String>, Found
     (lines, found)
 }
 
-/// Looks up single records, for operators who compare them with the intended ones. It keeps answers
-/// for as long as it lives.
+/// Looks up single records, for operators who compare them with the records that they intended.
+/// Answers are kept until this is dropped.
 pub struct Lookups {
     runtime: tokio::runtime::Runtime,
     thread: Thread,
@@ -197,7 +200,7 @@ impl fmt::Debug for Lookups {
 }
 
 impl Lookups {
-    /// Creates one that works on the caller's thread. Routes of the settings don't count.
+    /// Creates an instance that works on the caller's thread. Routes of the settings don't count.
     ///
     /// # Errors
     ///
@@ -235,7 +238,8 @@ impl Lookups {
 
 impl Lookups {
     /// Returns the CAA records that count for a name, given in A-labels, and the name that has
-    /// them: this one, or the nearest above it that has any (RFC 8659 §3). `None` if none has.
+    /// them: this one, or the nearest name above it that has any (RFC 8659 §3). `None` if no such
+    /// name has any.
     ///
     /// # Errors
     ///
@@ -264,7 +268,7 @@ impl Lookups {
 }
 
 struct Thread {
-    /// One for each name server.
+    /// The clients, one for each name server.
     askers: Vec<NameServerAsker>,
     settings: ResolverSettings,
     known: RefCell<KnownAnswers>,
@@ -272,7 +276,7 @@ struct Thread {
     reader: Option<DocumentReader>,
 }
 
-/// Returns a client of each name server. They are separate because the library takes the failure of
+/// Returns a client of each name server. Each is separate because the library takes the failure of
 /// one for the answer of all.
 fn askers(settings: &ResolverSettings) -> Result<Vec<NameServerAsker>, NetError> {
     let (servers, mut options) = if settings.servers.is_empty() {
@@ -282,7 +286,7 @@ fn askers(settings: &ResolverSettings) -> Result<Vec<NameServerAsker>, NetError>
         (settings.servers.iter().map(name_server).collect(), ResolverOpts::default())
     };
     bound(&mut options);
-    // The name servers of this machine, from DHCP perhaps, aren't chosen by the operator.
+    // The operator has not chosen the name servers of this machine, which may come from DHCP.
     let are_trusted = settings.dnssec && !settings.servers.is_empty();
     servers.into_iter().take(MOST_SERVERS).map(|server| NameServerAsker::new(server, &options, are_trusted)).collect()
 }
@@ -293,8 +297,8 @@ fn name_server(address: &SocketAddr) -> NameServerConfig {
     server
 }
 
-/// Sets the options that the machine doesn't decide. Random case exposes forged answers of
-/// attackers who can't see our queries.
+/// Sets the options that must not depend on the machine. Random case exposes answers that are
+/// forged by attackers who can't see our queries.
 fn bound(options: &mut ResolverOpts) {
     options.use_hosts_file = ResolveHosts::Never;
     options.case_randomization = true;
@@ -346,7 +350,8 @@ impl Thread {
         }
         let ascii = idna::domain_to_ascii(domain).map_err(|_| NotFound::NoServer)?;
         let is_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-        // A single label is a name of this network, not a public one: a route by hand leads there.
+        // A single label is a name of this network, not a public one; only the operator can route
+        // to it.
         if !ascii.contains('.') || !ascii.bytes().all(is_host) || Name::from_ascii(&ascii).is_err() {
             return Err(NotFound::NoServer);
         }
@@ -355,7 +360,7 @@ impl Thread {
         let is_broken = direct.is_err() || starttls.is_err();
         match plan(direct.unwrap_or(None), starttls.unwrap_or(None), random) {
             TargetPlan::Targets(targets) => self.all_addresses(domain, targets).await,
-            // The answer to the other query isn't known.
+            // The answer to the other query isn't known, and may have named targets.
             TargetPlan::DomainItself | TargetPlan::Nowhere if is_broken => Err(NotFound::NoAnswer),
             TargetPlan::DomainItself => self.without_records(domain, &ascii).await,
             TargetPlan::Nowhere => Err(NotFound::NoServer),
@@ -365,10 +370,10 @@ impl Thread {
     /// Returns the addresses of a domain that has no SRV records: those in its document on the web,
     /// and its own.
     async fn without_records(&self, domain: &str, ascii: &str) -> Found {
-        // No record leads away from the domain, so its own ones count.
+        // No record leads away from the domain, so its own TLSA records count.
         let itself = SrvTarget { is_signed: true, ..SrvTarget::at(ascii, PORT, false) };
         let own = self.addresses(domain, &itself).await?;
-        // If DNS has certificates for the domain, its own addresses count.
+        // If DNS has certificates for the domain, only its own addresses count.
         if own.iter().any(|address| address.tlsa.is_some()) {
             return Ok(own);
         }
@@ -377,7 +382,7 @@ impl Thread {
         Ok(found)
     }
 
-    /// Queries one name server after the other, until one answers.
+    /// Queries one name server after another, until one answers.
     async fn lookup(&self, name: &Name, type_: RecordType) -> Result<DnsAnswer, NetError> {
         let mut failure = NetError::NoConnections;
         for asker in &self.askers {
@@ -405,8 +410,8 @@ impl Thread {
         Ok((!targets.is_empty()).then_some(targets))
     }
 
-    /// Looks up all of them at the same time: one whose name servers are dead doesn't delay the
-    /// others.
+    /// Looks up all targets at the same time, so that a target whose name servers are dead doesn't
+    /// delay the others.
     async fn all_addresses(self: &Rc<Self>, domain: &str, targets: Vec<SrvTarget>) -> Found {
         let lookups = targets.into_iter().map(|target| {
             let (thread, domain) = (self.clone(), domain.to_owned());
@@ -424,9 +429,10 @@ impl Thread {
         if all.is_empty() { Err(trouble) } else { Ok(all) }
     }
 
-    /// Queries the addresses of a name, of both families at once. A name server that doesn't answer
-    /// about IPv6 doesn't delay IPv4 (RFC 8305 §3), unless signed answers are required: an attacker
-    /// must not be able to make the result unsigned by withholding one.
+    /// Queries the addresses of a name, of both families at once. If a name server doesn't answer
+    /// about IPv6, that doesn't delay IPv4 (RFC 8305 §3). But if signed answers are required, both
+    /// are waited for: an attacker must not be able to make the result unsigned by withholding one
+    /// of them.
     async fn families(&self, name: &Name) -> [Result<DnsAnswer, NetError>; 2] {
         let (six, four) = (self.lookup(name, RecordType::AAAA), self.lookup(name, RecordType::A));
         if self.settings.dnssec {
@@ -443,7 +449,7 @@ impl Thread {
         }
     }
 
-    /// Returns the addresses of a target of the domain, and its certificates in DNS.
+    /// Returns the addresses of a target of the domain, with the target's certificates in DNS.
     async fn addresses(&self, domain: &str, target: &SrvTarget) -> Found {
         let address = |ip| Address::new(SocketAddr::new(ip, target.port), target.direct_tls);
         if let Ok(ip) = target.host.parse() {
@@ -464,8 +470,8 @@ impl Thread {
         Ok(found.into_iter().map(|ip| Address { tlsa: tlsa.clone(), ..address(ip) }).collect())
     }
 
-    /// Returns the certificates of a target in DNS. If the target is an alias, those of its
-    /// canonical name come first (RFC 7671 §7): the operator of that machine knows them.
+    /// Returns the certificates of a target in DNS. If the target is an alias, the certificates of
+    /// its canonical name come first (RFC 7671 §7): they are kept by the operator of that machine.
     async fn associations_of(
         &self,
         domain: &str,
@@ -481,10 +487,10 @@ impl Thread {
         self.associations(domain, target).await
     }
 
-    /// Returns the certificates of a name in DNS (RFC 7673 §3).
+    /// Returns the certificates that DNS has under a name (RFC 7673 §3).
     async fn associations(&self, domain: &str, target: &SrvTarget) -> Result<Option<Arc<Associations>>, NotFound> {
         let name = format!("_{}._tcp.{}.", target.port, target.host.trim_end_matches('.'));
-        // A name that is too long has no records.
+        // No records can exist under a name that is too long.
         let Ok(asked) = Name::from_ascii(&name) else { return Ok(None) };
         match self.lookup(&asked, RecordType::TLSA).await {
             Ok(answer) if answer.is_signed => {
@@ -510,7 +516,7 @@ fn is_literal(domain: &str) -> bool {
 /// Returns a number from 0 up to `most`, inclusive.
 fn random(most: u32) -> u32 {
     let mut bytes = [0; 4];
-    // Without randomness the first target is tried first, which is acceptable.
+    // Without randomness, the first target is always tried first, which is acceptable.
     _ = chance::fill(&mut bytes);
     (u64::from(u32::from_le_bytes(bytes)) % (u64::from(most) + 1)) as u32
 }
@@ -544,15 +550,16 @@ pub const BOUNDS: &[Bound] = &[
         .or("one more is not kept"),
 ];
 
-/// The answers that are kept, for an hour at most.
+/// The most answers that are kept, each for an hour at most.
 const MOST_KEPT: u64 = 10_000;
-/// The queries that may wait.
+/// The most queries that may wait.
 const MOST_WAITING: usize = 1000;
-/// The domains that are looked up at a time.
+/// The most domains that are looked up at a time.
 const MOST_ASKED: usize = 256;
-/// The name servers that are queried, as many as by the C library.
+/// The most name servers that are queried, as many as by the C library.
 const MOST_SERVERS: usize = 3;
-/// RFC 8305 §8, "Resolution Delay".
+/// The time for which an answer about IPv4 waits for one about IPv6 (RFC 8305 §8, "Resolution
+/// Delay").
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
-/// The time that looking up one of them may take.
+/// The time limit for looking up a domain.
 const PATIENCE: Duration = Duration::from_secs(30);

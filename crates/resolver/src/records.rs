@@ -1,7 +1,7 @@
 //! Reads the answers of name servers.
 //!
-//! An answer may contain records of other names, which the library passes on: only those of the
-//! requested name count, or of the one to which its aliases lead.
+//! An answer may contain records of other names, which the library passes on. Only records of the
+//! requested name count, or of the name to which its aliases lead.
 
 use std::net::IpAddr;
 
@@ -58,7 +58,7 @@ pub struct IssueRecord {
     pub value: String,
 }
 
-/// Returns the CAA records of a name in an answer; what else is in it doesn't count.
+/// Returns the CAA records of a name in an answer, without other records.
 pub fn issues(asked: &Name, answers: &[Record]) -> Vec<IssueRecord> {
     let issues = of_name(asked, answers).filter_map(|record| match &record.data {
         RData::CAA(caa) => Some(IssueRecord {
@@ -71,14 +71,14 @@ pub fn issues(asked: &Name, answers: &[Record]) -> Vec<IssueRecord> {
     issues.collect()
 }
 
-/// Returns the records of a name, or of the one that its aliases lead to. The library hands on
-/// those of others as well.
+/// Returns the records of a name, or of the name to which its aliases lead. The library also hands
+/// on records of other names.
 fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a Record> {
     let name = end_of_aliases(asked, answers);
     answers.iter().filter(move |record| record.name == name)
 }
 
-/// Returns the name to which the aliases in an answer lead from the queried one.
+/// Returns the name to which the aliases in an answer lead from the requested name.
 pub(crate) fn end_of_aliases(asked: &Name, answers: &[Record]) -> Name {
     let mut name = asked.clone();
     for _ in 0..MOST_ALIASES {
@@ -92,12 +92,12 @@ pub(crate) fn end_of_aliases(asked: &Name, answers: &[Record]) -> Name {
     name
 }
 
-/// Returns whether the answer is that there are no such records, rather than no answer.
+/// Returns whether this is the answer that there are no such records, rather than no answer.
 pub(crate) fn is_none(error: &NetError) -> bool {
     use hickory_resolver::net::DnsError;
     use hickory_resolver::proto::op::ResponseCode;
-    // A name server that refuses or fails says nothing about the name, though the library counts it
-    // among the answers.
+    // A name server that refuses or fails says nothing about the name, although the library treats
+    // that as an answer.
     match error {
         NetError::Dns(DnsError::NoRecordsFound(none)) => {
             matches!(none.response_code, ResponseCode::NoError | ResponseCode::NXDomain)
@@ -106,5 +106,5 @@ pub(crate) fn is_none(error: &NetError) -> bool {
     }
 }
 
-/// The aliases of a name that are followed.
+/// The most aliases of a name that are followed.
 const MOST_ALIASES: usize = 8;

@@ -1,8 +1,8 @@
-//! Tests randomly damaged DNS answers: whatever an answer contains, the targets to try are bounded,
-//! in order, and none of them is "no server".
+//! Tests randomly damaged DNS answers: whatever an answer contains, the number of targets to try is
+//! bounded, they are in order, and none of them is "no server".
 //!
-//! The fuzz target `dns` does the same with a compiler that knows which bytes matter; this one
-//! needs none, and starts with real answers.
+//! The fuzz target `dns` does the same with a compiler that knows which bytes matter. This test
+//! needs no such compiler, and starts with real answers.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

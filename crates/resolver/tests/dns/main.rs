@@ -87,12 +87,13 @@ fn a_target_that_cannot_be_looked_up_does_not_hide_the_others() {
     server.say("good.example.", RecordType::A, Say::Records(vec![a(2)]));
     server.say("good.example.", RecordType::AAAA, Say::Code(ResponseCode::ServFail));
     assert_eq!(server.find("a.example"), Ok(vec![at(2, 5269, false)]));
-    // If none is left, that is no answer, rather than the answer that there is no server.
+    // If no name server is left, that is no answer, rather than the answer that there is no server.
     server.say("good.example.", RecordType::A, Say::Code(ResponseCode::ServFail));
     assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
 }
 
-/// RFC 8305 §3: IPv4 doesn't wait for the end of a query about IPv6, which is repeated before that.
+/// RFC 8305 §3: IPv4 doesn't wait for the end of a query about IPv6, which would be sent again
+/// before that.
 #[test]
 fn silence_about_one_family_does_not_hide_the_other() {
     let server = NameServer::start();
@@ -100,7 +101,7 @@ fn silence_about_one_family_does_not_hide_the_other() {
     server.say("a.example.", RecordType::AAAA, Say::Silence);
     assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
     assert_eq!(server.asked(RecordType::AAAA), ["a.example."]);
-    // If signatures count, both are waited for.
+    // If signatures count, the answers about both families are waited for.
     let server = NameServer::start();
     let six = RData::AAAA(AAAA("2001:db8::1".parse().expect("an address")));
     server.say("a.example.", RecordType::A, Say::Secure(vec![a(1)]));
@@ -126,7 +127,7 @@ fn names_are_asked_as_they_are_and_in_ascii() {
     asked.sort();
     asked.dedup();
     assert_eq!(asked, ["_xmpp-server._tcp.xn--bcher-kva.example.", "_xmpps-server._tcp.xn--bcher-kva.example."]);
-    // No search list extends it, and a name of this network isn't a public one.
+    // No search list extends such a name, and a name of this network isn't a public one.
     for single in ["localhost", "server", "a..example", "a b.example"] {
         assert_eq!(server.find(single), Err(NotFound::NoServer), "{single}");
     }
@@ -184,8 +185,8 @@ fn lies_are_not_believed() {
     assert!(found.is_err(), "{found:?}");
 }
 
-/// A name server that isn't trusted proves nothing by its statement that an answer is signed, and a
-/// bogus answer, for which a validating one fails, is none (RFC 4035 §5.5).
+/// A name server that isn't trusted proves nothing by its statement that an answer is signed. If a
+/// validating name server fails because an answer is bogus, that is no answer (RFC 4035 §5.5).
 #[test]
 fn what_is_said_of_signatures_changes_nothing() {
     let records = vec![srv(1, 5270, "xmpp.a.example.")];
@@ -214,7 +215,7 @@ fn names_that_lead_in_circles_end() {
         }
     }
     assert!(server.find("a.example").is_err());
-    // A chain that ends is followed.
+    // A chain of aliases that ends is followed.
     server.say("two.example.", RecordType::A, Say::Alias("three.example.", vec![a(3)]));
     server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "two.example.")]));
     assert_eq!(server.find("a.example"), Ok(vec![at(3, 5269, false)]));
@@ -260,8 +261,8 @@ fn a_domain_is_asked_for_once_while_its_answer_holds() {
         dns.resolve("a.example", Box::new(move |found| tell.send(found).expect("somebody waits")));
         assert_eq!(told.recv().expect("an answer"), Ok(vec![at(1, 5269, false)]));
     }
-    // The answer that the other name has no records is only valid as long as its zone says, and
-    // this one doesn't say.
+    // The answer that the other name has no records is only valid for as long as its zone says,
+    // which this zone doesn't.
     let asked = server.asked(RecordType::SRV).iter().filter(|name| *name == STARTTLS).count();
     assert_eq!((asked, server.asked(RecordType::A).len()), (1, 1));
 }
@@ -319,7 +320,7 @@ fn signed_zone(records: Say) -> NameServer {
     server
 }
 
-/// Returns the TLSA records of the only address that was found.
+/// Returns the TLSA records of the only address that was found, as text.
 fn named(found: Found) -> Option<Vec<String>> {
     let mut found = found.expect("an address");
     let address = found.pop().expect("an address");
@@ -395,7 +396,7 @@ fn certificates_are_named_at_the_end_of_aliases() {
 
 #[test]
 fn no_word_about_certificates_is_no_way_to_the_server() {
-    // A validating name server's reply about a bogus answer, and a truncated message.
+    // These are a validating name server's reply about a bogus answer, and a truncated message.
     for say in [Say::Code(ResponseCode::ServFail), Say::Code(ResponseCode::Refused), Say::Garbage] {
         assert_eq!(signed_zone(say).find_trusting("a.example"), Err(NotFound::NoAnswer));
     }

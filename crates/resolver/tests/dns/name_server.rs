@@ -18,25 +18,25 @@ use rookery_shard::Resolver;
 pub enum Say {
     Records(Vec<RData>),
     Code(ResponseCode),
-    /// The flag that the answer is too long for a datagram.
+    /// The flag that the answer is too long for a datagram, which is then sent over a connection.
     Longer(Vec<RData>),
     /// Records of another name.
     Other(Vec<RData>),
     /// An alias, and the records of its target.
     Alias(&'static str, Vec<RData>),
-    /// The same, validated.
+    /// An alias and the records of its target, all validated.
     SecureAlias(&'static str, Vec<RData>),
-    /// An answer with another id first, then the right one.
+    /// An answer with a wrong id first, then one with the right id.
     Forged(Vec<RData>, Vec<RData>),
     /// Records with the statement that the name server has validated their signatures.
     Secure(Vec<RData>),
-    /// The same, too long for a datagram.
+    /// Validated records that are too long for a datagram.
     SecureLonger(Vec<RData>),
-    /// Bytes that are no message.
+    /// Bytes that aren't a message.
     Garbage,
-    /// Nothing, ever.
+    /// No reply, ever.
     Silence,
-    /// Silence at first, and validated records to the second query.
+    /// No reply to the first query, and validated records to the second.
     SecureLate(Vec<RData>),
 }
 
@@ -51,7 +51,7 @@ pub struct NameServer {
 
 impl NameServer {
     pub fn start() -> Self {
-        // A port that is free for datagrams may be in use for connections.
+        // A port that is free for datagrams may be in use for connections, so both are tried.
         let (udp, address, tcp) = std::iter::repeat_with(|| {
             let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
             let address = udp.local_addr().expect("an address");
@@ -124,7 +124,7 @@ fn answers(
     let is_first = !all.contains(&(name.clone(), type_));
     all.push((name.clone(), type_));
     drop(all);
-    // RFC 6840 §5.7: only clients that ask for the statement get it.
+    // RFC 6840 §5.7: only a client that asks for the statement gets it.
     let wants_word = message.metadata.authentic_data;
     let script = script.lock().expect("the script");
     let is_known = script.keys().any(|(known, _)| *known == name);

@@ -1,5 +1,5 @@
 //! Tests domains that publish their servers on the web (XEP-0487), and web servers that fail, lie,
-//! are slow and redirect us: the test's own one, on loopback.
+//! are slow and redirect us. The web server is the test's own, on loopback.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ use crate::name_server::{NameServer, Say, find_by};
 /// A web server, until the process ends.
 struct WebSite {
     port: u16,
-    /// The responses by host and path; without one the server is silent.
+    /// The responses by host and path. The server is silent if there is none.
     pages: Arc<Mutex<BTreeMap<String, String>>>,
     asked: Arc<Mutex<Vec<String>>>,
     authority: Authority,
@@ -100,7 +100,7 @@ fn request(stream: &mut impl Read) -> Option<String> {
     Some(format!("{}{path}", host.split(':').next().expect("a name")))
 }
 
-/// Starts a name server with a domain without SRV records, which is on this machine.
+/// Starts a name server for a domain without SRV records, whose address is this machine's.
 fn names() -> NameServer {
     let dns = NameServer::start();
     dns.say("a.example.", RecordType::A, Say::Records(vec![here()]));
@@ -160,7 +160,7 @@ fn the_web_is_not_asked_where_dns_says_it_all() {
         Say::Records(vec![RData::SRV(SRV::new(0, 0, 5269, target))]),
     );
     assert_eq!(find_by(site.settings(&dns), "a.example"), Ok(vec![itself()]));
-    // Its signed zone has certificates.
+    // The domain's signed zone has certificates.
     let signed = NameServer::start();
     let tlsa = RData::Unknown { code: RecordType::TLSA, rdata: NULL::with([&[3, 1, 1][..], &[0xab; 32]].concat()) };
     signed.say("a.example.", RecordType::A, Say::Secure(vec![here()]));
@@ -199,7 +199,7 @@ fn who_says_nothing_is_not_waited_for() {
     assert_eq!(find_by(ResolverSettings { web: Some(web), ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
 }
 
-/// The document is the domain's: nobody in between can forge one.
+/// The document is the domain's own: nobody on the way can forge one.
 #[test]
 fn a_certificate_that_does_not_hold_proves_no_document() {
     let (site, dns) = (WebSite::start(), names());
