@@ -10,18 +10,18 @@ use crate::profile::FunctionSamples;
 pub struct Difference {
     /// The name of the function, without its arguments.
     pub name: String,
-    /// Its shares of the earlier samples: as the innermost function, and with its callees.
+    /// Its shares of the samples in the earlier profile.
     pub before: SampleShares,
-    /// Its shares of the later samples.
+    /// Its shares of the samples in the later profile.
     pub after: SampleShares,
 }
 
-/// Shares of all samples of a profile, from 0 to 1.
+/// Shares of a function in all samples of a profile, from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SampleShares {
-    /// As the innermost function.
+    /// The share of the samples in which it is the innermost function.
     pub own: f64,
-    /// With its callees.
+    /// The share of the samples in which it or one of its callees runs.
     pub within: f64,
 }
 
@@ -32,7 +32,7 @@ impl Difference {
     }
 }
 
-/// Returns all functions of two profiles, beginning with those whose own shares have changed most.
+/// Returns all functions of two profiles, beginning with those whose own shares differ most.
 pub fn compare(before: &Profile, after: &Profile) -> Vec<Difference> {
     let mut functions: BTreeMap<&str, [FunctionSamples; 2]> = BTreeMap::new();
     for (at, profile) in [before, after].into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! A profile as a picture (SVG): each function as wide as its share of the samples, above its
-//! caller. The drawing is our own: the library that others use has a licence that is incompatible
-//! with ours.
+//! caller. The drawing is our own, since the usual library has a licence that is incompatible with
+//! ours.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,8 +16,8 @@ pub fn draw(profile: &Profile, title: &str) -> String {
     picture(&root, title, None)
 }
 
-/// Returns the picture of a profile, coloured by the changes since another one: red is a larger
-/// share now, blue a smaller one, and darker is more.
+/// Returns the picture of a profile, coloured by the changes since another profile: red means that
+/// the share is larger now, blue that it is smaller, and a darker colour that it has changed more.
 pub fn draw_difference(before: &Profile, after: &Profile, title: &str) -> String {
     let mut root = FlameFrame::default();
     for (stack, samples) in &after.stacks {
@@ -30,11 +30,11 @@ pub fn draw_difference(before: &Profile, after: &Profile, title: &str) -> String
     picture(&root, title, Some(all))
 }
 
-/// A function as called from one place.
+/// A function as called from one place, with its callees.
 #[derive(Debug, Default)]
 struct FlameFrame {
     samples: u64,
-    /// Its samples in the profile that it is compared with.
+    /// Its samples in the earlier profile.
     before: u64,
     calls: BTreeMap<String, FlameFrame>,
 }
@@ -59,7 +59,7 @@ impl FlameFrame {
         shown.map(|frame| 1 + frame.depth()).max().unwrap_or_default()
     }
 
-    /// Draws the callees of this frame, from the left at `x`, one row above.
+    /// Draws the callees of this frame, one row above it, from `x` to the right.
     fn draw(&self, out: &mut String, x: f64, row: usize, scale: &Scale) {
         let mut x = x;
         for (name, frame) in &self.calls {
@@ -74,10 +74,10 @@ impl FlameFrame {
 }
 
 struct Scale {
-    /// The pixels per sample.
+    /// The pixels for each sample.
     width: f64,
     all: u64,
-    /// The samples of the profile that it is compared with.
+    /// The number of samples in the earlier profile, if there is one.
     before: Option<u64>,
     rows: usize,
 }
@@ -139,7 +139,7 @@ fn picture(root: &FlameFrame, title: &str, before: Option<u64>) -> String {
     out + "</svg>\n"
 }
 
-/// Returns a warm colour that is always the same for a name.
+/// Returns a warm colour for a function, always the same for its name.
 fn colour_of(name: &str) -> String {
     let hue = name.bytes().fold(7u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte))) % 45;
     format!("hsl({hue},75%,65%)")
@@ -156,10 +156,10 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&#39;")
 }
 
-/// Marks the functions whose names match the search, and shows their share. The callees of a match
-/// aren't counted again.
+/// A script that marks the functions whose names match a search, and shows their share. Callees of
+/// a match aren't counted again.
 const SCRIPT: &str = include_str!("flamegraph.js");
-/// The width in pixels.
+/// The width of the picture in pixels.
 const WIDTH: f64 = 1400.0;
 const HEAD: f64 = 40.0;
 const ROW: f64 = 17.0;

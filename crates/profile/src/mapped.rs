@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-/// Code of a file in memory.
+/// A part of a file's code in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// The first address.
@@ -12,7 +12,7 @@ pub struct Mapping {
     pub end: u64,
     /// The offset in the file of the first address.
     pub offset: u64,
-    /// Device and inode: they are the same for a file in every process.
+    /// The device and the inode, which are the same for a file in every process.
     pub file: String,
     /// The path, or the system's name for memory without a file, such as `[vdso]`.
     pub path: String,

@@ -14,13 +14,13 @@ pub struct Named {
     /// The profile, with names as far as they were found, and placeholders such as `[unknown]`
     /// elsewhere.
     pub profile: Profile,
-    /// Files of which this process has no copy, so that their functions have no names.
+    /// The files of which this process has no copy, so that their functions have no names.
     pub unknown: Vec<String>,
-    /// True if inlined functions are found, too: the build has line information.
+    /// True if the build has line information, so that inlined functions are found, too.
     pub has_inlined: bool,
 }
 
-/// Resolves the names, each of a function without its arguments.
+/// Resolves the names, each of them a function without its arguments.
 ///
 /// # Errors
 /// The system doesn't list the mappings of this process.
@@ -57,11 +57,10 @@ impl<'a> Finder<'a> {
         self.mappings.iter().any(|mapping| mapping.file == module.file)
     }
 
-    /// Returns the names of a stack, outermost first, after that of its thread.
+    /// Returns the names of a stack: its thread, then its functions, outermost first.
     fn stack(&mut self, stack: &'a Stack) -> Vec<String> {
         let mut frames: Vec<Vec<String>> = stack.frames.iter().map(|frame| self.names(frame)).collect();
-        // The interrupted function is below the signal's handler and the system's frames between
-        // the two.
+        // Below the signal's handler come the system's frames, and then the interrupted function.
         let handler = frames.iter().position(|names| names.iter().any(|name| name == HANDLER));
         if let Some(handler) = handler {
             frames.drain(..(handler + 2).min(frames.len()));
@@ -70,8 +69,8 @@ impl<'a> Finder<'a> {
         std::iter::once(stack.thread.clone()).chain(names).collect()
     }
 
-    /// Returns the names at a place, innermost first: a function, and those into which it is
-    /// inlined.
+    /// Returns the names at a place in the code, innermost first: the function at that place, then
+    /// those into which it is inlined.
     fn names(&mut self, frame: &'a str) -> Vec<String> {
         if let Some(found) = self.found.get(frame) {
             return found.clone();
@@ -103,7 +102,7 @@ impl<'a> Finder<'a> {
         names
     }
 
-    /// Returns this process's address of an offset in a file.
+    /// Returns the address at which this process has mapped an offset of a file.
     fn address(&self, module: &SampledModule, place: u64) -> Option<usize> {
         let has = |mapping: &&Mapping| {
             let behind = mapping.offset + (mapping.end - mapping.start);
@@ -114,11 +113,13 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Removes generic arguments from a name: they tell little in a picture. The type whose function
-/// it is stays, as in `<Vec<T> as Extend>::extend`, and so does the type of an `impl`.
+/// Removes generic arguments from a name, since they tell little in a picture. The type that a
+/// function belongs to stays, as in `<Vec<T> as Extend>::extend`, and so does the type of an
+/// `impl`.
 fn shortened(name: &str) -> String {
     let mut out = String::new();
-    // Brackets that stay open, and are left out like those that close them.
+    // The number of open brackets whose contents are kept. The brackets themselves are left out,
+    // and so are those that close them.
     let mut kept = 0;
     let mut rest = name;
     while let Some(at) = rest.find(['<', '>']) {
@@ -131,7 +132,7 @@ fn shortened(name: &str) -> String {
                 out.truncate(out.trim_end_matches("::").len());
                 rest = &rest[closing(rest)..];
             }
-            // Of an arrow, or an operator.
+            // This is part of an arrow, or an operator.
             false if kept == 0 || before.ends_with('-') => out.push('>'),
             false => kept -= 1,
         }
@@ -139,7 +140,7 @@ fn shortened(name: &str) -> String {
     out + rest
 }
 
-/// Returns the place behind the bracket that closes one which is open.
+/// Returns the place behind the bracket that closes the one before `text`.
 fn closing(text: &str) -> usize {
     let (mut depth, mut before) = (1, ' ');
     for (at, letter) in text.char_indices() {

@@ -6,12 +6,12 @@ use std::fmt::Write;
 /// The stacks of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Samples per second of CPU; 0 if unknown, as for folded text.
+    /// Samples for each second of CPU time; 0 if unknown, as for folded text.
     pub rate: u32,
     /// The duration in milliseconds; 0 if unknown.
     pub milliseconds: u64,
-    /// The number of times that each stack was found. A stack begins with the name of its thread,
-    /// and ends with the innermost function.
+    /// The number of samples of each stack. A stack begins with the name of its thread, and ends
+    /// with the innermost function.
     pub stacks: BTreeMap<Vec<String>, u64>,
 }
 
@@ -26,7 +26,7 @@ impl Profile {
         self.stacks.values().sum()
     }
 
-    /// Returns it as folded text.
+    /// Returns the profile as folded text.
     pub fn folded(&self) -> String {
         let mut text = String::new();
         for (stack, samples) in &self.stacks {
@@ -50,8 +50,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Returns for each function the samples in which it was the innermost, and those whose stacks
-    /// contain it.
+    /// Returns for each function the number of samples in which it was the innermost one, and the
+    /// number of samples whose stacks contain it.
     pub fn functions(&self) -> BTreeMap<&str, FunctionSamples> {
         let mut functions: BTreeMap<&str, FunctionSamples> = BTreeMap::new();
         for (stack, &samples) in &self.stacks {

@@ -1,6 +1,6 @@
 //! The profile format of the tool pprof and many others: a Protocol Buffers message (profile.proto
-//! of github.com/google/pprof), compressed with gzip. Fields for unknown properties of a sampled
-//! stack are left out.
+//! of github.com/google/pprof), compressed with gzip. Fields for properties that a sampled stack
+//! doesn't have are left out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
@@ -84,7 +84,7 @@ struct Function {
     system_name: i64,
 }
 
-/// Texts without duplicates.
+/// Texts without duplicates, each with its number.
 #[derive(Default)]
 struct PprofTexts {
     all: Vec<String>,
@@ -103,7 +103,7 @@ impl PprofTexts {
     }
 }
 
-/// Encodes a profile as such a file.
+/// Encodes a profile as a file of this format.
 pub fn write(profile: &Profile) -> Vec<u8> {
     let mut texts = PprofTexts::default();
     texts.place("");
@@ -146,10 +146,11 @@ pub fn write(profile: &Profile) -> Vec<u8> {
     file.finish().unwrap_or_default()
 }
 
-/// Decodes such a file of any program; the first number of a sample counts.
+/// Decodes a file of this format, by any program. Of several numbers of a sample, the first one
+/// counts.
 ///
 /// # Errors
-/// It has another format, or is larger than [`MOST_BYTES`] when it is decompressed.
+/// The file has another format, or is larger than [`MOST_BYTES`] when it is decompressed.
 pub fn read(file: &[u8]) -> Result<Profile, String> {
     let mut bytes = Vec::new();
     let most = MOST_BYTES as u64 + 1;
@@ -187,7 +188,7 @@ pub fn read(file: &[u8]) -> Result<Profile, String> {
 
 /// The label with the name of a thread.
 const THREAD: &str = "thread";
-/// Bytes of a file that is read, decompressed.
+/// The most bytes of a file that is read, when it is decompressed.
 pub const MOST_BYTES: usize = 256 * 1024 * 1024;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Records stacks of this process, as numbers.
 //!
 //! The library behind it walks a stack by the tables that every function has for its own unwinding.
-//! That also shows functions of C and of the system's library; both lack frame pointers, which are
-//! cheaper to follow, and following them misses the innermost function. Finding those tables from a
-//! signal is safe with recent C libraries (glibc 2.35).
+//! In this way it also finds functions of C and of the system's library, which have no frame
+//! pointers; following frame pointers would be cheaper, but would also miss the innermost function.
+//! Finding the tables from a signal is safe with recent C libraries (glibc 2.35).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::mapped::{self, Mapping};
 
 /// Samples this process until it is finished or dropped.
 pub struct Sampler {
-    /// `None` after the end.
+    /// The library's guard; `None` after the end.
     guard: Option<ProfilerGuard<'static>>,
     begun: Instant,
     rate: u32,
@@ -29,13 +29,13 @@ pub struct Sampler {
 /// The recorded stacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// The requested samples per second of CPU.
+    /// The requested samples for each second of CPU time.
     pub rate: u32,
     /// The duration in milliseconds.
     pub milliseconds: u64,
     /// The number of all samples.
     pub samples: u64,
-    /// The samples of rare stacks that are left out.
+    /// The number of samples whose stacks are left out, since they are rare.
     pub left_out: u64,
     /// The files of the sampled code.
     pub modules: Vec<SampledModule>,
@@ -48,7 +48,7 @@ pub struct Sampled {
 pub struct SampledModule {
     /// The path of the file when it was mapped, or the system's name for memory without a file.
     pub path: String,
-    /// Device and inode.
+    /// The device and the inode of the file.
     pub file: String,
 }
 
@@ -59,8 +59,8 @@ pub struct Stack {
     pub thread: String,
     /// The number of its samples.
     pub samples: u64,
-    /// Its frames, innermost first: the number of a module and the hexadecimal offset in that file,
-    /// such as `0+1f3a0`, or only an address outside of files.
+    /// Its frames, innermost first: the number of a module and the hexadecimal offset in its file,
+    /// such as `0+1f3a0`, or only an address if that is outside of files.
     pub frames: Vec<String>,
 }
 
@@ -74,14 +74,14 @@ pub enum Unsampled {
 }
 
 impl Sampler {
-    /// Starts to take this number of stacks for each second of CPU.
+    /// Starts to take this number of stacks for each second of CPU time.
     ///
     /// # Errors
     /// Another profile is being taken, the machine has too little memory left, or the library can't
     /// make its temporary file.
     pub fn start(rate: u32) -> Result<Sampler, Unsampled> {
         let rate = rate.clamp(1, MOST_RATE);
-        // Within the range that the library accepts.
+        // This is within the range that the library accepts.
         let frequency = i32::try_from(rate).unwrap_or(1);
         if let Some(left) = memory_left().filter(|left| *left < NEEDED_BYTES) {
             return Err(Unsampled::Failed(format!(
@@ -92,8 +92,8 @@ impl Sampler {
         }
         keep(move || {
             let guard = ProfilerGuardBuilder::default().frequency(frequency).build()?;
-            // The library has resolved a name to be ready for signals; the memory of that isn't
-            // needed any more.
+            // The library has resolved a name to be ready for signals, and no longer needs the
+            // memory of that.
             backtrace::clear_symbol_cache();
             Ok(Sampler { guard: Some(guard), begun: Instant::now(), rate })
         })
@@ -139,9 +139,9 @@ impl Drop for Sampler {
     }
 }
 
-/// Runs work on the thread that makes all calls to the library, and waits for it. At each end the
-/// library drops its table and makes another one of the same size: on one thread the allocator
-/// reuses the same memory.
+/// Runs work on the thread that makes all calls to the library, and waits for it. At the end of
+/// each profile, the library drops its table and makes another one of the same size: on one thread,
+/// the allocator uses the same memory again.
 fn keep<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 'static) -> Result<T, Unsampled> {
     let (done, outcome) = sync_channel(1);
     // The receiver may be gone.
@@ -153,14 +153,15 @@ fn keep<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 
 
 type SamplerJob = Box<dyn FnOnce() + Send>;
 
-/// Posts a job to that thread, which the first profile starts; `false` if there is none.
+/// Posts a job to that thread, which the first profile starts. Returns false if there is no thread.
 fn post(job: SamplerJob) -> bool {
     static KEEPER: OnceLock<Sender<SamplerJob>> = OnceLock::new();
     let keeper = KEEPER.get_or_init(|| {
         let (sender, jobs) = channel::<SamplerJob>();
-        // The library walks its table by a chain of thousands of iterators, each inside the next.
+        // The library walks its table by a chain of thousands of iterators, each within the next,
+        // which needs a large stack.
         let thread = thread::Builder::new().name("profile".into()).stack_size(STACK_BYTES);
-        // Without a thread there is no receiver, which the sender notices.
+        // If the thread doesn't start, its receiver is dropped, which the sender notices.
         drop(thread.spawn(move || work_off(&jobs)));
         sender
     });
@@ -182,8 +183,9 @@ fn work_off(jobs: &Receiver<SamplerJob>) {
     }
 }
 
-/// Makes the allocator return memory to the system that was freed a while ago: it only does so
-/// while this thread's part of its memory is used, and no other thread may use that.
+/// Makes the allocator return memory to the system that was freed a while ago. It does so only
+/// while it is used, and each thread has a part of its own: so this must run on the thread that
+/// freed the memory.
 fn give_memory_back() {
     for _ in 0..TICKS {
         drop(black_box(Vec::<u8>::with_capacity(LARGE_BYTES)));
@@ -202,7 +204,7 @@ fn memory_left() -> Option<u64> {
 struct SampledPlaces {
     mappings: Vec<Mapping>,
     modules: Vec<SampledModule>,
-    /// The numbers of the modules of mappings, as far as they were needed.
+    /// The numbers of the modules of mappings, as far as they were needed so far.
     numbers: HashMap<usize, usize>,
 }
 
@@ -246,16 +248,18 @@ impl fmt::Display for Unsampled {
 
 impl std::error::Error for Unsampled {}
 
-/// The most samples per second of CPU. The system's timer seldom achieves more than 250.
+/// The most samples for each second of CPU time. The system's timer seldom achieves more than 250.
 pub const MOST_RATE: u32 = 1000;
-/// Not a round number, so that it doesn't beat with work that the program does at round ones.
+/// The default for samples per second. It isn't a round number, so that samples don't coincide with
+/// work that the program does at round intervals.
 pub const USUAL_RATE: u32 = 99;
 const MIB: u64 = 1024 * 1024;
 /// The most memory of the first profile: two tables of the library, of which one stays.
 const NEEDED_BYTES: u64 = 256 * MIB;
-/// The time after which the allocator returns freed memory: ten seconds, and a little.
+/// The time after which the allocator returns freed memory: ten seconds, and some reserve.
 const DECAY: Duration = Duration::from_secs(12);
-/// The allocations by which it notices that time, each too large for its caches.
+/// The number of allocations by which the allocator notices that time, and their size, which is too
+/// large for its caches.
 const TICKS: usize = 4096;
 const LARGE_BYTES: usize = 128 * 1024;
 /// The stack size of the thread that makes all calls to the library.
