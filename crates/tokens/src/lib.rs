@@ -6,9 +6,9 @@
 //!
 //! # Invariants
 //!
-//! - The algorithm named in a token counts only if a key is for that one (RFC 8725 §3.1): nothing
-//!   is checked with a public key as if it were a secret, and unsigned tokens are refused.
-//! - A key for purposes other than signatures verifies none.
+//! - The algorithm that a token names counts only if there is a key for that algorithm (RFC 8725
+//!   §3.1): no public key is used as if it were a secret, and unsigned tokens are refused.
+//! - A key for purposes other than signatures verifies no token.
 //! - Secret keys count only in a set that the operator has written.
 //! - A token without an issuer and an expiry is never accepted.
 
@@ -21,14 +21,14 @@ use serde_json::{Map, Value};
 /// The claims of a token, by name.
 pub type Claims = Map<String, Value>;
 
-/// A token that somebody shows, of which nothing is known to be true.
+/// A token that somebody shows, and of which nothing is known to be true yet.
 #[derive(Debug)]
 pub struct ShownToken<'t> {
     text: &'t str,
     header: Header,
 }
 
-/// The keys with which an issuer signs; without any, no token is believed.
+/// The keys with which an issuer signs. Without any key, no token is believed.
 #[derive(Default)]
 pub struct TokenKeys(Vec<Key>);
 
@@ -41,10 +41,9 @@ struct Key {
 /// The terms on which a token is believed, besides its signature and its times.
 #[derive(Debug, Clone, Copy)]
 pub struct TokenTerms<'a> {
-    /// The issuer, as it names itself.
+    /// The issuer of the token, by the name that the token must have for it.
     pub issuer: &'a str,
-    /// Those for whom a token may be made; one of them has to be named in it. `None` takes tokens
-    /// for anybody.
+    /// The audience: one of these names must be in the token. `None` accepts tokens for anybody.
     pub audience: Option<&'a [String]>,
 }
 
@@ -53,7 +52,8 @@ impl<'t> ShownToken<'t> {
     ///
     /// # Errors
     ///
-    /// It is no JWT, or names an algorithm that the library doesn't know, in words for the log.
+    /// It isn't a JWT, or it names an algorithm that the library doesn't know. The text is for the
+    /// log.
     pub fn read(text: &'t str) -> Result<Self, String> {
         let header = decode_header(text).map_err(|error| error.to_string())?;
         Ok(Self { text, header })
@@ -61,16 +61,16 @@ impl<'t> ShownToken<'t> {
 }
 
 impl TokenKeys {
-    /// Reads a set of keys that an issuer publishes (RFC 7517 §5). Those that can't sign tokens, or
-    /// that the library doesn't know, are left out; secret ones (`oct`) as well, since no issuer
+    /// Reads a set of keys that an issuer publishes (RFC 7517 §5). Keys that can't sign tokens or
+    /// that the library doesn't know are left out, and so are secret ones (`oct`), since no issuer
     /// publishes them.
     ///
     /// # Errors
     ///
-    /// It is no set of keys.
+    /// It isn't a set of keys.
     pub fn published(json: &[u8]) -> Result<Self, String> {
         let listed = listed(json)?;
-        // One by one: a key of a new kind must not take the others with it.
+        // Each key is read separately: a key of a new kind must not make the others unusable.
         let read = |key: &Value| {
             let key = serde_json::from_value::<Jwk>(key.clone()).ok()?;
             let fitting = fitting(&key, false);
@@ -79,13 +79,13 @@ impl TokenKeys {
         Ok(Self(listed.iter().take(MOST_KEYS).filter_map(read).collect()))
     }
 
-    /// Reads a set of keys that the operator has written, in which there may be secret ones. Keys
-    /// for other things may be in it, too.
+    /// Reads a set of keys that the operator has written. It may contain secret keys, and keys for
+    /// other purposes.
     ///
     /// # Errors
     ///
-    /// Words that say what is wrong: it is no set of keys, one of a known kind can't be used, or
-    /// there is none in it that tokens can be checked with.
+    /// The text says what is wrong: it isn't a set of keys, a key of a known kind can't be used, or
+    /// no key in it can verify tokens.
     pub fn written(json: &[u8]) -> Result<Self, String> {
         let mut keys = Vec::new();
         for key in listed(json)? {
@@ -106,27 +106,27 @@ impl TokenKeys {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether there is a key that a token may be signed with, going by what it says.
+    /// Returns whether there is a key that a token may be signed with, by the token's own header.
     pub fn have(&self, token: &ShownToken<'_>) -> bool {
         self.0.iter().any(|key| key.may_have_signed(&token.header))
     }
 
-    /// Returns the claims of a token whose signature is that of one of these keys, which is of this
-    /// issuer and for one of this audience, and which is neither too early nor too late.
+    /// Returns the claims of a token that is signed with one of these keys, comes from this issuer,
+    /// is for this audience, and is valid at this time.
     ///
     /// # Errors
     ///
-    /// The reason why it isn't believed, in words for the log.
+    /// The reason why it isn't believed, as a text for the log.
     pub fn claims(&self, token: &ShownToken<'_>, terms: TokenTerms<'_>) -> Result<Claims, String> {
         let mut validation = Validation::new(token.header.alg);
         validation.set_issuer(&[terms.issuer]);
@@ -155,7 +155,7 @@ impl TokenKeys {
 /// Returns the time at which a token ends, in seconds since 1970 (RFC 7519 §4.1.4).
 pub fn end(claims: &Claims) -> Option<u64> {
     let end = claims.get("exp")?;
-    // A number with a fraction is one as well (§2, "NumericDate").
+    // A number with a fraction is also valid (§2, "NumericDate").
     end.as_u64().or_else(|| end.as_f64().filter(|end| *end >= 0.0).map(|end| end as u64))
 }
 
@@ -170,7 +170,7 @@ fn listed(json: &[u8]) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Returns the algorithms that a key is for.
+/// Returns the algorithms that a key can be used for.
 fn fitting(key: &Jwk, may_be_secret: bool) -> &'static [Algorithm] {
     match &key.algorithm {
         AlgorithmParameters::RSA(_) => &[
@@ -190,8 +190,8 @@ fn fitting(key: &Jwk, may_be_secret: bool) -> &'static [Algorithm] {
 }
 
 impl Key {
-    /// Returns a key for those of these algorithms that it names; `None` if it is for no signature
-    /// by one of them.
+    /// Returns a key for those of these algorithms that it is meant for. Returns `None` if there is
+    /// none, or the key is not meant for signatures.
     fn of(jwk: &Jwk, fitting: &[Algorithm]) -> Result<Option<Self>, jsonwebtoken::errors::Error> {
         if jwk.common.public_key_use.as_ref().is_some_and(|use_| *use_ != PublicKeyUse::Signature) {
             return Ok(None);
@@ -219,7 +219,7 @@ impl fmt::Debug for TokenKeys {
     }
 }
 
-/// Keys of one set that is published: issuers have a handful.
+/// The most keys of a published set that are read: issuers have a handful.
 const MOST_KEYS: usize = 100;
 /// The kinds of keys that are known (RFC 7518 §6.1, RFC 8037 §2).
 const KINDS: [&str; 4] = ["RSA", "EC", "OKP", "oct"];
