@@ -1,11 +1,11 @@
-//! A component's stream (XEP-0114): a service with its own name, which proves that it knows a
-//! secret instead of logging in, and then speaks for all addresses of that name.
+//! A component's stream (XEP-0114): a service with a name of its own, which doesn't log in, but
+//! proves that it knows a secret, and then speaks for all addresses of that name.
 
 use rookery_xml::{Element, Limits};
 
 use crate::{SessionError, StreamItem, StreamReader, words};
 
-/// One component's stream.
+/// The stream of one component.
 #[derive(Debug)]
 pub struct ComponentSession {
     secret: String,
@@ -29,7 +29,7 @@ impl ComponentSession {
         self.is_accepted
     }
 
-    /// Processes bytes from the wire; calls `each` with every stanza, and appends the output of the
+    /// Processes bytes from the wire. Calls `each` with every stanza, and appends the output of the
     /// handshake to `out`.
     ///
     /// # Errors

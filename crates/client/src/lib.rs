@@ -1,22 +1,22 @@
 //! An XMPP client without I/O: the caller moves the bytes, and receives stanzas.
 //!
-//! Bots, the load generator and the server's tests share exactly this: the way from the first byte
+//! Bots, the load generator and the server's tests all need this part: the way from the first byte
 //! to a bound resource (RFC 6120 §4 to §7), or to an accepted component (XEP-0114). It speaks to
 //! any server.
 //!
 //! # Invariants
 //! - Nothing here opens a socket, reads a clock or starts a thread. Output is appended to a buffer
 //!   of the caller; input is passed to a call.
-//! - However the input is divided, the result is the same.
+//! - The result doesn't depend on how the input is divided.
 //! - A fault of the server is a [`SessionError`] with a human-readable text, never a panic. After
-//!   one, the connection can't be used any more.
+//!   such an error, the connection can't be used any more.
 //!
 //! # Layout
 //! - [`words`]: the protocol elements that every client sends, as text.
 //! - [`reader`]: cuts the bytes of a stream into its header, its elements and its end.
 //! - [`offered`]: the mechanisms that a server offers.
 //! - [`login`]: STARTTLS, SASL and binding, step by step.
-//! - [`session`]: all of it with TLS, and the stanzas after it.
+//! - [`session`]: all of these together with TLS, and the stanzas after the login.
 //! - [`component`]: the same for a component.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -36,7 +36,7 @@ pub use offered::OfferedMechanisms;
 pub use reader::{StreamItem, StreamReader};
 pub use session::{ClientSession, SessionResumption};
 
-/// The reason why a stream has ended, in words for the person who runs the client.
+/// The reason why a stream has ended, as a text for the person who runs the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionError(pub String);
 

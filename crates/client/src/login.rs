@@ -21,18 +21,18 @@ use crate::{OfferedMechanisms, SessionError, StreamItem, StreamReader, words};
 pub struct SessionTerms {
     /// The domain of the account.
     pub domain: String,
-    /// The settings for TLS; `None` for none.
+    /// The settings for TLS; `None` for a login without TLS.
     pub tls: Option<ClientSettings>,
-    /// The mechanism to log in with; `None` for the strongest that both sides support.
+    /// The mechanism to log in with; `None` for the strongest one that both sides support.
     pub mechanism: Option<Mechanism>,
     /// The password of each account, for SASL and for registration.
     pub password: String,
     /// The resource to bind; `None` lets the server choose.
     pub resource: Option<String>,
-    /// True if the account is created instead of logging in to it (XEP-0077 §3.1). An existing one
-    /// is fine.
+    /// True if the client creates the account instead of logging in to it (XEP-0077 §3.1). It is
+    /// not an error if the account exists already.
     pub register: bool,
-    /// The keys derived from passwords, so that many logins don't each take the time of PBKDF2.
+    /// The keys that were derived from passwords, so that not every login takes the time of PBKDF2.
     pub cache: SaltedPasswords,
 }
 
@@ -50,27 +50,27 @@ impl fmt::Debug for SessionTerms {
 pub enum LoginStep {
     /// Wait for more bytes.
     More,
-    /// Start TLS: then call [`StreamLogin::open`]. Bytes received after this point in the clear
-    /// must not be trusted.
+    /// Start TLS, then call [`StreamLogin::open`]. Bytes that were received in the clear after this
+    /// point must not be trusted.
     StartTls,
-    /// The resource is bound, to this address unless an account was created; from now on the
-    /// server sends stanzas.
+    /// The resource is bound, to this address. `None` if an account was created instead. From now
+    /// on the server sends stanzas.
     Bound(Option<Jid>),
-    /// An earlier session continues (XEP-0198 §5); the server has handled this number of its
-    /// stanzas.
+    /// An earlier session continues (XEP-0198 §5). The server has handled this number of the
+    /// client's stanzas.
     Resumed(u32),
 }
 
 /// An earlier session that a login continues, if the server still has it (XEP-0198 §5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlierSession {
-    /// The id that the server gave it.
+    /// The id that the server gave the session.
     pub id: String,
     /// The number of the server's stanzas that the client has handled.
     pub handled: u32,
 }
 
-/// One login in progress.
+/// A login in progress.
 pub struct StreamLogin {
     terms: Arc<SessionTerms>,
     username: String,
@@ -78,7 +78,7 @@ pub struct StreamLogin {
     secure: bool,
     reader: StreamReader,
     earlier: Option<EarlierSession>,
-    /// The count that the server reports for an earlier session that has ended.
+    /// The number of stanzas that the server reports for an earlier session that has ended.
     handled: Option<u32>,
 }
 
@@ -91,7 +91,7 @@ enum LoginPhase {
     },
     Proceed,
     Sasl(Box<Exchange>),
-    /// Binding is requested according to these features, if the earlier session has ended.
+    /// It has asked to resume. If the earlier session has ended, binding follows by these features.
     Resume(Box<Element>),
     Bind {
         session: bool,
@@ -109,13 +109,13 @@ impl StreamLogin {
         StreamLogin { terms, username, phase, secure: false, reader, earlier: None, handled: None }
     }
 
-    /// Continues an earlier session, if the server still has it and supports that.
+    /// Continues an earlier session, if the server supports that and still has the session.
     pub fn go_on_with(&mut self, earlier: EarlierSession) {
         self.earlier = Some(earlier);
     }
 
-    /// Returns the number of stanzas that the server says it has handled in the earlier session,
-    /// if that can't continue.
+    /// Returns the number of stanzas that the server has handled in the earlier session by its own
+    /// account, if that session can't continue.
     pub fn handled_before(&self) -> Option<u32> {
         self.handled
     }
@@ -125,7 +125,7 @@ impl StreamLogin {
         &self.terms
     }
 
-    /// Opens a stream: at the start, and when TLS is up (`secure`).
+    /// Opens a stream: at the start, and again once TLS is up (`secure`).
     pub fn open(&mut self, secure: bool, out: &mut Vec<u8>) {
         self.secure = secure;
         self.open_stream(false, out);
@@ -153,11 +153,10 @@ impl StreamLogin {
         push(out, &words::stream_header(&self.terms.domain));
     }
 
-    /// Processes the input. Returns the number of bytes that are consumed; output is appended to
-    /// `out`.
+    /// Processes the input. Returns the number of consumed bytes, and appends the output to `out`.
     ///
     /// # Errors
-    /// A fault of the server that ends the login, or its refusal.
+    /// A fault of the server that ends the login, or the server's refusal.
     pub fn read(
         &mut self,
         input: &[u8],
@@ -243,8 +242,8 @@ impl StreamLogin {
         }
     }
 
-    /// Continues from features before the login: with STARTTLS if TLS is configured, otherwise with
-    /// SASL.
+    /// Continues by the features of the stream before the login: with STARTTLS if TLS is
+    /// configured, otherwise with SASL.
     fn begin(
         &mut self,
         features: &Element,
@@ -278,7 +277,7 @@ impl StreamLogin {
         Ok(LoginStep::More)
     }
 
-    /// Continues from features after the login: binds a resource.
+    /// Continues by the features of the stream after the login: binds a resource.
     fn bind(&mut self, features: &Element, out: &mut Vec<u8>) -> Result<LoginStep, SessionError> {
         if let Some(earlier) = self.earlier.take().filter(|_| features.child("sm", ns::SM).is_some()) {
             let EarlierSession { id, handled } = &earlier;
@@ -289,8 +288,8 @@ impl StreamLogin {
         if features.child("bind", ns::BIND).is_none() {
             return Err(unexpected("resource binding", features));
         }
-        // RFC 6121 dropped the session request; draft-cridland-xmpp-session says how servers
-        // declare it optional.
+        // RFC 6121 dropped the session request; draft-cridland-xmpp-session says how a server
+        // declares it to be optional.
         let session = features.child("session", ns::SESSION);
         let session = session.is_some_and(|session| session.child("optional", ns::SESSION).is_none());
         self.phase = LoginPhase::Bind { session };
@@ -314,7 +313,7 @@ fn is_conflict(element: &Element) -> bool {
     element.name() == "iq" && error.is_some_and(|error| error.child("conflict", ns::STANZA_ERRORS).is_some())
 }
 
-/// Returns the number of stanzas in an element of stream management.
+/// Returns the number of handled stanzas that an element of stream management states.
 fn number(element: &Element) -> Option<u32> {
     element.attr("h")?.parse().ok()
 }
@@ -346,5 +345,5 @@ fn unexpected(wanted: &str, got: &Element) -> SessionError {
     }
 }
 
-/// A server's features may be larger than anything a client may send before login.
+/// The features of a server may be larger than anything that a client may send before the login.
 const LIMITS: Limits = Limits::AFTER_LOGIN;

@@ -14,7 +14,8 @@ pub struct OfferedMechanisms {
 }
 
 impl OfferedMechanisms {
-    /// Reads them from the features of a stream; `None` if it offers no login.
+    /// Reads the offer from the features of a stream; returns `None` if the features offer no
+    /// login.
     pub fn read(features: &Element) -> Option<Self> {
         let names = features.child("mechanisms", ns::SASL)?.children().map(Element::text).collect();
         let types = features.child("sasl-channel-binding", ns::CHANNEL_BINDING);

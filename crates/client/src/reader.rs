@@ -22,7 +22,7 @@ pub struct StreamReader {
     scanner: Scanner,
     /// True if the header of the current stream has been read.
     in_stream: bool,
-    /// The prefixes that it declares, which elements may use (RFC 6120 §4.8.5).
+    /// The prefixes that the header declares, which elements may use (RFC 6120 §4.8.5).
     prefixes: Vec<(String, String)>,
 }
 
@@ -39,11 +39,12 @@ impl StreamReader {
         self.scanner.reset();
     }
 
-    /// Returns the length of the item at the start of `input`, and the item; whitespace yields
-    /// none. `None` if it is incomplete: call again with the same bytes and more.
+    /// Returns the length of the item at the start of `input`, and the item; there is no item for
+    /// whitespace. Returns `None` if the item is incomplete: call again with the same bytes and
+    /// more.
     ///
     /// # Errors
-    /// The fault of the stream; reading can't continue.
+    /// The fault of the stream, after which reading can't continue.
     pub fn next(&mut self, input: &[u8]) -> Result<Option<(usize, Option<StreamItem>)>, Fault> {
         if !self.in_stream {
             let Some((len, header)) = header::parse(input, &self.limits)? else { return Ok(None) };
@@ -61,8 +62,8 @@ impl StreamReader {
             Scan::Rare(len) => {
                 let bytes = input.get(..len).unwrap_or_default();
                 let canonical = slow::canonical(bytes, ns::CLIENT, &self.prefixes)?;
-                // The writer repeats the declarations of the stream's header, which takes more
-                // space.
+                // The writer repeats the declarations of the stream's header in the element, which
+                // takes more space.
                 let limits = Limits { bytes: usize::MAX, ..self.limits };
                 (len, Some(StreamItem::Element(Element::read(&Stanza::parse(&canonical, &limits)?))))
             }

@@ -1,4 +1,5 @@
-//! A client's stream with TLS, login and stanzas. Idle it is a few hundred bytes without TLS.
+//! A client's stream with TLS, login and stanzas. While it is idle, it takes a few hundred bytes
+//! without TLS.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +15,9 @@ use crate::{SessionError, words};
 /// The outcome of an attempt to continue an earlier session (XEP-0198 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionResumption {
-    /// It continues; the server has handled this number of the client's stanzas.
+    /// It continues, and the server has handled this number of the client's stanzas.
     GoesOn(u32),
-    /// It has ended; the server had handled this number.
+    /// It has ended; by then the server had handled this number of the client's stanzas.
     Over(u32),
 }
 
@@ -42,15 +43,15 @@ pub struct ClientSession {
     /// The login, until a resource is bound.
     login: Option<Box<StreamLogin>>,
     jid: Option<Jid>,
-    /// The outcome of continuing an earlier session.
+    /// The outcome of the attempt to continue an earlier session.
     resumption: Option<SessionResumption>,
     /// The bytes of an incomplete element, decrypted.
     carry: Vec<u8>,
 }
 
 impl ClientSession {
-    /// Starts a session of the account with this localpart; the first output is appended to `out`.
-    /// With `direct_tls` that is a TLS handshake (XEP-0368).
+    /// Starts a session of the account with this localpart, and appends the first output to `out`.
+    /// With `direct_tls` the output is a TLS handshake (XEP-0368).
     ///
     /// # Errors
     /// TLS can't begin.
@@ -70,22 +71,22 @@ impl ClientSession {
         Ok(session)
     }
 
-    /// Returns a session that has sent nothing yet, for transports that have to be opened first
-    /// and that frame the stream: they pass their input to [`ClientSession::take`].
+    /// Returns a session that has sent nothing yet, for transports that must be opened first and
+    /// that frame the stream: they pass their input to [`ClientSession::take`].
     pub fn unopened(terms: &Arc<SessionTerms>, username: String) -> Self {
         let login = Box::new(StreamLogin::new(terms.clone(), username));
         Self { tls: None, login: Some(login), jid: None, resumption: None, carry: Vec::new() }
     }
 
     /// Continues an earlier session when the login has reached that point, if the server still has
-    /// it; otherwise a resource is bound. Call it before any input.
+    /// the session; otherwise binds a resource. Must be called before any input.
     pub fn go_on_with(&mut self, earlier: EarlierSession) {
         if let Some(login) = &mut self.login {
             login.go_on_with(earlier);
         }
     }
 
-    /// Returns the outcome of [`ClientSession::go_on_with`], once the login has ended; `None` if
+    /// Returns the outcome of [`ClientSession::go_on_with`], once the login has ended. `None` if
     /// the server said nothing about the earlier session.
     pub fn resumption(&self) -> Option<SessionResumption> {
         self.resumption
@@ -108,7 +109,7 @@ impl ClientSession {
         self.jid.as_ref()
     }
 
-    /// Returns whether output goes over the wire unchanged.
+    /// Returns whether output goes over the wire unchanged, without TLS.
     pub fn is_plain(&self) -> bool {
         self.tls.is_none()
     }
@@ -123,8 +124,8 @@ impl ClientSession {
         self.carry.len()
     }
 
-    /// Processes bytes from the wire; calls `each` with every stanza, and appends the output of
-    /// the login to `out`. `wire` is used as scratch space.
+    /// Processes bytes from the wire. Calls `each` with every stanza, and appends the output of the
+    /// login to `out`. `wire` is used as scratch space.
     ///
     /// # Errors
     /// The error that ends the stream.
@@ -149,7 +150,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Processes bytes of the stream itself, without TLS or frames. Otherwise like
+    /// Processes bytes of the stream itself, without TLS or frames, and otherwise does the same as
     /// [`ClientSession::read`].
     ///
     /// # Errors
@@ -160,7 +161,7 @@ impl ClientSession {
         out: &mut Vec<u8>,
         each: &mut dyn FnMut(Stanza<'_>),
     ) -> Result<(), SessionError> {
-        // The usual case under load: whole stanzas in the clear, which need no copy.
+        // This is the usual case under load: whole stanzas in the clear, which need no copy.
         if self.is_bound() && self.carry.is_empty() {
             let used = stanzas(plain, each)?;
             self.carry.extend_from_slice(plain.get(used..).unwrap_or_default());
@@ -209,7 +210,7 @@ impl ClientSession {
         self.write(&plain, out)
     }
 
-    /// Appends plain bytes, in the form for the wire, to `out`.
+    /// Appends plain bytes to `out` in the form for the wire.
     ///
     /// # Errors
     /// TLS isn't up.
@@ -222,7 +223,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Closes the stream gracefully (RFC 6120 §4.4): nothing may be written any more, but
+    /// Closes the stream in good order (RFC 6120 §4.4): nothing may be written any more, but the
     /// remaining input may be read.
     ///
     /// # Errors
@@ -238,7 +239,7 @@ impl fmt::Debug for ClientSession {
     }
 }
 
-/// Calls `each` with the complete stanzas; returns the number of their bytes.
+/// Calls `each` with the complete stanzas in the input. Returns the number of their bytes.
 fn stanzas(input: &[u8], each: &mut dyn FnMut(Stanza<'_>)) -> Result<usize, SessionError> {
     let mut scanner = Scanner::new();
     let mut at = 0;
@@ -255,7 +256,7 @@ fn stanzas(input: &[u8], each: &mut dyn FnMut(Stanza<'_>)) -> Result<usize, Sess
                 each(scanner.stanza(rest));
                 at += len;
             }
-            // Within a bound stream only a stream error uses the prefix of the stream.
+            // Once a resource is bound, only a stream error uses the prefix of the stream.
             Scan::Rare(len) => {
                 let text = String::from_utf8_lossy(rest.get(..len).unwrap_or_default());
                 return Err(SessionError(format!("the server sent {text}")));
@@ -275,7 +276,7 @@ mod tests {
     const HEADER: &str =
         "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' version='1.0' id='x'>";
 
-    /// Returns a session that has logged in and has an earlier one to continue, with its last
+    /// Returns a session that has logged in and has asked to continue an earlier one, with its last
     /// output.
     fn logged_in() -> (ClientSession, String) {
         let terms = SessionTerms {

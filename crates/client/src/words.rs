@@ -1,4 +1,4 @@
-//! The protocol elements of every client, as text.
+//! The protocol elements that every client sends, as text.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_base::hex;
@@ -30,15 +30,15 @@ pub fn handshake(id: &str, secret: &str) -> String {
     hex::encode(Sha1::digest(format!("{id}{secret}")))
 }
 
-/// Returns a SASL element with data (RFC 6120 §6.4).
+/// Returns a SASL element with this data (RFC 6120 §6.4).
 pub fn sasl(name: &str, mechanism: Option<Mechanism>, data: &[u8]) -> String {
     let mut element = Writer::with_ns(name, ns::SASL);
     element.opt_attr("mechanism", mechanism.map(Mechanism::name)).text(&STANDARD.encode(data));
     text(element)
 }
 
-/// Returns a request to bind a resource, with the id `bind` (RFC 6120 §7.6). Without a name the
-/// server chooses one.
+/// Returns a request to bind a resource, with the id `bind` (RFC 6120 §7.6). The server chooses the
+/// resource if there is no name for it.
 pub fn bind_request(resource: Option<&str>) -> String {
     let mut iq = Writer::new("iq");
     iq.attr("type", "set").attr("id", "bind").start_ns("bind", ns::BIND);
