@@ -1,7 +1,8 @@
 //! An account that is being imported into the stores.
 //!
-//! The standard doesn't order the parts: the account is created when the first of them needs it,
-//! with unusable keys if none were read before; later keys replace those.
+//! The standard doesn't order the parts of an account. So the account is created when the first
+//! part needs it, with unusable keys if none were read before; keys that are read later replace
+//! these.
 
 use rookery_archive::id;
 use rookery_jid::Jid;
@@ -28,9 +29,9 @@ pub struct ImportedAccount {
     password: Option<String>,
     keys: Vec<Keys>,
     is_made: bool,
-    /// True if it was created with all keys that were read.
+    /// True if it was created with all keys that have been read so far.
     has_its_keys: bool,
-    /// True if it has keys from the file.
+    /// True if somebody can log in to it, since the file has a password or keys.
     is_open: bool,
     /// The id of the last message in its archive.
     last_archived: u64,
@@ -61,7 +62,7 @@ impl ImportedAccount {
         Ok(wait(import.stores.accounts.exists(self.jid.as_ref()))?)
     }
 
-    /// Imports one part of its data.
+    /// Imports one part of the account's data.
     pub fn part(&mut self, import: &mut RunningImport<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         match () {
             () if is_keys(&tag) => self.keys(import, input, tag),
@@ -87,13 +88,14 @@ impl ImportedAccount {
         }
     }
 
-    /// Returns why the importer refuses the password of the file; `None` if it doesn't, or if there
-    /// are only keys.
+    /// Returns why the importer refuses the password in the file. Returns `None` if it doesn't, or
+    /// if the file only has keys.
     pub fn refused(&self, import: &RunningImport<'_>) -> Option<String> {
         import.importer.refuses_password(&self.jid, self.password.as_deref()?)
     }
 
-    /// Finishes an account after its last part. Returns `false` if no part has created it.
+    /// Finishes the account after its last part, and creates it if no part has. Always returns
+    /// true.
     pub fn finish(mut self, import: &mut RunningImport<'_>, input: &Input) -> Result<bool, ImportError> {
         self.make(import)?;
         if !self.is_open {
@@ -120,8 +122,8 @@ impl ImportedAccount {
         Ok(true)
     }
 
-    /// Creates the account, if it doesn't exist yet. Later writes for it come after that, and share
-    /// its transaction.
+    /// Creates the account, if it doesn't exist yet. Later writes for the account wait for this
+    /// one, and share its transaction.
     fn make(&mut self, import: &RunningImport<'_>) -> Result<(), ImportError> {
         if self.is_made {
             return Ok(());
@@ -157,8 +159,8 @@ impl ImportedAccount {
         Ok(())
     }
 
-    /// Imports the roster (§4.4), many items at a time: written one by one, each would be a
-    /// transaction of its own.
+    /// Imports the roster (§4.4), many items at a time: otherwise each item would be a transaction
+    /// of its own.
     fn roster(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let (mut items, mut bytes) = (Vec::new(), 0);
@@ -238,7 +240,7 @@ impl ImportedAccount {
         Ok(())
     }
 
-    /// Imports private storage (§4.6), each element a document of its own.
+    /// Imports private storage (§4.6). Each element becomes a document of its own.
     fn private(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         while let InputNext::Start(tag) = input.next()? {
@@ -254,8 +256,8 @@ impl ImportedAccount {
         Ok(())
     }
 
-    /// Imports bookmarks of the older kind as items of the newer one (XEP-0402 §6), unless the file
-    /// has those already.
+    /// Imports bookmarks of the older kind as items of the newer kind (XEP-0402 §6), unless the
+    /// file has items of the newer kind already.
     fn bookmarks(&mut self, import: &RunningImport<'_>, storage: &Element) -> Result<(), ImportError> {
         let (config, items) = bookmarks::imported(storage);
         let pubsub = import.stores.pubsub.clone();
@@ -273,7 +275,7 @@ impl ImportedAccount {
         Ok(())
     }
 
-    /// Imports configurations, affiliations and subscriptions of nodes (§4.10).
+    /// Imports the configurations, affiliations and subscriptions of nodes (§4.10).
     fn nodes(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let pubsub = import.stores.pubsub.clone();
@@ -286,7 +288,7 @@ impl ImportedAccount {
                 continue;
             };
             match element.name() {
-                // The older node has the same content in another form.
+                // The older node has the same bookmarks in another form.
                 _ if node == bookmarks::LEGACY => {}
                 "configure" => {
                     let config = read_config(&element);
@@ -315,7 +317,8 @@ impl ImportedAccount {
         Ok(())
     }
 
-    /// Imports items (§4.10), one by one. A node without configuration gets the default one.
+    /// Imports items (§4.10), one by one. A node without configuration gets the default
+    /// configuration.
     fn items(&mut self, import: &mut RunningImport<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let pubsub = import.stores.pubsub.clone();
@@ -379,8 +382,8 @@ impl ImportedAccount {
         }
     }
 
-    /// Reads a `<result/>` of an archive. Its id stays if it is one of this server's and in order;
-    /// others get one that fits their time.
+    /// Reads a `<result/>` of an archive. Its id stays if this server made it and it comes after
+    /// the last one; otherwise the message gets an id that fits its time.
     fn archived(&mut self, result: &Element) -> Option<ArchivedMessage> {
         let forwarded = result.child("forwarded", ns::FORWARD)?;
         let unix_ms = time(forwarded.child("delay", ns::DELAY)?.attr("stamp")?)?;
@@ -428,7 +431,8 @@ impl ImportedAccount {
         self.write(length, put)
     }
 
-    /// Reads an element, unless it is too large, or a placeholder for an unreadable one.
+    /// Reads an element. If it is too large, or a placeholder for an unreadable one, reports that
+    /// and returns `None`.
     fn element(
         &mut self,
         import: &mut RunningImport<'_>,
@@ -448,7 +452,7 @@ impl ImportedAccount {
         Ok(element)
     }
 
-    /// Starts a write, within a limited distance ahead of the store.
+    /// Starts a write, and waits for the oldest ones if too many are ahead of the store.
     fn write(&mut self, bytes: usize, write: Pending<()>) -> Result<(), ImportError> {
         Ok(self.writing.push(bytes, write)?)
     }
@@ -473,8 +477,8 @@ fn roster_item(element: &Element) -> Option<RosterItem> {
     })
 }
 
-/// Returns the time of a message's arrival, by the stamp of the server that stored it, and removes
-/// the stamp: this server adds its own on delivery.
+/// Returns the time at which a message arrived, by the stamp of the server that stored it. Removes
+/// the stamp, since this server adds its own on delivery.
 fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     let is_stamp = |child: &Element| {
         let is_delay = child.is("delay", ns::DELAY) || child.is("x", LEGACY_DELAY);
@@ -485,13 +489,13 @@ fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     stamp
 }
 
-/// The estimated bytes of a write besides an item's payload.
+/// The estimated bytes that a write takes besides an item's payload.
 const BYTES_PER_ITEM: usize = 1024;
-/// The messages of an archive, or items of a roster, that are written together.
+/// The most messages of an archive, or items of a roster, that are written together.
 const BATCH: usize = 200;
-/// The bytes that are written together.
+/// The most bytes that are written together.
 const BATCH_BYTES: usize = 1 << 20;
 /// The namespace of XEP-0091, which XEP-0203 replaced.
 const LEGACY_DELAY: &str = "jabber:x:delay";
-/// All items of a file are kept; the node's own limits apply from the next publication on.
+/// All items in the file are kept. The node's own limits apply from the next publication on.
 const KEPT: ItemsKept = ItemsKept { items: 1_000_000, since_ms: 0 };

@@ -1,5 +1,5 @@
 //! The writes that an import has started without waiting for them: enough to keep the store busy,
-//! and few enough that none waits for long.
+//! and so few that none waits for long.
 
 use std::collections::VecDeque;
 
@@ -13,8 +13,7 @@ pub struct WritesAhead {
 }
 
 impl WritesAhead {
-    /// Adds a write with this number of bytes. If there are too many, waits for the oldest ones
-    /// first.
+    /// Adds a write of this many bytes. If too many writes are ahead, waits for the oldest ones.
     ///
     /// # Errors
     ///
@@ -31,7 +30,8 @@ impl WritesAhead {
         Ok(())
     }
 
-    /// Adds a batch of messages for an archive, as [`push`](WritesAhead::push) does.
+    /// Adds a batch of messages for an archive, and otherwise does the same as
+    /// [`push`](WritesAhead::push).
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl WritesAhead {
     ///
     /// # Errors
     ///
-    /// The first error of a write.
+    /// The error of the first write that failed.
     pub fn finish(&mut self) -> Result<(), StoreError> {
         self.bytes = 0;
         std::mem::take(&mut self.writes).into_iter().try_for_each(|(_, write)| wait(write))
@@ -54,11 +54,11 @@ impl WritesAhead {
 /// The most writes that are started before the oldest one is waited for.
 const MOST: usize = 256;
 
-/// The most bytes ahead: a part of the store's queue.
+/// The most bytes of these writes: a part of the store's queue.
 const MOST_BYTES: usize = 16 << 20;
 
-/// The most batches for archives ahead. A database server refuses operations that have waited for
-/// five seconds, and with a search index, a batch may take a tenth of a second.
+/// The most batches for archives among these writes. A database server refuses operations that have
+/// waited for five seconds, and with a search index, a batch may take a tenth of a second.
 const MOST_BATCHES: usize = 16;
 
 #[cfg(test)]

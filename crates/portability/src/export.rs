@@ -1,4 +1,4 @@
-//! Exports an account, or all accounts of a domain, into a file.
+//! Exports an account, or all accounts of a domain, into a file or a pipe.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -57,7 +57,7 @@ impl From<StoreError> for ExportError {
 ///
 /// # Errors
 ///
-/// The file exists or can't be written, or the store failed. The incomplete file is removed.
+/// The file exists, can't be written, or the store failed. The incomplete file is removed.
 pub fn to_new_file(
     what: &Jid,
     path: &Path,
@@ -72,18 +72,18 @@ pub fn to_new_file(
         Ok(accounts)
     });
     if synced.is_err() {
-        // Half an export could be taken for a whole one.
+        // Half of an export could be taken for a complete one.
         let _ = fs::remove_file(path);
     }
     synced
 }
 
-/// Exports an account, or with a domain all of its accounts, as [`to_new_file`] does, to a pipe,
-/// where a missing end is noticed.
+/// Exports an account, or with a domain all of its accounts, as [`to_new_file`] does, but to a
+/// pipe, whose reader notices if the end is missing.
 ///
 /// # Errors
 ///
-/// The writer fails, or the store failed.
+/// The writer or the store failed.
 pub fn to_stream(
     what: &Jid,
     out: impl Write,
@@ -96,8 +96,9 @@ pub fn to_stream(
     Ok(accounts)
 }
 
-/// Exports an account into an unnamed file in `folder`, which is deleted with its last reader:
-/// however large it is, it takes no memory. `damaged` is called as by [`to_new_file`].
+/// Exports an account into an unnamed file in `folder`, which is deleted once its last reader
+/// closes it. However large the export is, it takes no memory. `damaged` is called as by
+/// [`to_new_file`].
 ///
 /// # Errors
 ///
@@ -151,7 +152,7 @@ fn write(
     Ok(accounts)
 }
 
-/// One account while it is exported, with the places that its parts are read from and written to.
+/// An account that is being exported, with the stores to read from and the file to write to.
 struct ExportedAccount<'a> {
     out: &'a mut dyn Write,
     stores: &'a Stores,
@@ -185,7 +186,7 @@ impl ExportedAccount<'_> {
         Ok(())
     }
 
-    /// Writes the roster in the form for clients (§4.4), then (§4.9) the pending requests.
+    /// Writes the roster in the form for clients (§4.4), and then the pending requests (§4.9).
     fn roster(&mut self) -> Result<(), ExportError> {
         let roster = wait(self.stores.rosters.get(self.jid.as_ref()))?;
         let visible = roster.items.iter().filter(|item| item.visible());
@@ -197,7 +198,8 @@ impl ExportedAccount<'_> {
         Ok(())
     }
 
-    /// Writes offline messages (§4.5) as they would be delivered, with the time of their arrival.
+    /// Writes offline messages (§4.5) as they would be delivered, with the time at which they
+    /// arrived.
     fn offline(&mut self) -> Result<(), ExportError> {
         let (mut after, mut is_open) = (0, false);
         loop {
@@ -222,8 +224,8 @@ impl ExportedAccount<'_> {
         Ok(())
     }
 
-    /// Writes private storage, vCard and privacy lists (§4.6 to §4.8), and other documents of
-    /// modules.
+    /// Writes private storage, the vCard and privacy lists (§4.6 to §4.8), and the other documents
+    /// of modules.
     fn documents(&mut self) -> Result<(), ExportError> {
         let form = |document: &StoredDocument| {
             self.specs.iter().find(|spec| spec.name.is(&document.name)).map(|spec| spec.export)
@@ -333,7 +335,8 @@ impl ExportedAccount<'_> {
     }
 
     fn element(&mut self, element: &Element) -> Result<(), ExportError> {
-        // The writer omits the namespace of a client's stream, which is a different one here.
+        // The writer omits the namespace of a client's stream, but the default namespace of the
+        // file is another one.
         let mut wrapped = Writer::with_ns("x", PIE);
         wrapped.element(element);
         let bytes = wrapped.finish().into_bytes();
@@ -367,9 +370,9 @@ fn open(name: &str, attrs: &[(&str, &str)]) -> Vec<u8> {
     format!("{}>\n", tag.trim_end_matches('>').trim_end_matches('/')).into_bytes()
 }
 
-/// The number of accounts that are read at a time.
+/// The most accounts that are read at a time.
 const PAGE: usize = 1000;
-/// The number of messages of an archive that are read at a time.
+/// The most messages of an archive that are read at a time.
 const ARCHIVE_PAGE: usize = 500;
-/// The bytes of messages that are read at a time.
+/// The most bytes of messages that are read at a time.
 const PAGE_BYTES: usize = 1 << 20;

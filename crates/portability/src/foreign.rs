@@ -1,14 +1,15 @@
 //! Databases of other servers, imported once: their content is presented as a file of XEP-0227, and
-//! imported like one.
+//! imported as such a file is.
 //!
-//! The text of that file is generated while it is read, an account or a page of an archive at a
-//! time: so memory doesn't depend on the size of the database.
+//! The text of the file is generated while it is read, an account or a page of an archive at a
+//! time, so that memory doesn't depend on the size of the database.
 //!
 //! # Layout
 //!
-//! `ejabberd` reads the tables of ejabberd and of MongooseIM, which have a common origin, `prosody`
-//! those of Prosody with its `json`. `credentials` reads their forms of password keys. `accounts`
-//! is what each of them provides, `elements` the conversion, and `pages` the generated file.
+//! `ejabberd` reads the tables of ejabberd and of MongooseIM, which have a common origin; `prosody`
+//! reads those of Prosody, with `json`. `credentials` reads the forms in which they keep password
+//! keys. `accounts` is the interface that each of them provides, `elements` the conversion, and
+//! `pages` the generated file.
 
 mod accounts;
 mod credentials;
@@ -30,30 +31,31 @@ use pages::Pages;
 /// The schemas of other servers' databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schema {
-    /// ejabberd's: the older one, and the one with `server_host`.
+    /// The schema of ejabberd: the older one, or the one with `server_host`.
     Ejabberd,
-    /// MongooseIM's.
+    /// The schema of MongooseIM.
     MongooseIm,
-    /// That of Prosody's `mod_storage_sql`.
+    /// The schema of Prosody's `mod_storage_sql`.
     Prosody,
 }
 
 /// A database of another server.
 #[derive(Debug)]
 pub struct OtherDatabase {
-    /// The name that reports use for it.
+    /// The name of the database in reports.
     pub name: String,
-    /// The open connection to the database, which is only read.
+    /// The open connection to the database, from which the import only reads.
     pub foreign: Foreign,
-    /// The server software, which decides the names and the meaning of tables.
+    /// The schema, on which the names and the meaning of tables depend.
     pub schema: Schema,
-    /// The domain to import; all of them if it is `None`. If the database has no domains, its
+    /// The domain to import, or `None` for all domains. If the database has no domains, its
     /// accounts are imported into this one.
     pub domain: Option<String>,
 }
 
 impl OtherDatabase {
-    /// Returns the database as the text of a file; `whose` is set to the current account.
+    /// Returns the database as the text of a file. While it is read, `whose` names the current
+    /// account.
     pub(crate) fn into_pages(self, whose: Rc<InputWhose>) -> Result<Pages, ForeignFault> {
         let mut foreign = self.foreign;
         let mut accounts: Box<dyn ForeignAccounts> = match self.schema {

@@ -1,4 +1,4 @@
-//! Reads an export: walks through the file, and reports with line numbers what it leaves out.
+//! Reads an export: goes through the file, and reports with line numbers what it leaves out.
 
 use std::io::Read;
 use std::path::Path;
@@ -15,12 +15,13 @@ use super::parts::{documents, private};
 use super::progress::RunningImport;
 pub use super::progress::{ImportCounts, ImportError, ImportTerms, Importer};
 
-/// Imports an open file, or a pipe. The path names it; included files are relative to that.
-/// Existing accounts aren't changed. The counts show how far it got, even if it ended early.
+/// Imports an open file, or a pipe. The path is its name in reports, and included files are
+/// relative to it. Existing accounts aren't changed. The counts show how far the import got, even
+/// if it ended early.
 ///
 /// # Errors
 ///
-/// It can't be read to its end, or the store failed; imported data stays.
+/// The file can't be read to its end, or the store failed. Data that was imported stays.
 pub fn from_reader(
     path: &Path,
     content: impl Read + 'static,
@@ -35,7 +36,8 @@ pub fn from_reader(
 ///
 /// # Errors
 ///
-/// The database can't be read, isn't of the named server, or the store failed; imported data stays.
+/// The database can't be read, isn't that of the named server, or the store failed. Data that was
+/// imported stays.
 pub fn from_database(
     database: OtherDatabase,
     terms: ImportTerms,
@@ -62,7 +64,7 @@ fn from_input(
 }
 
 impl RunningImport<'_> {
-    /// Reads a whole file: the root element may also be a single host or user (§5).
+    /// Reads a whole file, whose root element may also be a single host or user (§5).
     fn file(&mut self, input: &mut Input) -> Result<(), ImportError> {
         let root = input.root()?;
         match () {
@@ -115,7 +117,7 @@ impl RunningImport<'_> {
         Ok(())
     }
 
-    /// Reads a user, and creates or completes the account (§4.3).
+    /// Reads a user, and creates the account with all its parts (§4.3).
     fn user(&mut self, input: &mut Input, user: &Tag, domain: &str) -> Result<(), ImportError> {
         let name = user.attr("name").unwrap_or_default();
         let jid = match Jid::new(Some(name), domain, None) {

@@ -14,11 +14,11 @@ use rxml::{Event, Options, Reader};
 pub struct Input {
     reader: Reader<CountedLines>,
     line: Rc<Cell<u64>>,
-    /// Its name.
+    /// The path of the file, or the name of the database.
     path: PathBuf,
-    /// The account that a database is being read for, in place of a line.
+    /// The account that is being read from a database: reports name it in place of a line.
     whose: Option<Rc<InputWhose>>,
-    /// The depth of the file in nested includes.
+    /// The depth of the file in nested inclusions.
     depth: usize,
 }
 
@@ -37,7 +37,7 @@ impl InputWhose {
 #[derive(Debug)]
 pub struct Tag {
     element: Element,
-    /// The line of the file that the element's start tag ends on, for messages.
+    /// The line on which the element's start tag ends, for reports.
     pub line: u64,
 }
 
@@ -51,24 +51,24 @@ pub enum InputNext {
 }
 
 impl Tag {
-    /// Returns whether it is the start of this element.
+    /// Returns whether this is the start of an element with this name and namespace.
     pub fn is(&self, name: &str, ns: &str) -> bool {
         self.element.is(name, ns)
     }
 
-    /// Returns an attribute.
+    /// Returns the value of an attribute.
     pub fn attr(&self, name: &str) -> Option<&str> {
         self.element.attr(name)
     }
 
-    /// Returns the name that a report uses for it.
+    /// Returns the name of the element for reports.
     pub fn name(&self) -> String {
         format!("<{} xmlns='{}'/>", self.element.name(), self.element.ns())
     }
 }
 
 impl Input {
-    /// Reads an open file with this name.
+    /// Reads an open file under this name.
     pub fn of_opened(path: &Path, content: impl Read + 'static) -> Self {
         Self::of(path.to_owned(), Box::new(content), 0)
     }
@@ -84,7 +84,7 @@ impl Input {
         Self { reader: reader(lines), line, path, whose: None, depth }
     }
 
-    /// Reads a database as a file; `whose` has the current account.
+    /// Reads a database as a file, whose current account is in `whose`.
     pub fn of_database(name: &str, pages: impl Read + 'static, whose: Rc<InputWhose>) -> Self {
         let line = Rc::new(Cell::new(1));
         let pages: Box<dyn Read> = Box::new(pages);
@@ -92,7 +92,7 @@ impl Input {
         Self { reader: reader(lines), line, path: name.into(), whose: Some(whose), depth: MAX_INCLUDES }
     }
 
-    /// Returns a position for a report: the file and the line, or the database and the account.
+    /// Returns a position for reports: the file and the line, or the database and the account.
     pub fn place(&self, line: u64) -> String {
         let path = self.path.display();
         match self.whose.as_ref().map(|whose| whose.0.borrow()) {
@@ -102,7 +102,8 @@ impl Input {
         }
     }
 
-    /// Returns the file that an element of XInclude names (§5): a relative URI, beside this file.
+    /// Returns the file that an element of XInclude names by a relative URI (§5), in the folder of
+    /// this file.
     ///
     /// # Errors
     /// The reason why it isn't opened.
@@ -134,10 +135,10 @@ impl Input {
         }
     }
 
-    /// Returns the next piece, without text.
+    /// Returns the next piece, leaving out text.
     ///
     /// # Errors
-    /// The text names the mistake, with the file and the line.
+    /// A text that names the mistake, with the file and the line.
     pub fn next(&mut self) -> Result<InputNext, String> {
         loop {
             match self.event()? {
@@ -156,8 +157,8 @@ impl Input {
         }
     }
 
-    /// Reads the whole of an element that has begun; `None` if it is larger than a server would
-    /// accept, and was skipped.
+    /// Reads the whole of an element that has begun. Returns `None` if it is larger than a server
+    /// would accept, after skipping it.
     ///
     /// # Errors
     /// As for [`Input::next`].
@@ -220,7 +221,7 @@ impl Input {
         Ok(())
     }
 
-    /// Returns the line of the file up to which it has been read, for messages.
+    /// Returns the line up to which the file has been read, for reports.
     pub fn line(&self) -> u64 {
         self.line.get()
     }
@@ -270,7 +271,7 @@ fn reader(lines: CountedLines) -> Reader<CountedLines> {
     Reader::with_options(lines, Options { max_token_length: MAX_TOKEN, comments, ..Options::default() })
 }
 
-/// Decodes a part of a URI (RFC 3986 §2.1).
+/// Decodes the percent-encoding in a part of a URI (RFC 3986 §2.1).
 fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -291,7 +292,7 @@ fn unescape(text: &str) -> Option<String> {
 const MAX_TOKEN: usize = 1 << 20;
 /// The most bytes of one element, such as an avatar or a message.
 const MAX_ELEMENT: usize = 16 << 20;
-/// The deepest nesting of elements, as in stanzas.
+/// The deepest nesting of elements, the same as in stanzas.
 const MAX_DEPTH: usize = 30;
 /// The deepest nesting of included files.
 const MAX_INCLUDES: usize = 4;

@@ -4,8 +4,8 @@ use rookery_jid::Jid;
 use rookery_store::pubsub::{Item, NodeAffiliation, NodeRecord, NodeSubscription};
 use rookery_xml::{Element, Writer, ns};
 
-/// Returns the elements of a node: configuration, then affiliations and subscriptions if there are
-/// any besides the owner's.
+/// Returns the elements of a node: its configuration, then affiliations and subscriptions if there
+/// are any besides the owner's.
 pub fn write_node(id: &str, node: &NodeRecord, owner: &Jid) -> Vec<Element> {
     let of_owner = |name: &str| Element::new(name, ns::PUBSUB_OWNER);
     let mut configure = of_owner("configure").with_attr("node", id);
@@ -38,8 +38,8 @@ pub fn write_item(item: &Item) -> Element {
     }
 }
 
-/// Returns the configuration in a `<configure/>` in its stored form: the submitted form. Unknown
-/// fields are ignored when it is read.
+/// Returns the configuration in a `<configure/>` as it is stored, which is as a submitted form.
+/// Unknown fields are ignored when the stored form is read.
 pub fn read_config(configure: &Element) -> Vec<u8> {
     match configure.child("x", ns::DATA_FORMS).cloned() {
         Some(mut form) => {
@@ -50,13 +50,14 @@ pub fn read_config(configure: &Element) -> Vec<u8> {
     }
 }
 
-/// Reads an `<affiliation/>` (XEP-0060 §8.9); `None` if the address or the affiliation is invalid.
+/// Reads an `<affiliation/>` (XEP-0060 §8.9). Returns `None` if the address or the affiliation is
+/// invalid.
 pub fn read_affiliation(element: &Element) -> Option<(Jid, NodeAffiliation)> {
     let jid = Jid::parse(element.attr("jid")?).ok()?.to_bare();
     Some((jid, NodeAffiliation::named(element.attr("affiliation")?)?))
 }
 
-/// Reads a subscription, without its options, for which the standard has no place.
+/// Reads a subscription. It has no options, for which the standard has no place.
 pub fn read_subscription(element: &Element) -> Option<(Jid, NodeSubscription)> {
     let pending = match element.attr("subscription")? {
         "subscribed" => false,
@@ -66,7 +67,7 @@ pub fn read_subscription(element: &Element) -> Option<(Jid, NodeSubscription)> {
     Some((Jid::parse(element.attr("jid")?).ok()?, NodeSubscription { pending, options: Vec::new() }))
 }
 
-/// Returns an item. `owner` is its publisher if it names none.
+/// Reads an item. `owner` is the publisher if the item names none.
 pub fn read_item(element: &Element, owner: &Jid, unix_ms: u64) -> Option<Item> {
     let id = element.attr("id").filter(|id| !id.is_empty())?.to_owned();
     let publisher = element.attr("publisher").and_then(|jid| Jid::parse(jid).ok()).map(|jid| jid.to_bare());

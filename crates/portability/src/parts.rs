@@ -1,4 +1,4 @@
-//! Names and forms that export and import must agree on.
+//! Names and formats that export and import must agree on.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,8 +15,8 @@ pub fn documents() -> Vec<DocumentSpec> {
     Registry::new(rookery_modules::table(&rookery_modules::Shared::default())).documents().to_vec()
 }
 
-/// Returns the prefix of the names of documents with private elements (XEP-0049), which is followed
-/// by the element's name and namespace.
+/// Returns the prefix in the names of documents with private elements (XEP-0049). The element's
+/// name and namespace follow it.
 pub fn private(documents: &[DocumentSpec]) -> Option<String> {
     documents.iter().find(|spec| spec.export == Exported::Private).map(|spec| spec.name.stored())
 }
@@ -25,7 +25,7 @@ pub fn private(documents: &[DocumentSpec]) -> Option<String> {
 pub const MECHANISMS: [(Hash, &str); 3] =
     [(Hash::Sha1, "SCRAM-SHA-1"), (Hash::Sha256, "SCRAM-SHA-256"), (Hash::Sha512, "SCRAM-SHA-512")];
 
-/// Returns the mechanism of a hash.
+/// Returns the name of the mechanism for a hash.
 pub fn name_of(hash: Hash) -> &'static str {
     MECHANISMS.iter().find(|(other, _)| *other == hash).map_or("", |(_, name)| name)
 }
@@ -54,7 +54,7 @@ pub fn read_keys(element: &Element) -> Result<Keys, String> {
         let text = text(name)?;
         STANDARD.decode(text.trim()).map_err(|_| format!("SCRAM keys whose {name} isn't Base64"))
     };
-    // ejabberd 23.01 writes Base64 of Base64.
+    // ejabberd 23.01 encodes the keys in Base64 twice.
     let is_twice = once("stored-key")?.len() == STANDARD.encode(vec![0; hash.size()]).len();
     let bytes = |name: &str| match once(name)? {
         bytes if !is_twice => Ok(bytes),
@@ -74,8 +74,8 @@ pub fn read_keys(element: &Element) -> Result<Keys, String> {
     }
 }
 
-/// Returns the keys in place of a password, as ejabberd wrote them before the standard had an
-/// element for keys: `scram:[hash,]stored,server,salt,count`.
+/// Returns the keys that stand in place of a password, as ejabberd wrote them before the standard
+/// had an element for keys: `scram:[hash,]stored,server,salt,count`.
 pub fn keys_in_password(password: &str) -> Option<Keys> {
     let parts: Vec<_> = password.strip_prefix("scram:")?.split(',').collect();
     let (hash, parts) = match parts.as_slice() {
@@ -91,8 +91,9 @@ pub fn keys_in_password(password: &str) -> Option<Keys> {
     is_whole.then_some(Keys { hash, salt, iterations, stored_key, server_key })
 }
 
-/// Returns credentials from the keys in a file. A missing hash gets unusable keys: SCRAM logins
-/// with it fail, and the account needs a new password. The second value is true if any is missing.
+/// Returns credentials with the keys in a file. A hash without keys gets unusable ones: SCRAM
+/// logins with this hash then fail until the account gets a new password. The second value is true
+/// if there is such a hash.
 ///
 /// # Errors
 /// The system provides no random bytes.
@@ -117,21 +118,22 @@ pub fn complete(keys: Vec<Keys>) -> Result<(Credentials, bool), String> {
     Ok((credentials, found.contains(&false)))
 }
 
-/// Returns a document without an element of its own.
+/// Returns the element of a document for which the standard has none.
 pub fn write_document(name: &str, bytes: &[u8]) -> Element {
     Element::new("document", OURS).with_attr("name", name).with_text(STANDARD.encode(bytes))
 }
 
-/// Reads the name and the content of such a document.
+/// Reads the name and the content of a document from that element.
 pub fn read_document(element: &Element) -> Option<(String, Vec<u8>)> {
     Some((element.attr("name")?.to_owned(), STANDARD.decode(element.text().trim()).ok()?))
 }
 
-/// Returns milliseconds since 1970 from a date of XMPP (XEP-0082) or of its older form (XEP-0091).
+/// Returns the milliseconds since 1970 of a date in the form of XMPP (XEP-0082) or the older form
+/// (XEP-0091).
 pub fn time(stamp: &str) -> Option<u64> {
     let stamp = stamp.trim();
     let legacy = || {
-        // The older form is 20020910T23:41:07.
+        // The older form looks like 20020910T23:41:07.
         let (date, time) = stamp.split_once('T').filter(|(date, _)| date.len() == 8 && date.is_ascii())?;
         let (year, rest) = date.split_at_checked(4)?;
         let (month, day) = rest.split_at_checked(2)?;
@@ -160,7 +162,7 @@ mod tests {
         }
         let count = |wanted: fn(&Exported) -> bool| documents.iter().filter(|spec| wanted(&spec.export)).count();
         assert_eq!(count(|export| matches!(export, Exported::Private)), 1, "they share one element");
-        // The parts of XEP-0227 that are documents here, in its order.
+        // These are the parts of XEP-0227 that are documents here, in the standard's order.
         for (name, ns) in [("query", ns::PRIVACY), ("vCard", ns::VCARD)] {
             assert!(documents.iter().any(|spec| spec.export == Exported::Element { name, ns }), "{name}");
         }

@@ -9,36 +9,36 @@ use rookery_store::{StoreError, Stores};
 use super::SCRAM;
 use super::input::{Input, Tag};
 
-/// The caller's side of an import: the accepted domains, and the receiver of reports.
+/// The caller's side of an import: it decides which accounts are imported, and receives reports.
 pub trait Importer {
     /// Returns whether accounts of this domain, in its prepared form, are imported.
     fn serves(&self, domain: &str) -> bool;
 
-    /// Returns why an account isn't imported with this password; `None` if it is.
+    /// Returns why an account with this password isn't imported; `None` if it is imported.
     fn refuses_password(&self, account: &Jid, password: &str) -> Option<String>;
 
-    /// Takes the report that an account is imported.
+    /// Receives the report that an account was imported.
     fn imported(&mut self, account: &Jid);
 
-    /// Takes the report of data that is left out, with file and line.
+    /// Receives the report that data was left out, with the file and the line.
     fn left_out(&mut self, what: &str);
 }
 
 /// The operator's decisions about an import.
 #[derive(Debug, Clone, Copy)]
 pub struct ImportTerms {
-    /// Iterations of PBKDF2 for passwords that are in the file.
+    /// The iterations of PBKDF2 for passwords in the file.
     pub scram_iterations: u32,
-    /// The time of data that has none in the file, in milliseconds since 1970.
+    /// The time that data gets if the file states none, in milliseconds since 1970.
     pub unix_ms: u64,
 }
 
-/// The numbers of an import.
+/// The counts of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ImportCounts {
-    /// Accounts that were created.
+    /// The number of accounts that were created.
     pub accounts: u64,
-    /// Items that were left out.
+    /// The number of items that were left out.
     pub left_out: u64,
 }
 
@@ -60,13 +60,13 @@ impl RunningImport<'_> {
         self.documents.iter().find(is_it).map(|spec| spec.name.stored())
     }
 
-    /// Reports data that is left out.
+    /// Reports data that was left out.
     pub fn leave_out(&mut self, input: &Input, line: u64, what: &str) {
         self.counts.left_out += 1;
         self.importer.left_out(&format!("{}: {what}", input.place(line)));
     }
 
-    /// Leaves out an unknown element.
+    /// Skips an unknown element, and reports it.
     pub fn unknown(&mut self, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         self.leave_out(input, tag.line, &format!("{} is unknown here", tag.name()));
         Ok(input.skip()?)
@@ -76,7 +76,7 @@ impl RunningImport<'_> {
 /// The reason why an import ended early.
 #[derive(Debug)]
 pub enum ImportError {
-    /// The file is broken; with the position and the fault.
+    /// The file is broken. The text has the position and the fault.
     File(String),
     /// The store failed.
     Store(StoreError),

@@ -1,22 +1,23 @@
-//! Schemas of other servers, and the interface of each.
+//! The interface to the accounts in a database of another server, whatever its schema is.
 
 use rookery_store::StoreError;
 use rookery_store::sql::foreign::Foreign;
 use rookery_xml::Element;
 
-/// The accounts in a schema of another server.
+/// The accounts in a database of another server.
 pub trait ForeignAccounts {
-    /// Returns the domains with accounts; `None` if the database has no domains.
+    /// Returns the domains that have accounts; `None` if the database has no domains.
     fn domains(&mut self) -> Result<Option<Vec<String>>, ForeignFault>;
 
-    /// Returns names of accounts after another one, in order: none if there are no more.
+    /// Returns the names of the accounts that come after `after`, in order. There are none at the
+    /// end.
     fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, ForeignFault>;
 
     /// Returns an account without its archive: the password, if it is known, and the parts.
     fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), ForeignFault>;
 
-    /// Returns the messages of an archive after a position, with the next position: none if there
-    /// are no more.
+    /// Returns the messages of an archive that come after a position, and the next position. `None`
+    /// in its place means that there are no more.
     fn archive(
         &mut self,
         domain: &str,
@@ -35,8 +36,8 @@ impl From<StoreError> for ForeignFault {
     }
 }
 
-/// Checks that a database belongs to the server that the operator named. Returns the columns of the
-/// table.
+/// Checks that a database has a table of the server that the operator named. Returns the columns of
+/// the table.
 pub fn has_table(foreign: &mut Foreign, table: &str, server: &str) -> Result<Vec<String>, ForeignFault> {
     let columns = foreign.columns(table)?;
     match columns.is_empty() {
@@ -45,7 +46,7 @@ pub fn has_table(foreign: &mut Foreign, table: &str, server: &str) -> Result<Vec
     }
 }
 
-/// The number of accounts that are read at a time.
+/// The most accounts that are read at a time.
 pub const NAMES: usize = 1000;
-/// The number of messages of an archive that are read at a time.
+/// The most messages of an archive that are read at a time.
 pub const MESSAGES: usize = 500;

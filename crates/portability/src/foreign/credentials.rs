@@ -1,4 +1,4 @@
-//! Passwords and SCRAM keys in other servers' formats.
+//! Passwords and SCRAM keys in the formats of other servers.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,12 +9,12 @@ use super::elements::damaged;
 use crate::SCRAM;
 use crate::parts::{MECHANISMS, write_keys};
 
-/// Makes the element of keys, or one with the reason why there are none.
+/// Makes the element for keys, or an element with the reason why there are none.
 pub(super) fn keys(mechanism: &str, keys: Result<Keys, String>) -> Element {
     match keys {
         Ok(keys) => write_keys(&keys),
         Err(what) if what.is_empty() => {
-            // The import reports the mechanism as unknown.
+            // This makes the import report the mechanism as unknown.
             Element::new("scram-credentials", SCRAM).with_attr("mechanism", mechanism)
         }
         Err(what) => damaged(format!("keys for {mechanism} that can't be used: {what}")),
@@ -39,7 +39,7 @@ impl CredentialTexts<'_> {
         keys(name(self.hash), read())
     }
 
-    /// Reads keys in hexadecimal, with a plain salt: Prosody's.
+    /// Reads keys in hexadecimal with a salt that isn't encoded, as Prosody stores them.
     pub fn hexadecimal(self) -> Element {
         let decode = |text: &str| hexadecimal(text).ok_or_else(|| "it isn't hexadecimal".to_owned());
         let read = || self.whole(decode(self.stored)?, decode(self.server)?, self.salt.as_bytes().to_vec());
@@ -47,7 +47,7 @@ impl CredentialTexts<'_> {
     }
 
     fn whole(self, stored_key: Vec<u8>, server_key: Vec<u8>, salt: Vec<u8>) -> Result<Keys, String> {
-        // Prosody writes numbers as 10000.0, too.
+        // Prosody also writes a number as 10000.0.
         let count = self.iterations.trim().trim_end_matches(".0").parse().ok().filter(|count| *count > 0);
         let iterations = count.ok_or("the number of iterations is impossible")?;
         let keys = Keys { hash: self.hash, salt, iterations, stored_key, server_key };
@@ -59,8 +59,9 @@ impl CredentialTexts<'_> {
     }
 }
 
-/// Reads MongooseIM's format: `==SCRAM==,STORED,SERVER,SALT,COUNT`, or `==MULTI_SCRAM==,` with
-/// keys of several hashes, each with a salt or all with the same. Returns `None` if it is neither.
+/// Reads MongooseIM's format: `==SCRAM==,STORED,SERVER,SALT,COUNT`, or `==MULTI_SCRAM==,` with the
+/// keys of several hashes, which have one salt in common or one each. Returns `None` if the text
+/// has neither form.
 pub(super) fn mongoose(details: &str) -> Option<Vec<Element>> {
     if let Some(rest) = details.strip_prefix("==SCRAM==,") {
         let [stored, server, salt, iterations] = rest.split(',').collect::<Vec<_>>().try_into().ok()?;
@@ -78,12 +79,13 @@ pub(super) fn mongoose(details: &str) -> Option<Vec<Element>> {
     Some(found.into_iter().map(|hashed| mongoose_keys(hashed, common, iterations)).collect())
 }
 
-/// Reads the keys of one hash: `SHA256===SALT|STORED|SERVER`, the salt if each hash has its own.
+/// Reads the keys of one hash: `SHA256===SALT|STORED|SERVER`, or without the salt if the hashes
+/// have one in common.
 fn mongoose_keys(hashed: &str, common: &str, iterations: &str) -> Element {
     let digits = hashed.trim_start_matches("SHA");
     let end = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
     let (number, rest) = digits.split_at(end);
-    // Base64 has `=` only at its end, so those in front don't belong to it.
+    // Base64 has `=` only at its end, so any in front don't belong to it.
     let parts: Vec<_> = rest.trim_start_matches('=').split('|').collect();
     let mechanism = format!("SCRAM-SHA-{number}");
     let Some((hash, _)) = MECHANISMS.iter().find(|(_, name)| *name == mechanism) else {
@@ -96,7 +98,7 @@ fn mongoose_keys(hashed: &str, common: &str, iterations: &str) -> Element {
     }
 }
 
-/// Returns the hash of keys, by their length.
+/// Returns the hash that keys of this length belong to.
 pub(super) fn hash_of(bytes: usize) -> Option<Hash> {
     MECHANISMS.iter().map(|(hash, _)| *hash).find(|hash| hash.size() == bytes)
 }

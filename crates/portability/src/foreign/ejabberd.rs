@@ -1,7 +1,7 @@
 //! The tables of ejabberd, and those of MongooseIM, which began as a copy of it.
 //!
-//! Newer tables of both have a column for the domain, under different names; the existing columns
-//! show which.
+//! Newer tables of both servers have a column for the domain, under different names. The columns
+//! that exist show which it is.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use crate::{OURS, PIE};
 pub(super) struct Tables {
     foreign: Foreign,
     is_mongoose: bool,
-    /// The column of the domain in most tables, if they have one.
+    /// The column for the domain in most tables, if they have one.
     domain: Option<&'static str>,
     /// True if the users table has a column for the kind of a row's keys.
     is_typed: bool,
-    /// The optional tables, with whether they exist.
+    /// The optional tables, each with true if it exists.
     has: BTreeMap<&'static str, bool>,
 }
 
@@ -56,7 +56,7 @@ impl Tables {
             return Ok(Vec::new());
         }
         let mut equal = vec![("username", ForeignKey::Text(name))];
-        // MongooseIM's tables of vCards and offline messages always had the domain.
+        // The tables for vCards and offline messages have always had the domain in MongooseIM.
         let of_domain = match (self.is_mongoose, table) {
             (true, "vcard" | "offline_message") => Some("server"),
             _ => self.domain,
@@ -123,7 +123,7 @@ impl Tables {
             if matches!(ask, "I" | "B") {
                 requests.push(request(jid, &format!("{name}@{domain}"), message));
             }
-            // A user who has only sent a request is no contact yet.
+            // A user who has only sent a request isn't a contact yet.
             if subscription == "N" && ask == "I" {
                 continue;
             }
@@ -193,7 +193,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Reads personal nodes (XEP-0163), which ejabberd has in separate tables.
+    /// Reads personal nodes (XEP-0163), which have tables of their own in ejabberd.
     fn nodes(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
         if self.is_mongoose || self.has.get("pubsub_node") == Some(&false) {
             return Ok(());
@@ -224,14 +224,15 @@ impl Tables {
         Ok(())
     }
 
-    /// Returns the number of an account's archive in MongooseIM.
+    /// Returns the number that MongooseIM gives to an account's archive.
     fn archive_of(&mut self, name: &str, domain: &str) -> Result<Option<i64>, ForeignFault> {
         let equal = [("server", ForeignKey::Text(domain)), ("user_name", ForeignKey::Text(name))];
         let rows = self.foreign.rows(&WantedRows::of("mam_server_user", &["id"], &equal))?;
         Ok(rows.first().and_then(|row| text(row, 0).parse().ok()))
     }
 
-    /// Reads MongooseIM's archive, whose ids are microseconds, shifted to the left by a byte.
+    /// Reads MongooseIM's archive, whose ids are times in microseconds, shifted to the left by a
+    /// byte.
     fn mongoose_archive(
         &mut self,
         domain: &str,
@@ -287,7 +288,7 @@ impl ForeignAccounts for Tables {
         Ok((password, parts))
     }
 
-    /// Reads a page of ejabberd's archive, by the messages' microseconds.
+    /// Reads a page of ejabberd's archive. The position is the time of a message, in microseconds.
     fn archive(
         &mut self,
         domain: &str,
@@ -306,8 +307,8 @@ impl ForeignAccounts for Tables {
         let mut rows = self.foreign.rows(&wanted.behind("timestamp", after.map(ForeignKey::Number), MESSAGES))?;
         let is_full = rows.len() == MESSAGES;
         let newest = rows.last().map(|row| text(row, 0).to_owned());
-        // Messages of the same microsecond may continue after the page: they come with the next
-        // one, unless the whole page has that time.
+        // The messages of one microsecond may be divided by the end of the page. They then all come
+        // with the next page, unless they fill the whole page.
         if let Some(newest) = newest.filter(|newest| is_full && rows.iter().any(|row| text(row, 0) != newest)) {
             rows.retain(|row| text(row, 0) != newest);
         }
@@ -354,7 +355,7 @@ const PRIVACY: [&str; 9] = [
     "match_presence_out",
 ];
 
-/// The tables that a server without the module lacks.
+/// The tables that a database may lack, as they belong to modules that a server can do without.
 const OPTIONAL: [&str; 11] = [
     "rosterusers",
     "rostergroups",

@@ -5,13 +5,13 @@ use rookery_xml::{Element, ns};
 
 use crate::OURS;
 
-/// Makes a placeholder for something that can't be imported; the import reports it when it gets
+/// Makes a placeholder for data that can't be imported, which the import reports when it gets
 /// there.
 pub fn damaged(what: impl Into<String>) -> Element {
     Element::new("damaged", OURS).with_attr("what", what)
 }
 
-/// Reads an element that is stored as text; for an unreadable one, returns a placeholder.
+/// Reads an element that is stored as text. Returns a placeholder if it is unreadable.
 pub fn element(text: &str, what: &str) -> Element {
     match Element::parse(text.trim().as_bytes()) {
         Ok(element) => element,
@@ -19,7 +19,8 @@ pub fn element(text: &str, what: &str) -> Element {
     }
 }
 
-/// Makes a message of an archive (XEP-0313): milliseconds since 1970, and the message.
+/// Makes a message of an archive (XEP-0313) from its time, in milliseconds since 1970, and its
+/// stanza.
 pub fn archived(id: &str, unix_ms: u64, message: Element) -> Element {
     if message.ns() == OURS {
         return message;
@@ -29,8 +30,8 @@ pub fn archived(id: &str, unix_ms: u64, message: Element) -> Element {
     Element::new("result", ns::MAM).with_attr("id", id).with_child(forwarded)
 }
 
-/// Makes an item of a roster (RFC 6121 §2.1.2); an empty name is left out. `asks` is true if a
-/// subscription request is pending.
+/// Makes an item of a roster (RFC 6121 §2.1.2). An empty name is left out; `asks` is true if the
+/// owner's request for a subscription is pending.
 pub fn roster_item(jid: &str, name: &str, subscription: &str, asks: bool, groups: Vec<String>) -> Element {
     let item = Element::new("item", ns::ROSTER).with_attr("jid", jid).with_attr("subscription", subscription);
     let item = item.with_opt_attr("name", (!name.is_empty()).then_some(name));
@@ -84,7 +85,7 @@ pub fn item(id: &str, publisher: &str, payload: Element) -> Element {
     item.with_opt_attr("publisher", (!publisher.is_empty()).then_some(publisher)).with_child(payload)
 }
 
-/// Returns the text of a column, empty for NULL.
+/// Returns the text of a column, which is empty for NULL.
 pub fn text(row: &TextRow, column: usize) -> &str {
     row.get(column).and_then(Option::as_deref).unwrap_or_default()
 }

@@ -1,9 +1,9 @@
-//! The values that Prosody stores: texts, numbers and Lua tables, the last as JSON.
+//! The values that Prosody stores: texts, numbers and Lua tables; the tables are JSON.
 
 use rookery_xml::Element;
 use serde_json::{Map, Value};
 
-/// Reads a value of a column, by the type beside it.
+/// Reads a value from a column, by the type in the column beside it.
 pub(super) fn value(kind: &str, text: &str) -> Option<Value> {
     match kind {
         "string" => Some(Value::String(text.to_owned())),
@@ -13,8 +13,8 @@ pub(super) fn value(kind: &str, text: &str) -> Option<Value> {
     }
 }
 
-/// Combines the rows of a store into the original table. The row without a key has the entries
-/// whose keys aren't texts.
+/// Combines the rows of a store into the original table. The entries whose keys aren't texts are in
+/// the row without a key.
 pub(super) fn table(rows: impl Iterator<Item = (String, Value)>) -> Map<String, Value> {
     let mut table = Map::new();
     for (key, value) in rows {
@@ -28,15 +28,15 @@ pub(super) fn table(rows: impl Iterator<Item = (String, Value)>) -> Map<String, 
     table
 }
 
-/// Returns the value under the key `false`, which JSON can't express: Prosody's metadata of a
-/// store.
+/// Returns the value under the key `false`, which JSON can't express. Prosody keeps its notes about
+/// a store there.
 pub(super) fn notes(table: &Map<String, Value>) -> Option<&Map<String, Value>> {
     let pairs = table.get(PAIRS)?.as_array()?;
     pairs.chunks(2).find(|pair| pair.first() == Some(&Value::Bool(false)))?.get(1)?.as_object()
 }
 
-/// Reads an element from a table with its name, its attributes, and its children in a list. A child
-/// without a namespace of its own has that of its parent.
+/// Reads an element from a table with its name, its attributes and the list of its children. A
+/// child without a namespace of its own has its parent's.
 pub(super) fn stanza(table: &Map<String, Value>, parent: &str, depth: usize) -> Option<Element> {
     if depth > DEPTH {
         return None;
@@ -47,7 +47,7 @@ pub(super) fn stanza(table: &Map<String, Value>, parent: &str, depth: usize) -> 
     let ns = attrs.get("xmlns").and_then(Value::as_str).unwrap_or(parent);
     let mut element = Element::new(name, ns);
     for (name, value) in attrs {
-        // Attributes of other namespaces have a character in their names that XML doesn't allow.
+        // An attribute of another namespace has a character in its name that XML doesn't allow.
         let is_plain =
             name != "xmlns" && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
         if let Some(value) = value.as_str().filter(|_| is_plain) {
@@ -64,9 +64,9 @@ pub(super) fn stanza(table: &Map<String, Value>, parent: &str, depth: usize) -> 
     Some(element)
 }
 
-/// The part of a table that is a list.
+/// The key for the part of a table that is a list.
 const LIST: &str = "__array";
-/// The part of a table whose keys aren't texts.
+/// The key for the part of a table whose keys aren't texts.
 const PAIRS: &str = "__hash";
 /// The deepest nesting of elements.
 const DEPTH: usize = 30;

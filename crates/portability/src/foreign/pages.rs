@@ -14,12 +14,13 @@ use crate::{ARCHIVE, PIE};
 pub(crate) struct Pages {
     accounts: Box<dyn ForeignAccounts>,
     domains: VecDeque<String>,
-    /// The domain whose accounts are being read; `None` before the first one and behind the last.
+    /// The domain whose accounts are being read; `None` before the first domain and after the last.
     domain: Option<String>,
-    /// Names of its accounts that are still to be read, and the last one of the previous page.
+    /// The names of accounts of this domain that are still to be read, and the last name of the
+    /// previous page.
     names: VecDeque<String>,
     last: Option<String>,
-    /// The account whose archive is being read, and the position.
+    /// The account whose archive is being read, and the position in the archive.
     archive: Option<(String, Option<i64>)>,
     state: PageState,
     page: Vec<u8>,
@@ -50,7 +51,7 @@ impl Pages {
         }
     }
 
-    /// Generates the next page; an empty one is the end.
+    /// Generates the next page, which may be empty. Sets the state once the text is at its end.
     fn turn(&mut self) -> Result<(), ForeignFault> {
         self.page.clear();
         self.at = 0;
@@ -121,8 +122,8 @@ impl Pages {
 }
 
 impl Read for Pages {
-    /// Returns bytes of one page at a time: the next page is generated when all of it was read, so
-    /// that reports name the right account.
+    /// Returns bytes of one page at a time. The next page is generated when this one was read to
+    /// its end, so that reports name the right account.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.page.len() && self.state != PageState::End {
             self.turn().map_err(|ForeignFault(what)| io::Error::other(what))?;
@@ -144,7 +145,7 @@ fn open(name: &str, attr: &str, value: &str) -> Vec<u8> {
 /// Writes the start tag of an element without children.
 fn start(element: &Element) -> Vec<u8> {
     let mut text = inner(element);
-    // An element such as `<user …/>`.
+    // The element has no content, such as `<user …/>`.
     if text.ends_with(b"/>\n") {
         text.truncate(text.len() - 3);
         text.extend_from_slice(b">\n");
@@ -154,7 +155,8 @@ fn start(element: &Element) -> Vec<u8> {
 
 /// Writes an element within the file.
 fn inner(element: &Element) -> Vec<u8> {
-    // The writer omits the namespace of a client's stream, which is a different one here.
+    // The writer omits the namespace of a client's stream, but the default namespace of the file is
+    // another one.
     let mut wrapped = Writer::with_ns("x", PIE);
     wrapped.element(element);
     let bytes = wrapped.finish().into_bytes();

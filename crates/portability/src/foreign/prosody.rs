@@ -13,7 +13,7 @@ use super::elements::{archived, configure, damaged, element, item, nodes, reques
 use super::json::{notes, stanza, table, value};
 use crate::{OURS, PIE};
 
-/// Both tables.
+/// The tables `prosody` and `prosodyarchive`.
 pub(super) struct ProsodyTables {
     foreign: Foreign,
 }
@@ -40,8 +40,7 @@ impl ProsodyTables {
         Ok(stores.into_iter().map(|(store, rows)| (store, table(rows.into_iter()))).collect())
     }
 
-    /// Returns entries of an append-only store after a position: their keys, seconds since 1970 and
-    /// elements.
+    /// Returns entries of an append-only store that come after a position, and the next position.
     fn entries(
         &mut self,
         (domain, name, store): (&str, &str, &str),
@@ -54,7 +53,7 @@ impl ProsodyTables {
         let last = rows.last().and_then(|row| text(row, 0).parse().ok());
         let entries = rows.iter().map(|row| ProsodyEntry {
             key: text(row, 1).to_owned(),
-            // Older tables have whole seconds, newer ones fractions.
+            // Older tables have whole seconds, newer tables fractions.
             unix_ms: (text(row, 2).parse::<f64>().unwrap_or_default() * 1000.0) as u64,
             with: text(row, 3).to_owned(),
             element: element(text(row, 4), "an entry in the archive"),
@@ -172,7 +171,7 @@ impl ForeignAccounts for ProsodyTables {
     }
 }
 
-/// Reads the password, or adds the keys, whose length shows their hash.
+/// Reads the password, or adds the keys to the parts. The length of the keys shows their hash.
 fn credentials(account: &Map<String, Value>, parts: &mut Vec<Element>) -> Option<String> {
     let text = |name: &str| account.get(name).and_then(Value::as_str).unwrap_or_default();
     let (stored, server) = (text("stored_key"), text("server_key"));
