@@ -1,9 +1,9 @@
-//! Builds the book with mdBook, and fails for a dead link in its HTML.
+//! Builds the book with mdBook, and fails if a link in its HTML is dead.
 //!
-//! Pages of `doc` link to pages and programs outside of it, such as `ARCHITECTURE.md`. mdBook
-//! builds a single folder, so that folder is made in `target`: a copy of `doc` with everything that
-//! its pages link to, each file at its path in the repository. So a link is the same in an editor,
-//! on a forge and in the HTML.
+//! Pages in `doc` link to pages and programs outside of it, such as `ARCHITECTURE.md`, but mdBook
+//! builds a single folder. So that folder is made in `target`: a copy of `doc` and of everything
+//! that its pages link to, each file at its path in the repository. A link is then the same in an
+//! editor, on a forge and in the HTML.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +25,8 @@ pub fn build() -> XtaskOutcome {
     write(&source.join("SUMMARY.md"), contents.as_bytes())?;
     fs::remove_file(source.join("doc/SUMMARY.md")).map_err(|error| error.to_string())?;
     run(Command::new("mdbook").args(["build", "doc/book"]).current_dir(root()))?;
-    // mdBook copies the first page there, but its links are relative to another folder.
+    // mdBook copies the first page to this place, where the page's links would start from another
+    // folder.
     write(&html.join("index.html"), FIRST_PAGE.as_bytes())?;
     let (faults, found) = dead_links(&html)?;
     if !faults.is_empty() {
@@ -66,7 +67,8 @@ fn gather(source: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(outside)
 }
 
-/// Returns the contents for mdBook: those of `doc`, one folder up, and the pages outside of it.
+/// Returns mdBook's table of contents: the one of `doc`, with its links one folder further down,
+/// and the pages outside of `doc`.
 fn contents(summary: &str, outside: &[PathBuf]) -> Result<String, String> {
     let mut contents = summary.replace("](", "](doc/");
     contents.push_str("\n# The repository\n\n");
@@ -83,7 +85,7 @@ fn dead_links(html: &Path) -> Result<(Vec<String>, usize), String> {
     let (mut faults, mut found) = (Vec::new(), 0);
     let pages = below(html)?.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "html"));
     for page in pages {
-        // These repeat other pages, or stand in for any of them.
+        // These repeat other pages, or stand in for any page.
         if page.ends_with("404.html") || page.ends_with("toc.html") || page.ends_with("print.html") {
             continue;
         }
@@ -101,14 +103,14 @@ fn dead_links(html: &Path) -> Result<(Vec<String>, usize), String> {
     Ok((faults, found))
 }
 
-/// Returns the addresses within the book in a page's links, pictures and scripts.
+/// Returns the addresses within the book that a page's links, pictures and scripts have.
 fn attributes(text: &str) -> impl Iterator<Item = &str> {
     let values = ["href=\"", "src=\""].into_iter().flat_map(move |name| text.split(name).skip(1));
     let values = values.filter_map(|rest| Some(rest.split_once('"')?.0));
     values.filter(|value| !value.is_empty() && !value.contains(':') && !value.starts_with("//"))
 }
 
-/// Resolves a link of a file to another file.
+/// Returns the file that a link in another file leads to.
 fn resolved(file: &Path, link: &str) -> PathBuf {
     let mut path = file.parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(link).components() {
@@ -121,7 +123,7 @@ fn resolved(file: &Path, link: &str) -> PathBuf {
     path
 }
 
-/// Returns all files below a folder.
+/// Returns all files in a folder and the folders below it.
 fn below(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for path in entries(folder)? {

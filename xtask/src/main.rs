@@ -1,5 +1,5 @@
-//! Runs `cargo xtask`, for tasks of developers that take several commands. It has no dependencies,
-//! so it compiles in a second.
+//! Runs `cargo xtask`: tasks of developers that take several commands. It has no dependencies, so
+//! that it compiles in a second.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the lines of Rust in the sources and tests of each crate, and the size of the binary.
+/// Prints the number of lines of Rust in the sources and tests of each crate, and the size of the
+/// binary.
 fn sizes() -> XtaskOutcome {
     println!("{:<12} {:>8} {:>8}", "crate", "source", "tests");
     let mut folders = vec![root().join("server"), root().join("tests/behaviour")];
@@ -76,8 +77,8 @@ fn sizes() -> XtaskOutcome {
     Ok(())
 }
 
-/// Runs a benchmark at another revision and here, three times each in turn, so that a disturbance
-/// affects both.
+/// Runs a benchmark at another revision and at this one, three times each in turn, so that a
+/// disturbance affects both.
 fn compare(revision: &str, bench: &str, more: &[&str]) -> XtaskOutcome {
     let before = root().join("target/compare").join(revision.replace('/', "-"));
     if !before.exists() {
@@ -95,7 +96,7 @@ fn compare(revision: &str, bench: &str, more: &[&str]) -> XtaskOutcome {
     Ok(())
 }
 
-/// Counts the lines of the Rust files below a folder; none if there is no such folder.
+/// Counts the lines of the Rust files in a folder and below it; 0 if there is no such folder.
 fn lines(folder: &Path) -> Result<usize, String> {
     let mut sum = 0;
     for path in entries(folder).unwrap_or_default() {
@@ -117,7 +118,7 @@ fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Returns a command for the cargo that runs this, in a folder.
+/// Returns a command that runs the same cargo as this, in a folder.
 fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.current_dir(folder);
