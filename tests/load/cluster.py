@@ -72,7 +72,7 @@ redis = "redis://127.0.0.1:{redis}"
 lease_seconds = 2
 """
 ROOM = "hall@conference.localhost"
-# The exit code after which systemd would restart the process.
+# With this exit code, systemd would restart the process.
 SUPERVISED = 75
 
 
@@ -136,7 +136,7 @@ class Node:
 
 
 def family(pid):
-    """A process and its children: PostgreSQL has a process for each connection."""
+    """Returns a process and its children: PostgreSQL has a process for each connection."""
     found = [pid]
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -20,7 +20,7 @@ from collections import deque
 
 from server import Wire, spent, started
 class Talker:
-    """Sends numbers and checks those that come."""
+    """A client that sends numbers and checks the numbers that arrive."""
 
     def __init__(self):
         self.sent, self.expected, self.wrong, self.lags = 0, 0, [], []
@@ -52,7 +52,7 @@ class Desk(Talker):
 
 
 class Phone(Talker):
-    """Keeps the counters that XEP-0198 requires of a client."""
+    """A client that keeps the counters of XEP-0198 and resumes its session."""
 
     def __init__(self):
         super().__init__()

@@ -77,7 +77,7 @@ async def bustle(server):
         if words is not LOADS[-1]:
             _, said = await load.communicate()
             assert load.returncode == 0, said.decode()
-            # A scrape sees counters at their first value, so that they can rise afterwards.
+            # Meanwhile a scrape sees new counters at their first value, so that they rise later.
             await asyncio.sleep(4)
     try:
         await Wire(server.port).open("nobody", "")
@@ -119,7 +119,7 @@ async def main():
 
 
 async def look(server, port):
-    # A counter whose start no scrape has seen shows no rise.
+    # If no scrape sees a counter at its start, no rise is seen later: so wait for the first scrape.
     while not ask(port, "query", query="rookery_tls_handshake_seconds_count == 0").get("result"):
         await asyncio.sleep(0.2)
     load = await bustle(server)

@@ -32,7 +32,7 @@ def ran(*arguments, said=None):
 
 
 def spent_by(pids):
-    """The CPU time of some processes, in seconds."""
+    """Returns the CPU time of some processes, in seconds."""
     seconds = 0
     for pid in pids:
         try:
@@ -46,7 +46,7 @@ def spent_by(pids):
 
 
 class Database:
-    """A database server as a context manager, which ends with its block and removes its folder."""
+    """A database server as a context manager, which stops it and removes its folder at the end."""
 
     def __init__(self):
         self.port, self.made = free_port(), 0
@@ -90,7 +90,7 @@ class Database:
         return f"{self.SCHEME}://rookery@127.0.0.1:{port or self.port}/{name}"
 
     def cpu(self):
-        """The CPU time of all its processes so far, in seconds."""
+        """Returns the CPU time of all processes of the server so far, in seconds."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return spent_by([self.process.pid, *children])
 
@@ -154,12 +154,12 @@ class Postgres(Database):
         self.sql("SELECT pg_reload_conf()")
 
     def bytes(self, name):
-        """The bytes of the disk that a database takes."""
+        """Returns the number of bytes that a database takes on the disk."""
         return int(self.sql(f"SELECT pg_database_size('{name}')"))
 
     def statements(self):
-        """The number of statements so far, without those that begin or end transactions or set a
-        variable.
+        """Returns the number of statements so far, without those that begin or end
+        transactions or set a variable.
         """
         of = "query !~* '^(begin|commit|rollback|set|show|start|deallocate|reset)' AND query !~ 'pg_stat_statements'"
         return int(self.sql(f"SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE {of}"))
@@ -209,14 +209,14 @@ class Mariadb(Database):
         return "MariaDB " + self.sql("SELECT version()").split("-")[0]
 
     def counting(self, counts):
-        """MariaDB always counts statements."""
+        """Does nothing: MariaDB always counts statements."""
 
     def bytes(self, name):
-        """The bytes of the disk that a database takes."""
+        """Returns the number of bytes that a database takes on the disk."""
         return sum(file.stat().st_size for file in (self.folder / "data" / name).iterdir())
 
     def statements(self):
-        """The number of statements so far, without those that begin or end transactions."""
+        """Returns the number of statements so far, without those that begin or end transactions."""
         kinds = "'Com_select', 'Com_insert', 'Com_update', 'Com_delete', 'Com_insert_select', 'Com_update_multi', 'Com_delete_multi'"
         # The query itself is counted, too.
         return int(
@@ -282,7 +282,7 @@ class Way:
 
 
 def pass_on(port, target, delay):
-    """Runs the proxy until it is killed. All bytes have the same delay, so they stay in order. """
+    """Runs the proxy until it is killed. All bytes have the same delay, so they stay in order."""
     listener = socket.create_server(("127.0.0.1", port))
     other, due = {}, deque()
     while True:

@@ -112,7 +112,7 @@ class Talker:
 
 
 def certificates(folder):
-    """Makes an authority and a certificate for each of the domains."""
+    """Makes an authority, and a certificate from it for each domain."""
 
     def openssl(*arguments):
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
@@ -172,7 +172,7 @@ async def main(options):
             while time.monotonic() < until:
                 for both in zip(*talkers):
                     for talker in both:
-                        # A message to a server that is killed may be lost between these two.
+                        # A client may lose what it sends to a server that is killed.
                         if talker.at == 0 or not options.kill:
                             talker.speak()
                 if time.monotonic() > dies:

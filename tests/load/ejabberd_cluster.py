@@ -68,7 +68,7 @@ class EjabberdNode:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=environment)
 
     def watch(self):
-        """Nothing restarts it but the code that ended it."""
+        """Does nothing: only the code that ended the node restarts it."""
 
     def wait(self):
         end = time.time() + 60

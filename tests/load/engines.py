@@ -87,7 +87,8 @@ class Rookery:
         return ended.stdout
 
     def over(self, way=None, archive=True):
-        """Uses this proxy to the database from the next start on, and an archive if asked to."""
+        """Makes the server use this proxy to the database from its next start on, and an archive if
+        wanted."""
         self.by, self.archive = way and way.port, archive
         return self
 
@@ -122,7 +123,7 @@ def listens(port):
 
 
 def round_trip(server):
-    """The line of `rookery check` about the connection to the database."""
+    """Returns the line of `rookery check` about the connection to the database."""
     return next((line.strip() for line in server.command("check").splitlines() if "round trip" in line), "")
 
 
@@ -340,7 +341,7 @@ def export_words(file, messages):
 
 
 def written(server, search, file, messages):
-    """The cost of a message: Rookery's CPU and the database's, in µs, and of the disk, in bytes."""
+    """Returns the cost of a message: µs of Rookery's and the database's CPU, and bytes on disk."""
     server.search, engine = search, server.database
     # This start creates the schema and the index.
     server.command("store", "migrate")

@@ -56,7 +56,7 @@ async def measure(accounts, logins):
         for name in names[:logins]:
             wire, contacts = await log_in(server.port, name)
             wires.append(wire)
-            # All other accounts, and the administrator from the first start.
+            # The contacts are all other accounts, with the administrator from the first start.
             assert contacts == accounts, (contacts, accounts)
         await drain(wires)
         after, held = spent(pid)

@@ -65,7 +65,7 @@ def register(kind, server, domain, accounts):
 
 
 async def between(kinds, options):
-    """The figures of one pair of servers."""
+    """Returns the figures of one pair of servers."""
     async with Loaded() as network, AsyncExitStack() as stack:
         servers = []
         for kind, domain in zip(kinds, ("one.example", "two.example")):

@@ -41,7 +41,7 @@ async def command(server, *arguments):
 
 
 async def measured(server, load, seconds):
-    """Microseconds of the server's CPU for each delivery."""
+    """Returns the server's CPU time for each delivery, in microseconds."""
     out = server.folder / "result.json"
     length = ["--part-seconds" if load[0] == "multicast" else "--seconds", str(seconds)]
     await command(

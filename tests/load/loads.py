@@ -23,8 +23,8 @@ CONTACTS = 100
 
 
 def keys(kind="sha1"):
-    """The StoredKey and ServerKey of all accounts (RFC 5802 §3), with one salt, so that clients
-    don't hash for each account.
+    """Returns the StoredKey and ServerKey of all accounts (RFC 5802 §3), with one salt, so that
+    clients don't hash for each account.
     """
     salted = hashlib.pbkdf2_hmac(kind, PASSWORD.encode(), SALT, ITERATIONS)
     return hashlib.new(kind, hmac.digest(salted, b"Client Key", kind)).digest(), hmac.digest(
@@ -33,7 +33,7 @@ def keys(kind="sha1"):
 
 
 def credentials(kind):
-    """Keys for XEP-0227."""
+    """Returns the element of XEP-0227 for the keys of one hash."""
     (stored, server), name = keys(kind), kind.upper().replace("SHA", "SHA-")
     return (
         f"<scram-credentials xmlns='urn:xmpp:pie:0#scram' mechanism='SCRAM-{name}'><iter-count>{ITERATIONS}</iter-count><salt>{base64ed(SALT)}</salt>"
@@ -58,7 +58,7 @@ class People:
         return [f"user{number:07}" for number in range(self.callers + self.others)]
 
     def contacts(self):
-        """The numbers of the contacts of each account."""
+        """Returns the numbers of the contacts of each account."""
         lists = [[] for _ in self.names()]
         for caller in range(self.callers if self.others else 0):
             for step in range(CONTACTS):
@@ -68,7 +68,7 @@ class People:
         return lists
 
     def export(self, file):
-        """Writes them as a file for `rookery user import` (XEP-0227)."""
+        """Writes the accounts as a file for `rookery user import` (XEP-0227)."""
         scram = "".join(map(credentials, ("sha1", "sha256", "sha512")))
         names = self.names()
         with open(file, "w") as out:
@@ -182,13 +182,13 @@ def messages(server, users, rate, seconds):
 
 
 def middle(values, digits=0):
-    """The median, and the spread behind it if there are several."""
+    """Returns the median as text, followed by the least and greatest value if there are several."""
     values = sorted(values)
     text = f"{statistics.median(values):.{digits}f}"
     return text if len(values) < 2 else f"{text} ({values[0]:.{digits}f}–{values[-1]:.{digits}f})"
 
 
 def table(heads, rows):
-    """A table for a document."""
+    """Returns a table in Markdown."""
     lines = ["| " + " | ".join(heads) + " |", "| --- " + "| ---: " * (len(heads) - 1) + "|"]
     return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"

@@ -160,7 +160,7 @@ async def damaged():
 
 
 class SmallDisk:
-    """A data folder on its own disk, of this many bytes."""
+    """A data folder on a disk of its own, which has this many bytes."""
 
     def __init__(self, server, size):
         self.server, self.place, self.size = server, server.folder / "rookery-data", size

@@ -83,7 +83,7 @@ class Nodes:
         self.folder.cleanup()
 
     def hosts(self, steered):
-        """The hosts to which clients connect in turn."""
+        """Returns the hosts to which clients connect in turn."""
         ports = {f"n{node.number}": node.port for node in self.nodes}
         if not steered:
             return ",".join(f"127.0.0.1:{port}" for port in ports.values())

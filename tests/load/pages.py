@@ -24,7 +24,7 @@ def stamp(number):
     return (BEGIN + number * APART).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# A word that occurs in one of a hundred thousand messages.
+# This word occurs in one of a hundred thousand messages.
 RARE, EVERY = "nightingale", 100_000
 
 

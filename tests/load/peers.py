@@ -63,7 +63,7 @@ class Peer:
         return f"generate_series(0, {self.people.callers + self.people.others - 1}) AS account"
 
     def contacts(self):
-        """The query that returns all pairs of mutual contacts."""
+        """Returns the query for all pairs of mutual contacts."""
         if self.people.others == 0:
             return "SELECT 0 AS owner, 0 AS contact WHERE false"
         pairs = f"SELECT caller, {self.people.callers} + (caller * 37 + step) % {self.people.others} AS other FROM generate_series(0, {self.people.callers - 1}) AS caller, generate_series(0, 99) AS step"
@@ -156,7 +156,7 @@ class Prosody(Peer):
     NAME = "Prosody"
 
     def prepare(self):
-        """Prosody creates its tables at its first query."""
+        """Makes Prosody create its tables, which it does at its first query."""
 
     def fill(self):
         try:

@@ -31,7 +31,7 @@ GREETING = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n"
 HEAD = b"SDD\x02\x51\x03\x14\xb1\x3a\x70\x3a"
 # The field `timestamp`, in milliseconds since 1970.
 STAMP = re.compile(re.escape(b"\x12\xd5\x5b\x16") + b"(.{6})", re.DOTALL)
-# The number of clients that look at their readings.
+# The number of clients that look at the timestamps of their readings.
 OBSERVERS = 5
 
 
@@ -86,7 +86,7 @@ class Drain:
         options = self.options
         for number in range(options.clients):
             client = socket.socket()
-            # The number of requests from one address is bounded.
+            # Requests from one address are bounded, so the clients share fifty addresses.
             client.bind((f"127.0.0.{2 + number % 50}", 0))
             client.connect(self.server)
             client.sendall(GREETING)
@@ -130,8 +130,8 @@ class Drain:
 
 
 def _bare(sockets, size):
-    """The CPU time in µs of a write of this many bytes, over this many TCP sockets that are being
-    read.
+    """Returns the CPU time, in µs, of a write of this many bytes over this many TCP sockets that
+    are being read.
     """
     listener = socket.create_server(("127.0.0.1", 0), backlog=sockets)
     pairs = []
@@ -183,7 +183,7 @@ def _table(folder, options, socket_of_front_ends):
 
 @contextlib.contextmanager
 def _started(*arguments):
-    """A process of `rookery dpm`, by the first line that it prints and its process id."""
+    """Runs `rookery dpm`. Yields the first line that the process prints, and its process id."""
     process = subprocess.Popen([os.environ["ROOKERY"], "dpm", *arguments], stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline().strip()

@@ -61,7 +61,7 @@ class Wire:
             await self.more()
 
     def items(self):
-        """The complete items, in order: kind, attributes or text."""
+        """Returns the complete items, in order, each as its kind with its attributes or text."""
         end = 0
         for found in STANZA.finditer(self.heard):
             end = found.end()
@@ -80,7 +80,7 @@ def started(tables="", top=""):
 
 
 def spent(pid):
-    """The CPU time in seconds, and the resident bytes."""
+    """Returns the CPU time of a process in seconds, and its resident bytes."""
     ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return (int(ticks[11]) + int(ticks[12])) / 100, pages * 4096
