@@ -24,7 +24,7 @@ fn search(client: &mut Client, words: &str) -> Element {
     ))
 }
 
-/// Returns the addresses of a result, in whatever form it is.
+/// Returns the addresses in a result, in either of its forms.
 fn found(answer: &Element) -> Vec<String> {
     let query = answer.child("query", "jabber:iq:search").unwrap_or_else(|| panic!("{answer:?}"));
     let by_form = |form: &Element| {

@@ -1,16 +1,16 @@
-//! A node dies: its sessions and rooms go on at the new homes, as far as its journal knows them.
+//! A node dies: its sessions and rooms continue at their new homes, as far as its journal has them.
 
 mod meanwhile;
 
 use rookery_jid::Jid;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
 
-/// Returns two nodes of two shards each: shards 0 and 1 are the one, 2 and 3 the other.
+/// Returns two nodes of two shards each: the first node has shards 0 and 1, the second one 2 and 3.
 fn nodes() -> Server {
     Server::with(Config { shards: 4, nodes: 2, ..Config::default() })
 }
 
-/// Logs a user in whose home is a shard, by way of another shard, with a resource.
+/// Logs in a user whose home is shard `home`, through shard `by_way_of`, with a resource.
 fn at(server: &Server, stem: &str, home: usize, by_way_of: usize, resource: &str) -> Client {
     let account = server.account(&server.name_at(stem, home));
     let mut client = server.connect_at(by_way_of);
@@ -25,7 +25,7 @@ fn say(to: &str, text: &str) -> String {
     format!("<message type='chat' to='{to}'><body>{text}</body></message>")
 }
 
-/// Asks how many stanzas of a client are handled, and returns the last answer.
+/// Asks how many stanzas of a client the server has handled, and returns the last count.
 fn told(server: &Server, client: &mut Client) -> Option<String> {
     client.send("<r xmlns='urn:xmpp:sm:3'/>");
     client.pump();
@@ -34,7 +34,7 @@ fn told(server: &Server, client: &mut Client) -> Option<String> {
     got.iter().filter(|got| got.name() == "a").filter_map(|a| a.attr("h").map(str::to_owned)).next_back()
 }
 
-/// Comes back to a session by way of a shard.
+/// Resumes a session through a shard. Returns the client and the server's count.
 fn back(server: &Server, jid: &Jid, id: &str, by_way_of: usize, handled: u32) -> (Client, u32) {
     let mut again = server.connect_at(by_way_of);
     again.log_in(&jid.to_bare(), Security::Plain);
@@ -48,7 +48,7 @@ fn kill(server: &Server) {
     server.bury(1);
 }
 
-/// Each letter for itself would cost more than what it says.
+/// A letter and a write of its own for each stanza would cost more than the stanza.
 #[test]
 fn what_follows_closely_leaves_together_and_clients_get_it_no_sooner_than_the_journal() {
     let server = nodes();
@@ -69,7 +69,7 @@ fn what_follows_closely_leaves_together_and_clients_get_it_no_sooner_than_the_jo
     server.advance(3);
     assert_eq!(juliet.bodies(), ["2", "3"]);
     server.advance(1_000);
-    // On her own node nothing but the journal makes her wait.
+    // The nurse is on Juliet's own node, so that only the journal can make the message wait.
     let mut nurse = at(&server, "nurse", 2, 2, "kitchen");
     server.advance(1_000);
     assert_eq!(at_once(&mut nurse, &mut juliet, "4"), ["4"]);
@@ -93,7 +93,7 @@ fn a_session_goes_on_with_what_its_client_had_not_acknowledged() {
     romeo.send(&say(juliet.full(), "one"));
     romeo.send(&say(juliet.full(), "two"));
     romeo.pump();
-    // The client has got one of both.
+    // The client gets both, but will say that it has handled only the first one.
     assert_eq!(juliet.bodies(), ["one", "two"]);
     kill(&server);
     romeo.send(&say(juliet.full(), "three"));
@@ -225,7 +225,7 @@ fn what_no_archive_had_yet_has_the_same_id_again() {
     assert_eq!(results.collect::<Vec<_>>(), first, "the archive has it once, under that id");
 }
 
-/// A node that leaves takes along what it knows of the messages of one that has died.
+/// A node that leaves hands on what it knows of the messages of a node that has died.
 #[test]
 fn what_is_said_again_to_the_next_home_but_one_has_the_same_id() {
     let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
@@ -253,7 +253,7 @@ fn what_is_said_again_to_the_next_home_but_one_has_the_same_id() {
     let (first, heard) = (ids(&mut juliet), ids(&mut romeo));
     assert_eq!((first.len(), heard.len()), (2, 1));
     kill(&server);
-    // The node that has taken over leaves in order.
+    // The node that has taken over leaves in good order.
     server.remove(2);
     let romeo_jid = romeo.jid.clone().expect("bound");
     let (mut romeo, _) = back(&server, &romeo_jid, &own, 0, 0);
@@ -265,8 +265,8 @@ fn what_is_said_again_to_the_next_home_but_one_has_the_same_id() {
     assert_eq!((again, ids(&mut romeo)), (first, heard));
 }
 
-/// A node dies that was told to leave, and had not begun to: those who wait for what it has read
-/// its journal.
+/// The node was told to leave, but dies before it has begun to: the nodes that wait for its data
+/// read its journal instead.
 #[test]
 fn a_node_that_dies_before_it_leaves_has_its_journal_read() {
     let server = nodes();
@@ -283,7 +283,7 @@ fn a_node_that_dies_before_it_leaves_has_its_journal_read() {
     server.silence(1);
     server.tell_homes(0, Some(1));
     server.settle();
-    // It is found silent first, and fenced off then.
+    // The node is first found to be silent, and then fenced off.
     server.depart(1);
     server.advance(2_000);
     server.bury(1);
@@ -296,7 +296,7 @@ fn a_node_that_dies_before_it_leaves_has_its_journal_read() {
     }
 }
 
-/// Her new session has the address of the one that died, and is not in the room.
+/// Juliet's new session has the address of the session that died, but is not in the room.
 #[test]
 fn who_comes_back_in_another_session_after_a_death_is_no_longer_in_the_room() {
     let server = nodes();
@@ -317,7 +317,8 @@ fn who_comes_back_in_another_session_after_a_death_is_no_longer_in_the_room() {
     assert!(heard.any(|got| got.attr("type") == Some("unavailable")), "she is shown there for ever");
 }
 
-/// A node leaves while it reads what one that has died had: its homes go with that.
+/// The third node leaves while it reads the journal of the dead node: it hands on the homes
+/// together with the data from that journal.
 #[test]
 fn a_node_that_leaves_has_read_what_it_had_to_take_over() {
     let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
@@ -421,7 +422,7 @@ fn what_is_said_again_in_a_room_has_the_same_id() {
     assert_eq!(late.bodies(), ["hear"], "the history has it once");
 }
 
-/// A client may be away for as long as its session waits for it.
+/// A client may stay away for as long as its session waits for it.
 #[test]
 fn what_is_said_again_minutes_later_has_the_same_id() {
     let server = nodes();
@@ -457,7 +458,8 @@ fn what_is_said_again_minutes_later_has_the_same_id() {
     assert_eq!(ids(&mut romeo), first);
 }
 
-/// A room takes along what it has heard, so that who says it again is known at its next home.
+/// A room that moves takes along which messages it has heard, so that its next home recognises
+/// repetitions.
 #[test]
 fn what_is_said_again_in_a_room_that_has_moved_has_the_same_id() {
     let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
@@ -506,7 +508,7 @@ fn an_occupant_whose_session_has_ended_with_its_node_leaves() {
     assert!(got.iter().any(|got| got.attr("type") == Some("unavailable")), "{got:?}");
 }
 
-/// The room is silent: nothing comes back from her session as an error.
+/// The room is silent, so no stanza to her session comes back as an error.
 #[test]
 fn an_occupant_whose_session_has_ended_with_its_node_leaves_the_rooms_of_other_nodes() {
     let server = nodes();
@@ -529,7 +531,7 @@ fn an_occupant_whose_session_has_ended_with_its_node_leaves_the_rooms_of_other_n
     assert_eq!(gone.collect::<Vec<_>>(), [format!("{room}/juliet")], "{got:?}");
 }
 
-/// So much is under way that nothing more is written: a letter waits for what comes before it.
+/// So many batches are under way that no more is written: a letter waits for the writes before it.
 #[test]
 fn no_letter_overtakes_what_the_journal_has_no_room_for() {
     let server = nodes();
@@ -552,7 +554,7 @@ fn no_letter_overtakes_what_the_journal_has_no_room_for() {
     assert_eq!(romeo.bodies(), ["last"]);
 }
 
-/// More batches than are under way at a time.
+/// More batches than may be under way at a time.
 const MANY_BATCHES: usize = 40;
-/// The time within which archives write what they have, and what is theirs is acknowledged.
+/// The time within which archives store their messages and these are acknowledged, in milliseconds.
 const WRITTEN_MS: u64 = 2_000;

@@ -1,12 +1,13 @@
-//! The tests of this binary that touch the store, over the databases that there are.
+//! Runs the tests of this binary that touch the store again, over each database that this machine
+//! has.
 
 use std::env;
 use std::process::Command;
 
 use rookery_testkit::engine::ENGINE;
 
-/// The tests of what is kept, by the beginnings of their names. Others store nothing but accounts
-/// and rosters, or bring databases of their own.
+/// The tests of stored data, by the beginnings of their names. The other tests store nothing but
+/// accounts and rosters, or start databases of their own.
 const TESTS: [&str; 34] = [
     "abuse::",
     "administration::",
@@ -44,8 +45,8 @@ const TESTS: [&str; 34] = [
     "waits::",
 ];
 
-/// Those of archives that an index of searches must change nothing in: a search that ends early
-/// says how many messages it has looked into.
+/// The tests of archives for which a search index must make no difference. It does make one for a
+/// search that ends early, which says how many messages it has looked at.
 const SEARCHES: [&str; 5] = [
     "archive::paging",
     "archive::recording",
@@ -87,8 +88,8 @@ fn an_index_in_mariadb_changes_nothing() {
     }
 }
 
-/// Runs this binary again, with the engine of all servers that name none. More tests than `least`
-/// have to pass.
+/// Runs this binary again, with this engine for all servers that name none. More than `least` tests
+/// must pass.
 fn run_on(engine: &str, tests: &[&str], least: usize) {
     let binary = env::current_exe().expect("this binary");
     let ran = Command::new(binary).args(tests).env(ENGINE, engine).output().expect("a process");

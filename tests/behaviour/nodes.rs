@@ -1,5 +1,5 @@
-//! A cluster of two nodes that tell each other nothing but bytes: accounts, rooms and sessions are
-//! at home on one of them, wherever their clients connect.
+//! A cluster of two nodes that exchange nothing but bytes: accounts, rooms and sessions are at home
+//! on one of them, wherever their clients connect.
 
 mod limits;
 mod steering;
@@ -13,12 +13,12 @@ use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
 use rookery_xml::{Element, ns};
 
-/// Returns two nodes of two shards each: shards 0 and 1 are the one, 2 and 3 the other.
+/// Returns two nodes of two shards each: the first node has shards 0 and 1, the second one 2 and 3.
 fn nodes() -> Server {
     Server::with(Config { shards: 4, nodes: 2, ..Config::default() })
 }
 
-/// Logs a user in whose home is a shard, by way of another shard.
+/// Logs in a user whose home is shard `home`, through shard `by_way_of`.
 fn at_home(server: &Server, stem: &str, home: usize, by_way_of: usize) -> Client {
     let name = server.name_at(stem, home);
     let account = server.account(&name);
@@ -34,8 +34,8 @@ fn say(to: &str, text: &str) -> String {
     format!("<message type='chat' to='{to}'><body>{text}</body></message>")
 }
 
-/// Logs in at a shard and begins the stream again, which is where the home speaks for the first
-/// time.
+/// Logs in at a shard and opens the new stream, whose header is the first element that the home
+/// sends.
 fn log_in_at(server: &Server, account: &Jid, shard: usize, security: Security) -> Client {
     let mut client = server.connect_at(shard);
     client.open("example.org");
@@ -166,7 +166,7 @@ fn tls_and_websockets_end_where_the_client_connects() {
     assert_eq!((server.sessions(), server.connections()), (0, 0));
 }
 
-/// The requests of each session go from one node to the other in turn.
+/// The requests of each session go to the two nodes in turn.
 #[test]
 fn requests_of_bosh_come_in_on_any_node() {
     let server = nodes();
@@ -182,13 +182,14 @@ fn requests_of_bosh_come_in_on_any_node() {
                 .ask("", &format!("<message to='{}' xmlns='jabber:client'><body>two</body></message>", romeo.full()));
             romeo.expect_message(&juliet.jid, "two");
             waits.expect_empty();
-            // It asks once more for what it has got.
+            // The client repeats a request whose response it already has.
             let again = juliet.ask_as(juliet.rid - 2, "", "");
             again.expect_empty();
             juliet.ask("type='terminate'", "").expect_empty();
             held.expect_end("");
             juliet.ask("", "").expect_end("item-not-found");
-            // An odd number of requests: the next one begins at the other node.
+            // This makes the number of requests odd, so that the next session begins at the other
+            // node.
             juliet.ask("", "").expect_end("item-not-found");
         }
     }
@@ -200,7 +201,7 @@ fn requests_of_bosh_come_in_on_any_node() {
 fn a_home_that_dies_ends_its_sessions_of_bosh() {
     for others in 0..2 {
         let server = nodes();
-        // So it begins at one node and at the other.
+        // So the session begins at each of the nodes once.
         (0..others).for_each(|_| drop(Bosh::new(&server).create("to='example.org'")));
         let (mut juliet, waits) = Bosh::login(&server, &format!("{}/browser", server.name_at("juliet", 2)));
         server.silence(1);
@@ -211,7 +212,7 @@ fn a_home_that_dies_ends_its_sessions_of_bosh() {
         };
         let told: Vec<_> = [waits, juliet.ask("", ""), juliet.ask("", "")].into_iter().filter_map(ended).collect();
         let known = ["remote-connection-failed", "item-not-found"];
-        // The dead one goes on by itself, and answers what it still gets.
+        // The dead node isn't stopped, and answers requests that still reach it.
         assert!(told.iter().any(|told| known.contains(&told.as_str())), "{told:?}");
     }
 }
@@ -226,7 +227,8 @@ fn an_id_of_a_session_that_somebody_made_up_stays_where_it_is() {
     }
 }
 
-/// One node sends only so much ahead of what the other has passed on, in both directions.
+/// A node only sends a bounded amount ahead of what the other one has passed on, in both
+/// directions.
 #[test]
 fn a_slow_reader_on_another_node_holds_up_nobody() {
     let server = nodes();
@@ -241,7 +243,7 @@ fn a_slow_reader_on_another_node_holds_up_nobody() {
     romeo.expect_alive();
     juliet.set_reading(true);
     assert_eq!(juliet.bodies().len(), 30, "all of it comes when it reads");
-    // A burst that is more than the window of a line.
+    // A burst of more than the window of a line.
     let burst: String = (0..100).map(|_| say(juliet.full(), &text)).collect();
     romeo.send(&burst);
     assert_eq!(juliet.bodies().len(), 100);
@@ -257,7 +259,7 @@ fn a_home_that_dies_disconnects_its_clients() {
     romeo.expect_alive();
 }
 
-/// Between the death of a node and the moment at which others have its homes nobody could answer.
+/// After the death of a node, nobody can answer until others have its homes.
 #[test]
 fn a_login_waits_while_its_home_is_silent() {
     for shard in [0, 1] {
@@ -276,7 +278,7 @@ fn a_login_waits_while_its_home_is_silent() {
     }
 }
 
-/// One that says nothing may only have been slow.
+/// A silent node may only have been slow.
 #[test]
 fn a_login_goes_to_a_home_that_nobody_takes_over() {
     let server = nodes();
@@ -314,7 +316,8 @@ fn a_session_that_moves_ends_and_a_room_goes_on() {
     assert_eq!(romeo.bodies(), ["still here"]);
 }
 
-/// Enters a room that is at home on a node, as its owner if it is new, and gives it a name.
+/// Enters a room that is at home on a node, creates it if it doesn't exist yet, and gives it a name
+/// if there is one. Returns the stanzas that came.
 fn enter(client: &mut Client, room: &str, name: Option<&str>) -> String {
     let nick = client.bare().split('@').next().unwrap_or_default().to_owned();
     client.send(&format!("<presence to='{room}/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
@@ -333,7 +336,7 @@ fn enter(client: &mut Client, room: &str, name: Option<&str>) -> String {
     told
 }
 
-/// Returns the rooms that a user finds.
+/// Returns the rooms that the service lists for a user.
 fn listed(client: &mut Client) -> Vec<String> {
     let list = client.ask(
         "<iq type='get' id='l' to='conference.example.org'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>",
@@ -348,7 +351,7 @@ fn a_room_is_listed_at_all_nodes_and_keeps_its_owner_when_its_home_moves() {
     let room = (0..).map(|number| format!("room{number}@conference.example.org"));
     let room = room.into_iter().find(|room| server.home_of(room) >= 2).expect("some room is at home there");
     let (mut romeo, mut juliet) = (at_home(&server, "romeo", 0, 0), at_home(&server, "juliet", 2, 2));
-    // Both nodes know what there is.
+    // Both nodes know that there is no room yet.
     assert_eq!((listed(&mut romeo), listed(&mut juliet)), (vec![], vec![]));
     let told = enter(&mut romeo, &room, Some("Verona"));
     assert!(told.contains("affiliation='owner'"), "{told}");
@@ -365,7 +368,7 @@ fn a_room_is_listed_at_all_nodes_and_keeps_its_owner_when_its_home_moves() {
         told.contains("affiliation='none'") && told.contains("affiliation='owner'"),
         "Romeo is still there: {told}"
     );
-    // The other room is empty, and nobody has kept it.
+    // The other room is empty and not persistent.
     assert!(!listed(&mut romeo).contains(&other), "{other}");
     let told = enter(&mut romeo, &room, None);
     assert!(told.contains("affiliation='owner'"), "{told}");
@@ -405,7 +408,7 @@ fn a_component_is_reached_at_whichever_node_it_has_called() {
             talk(&mut bridge, &mut user);
             user.close();
         }
-        // All homes are on one node now, and the component has stayed where it is.
+        // All homes are on one node now, and the component's connection has stayed where it was.
         server.remove(1 - server.home_of_domain(BRIDGE) / 2);
         let mut user = at_home(&server, "somebody", server.home_of_domain(BRIDGE), 0);
         talk(&mut bridge, &mut user);
@@ -417,8 +420,8 @@ fn a_component_is_reached_at_whichever_node_it_has_called() {
     }
 }
 
-/// Makes a room at home on the first node, in which Romeo, who is at home there, and Juliet, who is
-/// not, know each other by their nicks. Romeo's stanzas are counted.
+/// Makes a room whose home is the first node, in which Romeo and Juliet know each other by their
+/// nicks. Romeo's home is on the same node, Juliet's on the other. Romeo's stanzas are counted.
 fn two_in_a_room(server: &Server) -> (Client, Client, String) {
     let (mut romeo, mut juliet) = (at_home(server, "romeo", 0, 0), at_home(server, "juliet", 2, 2));
     let room = (0..).map(|number| format!("room{number}@conference.example.org"));
@@ -477,15 +480,15 @@ fn the_sender_of_a_private_message_in_a_room_hears_that_it_cannot_be_brought() {
     assert!(acknowledges(&got[error..], 1), "the error comes before the acknowledgement: {got:?}");
 }
 
-/// The time within which archives write what they have, and what is theirs is acknowledged.
+/// The time within which archives store their messages and these are acknowledged, in milliseconds.
 const WRITTEN_MS: u64 = 2_000;
 
-/// Returns whether so many stanzas are acknowledged (XEP-0198 §4).
+/// Returns whether this many stanzas are acknowledged (XEP-0198 §4).
 fn acknowledges(got: &[Element], count: u32) -> bool {
     got.iter().any(|element| element.name() == "a" && element.attr("h") == Some(&count.to_string()))
 }
 
-/// The topics that are tried once more at two nodes, besides the tests above.
+/// The topics whose tests run once more at two nodes, in addition to the tests above.
 const TOPICS: [&str; 22] = [
     "archive::",
     "bosh::",
@@ -511,10 +514,10 @@ const TOPICS: [&str; 22] = [
     "subscriptions::",
 ];
 
-/// Tests of what a node knows alone: a stream that breaks can't be resumed at another node, nor
-/// carry what the home of its domain sends, who has been written to is known where that was, and
-/// connections count where they are. The last one sends requests that overtake each other, which
-/// they do between nodes.
+/// Tests of facts that only one node knows. A stream that breaks can't be resumed at another node,
+/// nor carry stanzas that the home of its domain sends; each node knows to whom it has written, and
+/// counts its own connections. The last test sends requests that overtake each other, as they may
+/// between nodes.
 const BY_PROCESS: [&str; 7] = [
     "connections_that_break_lose_double_and_reorder_nothing",
     "what_a_signed_zone_says_of_a_certificate_is_proof",

@@ -1,4 +1,4 @@
-//! XEP-0160: messages for those who are away. RFC 6121 §8.5.2.2.1.
+//! XEP-0160: messages for users who are away. RFC 6121 §8.5.2.2.1.
 
 use rookery_hub::Value;
 use rookery_store::StoreError;
@@ -51,7 +51,7 @@ fn messages_wait_and_come_in_order_with_the_time_of_their_arrival() {
     assert!(delivered(&mut server.online("romeo/orchard")).is_empty(), "each is delivered once");
 }
 
-/// RFC 6120 §10.1: those that waited are older than those that come now, however slow the store is.
+/// RFC 6120 §10.1: messages that have waited come before new ones, however slow the store is.
 #[test]
 fn what_waited_comes_before_what_is_new() {
     let held = HeldStores::new(Memory::stores());
@@ -77,8 +77,8 @@ fn what_waited_comes_before_what_is_new() {
     assert_eq!(waiting(&server, "romeo"), 0);
 }
 
-/// XEP-0160 §2: "service-unavailable" where the queue is full; waiting messages stay, and a sender
-/// of a lot leaves room for others.
+/// XEP-0160 §2: the sender gets `<service-unavailable/>` once the queue is full. Messages in the
+/// queue stay, and a sender of many leaves room for others.
 #[test]
 fn the_queue_is_bounded() {
     let options = vec![("offline", "limit", Value::Number(4))];
@@ -98,7 +98,7 @@ fn the_queue_is_bounded() {
     assert_eq!(server.online("romeo/orchard").bodies(), ["1", "2", "4"]);
 }
 
-/// Few large messages fill it as well as many small ones.
+/// A few large messages fill the queue as well as many small ones.
 #[test]
 fn the_queue_is_bounded_in_bytes() {
     let options = vec![("offline", "most_bytes", Value::Number(400_000))];
@@ -115,7 +115,7 @@ fn the_queue_is_bounded_in_bytes() {
     assert_eq!(waiting(&server, "romeo"), 3);
 }
 
-/// RFC 6121 §8.5.2.2.1: a negative priority is as good as no resource.
+/// RFC 6121 §8.5.2.2.1: a resource with a negative priority counts as none.
 #[test]
 fn a_negative_priority_gets_none_until_it_changes() {
     let server = Server::new();
@@ -132,7 +132,7 @@ fn a_negative_priority_gets_none_until_it_changes() {
     assert!(romeo.bodies().is_empty());
 }
 
-/// Only one of several sessions gets them; all get what is new.
+/// Only one of several sessions gets stored messages; all of them get new ones.
 #[test]
 fn one_session_gets_them() {
     let server = Server::new();
@@ -145,9 +145,9 @@ fn one_session_gets_them() {
     assert_eq!((orchard.bodies(), tomb.bodies()), (vec!["1".into(), "2".into()], vec!["2".to_owned()]));
 }
 
-/// Messages that a dying session had not read are there for the next one, in order.
-/// A message that a client has received and not acknowledged is still in the store. Another session
-/// that comes and goes is no reason to deliver it again.
+/// Messages that a dying session had not read are there for the next one, in order. A message that
+/// a client has received and not acknowledged is still in the store. Another session that comes and
+/// goes is no reason to deliver it again.
 #[test]
 fn a_session_gets_each_once_though_another_comes_and_goes() {
     let server = Server::new();
@@ -169,7 +169,7 @@ fn a_session_gets_each_once_though_another_comes_and_goes() {
     assert_eq!(bodies(&mut orchard), Vec::<String>::new(), "it has them");
     say(&mut juliet, romeo.as_str(), &["3"]);
     assert_eq!(bodies(&mut orchard), ["3"]);
-    // It was unavailable and is back before it has acknowledged anything.
+    // The resource was unavailable, and is available again before it has acknowledged anything.
     orchard.send("<presence type='unavailable'/><presence/>");
     assert_eq!(bodies(&mut orchard), Vec::<String>::new());
     assert_eq!(waiting(&server, "romeo"), 2);
@@ -190,7 +190,7 @@ fn a_session_that_dies_midway_loses_nothing() {
     romeo.set_reading(false);
     romeo.send("<presence/>");
     server.settle();
-    // It reads three messages or so, and is gone.
+    // He reads about three messages, and is gone.
     romeo.wire.appetite = 4_000;
     romeo.wire.receive();
     let read = std::iter::from_fn(|| romeo.wire.take()).count();
@@ -201,8 +201,8 @@ fn a_session_that_dies_midway_loses_nothing() {
     assert!(found.len() >= bodies.len() - 6, "only what the connection had taken is gone: {}", found.len());
 }
 
-/// The same with more than one portion: what comes back from the session must not fall behind what
-/// had not left the store.
+/// The same with more than one portion: messages that the session gives back must not come after
+/// later ones that were still in the store.
 #[test]
 fn what_comes_back_keeps_its_place() {
     let server = Server::new();
@@ -221,7 +221,7 @@ fn what_comes_back_keeps_its_place() {
     assert!(found.len() >= bodies.len() - 1, "{}", found.len());
 }
 
-/// More than an outbox holds comes in portions, as fast as the client reads.
+/// More messages than an outbox holds come in portions, as fast as the client reads.
 #[test]
 fn more_than_fits_comes_in_portions() {
     let mut config = Config::default();
@@ -239,7 +239,7 @@ fn more_than_fits_comes_in_portions() {
     romeo.expect_alive();
 }
 
-/// A store that fails: the sender hears of it, and the message is not lost silently.
+/// If the store fails, the sender gets an error: the message isn't lost silently.
 #[test]
 fn a_store_that_fails_is_told_to_the_sender() {
     let held = HeldStores::new(Memory::stores());
@@ -263,9 +263,9 @@ fn a_store_that_fails_is_told_to_the_sender() {
     assert_eq!(server.online("romeo/orchard").bodies(), ["kept"]);
 }
 
-/// RFC 6121 §8.5.2.2.1 and XEP-0334 §4: a message that must not be stored is lost, which only those
-/// hear who may know that the user is away. Strangers hear the same of a user who is here, who is
-/// away, and who doesn't exist.
+/// RFC 6121 §8.5.2.2.1 and XEP-0334 §4: a message that must not be stored is lost if the user is
+/// away. Only senders who may know that the user is away are told so. Strangers get the same for a
+/// user who is here, who is away, and who doesn't exist.
 #[test]
 fn strangers_do_not_hear_who_is_here() {
     let server = Server::new();
@@ -294,7 +294,7 @@ fn strangers_do_not_hear_who_is_here() {
     assert_eq!(waiting(&server, "romeo"), 0);
 }
 
-/// A sender of more than the store takes hears so, and nobody else.
+/// A sender of more messages than the store accepts gets errors, and nobody else does.
 #[test]
 fn a_flood_leaves_room_for_the_messages_of_others() {
     let held = HeldStores::new(Memory::stores());
@@ -302,7 +302,7 @@ fn a_flood_leaves_room_for_the_messages_of_others() {
     let server = Server::with(Config { stores: held.stores(), modules_off: vec!["archive"], ..Config::default() });
     server.account("romeo");
     let (mut juliet, mut nurse) = (server.login("juliet/balcony"), server.login("nurse/hall"));
-    // The state of an absent user is asked for once.
+    // The state of an absent user is requested from the store once.
     say(&mut juliet, "romeo@example.org", &["first"]);
     held.set_flowing(false);
     let body = "x".repeat(200_000);
@@ -322,7 +322,7 @@ fn a_flood_leaves_room_for_the_messages_of_others() {
     assert_eq!(waiting(&server, "romeo"), 52 - refused as u64);
 }
 
-/// Each resource has a copy of a message to the bare JID (RFC 6121 §8.5.2.1.1); the account has it
+/// Each resource gets a copy of a message to the bare JID (RFC 6121 §8.5.2.1.1); the account has it
 /// once.
 #[test]
 fn a_message_that_two_ending_resources_did_not_get_is_stored_once() {
@@ -351,7 +351,8 @@ fn a_message_that_two_ending_resources_did_not_get_is_stored_once() {
     }
 }
 
-/// The same where one of them takes no messages any more when the other one ends: it has its copy.
+/// The same if one resource accepts no more messages when the other one ends: it has its copy
+/// already.
 #[test]
 fn a_message_that_an_unavailable_resource_did_not_get_is_stored_once() {
     let server = Server::with(Config { shards: 1, ..Config::default() });

@@ -1,7 +1,7 @@
-//! All of these tests once more, as if the server were spread over several machines: over a store
-//! that keeps the order of the calls for one owner and no other, as several connections to a
-//! database do, and with all mail between shards in its wire form, so that nothing gets into mail
-//! that only one process understands.
+//! Runs all of these tests once more, as if the server were spread over several machines. The store
+//! keeps the order of calls only for one owner, as several connections to a database do. All mail
+//! between shards is in its wire form, so that nothing gets into mail that only one process
+//! understands.
 
 use std::process::Command;
 
@@ -20,9 +20,9 @@ fn nothing_relies_on_one_queue_or_one_process() {
     assert!(told.contains("test result: ok"), "{told}");
 }
 
-/// Tests of databases, which give their own order to what they are asked, and those that run all
-/// tests again themselves.
+/// Tests of databases, which have their own order of operations, and tests that run all tests again
+/// themselves.
 const SKIPPED: [&str; 5] = ["once_more::", "engines::", "away::", "statements::", "nodes::features_are_the_same"];
 
-/// Any number does.
+/// Any number will do.
 const SEED: &str = "13";

@@ -1,4 +1,4 @@
-//! RFC 6120 §10.1: stanzas of one sender to one receiver are processed and delivered in the order
+//! RFC 6120 §10.1: stanzas from one sender to one receiver are processed and delivered in the order
 //! in which they were sent.
 
 use std::collections::HashMap;
@@ -24,8 +24,8 @@ fn message(to: &str, body: &str) -> String {
 const ROSTER_SET: &str =
     "<iq type='set' id='set'><query xmlns='jabber:iq:roster'><item jid='nurse@example.org'/></query></iq>";
 
-/// While a stanza waits for the store, later ones of its session wait behind it; others don't
-/// notice.
+/// While a stanza waits for the store, later ones from the same session wait behind it, and others
+/// don't.
 #[test]
 fn nothing_overtakes_what_waits_for_the_store() {
     let (server, held) = slow(2);
@@ -51,14 +51,15 @@ fn nothing_overtakes_what_waits_for_the_store() {
     romeo.expect_message("juliet@example.org/balcony", "2");
     romeo.expect_nothing();
     assert!(held.release_one());
-    // The request has left Juliet's lane and waits for Romeo's roster; the message stays behind it.
+    // The request has left Juliet's lane, and waits for Romeo's roster; the message stays behind
+    // it.
     romeo.expect_nothing();
     assert!(held.release_one());
     romeo.expect_message("juliet@example.org/balcony", "3");
 }
 
-/// A lane is bounded: reading stops when it is long, and goes on when it is short again. Nothing is
-/// lost.
+/// A lane is bounded: reading stops when it is long, and continues when it is short again. Nothing
+/// is lost.
 #[test]
 fn a_long_lane_stops_reading() {
     let (server, held) = slow(2);
@@ -82,8 +83,8 @@ fn a_long_lane_stops_reading() {
     juliet.expect_alive();
 }
 
-/// A connection that breaks while the server doesn't read from it is noticed then, not only when
-/// the store has answered.
+/// If a connection breaks while the server doesn't read from it, the server notices at once, and
+/// not only when the store has answered.
 #[test]
 fn a_connection_that_is_not_read_from_may_break() {
     let (server, held) = slow(1);
@@ -105,7 +106,7 @@ fn a_connection_that_is_not_read_from_may_break() {
     assert_eq!((server.sessions(), server.connections()), (1, 1));
 }
 
-/// Stanzas that were sent before a connection ended are worked off, however it ended.
+/// Stanzas that were sent before a connection ended are processed, however it ended.
 #[test]
 fn a_lane_is_worked_off_after_its_connection_is_gone() {
     type End = fn(&mut Client);
@@ -136,7 +137,7 @@ fn a_lane_is_worked_off_after_its_connection_is_gone() {
     }
 }
 
-/// A stream error is the end (RFC 6120 §4.9.1.1), for stanzas that wait as for those that don't.
+/// A stream error is the end (RFC 6120 §4.9.1.1), also for stanzas that wait.
 #[test]
 fn nothing_behind_a_stream_error_is_processed() {
     for slow_store in [false, true] {
@@ -157,8 +158,7 @@ fn nothing_behind_a_stream_error_is_processed() {
     }
 }
 
-/// A session can be written to as soon as its resource is known, which is before its client has
-/// heard of it.
+/// A session can get stanzas once its resource is bound, which is before its client knows that.
 #[test]
 fn what_comes_while_a_resource_is_being_bound_follows_the_result() {
     let (server, held) = slow(2);
@@ -177,8 +177,8 @@ fn what_comes_while_a_resource_is_being_bound_follows_the_result() {
     juliet.expect_message("romeo@example.org/orchard", "early");
 }
 
-/// Hot-path trap 2: what is pipelined behind a login whose look-ups are slow, on a connection that
-/// moves.
+/// Stanzas that are pipelined behind a login arrive in order, although its look-ups are slow and
+/// the connection moves to another shard.
 #[test]
 fn a_connection_moves_while_the_store_is_slow() {
     for arrives_at in 0..3 {
@@ -210,7 +210,7 @@ fn a_connection_moves_while_the_store_is_slow() {
     }
 }
 
-/// Presence and messages share the order: RFC 6121 §3.1.6 and §4.2 rely on it.
+/// Presence and messages have one order between them: RFC 6121 §3.1.6 and §4.2 rely on that.
 #[test]
 fn presence_and_messages_keep_their_order_across_shards() {
     let server = Server::with(Config { shards: 3, ..Config::default() });
@@ -232,8 +232,8 @@ fn presence_and_messages_keep_their_order_across_shards() {
     assert_eq!(heard, expected);
 }
 
-/// A server that dies takes with it what was on the way, and nothing else: what it had acknowledged
-/// by storing is there, once.
+/// A server that dies loses stanzas that were on their way, and nothing else: a message that it had
+/// acknowledged by storing it is there, once.
 #[test]
 fn a_restart_in_mid_stream() {
     let server = Server::new();
@@ -258,8 +258,8 @@ fn a_restart_in_mid_stream() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// However the shards take turns, however bytes are cut and the store dawdles: each sender's
-    /// messages arrive in order, none is lost, none is doubled.
+    /// In whatever order the shards take turns, however bytes are divided and the store delays:
+    /// each sender's messages arrive in order, and each of them once.
     #[test]
     fn many_senders_to_one_receiver(
         shards in 1usize..5,
@@ -305,9 +305,9 @@ proptest! {
         }
     }
 
-    /// The same when the receiver's connection breaks again and again: what each of its sessions
-    /// reads, one after the other, is still in the order of each sender, and nothing comes twice.
-    /// Only what lay in a broken connection may be missing.
+    /// The same if the receiver's connection breaks again and again: the messages that its sessions
+    /// read, one session after another, are still in the order of each sender, and none comes
+    /// twice. Only those within a broken connection may be missing.
     #[test]
     fn a_receiver_whose_connection_breaks(
         shards in 1usize..4,
@@ -355,8 +355,8 @@ proptest! {
     }
 }
 
-/// A queue that waits for the store is bounded in bytes, and each sender has a share of it: one
-/// that sends more is refused, and others are not.
+/// A queue that waits for the store is bounded in bytes, and each sender has a share of it: a
+/// sender of more is refused, and others aren't.
 #[test]
 fn a_flood_while_the_store_is_slow_hits_its_sender_alone() {
     let (server, held) = slow(1);
@@ -380,7 +380,7 @@ fn a_flood_while_the_store_is_slow_hits_its_sender_alone() {
     held.set_flowing(true);
     held.release_all();
     romeo.expect_nothing();
-    // Of the messages that the store was given in the end it kept as many as it may.
+    // Of the messages that finally reached the store, it kept as many as it may.
     mallory.all();
     mallory.expect_alive();
     mallory.vanish();
@@ -388,8 +388,8 @@ fn a_flood_while_the_store_is_slow_hits_its_sender_alone() {
     assert_eq!(juliet.bodies().last().map(String::as_str), Some("from somebody else"));
 }
 
-/// The same for what waits until it is known which rooms there are: a flood leaves room for others,
-/// and nothing is counted for ever.
+/// The same for stanzas that wait until it is known which rooms exist: a flood leaves room for
+/// others, and nothing is counted for ever.
 #[test]
 fn a_flood_of_rooms_while_the_store_is_slow_hits_its_sender_alone() {
     let (server, held) = slow(1);

@@ -4,7 +4,7 @@ use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Server, befriend, play};
 
-/// Returns Juliet and Romeo, who see each other, on different shards.
+/// Returns Juliet and Romeo, on different shards, each of whom sees the other's presence.
 fn lovers() -> (Server, Client, Client) {
     let server = Server::new();
     let (one, other) = (server.name_at("juliet", 0), server.name_at("romeo", 1));
@@ -20,7 +20,7 @@ fn dialogue(clients: &mut [&mut Client], juliet: &str, romeo: &str, text: &str) 
 }
 
 /// §4.2.2, §4.4.2: initial presence and updates go to contacts and to the user's own resources,
-/// byte for byte.
+/// unchanged byte for byte.
 #[test]
 fn initial_presence_and_updates() {
     let (server, mut juliet, mut romeo) = lovers();
@@ -45,8 +45,8 @@ fn initial_presence_and_updates() {
     );
 }
 
-/// §4.3.2: probes are sent at initial presence and answered for each available resource; own
-/// resources are shown.
+/// §4.3.2: initial presence probes the contacts, and a probe is answered for each available
+/// resource. A client also gets the presence of the user's own resources.
 #[test]
 fn probes_at_initial_presence() {
     let (server, mut juliet, mut romeo) = lovers();
@@ -64,14 +64,14 @@ fn probes_at_initial_presence() {
         &format!("<presence from='{r}/tomb'/>"),
     ]);
     second.expect_nothing();
-    // An update probes nobody.
+    // An update doesn't probe.
     second.send("<presence><show>away</show></presence>");
     second.expect_presence_of_itself();
     second.expect_nothing();
 }
 
-/// §4.3.2: for a contact who is away "the full XML of the last presence stanza of type
-/// 'unavailable'", with the time of it.
+/// §4.3.2: for a contact who is away, the reply to a probe is "the full XML of the last presence
+/// stanza of type 'unavailable'", with the time of that stanza.
 #[test]
 fn a_contact_who_is_away_answers_with_the_last_word() {
     let (server, mut juliet, mut romeo) = lovers();
@@ -91,8 +91,8 @@ fn a_contact_who_is_away_answers_with_the_last_word() {
     juliet.expect_nothing();
 }
 
-/// §4.5: unavailable presence, by the client's own word or because its connection is gone, however
-/// that came to be.
+/// §4.5: contacts get unavailable presence when the client sends it or its connection is gone, for
+/// whatever reason.
 #[test]
 fn the_end_of_a_session_is_seen_by_contacts() {
     type End = fn(&mut Client);
@@ -122,8 +122,8 @@ fn the_end_of_a_session_is_seen_by_contacts() {
     }
 }
 
-/// §4.5.2: becoming unavailable twice is said once; a session that was never available says
-/// nothing.
+/// §4.5.2: a session that becomes unavailable twice says so once; a session that was never
+/// available says nothing.
 #[test]
 fn unavailable_once() {
     let (server, mut juliet, mut romeo) = lovers();
@@ -137,7 +137,7 @@ fn unavailable_once() {
     romeo.expect_nothing();
 }
 
-/// §4.6: directed presence reaches anybody; who got it hears of the end, once, unless told before.
+/// §4.6: directed presence reaches anybody, and its recipients are told of its end, once.
 #[test]
 fn directed_presence() {
     let (server, mut juliet, mut romeo) = lovers();
@@ -171,7 +171,7 @@ fn directed_presence() {
     peter.expect_nothing();
 }
 
-/// §4.6.3: directed presence from a session that never sent broadcast presence.
+/// §4.6.3: directed presence also ends for a session that never sent broadcast presence.
 #[test]
 fn directed_presence_of_a_session_that_is_not_available() {
     let server = Server::new();
@@ -201,8 +201,8 @@ fn directed_presence_is_bounded() {
     );
 }
 
-/// §4.7.2.3: the priority decides about messages to the bare JID, at once; what is no number from
-/// -128 to 127 is refused.
+/// §4.7.2.3: a new priority decides about messages to the bare JID at once. A priority that isn't a
+/// number from -128 to 127 is refused.
 #[test]
 fn priorities() {
     let server = Server::new();
@@ -233,8 +233,9 @@ fn priorities() {
     }
 }
 
-/// §4.3.2: an asker without subscription is told so by the bare JID, and hears the same whether
-/// somebody is there, away or nobody at all. A contact gets the presence, or the last one.
+/// §4.3.2: a user without a subscription gets a reply from the bare JID, which is the same whether
+/// the contact is there, is away or doesn't exist. With a subscription, the user gets the present
+/// or the last presence.
 #[test]
 fn probes_from_elsewhere_are_answered() {
     let server = Server::with(Config { federates: true, ..Config::default() });
@@ -261,8 +262,8 @@ fn probes_from_elsewhere_are_answered() {
     assert!(left[0].text.contains("type='unavailable'") && left[0].text.contains("<status>gone</status>"), "{left:?}");
 }
 
-/// A probe tells a stranger nothing: not whether the account exists, nor whether anybody is there
-/// (§4.3.2, §13.10.2 of RFC 6120).
+/// A probe tells a stranger neither whether the account exists nor whether the user is there
+/// (§4.3.2, RFC 6120 §13.10.2).
 #[test]
 fn strangers_learn_nothing_by_probes() {
     let server = Server::new();
@@ -280,8 +281,8 @@ fn strangers_learn_nothing_by_probes() {
     drop(romeo);
 }
 
-/// A memory of the store about a contact is older than what the contact says meanwhile (§4.3.2),
-/// whatever the account that asked waits for besides.
+/// The store's last presence of a contact is older than the presence that the contact sends in the
+/// meantime (§4.3.2), whatever else the asking account waits for.
 #[test]
 fn a_contact_who_comes_while_the_store_is_asked_is_seen() {
     for (shards, released) in [1, 2].into_iter().flat_map(|shards| (0..10).map(move |released| (shards, released))) {
@@ -318,8 +319,8 @@ fn a_contact_who_comes_while_the_store_is_asked_is_seen() {
     }
 }
 
-/// §4.5: a session whose last stanzas wait for the store ends behind a newer one of its resource.
-/// Its end is not that of the newer one, which contacts go on seeing.
+/// §4.5: a session whose last stanzas wait for the store ends after a newer session has taken its
+/// resource. Contacts still see the newer one.
 #[test]
 fn who_is_back_is_not_gone_when_the_session_before_ends() {
     let held = HeldStores::new(Memory::stores());
@@ -340,7 +341,7 @@ fn who_is_back_is_not_gone_when_the_session_before_ends() {
     assert!(held.release_all() > 0, "the session before is still there");
     server.settle();
     romeo.expect_nothing();
-    // It may get the reply, which was for its address.
+    // The newer session may get the reply, which was for its address.
     assert!(later.all().iter().all(|found| found.name() != "presence"));
     assert_eq!(server.sessions(), 2);
     later.send("<presence type='unavailable'/>");

@@ -1,5 +1,5 @@
-//! The time in which others take over: they ask a silent node for presence and have news for its
-//! accounts, which go to the new homes; and a new home may die as well.
+//! The time until other nodes take over. They ask a silent node for presence, and have news for its
+//! accounts; both go to the new homes once these are known. A new home may die as well.
 
 use rookery_hub::Value;
 use rookery_jid::Jid;
@@ -8,7 +8,7 @@ use rookery_testkit::{Client, Config, Security, Server, befriend};
 use super::{WRITTEN_MS, at, nodes};
 use crate::pubsub::pep::{TUNE, wants};
 
-/// Logs in another resource of a user, at a shard.
+/// Logs in with another resource of a user, at a shard.
 fn another(server: &Server, of: &Client, shard: usize, resource: &str) -> Client {
     let mut client = server.connect_at(shard);
     client.log_in(&of.jid.as_ref().expect("bound").to_bare(), Security::Plain);
@@ -30,7 +30,7 @@ fn seen(client: &mut Client) -> Vec<String> {
     seen
 }
 
-/// Their new homes are the shard of the one who asks, and the one beside it.
+/// The contacts' new homes are the asker's own shard, and the other shard of the same node.
 #[test]
 fn who_logs_in_meanwhile_sees_contacts_whose_home_it_was() {
     let server = nodes();
@@ -96,8 +96,8 @@ fn news_of_meanwhile_reach_contacts_whose_home_it_was() {
     assert_eq!(news.count(), 1, "{got:?}");
 }
 
-/// Returns three nodes of two shards each, with a session that can be resumed at the second one,
-/// whose next home is the third one.
+/// Returns three nodes of two shards each, with a session that can be resumed. Its home is on the
+/// second node, and its next home will be on the third.
 fn three_nodes() -> (Server, Client, String) {
     let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
     let mut juliet = at(&server, "juliet", 2, 2, "balcony");
@@ -107,8 +107,8 @@ fn three_nodes() -> (Server, Client, String) {
     (server, juliet, id)
 }
 
-/// Kills the third node, too, while it takes over from the second one, and lets the client come
-/// back.
+/// Kills the third node as well, while it takes over from the second one, and lets the client come
+/// back. Returns the messages that the client then gets.
 fn kill_the_next_home(server: &Server, jid: &Jid, id: &str) -> Vec<String> {
     server.silence(2);
     server.slow_journals(false);
@@ -147,7 +147,7 @@ fn a_session_survives_a_new_home_that_dies_before_its_own_journal_has_it() {
     assert_eq!(kill_the_next_home(&server, &jid, &id), ["one"]);
 }
 
-/// Its state there is the later one.
+/// The later state of the session is in that journal.
 #[test]
 fn a_session_continues_from_the_journal_of_the_home_that_died_last() {
     let (server, mut juliet, id) = three_nodes();
@@ -164,8 +164,8 @@ fn a_session_continues_from_the_journal_of_the_home_that_died_last() {
     assert_eq!(kill_the_next_home(&server, &jid, &id), ["two"], "the first one was acknowledged");
 }
 
-/// The client has got something that the first journal lacks. Its count includes that, and nothing
-/// that has come since.
+/// The client has got an answer that the first journal lacks. The count in its request to resume
+/// includes that answer, and nothing that has come since.
 #[test]
 fn what_comes_before_the_client_is_back_survives_another_death() {
     let (server, mut juliet, id) = three_nodes();

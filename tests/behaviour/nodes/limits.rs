@@ -1,4 +1,4 @@
-//! Limits that are for an address or an account count for all nodes together.
+//! Limits for an address or an account count for all nodes together.
 
 use rookery_hub::Value;
 use rookery_sasl::Mechanism;
@@ -8,8 +8,8 @@ use rookery_xml::ns;
 
 use super::nodes;
 
-/// Tries a password at a shard, always from the same address; returns the condition of the failure,
-/// or nothing.
+/// Tries a password at a shard, always from the same address. Returns the condition of the failure,
+/// or an empty text.
 fn try_at(server: &Server, shard: usize, password: &str) -> String {
     let mut client = server.connect_at(shard);
     client.open("example.org");
@@ -30,8 +30,8 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Creates an account at a shard, always from the same address; returns the condition of the
-/// error, or nothing.
+/// Creates an account at a shard, always from the same address. Returns the condition of the error,
+/// or an empty text.
 fn register_at(server: &Server, shard: usize, username: &str) -> String {
     let mut guest: Client = server.connect_at(shard);
     guest.open("example.org");
@@ -43,7 +43,7 @@ fn register_at(server: &Server, shard: usize, username: &str) -> String {
     error.and_then(|error| error.children().next()).map(|child| child.name().to_owned()).unwrap_or_default()
 }
 
-/// 0 and 2 are shards of two nodes.
+/// A shard of each of the two nodes.
 const NODES: [usize; 2] = [0, 2];
 
 #[test]
@@ -64,7 +64,7 @@ fn where_somebody_has_logged_in_is_known_at_all_nodes() {
     let server = nodes();
     server.account("juliet");
     assert_eq!(try_at(&server, 0, PASSWORD), "");
-    // As many as a place has that is not known.
+    // An address from which nobody has logged in has only this many attempts for the account.
     let answers: Vec<String> = (0..40).map(|at| try_at(&server, NODES[at % 2], "wrong")).collect();
     assert!(answers.iter().all(|answer| answer == "not-authorized"), "{answers:?}");
     assert_eq!(try_at(&server, 2, PASSWORD), "");
@@ -88,7 +88,7 @@ fn an_address_creates_one_account_at_all_nodes_together() {
     assert_eq!(register_at(&server, 0, "romeo"), "");
     assert_eq!(register_at(&server, 2, "juliet"), "resource-constraint");
     server.advance(600_000);
-    // A name that is taken costs no account.
+    // A request for a name that is taken doesn't count.
     assert_eq!(register_at(&server, 2, "romeo"), "conflict");
     assert_eq!(register_at(&server, 0, "juliet"), "");
     assert_eq!(register_at(&server, 2, "nurse"), "resource-constraint");

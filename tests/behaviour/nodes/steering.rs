@@ -1,8 +1,8 @@
-//! Clients are told which node is home to their account.
+//! Clients are told which node is the home of their account.
 
 use super::*;
 
-/// Returns two nodes that have a host of their own to send clients to.
+/// Returns two nodes, each with a host name to which clients can be sent.
 fn steering(logins: bool) -> Server {
     let steering = Some(Steering { host: "n1.example.org:5223".into(), logins });
     let settings = Settings { told: ToldAddresses { steering, pages: None }, ..Settings::default() };
@@ -41,7 +41,7 @@ fn a_client_is_sent_home_once_a_minute() {
     let error = sent.expect_element();
     let host = error.child_text("see-other-host", ns::STREAM_ERRORS);
     assert_eq!(host.as_deref(), Some("n1.example.org:5223"));
-    // It doesn't follow, and is served by the other node, as often as it comes.
+    // The client doesn't follow, and is served by the other node, however often it comes.
     for shard in [2, 3] {
         let mut stays = server.connect_at(shard);
         stays.log_in(&account, Security::StartTls);
