@@ -8,8 +8,8 @@ mod reports;
 
 use rookery_testkit::{Client, Config, Server, befriend};
 
-/// Juliet, who blocks, on shard 0, and Romeo, whom she blocks and who is her contact, on a shard of
-/// the test's choice. Both are available.
+/// Juliet, who blocks, on shard 0, and her contact Romeo, whom she blocks, on a shard that the test
+/// chooses. Both are available.
 struct PrivacyScene {
     server: Server,
     juliet: Client,
@@ -30,7 +30,7 @@ impl PrivacyScene {
         Self { server, juliet, romeo }
     }
 
-    /// Puts the bare JIDs of the scene into a text.
+    /// Replaces the names of the scene in a text by its bare JIDs.
     fn named(&self, text: &str) -> String {
         text.replace("JULIET", self.juliet.bare()).replace("ROMEO", self.romeo.bare())
     }
@@ -40,7 +40,7 @@ impl PrivacyScene {
         rookery_testkit::play(&mut [&mut self.juliet, &mut self.romeo], &dialogue);
     }
 
-    /// Lets Juliet block Romeo, until both have heard what there is to hear.
+    /// Makes Juliet block Romeo, and discards what both then get.
     fn block(&mut self) {
         let romeo = self.romeo.bare().to_owned();
         block(&mut self.juliet, &[&romeo]);
@@ -49,7 +49,7 @@ impl PrivacyScene {
     }
 }
 
-/// Blocks addresses; the next element is the reply.
+/// Blocks addresses. The next element that the client gets is the reply.
 fn block(client: &mut Client, jids: &[&str]) {
     let items: String = jids.iter().map(|jid| format!("<item jid='{jid}'/>")).collect();
     client.pump();

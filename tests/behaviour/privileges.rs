@@ -1,4 +1,4 @@
-//! Components that act for accounts (XEP-0356), and in the place of the server (XEP-0355).
+//! Components that act for accounts (XEP-0356), and in place of the server (XEP-0355).
 
 use rookery_federation::Address;
 use rookery_hub::{Privileges, RequestTypes};
@@ -69,7 +69,7 @@ fn privileged_iq(to: &str, type_: &str, inner: &str) -> String {
 fn a_component_is_told_what_it_may() {
     let mut scene = PrivilegeScene::with(all());
     let mut bridge = scene.server.component(BRIDGE);
-    // Another connection may be the one that hears of it.
+    // Either connection of the component may be the one that is told.
     let told = seen(&mut bridge) + &seen(&mut scene.bridge);
     for part in [
         "<perm access='roster' type='both' push='false'/>",
@@ -100,7 +100,7 @@ fn a_bridge_keeps_its_users_in_the_roster() {
     assert!(seen(&mut scene.bridge).contains("type='result'"));
     let push = seen(&mut scene.romeo);
     assert!(push.contains("jid='a@bridge.example.org'") && push.contains("subscription='both'"), "{push}");
-    // A bridge decides only for its own users who sees whom.
+    // A bridge can only set subscriptions to its own users.
     scene.bridge.send(&set(BRIDGE, "<item jid='paris@example.org' subscription='both'/>"));
     scene.bridge.all();
     let push = seen(&mut scene.romeo);
@@ -111,7 +111,7 @@ fn a_bridge_keeps_its_users_in_the_roster() {
     assert!(told.contains("name='Ann'") && told.contains(&format!("from='{romeo}'")), "{told}");
     scene.bridge.send(&set(BRIDGE, "<item jid='a@bridge.example.org' subscription='remove'/>"));
     assert!(seen(&mut scene.bridge).contains("type='unsubscribe"));
-    // Its users can't, nor can another component.
+    // The component's users have no such right, nor has another component.
     scene.bridge.send(&get.replace(BRIDGE, "a@bridge.example.org"));
     assert!(seen(&mut scene.bridge).contains("type='error'"));
     let mut other = scene.server.component(OTHER);
@@ -119,7 +119,7 @@ fn a_bridge_keeps_its_users_in_the_roster() {
     assert!(seen(&mut other).contains("<forbidden"));
 }
 
-/// A client that says who sees whom is not believed.
+/// A subscription that a client sets in its own roster is ignored.
 #[test]
 fn a_client_subscribes_nobody_by_its_roster() {
     let mut scene = PrivilegeScene::with(all());
@@ -147,8 +147,8 @@ fn roster_access_is_as_wide_as_it_was_given() {
     }
 }
 
-/// A component hears of changes if it may read rosters and wants to, no matter who makes them, and
-/// whether a client is there.
+/// A component is told of changes to rosters if it may read them and wants to know, no matter who
+/// makes the changes and whether a client is online.
 #[test]
 fn a_component_hears_of_changes_of_rosters() {
     let item = |rest: &str| format!("<query xmlns='jabber:iq:roster'><item jid='juliet@example.org'{rest}/></query>");
@@ -171,11 +171,11 @@ fn a_component_hears_of_changes_of_rosters() {
                 (Some("set"), Some(&*owner), Some(BRIDGE))
             );
             assert!(client::xml(push).contains("name='Juliet'"), "{push:?}");
-            // Its reply is for nobody.
+            // The reply to the push goes to nobody.
             let id = push.attr("id").expect("an id");
             scene.bridge.send(&format!("<iq type='result' id='{id}' from='{BRIDGE}' to='{owner}'/>"));
         }
-        // A change of its own, while nobody is there.
+        // The component makes the change itself, while no client is online.
         scene.romeo.all();
         scene.romeo.close();
         scene.server.settle();
@@ -194,7 +194,8 @@ fn a_component_hears_of_changes_of_rosters() {
     }
 }
 
-/// Messages that a bridge sends for an account are in its archive, and its other clients see them.
+/// Messages that a bridge sends for an account are in the account's archive, and its other clients
+/// see them.
 #[test]
 fn messages_in_the_name_of_an_account_are_its_own() {
     let mut scene = PrivilegeScene::with(all());
@@ -213,7 +214,8 @@ fn messages_in_the_name_of_an_account_are_its_own() {
     assert!(told.contains("from elsewhere") && told.contains("<fin"), "{told}");
 }
 
-/// A bare address of the domain that it turns to, and nobody else's (XEP-0356 §6.1).
+/// The sender must be the bare address of an account at the domain that the component sends the
+/// message to (XEP-0356 §6.1).
 #[test]
 fn messages_in_other_names_are_forbidden() {
     let mut scene = PrivilegeScene::with(all());
@@ -254,7 +256,7 @@ fn requests_in_the_name_of_an_account_are_its_own() {
     let items = format!("<pubsub xmlns='{PUBSUB}'><items node='urn:n'/></pubsub>");
     let own = client::xml(&scene.romeo.ask(&format!("<iq type='get' id='g'>{items}</iq>")));
     assert!(own.contains("<item id='1'"), "{own}");
-    // An error comes back as it was, inside and outside.
+    // An error comes back unchanged, in the inner and the outer stanza.
     let wrong = format!(
         "<iq xmlns='jabber:client' type='get' id='i'><pubsub xmlns='{PUBSUB}'><items node='urn:none'/></pubsub></iq>"
     );
@@ -264,7 +266,7 @@ fn requests_in_the_name_of_an_account_are_its_own() {
     scene.romeo.expect_nothing();
 }
 
-/// The six refusals of XEP-0356 §5.
+/// The six cases that XEP-0356 §5 forbids, and more.
 #[test]
 fn requests_that_were_not_granted_are_forbidden() {
     let mut scene = PrivilegeScene::with(all());
@@ -304,7 +306,7 @@ fn a_component_sees_who_is_available() {
     assert!(seen(&mut scene.bridge).contains(&format!("from='{full}'")));
     juliet.send("<presence><show>away</show></presence>");
     assert!(seen(&mut scene.bridge).contains("<show>away</show>"));
-    // Those who were there before it came.
+    // A component also gets the presence of clients that were there before it.
     let mut again = scene.server.component(BRIDGE);
     let told = seen(&mut again) + &seen(&mut scene.bridge);
     assert!(told.contains(&format!("from='{full}'")) && told.contains(scene.romeo.full()), "{told}");
@@ -316,7 +318,8 @@ fn a_component_sees_who_is_available() {
     other.expect_nothing();
 }
 
-/// Returns two servers, of which the first has components, and a user of each who see each other.
+/// Returns two servers, the first of which has components, and a user of each. The users see each
+/// other's presence.
 fn neighbours(privileges: Privileges) -> (Server, Server, Client, Client) {
     neighbours_on(&Internet::default(), privileges)
 }
@@ -345,7 +348,8 @@ fn neighbours_on(internet: &Internet, privileges: Privileges) -> (Server, Server
     (a, b, romeo, juliet)
 }
 
-/// XEP-0356 §7.2: also while the account is away, once, and when the component comes later.
+/// XEP-0356 §7.2: a component gets the presence of contacts on other servers, each change once,
+/// also while the account is away, and also if it connects later.
 #[test]
 fn a_component_sees_contacts_elsewhere() {
     let reader = Privileges { roster: RequestTypes::BOTH, roster_presence: true, ..Privileges::default() };
@@ -357,7 +361,7 @@ fn a_component_sees_contacts_elsewhere() {
     assert!(told.contains("from='romeo@example.org/orchard'"), "accounts are seen, too: {told}");
     juliet.send("<presence><show>away</show></presence>");
     assert_eq!(seen(&mut bridge).matches("<show>away</show>").count(), 1);
-    // Another account of this server sees her, too.
+    // Another account of this server sees her as well.
     let mut nurse = a.online("nurse@example.org/hall");
     nurse.send("<presence to='juliet@b.example' type='subscribe'/>");
     juliet.all();
@@ -366,7 +370,7 @@ fn a_component_sees_contacts_elsewhere() {
     seen(&mut bridge);
     juliet.send("<presence><show>dnd</show></presence>");
     assert_eq!(seen(&mut bridge).matches("<show>dnd</show>").count(), 1, "once");
-    // Nobody is there who sees her.
+    // From here on, no account that sees her is online.
     romeo.close();
     nurse.close();
     a.settle();
@@ -382,8 +386,8 @@ fn a_component_sees_contacts_elsewhere() {
     assert!(!told.contains("juliet"), "{told}");
 }
 
-/// The replies of contacts elsewhere to a session are for the component, too: after a restart
-/// nobody knows more.
+/// The presence that contacts elsewhere send to a session that asks for it is for the component as
+/// well: after a restart, the server has no other.
 #[test]
 fn a_component_sees_contacts_that_answer_a_session() {
     let reader = Privileges { roster: RequestTypes::BOTH, roster_presence: true, ..Privileges::default() };
@@ -398,8 +402,8 @@ fn a_component_sees_contacts_that_answer_a_session() {
     assert!(told.contains("from='juliet@b.example/balcony'"), "{told}");
 }
 
-/// A server that dies says no goodbye: a day later its users are asked for, and those who aren't
-/// there any more are shown to nobody.
+/// A server that dies doesn't announce that its users are gone. A day later their presence is
+/// requested again, and users who aren't there any more are shown to nobody.
 #[test]
 fn contacts_whose_server_has_died_are_forgotten() {
     const DAY_MS: u64 = 24 * 3_600_000;
@@ -414,7 +418,7 @@ fn contacts_whose_server_has_died_are_forgotten() {
             a.settle();
             told.contains("from='juliet@b.example/balcony'")
         };
-        // She says nothing for two days, and is there.
+        // She sends nothing for two days, and is still shown.
         a.advance(2 * DAY_MS);
         assert!(shows_juliet(), "who has nothing to say stays");
         drop(juliet);
@@ -432,7 +436,7 @@ fn contacts_whose_server_has_died_are_forgotten() {
 #[test]
 fn a_component_sees_no_contacts_that_are_not_for_it() {
     let accounts = Privileges { presence: true, ..Privileges::default() };
-    // It can't read rosters, so that it isn't allowed this either.
+    // It can't read rosters, so it may not get the presence of contacts either.
     let blind = Privileges { roster_presence: true, presence: true, ..Privileges::default() };
     for privileges in [accounts, blind] {
         let (a, _b, _romeo, mut juliet) = neighbours(privileges);
@@ -445,7 +449,7 @@ fn a_component_sees_no_contacts_that_are_not_for_it() {
     let (a, b, _romeo, _juliet) = neighbours(reader);
     let (mut bridge, mut other) = (a.component(BRIDGE), a.component(OTHER));
     seen(&mut bridge);
-    // She isn't in the roster of whom she writes to.
+    // Paris isn't in the roster of anyone that she writes to.
     let mut paris = b.online("paris@b.example/hall");
     paris.send("<presence to='romeo@example.org'/>");
     paris.send("<presence to='nobody@example.org'/>");
@@ -481,14 +485,14 @@ fn a_component_answers_in_the_place_of_the_server() {
             "<iq type='result' id='d' from='{to}'><answer xmlns='urn:example:service'>I</answer></iq>"
         ));
     }
-    // Its own requests go to the server.
+    // The component's own requests go to the server.
     scene.bridge.send(&format!(
         "<iq type='get' id='x' from='{BRIDGE}' to='example.org'><ask xmlns='urn:example:service'/></iq>"
     ));
     assert!(seen(&mut scene.bridge).contains("service-unavailable"));
 }
 
-/// A reply for somebody else, or to something else, counts for nothing (XEP-0355 §4.3).
+/// A reply that is for somebody else, or to another request, is ignored (XEP-0355 §4.3).
 #[test]
 fn answers_that_do_not_fit_the_request_are_not_passed_on() {
     let mut scene = PrivilegeScene::with(all());
@@ -513,7 +517,7 @@ fn answers_that_do_not_fit_the_request_are_not_passed_on() {
         assert!(told.contains("service-unavailable") && told.contains("id='d'"), "{told}");
     }
     juliet.expect_nothing();
-    // Nor is one that says nothing, or a manager that is away.
+    // A component that is away, and so replies nothing, has the same effect.
     scene.bridge.vanish();
     ask_service(&mut scene.romeo, "example.org");
     scene.server.advance(60_000);

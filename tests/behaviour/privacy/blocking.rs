@@ -1,4 +1,5 @@
-//! XEP-0191: the requests, and what they do to stanzas. Section numbers are those of the standard.
+//! XEP-0191: its requests, and the stanzas that they stop. Section numbers are those of the
+//! standard.
 
 use rookery_hub::Value;
 use rookery_testkit::{Config, Server, play};
@@ -17,8 +18,8 @@ fn the_domain_shows_the_feature() {
     }
 }
 
-/// §3.2 to §3.5, with the addresses of the examples: the list, and the pushes to those who asked
-/// for it.
+/// §3.2 to §3.5, with the addresses of the examples: the list, and the pushes to the resources that
+/// have requested it.
 #[test]
 fn the_list_and_its_pushes() {
     let server = Server::new();
@@ -61,7 +62,8 @@ fn the_list_and_its_pushes() {
     );
 }
 
-/// §3.3: what a blocked contact sends: messages and requests come back, the rest vanishes.
+/// §3.3: messages and requests from a blocked contact come back as errors; other stanzas are
+/// dropped.
 #[test]
 fn what_comes_from_the_blocked() {
     for shard in [0, 1] {
@@ -91,7 +93,7 @@ fn what_comes_from_the_blocked() {
     }
 }
 
-/// §3.3: what goes to a blocked contact comes back with the condition of its own.
+/// §3.3: stanzas to a blocked contact come back with the condition for blocked contacts.
 #[test]
 fn what_goes_to_the_blocked() {
     for shard in [0, 1] {
@@ -116,7 +118,8 @@ fn what_goes_to_the_blocked() {
     }
 }
 
-/// §3.3, §3.4: the contact sees the account go away, and come back; and the other way round.
+/// §3.3, §3.4: the contact sees the account become unavailable and available again, and the account
+/// sees the same of the contact.
 #[test]
 fn presence_when_a_block_begins_and_ends() {
     for shard in [0, 1] {
@@ -136,7 +139,7 @@ fn presence_when_a_block_begins_and_ends() {
     }
 }
 
-/// §3.3: only who may see the presence hears of its end; a stranger learns nothing.
+/// §3.3: only contacts that may see the presence are told of its end; a stranger learns nothing.
 #[test]
 fn a_stranger_hears_nothing_of_a_block() {
     let mut scene = PrivacyScene::at(1);
@@ -146,7 +149,8 @@ fn a_stranger_hears_nothing_of_a_block() {
     assert_eq!(scene.server.left(), []);
 }
 
-/// §3.3: who got directed presence is told too, and hears nothing at the end.
+/// §3.3: a recipient of directed presence is told of its end by the block, and not once more at the
+/// end of the session.
 #[test]
 fn directed_presence_ends_with_a_block() {
     let server = Server::with(Config { federates: true, ..Config::default() });
@@ -160,7 +164,7 @@ fn directed_presence_ends_with_a_block() {
     assert_eq!(server.left(), []);
 }
 
-/// §7: the four kinds of addresses, from other servers.
+/// §7: the four forms of addresses, for users of other servers.
 #[test]
 fn what_an_address_means() {
     for (item, blocked, others) in [
@@ -181,7 +185,7 @@ fn what_an_address_means() {
     }
 }
 
-/// §5: nothing stops the user's own resources and server.
+/// §5: no block applies to the user's own resources and server.
 #[test]
 fn the_own_account_and_server_are_never_blocked() {
     let server = Server::new();
@@ -202,7 +206,8 @@ fn the_own_account_and_server_are_never_blocked() {
     romeo.expect(&format!("<message type='error' id='m' from='juliet@example.org'>{UNAVAILABLE}</message>"));
 }
 
-/// §3.3, RFC 6120 §8.3.3: what is wrong is refused by name, and changes nothing.
+/// §3.3, RFC 6120 §8.3.3: wrong requests get an error with the condition for it, and change
+/// nothing.
 #[test]
 fn requests_that_are_wrong() {
     let server =
@@ -233,14 +238,14 @@ fn requests_that_are_wrong() {
     }
     juliet.send("<iq type='get' id='l'><blocklist xmlns='urn:xmpp:blocking'/></iq>");
     juliet.expect("<iq type='result' id='l' from='juliet@example.org'><blocklist xmlns='urn:xmpp:blocking'/></iq>");
-    // Nobody else's list is there to be asked for, whether the account exists or not.
+    // Nobody can request the list of somebody else, whether that account exists or not.
     for to in ["romeo@example.org", "nobody@example.org"] {
         juliet.send(&format!("<iq type='get' id='o' to='{to}'><blocklist xmlns='urn:xmpp:blocking'/></iq>"));
         juliet.expect(&format!("<iq type='error' id='o' from='{to}'>{UNAVAILABLE}</iq>"));
     }
 }
 
-/// A domain without the module knows none of it.
+/// A domain without the module has no part of this feature.
 #[test]
 fn the_module_can_be_off() {
     let server = Server::with(Config { modules_off: vec!["privacy"], ..Config::default() });

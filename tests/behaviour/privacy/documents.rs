@@ -1,4 +1,5 @@
-//! Documents in memory: block lists count for accounts without session, whatever the store does.
+//! Documents in memory: the block list of an account without sessions counts, whatever the store
+//! does.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use rookery_testkit::{Client, Config, Security, Server};
 
 use super::{UNAVAILABLE, block};
 
-/// Returns a server over a store whose answers a test can hold back. Juliet has blocked Romeo, and
-/// is not there; he is.
+/// Returns a server over a store whose answers a test can hold back, and Romeo, who is online.
+/// Juliet has blocked him and is away.
 fn slow() -> (Server, Arc<HeldStores>, Client) {
     let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
@@ -35,11 +36,11 @@ fn stored(server: &Server) -> u64 {
     server.done(server.stores().offline.count(server.address("juliet").as_ref())).expect("a count")
 }
 
-/// A time longer than an account without session is remembered.
+/// A time after which an account without sessions is no longer in memory, in milliseconds.
 const FORGOTTEN_MS: u64 = 120_000;
 
-/// Nothing of what the blocked sends is kept: neither right after the logout, nor when the list has
-/// to be loaded.
+/// No message from a blocked contact is stored: neither right after the logout, nor when the list
+/// has to be loaded first.
 #[test]
 fn an_account_without_session_refuses_before_anything_is_stored() {
     let (server, _, mut romeo) = slow();
@@ -59,7 +60,8 @@ fn an_account_without_session_refuses_before_anything_is_stored() {
     assert_eq!(server.online("juliet/balcony").bodies(), ["3"]);
 }
 
-/// While the list is being loaded, stanzas wait, and keep their order; those for others go on.
+/// While the list is being loaded, stanzas for the account wait and keep their order; those for
+/// others don't wait.
 #[test]
 fn a_slow_store_keeps_the_order() {
     let (server, held, mut romeo) = slow();
@@ -82,7 +84,8 @@ fn a_slow_store_keeps_the_order() {
     assert_eq!(server.online("juliet/balcony").bodies(), ["1", "3"]);
 }
 
-/// A login while the list is on its way: nothing is delivered before it is known, nothing is lost.
+/// The account logs in while its list is being loaded: nothing is delivered before the list is
+/// there, and nothing is lost.
 #[test]
 fn a_login_while_loading() {
     let (server, held, mut romeo) = slow();
@@ -111,7 +114,7 @@ fn a_login_while_loading() {
     assert_eq!(juliet.bodies(), [""; 0]);
 }
 
-/// A store that fails: senders are told, and nothing passes a list that nobody could read.
+/// If the store fails, senders get errors, and nothing passes a list that can't be read.
 #[test]
 fn a_failing_store_bounces() {
     let (server, held, mut romeo) = slow();
@@ -140,8 +143,8 @@ fn a_failing_store_bounces() {
     assert_eq!(stored(&server), 1);
 }
 
-/// A change counts at once; if the store refuses it, it is taken back, and a contact that was shut
-/// out sees the account again.
+/// A change counts at once. If the store refuses it, it is undone, and a contact that was shut out
+/// sees the account again.
 #[test]
 fn a_change_that_the_store_refuses_is_taken_back() {
     let held = HeldStores::new(Memory::stores());

@@ -4,8 +4,8 @@ use rookery_testkit::{Server, befriend};
 
 use super::{PrivacyScene, block};
 
-/// A client that comes online asks all contacts for their presence; one who blocks the asker is as
-/// good as offline, also across a new login of either.
+/// A client that comes online asks all contacts for their presence. A contact who blocks its user
+/// looks offline, also after a new login of either.
 #[test]
 fn a_login_of_the_blocked_shows_nothing() {
     for shard in [0, 1] {
@@ -20,8 +20,8 @@ fn a_login_of_the_blocked_shows_nothing() {
     }
 }
 
-/// RFC 6121 §4.3.2: the last presence of an account that is away is shown to contacts, not to those
-/// whom it blocks.
+/// RFC 6121 §4.3.2: the last presence of an account that is away is shown to contacts, but not to
+/// those whom it blocks.
 #[test]
 fn the_last_presence_is_concealed_too() {
     for shard in [0, 1] {
@@ -33,7 +33,7 @@ fn the_last_presence_is_concealed_too() {
             scene.juliet.send("<presence type='unavailable'><status>Good night</status></presence>");
             scene.juliet.close();
             scene.romeo.all();
-            // Also when nothing of her is in memory any more.
+            // The result is the same once nothing of hers is in memory any more.
             scene.server.advance(120_000);
             let name = scene.romeo.bare().split('@').next().map(str::to_owned).expect("a name");
             let mut again = scene.server.login(&format!("{name}/garden"));
@@ -45,8 +45,8 @@ fn the_last_presence_is_concealed_too() {
     }
 }
 
-/// A login of the one who blocks: neither her presence nor her probe gets there, on this server or
-/// another.
+/// When the user who blocks logs in, neither her presence nor her probe reaches the contact, on
+/// this server or another.
 #[test]
 fn a_login_of_the_one_who_blocks_shows_nothing() {
     let server = Server::with(rookery_testkit::Config { federates: true, ..Default::default() });
@@ -72,7 +72,7 @@ fn a_login_of_the_one_who_blocks_shows_nothing() {
     assert_eq!(server.left(), []);
 }
 
-/// A subscription that ends while the block lasts tells nothing of the resources.
+/// A subscription that ends while the contact is blocked reveals nothing about the resources.
 #[test]
 fn the_end_of_a_subscription_shows_nothing() {
     let mut scene = PrivacyScene::at(1);
@@ -88,7 +88,7 @@ fn the_end_of_a_subscription_shows_nothing() {
     );
 }
 
-/// A resource of a contact alone can be blocked: the others go on.
+/// A single resource of a contact can be blocked, while the others aren't.
 #[test]
 fn one_resource_of_a_contact() {
     let mut scene = PrivacyScene::at(1);

@@ -1,5 +1,5 @@
-//! XEP-0016: the requests with the lists of its examples, which list counts for whom, and how the
-//! block list is one of them.
+//! XEP-0016: the requests with the lists of its examples, the choice of the list that applies, and
+//! the block list as a part of the default list.
 
 use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server, play};
@@ -15,7 +15,7 @@ const SPECIAL: &str = "<list name='special'><item type='jid' value='juliet@examp
     <item type='jid' value='mercutio@example.org' action='allow' order='42'/>\
     <item action='deny' order='666'/></list>";
 
-/// Sends a privacy request that succeeds; pushes and presence that come with it are read.
+/// Sends a privacy request that succeeds. Discards the pushes and the presence that come with it.
 fn set(client: &mut Client, query: &str) {
     client.pump();
     client.send(&format!("<iq type='set' id='set'><query xmlns='jabber:iq:privacy'>{query}</query></iq>"));
@@ -75,7 +75,7 @@ fn lists_are_kept_and_shown() {
     play(&mut [&mut orchard, &mut home], &dialogue.replace("SPECIAL", SPECIAL));
 }
 
-/// §2.3 to §2.8, the errors.
+/// §2.3 to §2.8: the errors.
 #[test]
 fn requests_that_are_wrong() {
     let server = Server::new();
@@ -117,7 +117,8 @@ fn requests_that_are_wrong() {
     refused(&mut romeo, "set", &format!("<list name='x'>{long}</list>"), "wait resource-constraint");
 }
 
-/// §2.5, §2.8: what another resource uses can't be taken away from it.
+/// §2.5, §2.8: while another resource uses a list, it can't be removed, and no other list can
+/// become the default in its place.
 #[test]
 fn a_list_in_use_is_a_conflict() {
     let server = Server::new();
@@ -140,7 +141,7 @@ fn a_list_in_use_is_a_conflict() {
     orchard.expect("<iq type='result' id='names' from='romeo@example.org'><query xmlns='jabber:iq:privacy'><list name='public'/></query></iq>");
 }
 
-/// §2.9 to §2.12: each kind of stanza by itself.
+/// §2.9 to §2.12: rules for each kind of stanza.
 #[test]
 fn what_an_item_names_is_all_that_is_stopped() {
     for shard in [0, 1] {
@@ -193,7 +194,7 @@ fn what_an_item_names_is_all_that_is_stopped() {
     }
 }
 
-/// §2.2: an active list counts for its session alone, instead of the default one.
+/// §2.2: an active list applies to its session alone, in place of the default list.
 #[test]
 fn each_session_by_its_own_list() {
     let mut scene = PrivacyScene::at(1);
@@ -216,7 +217,7 @@ fn each_session_by_its_own_list() {
     chamber.expect_nothing();
     scene.romeo.send(&format!("<message to='{full}' type='chat' id='m'><body>2</body></message>"));
     scene.romeo.expect(&format!("<message type='error' id='m' from='{full}'>{UNAVAILABLE}</message>"));
-    // The other way round: the default list stops what one session wants all the same.
+    // In the other direction, the default list stops stanzas although one session accepts them.
     set(&mut scene.juliet, "<list name='open'><item action='allow' order='1'/></list>");
     set(&mut scene.juliet, "<active name='open'/>");
     set(&mut scene.juliet, "<default name='quiet'/>");
@@ -234,8 +235,8 @@ fn each_session_by_its_own_list() {
     assert_eq!(answer.attr("type"), Some("error"));
 }
 
-/// §2.2, ninth rule: groups and subscriptions as the roster has them now, for an account with and
-/// without session.
+/// §2.2, ninth rule: groups and subscriptions are those in the roster at the time of the stanza,
+/// for an account with a session and without.
 #[test]
 fn rules_by_group_and_subscription() {
     for shard in [0, 1] {
@@ -278,7 +279,7 @@ fn rules_by_group_and_subscription() {
     }
 }
 
-/// XEP-0191 §5: the block list is what the default list denies altogether.
+/// XEP-0191 §5: the block list consists of the items that the default list denies entirely.
 #[test]
 fn the_block_list_is_the_default_list() {
     let server = Server::with(Config::default());
@@ -305,7 +306,8 @@ fn the_block_list_is_the_default_list() {
     );
 }
 
-/// Lists have an end that is looked at before they are read: a refused list costs next to nothing.
+/// The length of a list is checked before its items are read, so that a refused list costs next to
+/// nothing.
 #[test]
 fn lists_have_an_end() {
     let options = vec![("privacy", "max_items", Value::Number(30)), ("privacy", "max_rules", Value::Number(3))];
@@ -321,7 +323,7 @@ fn lists_have_an_end() {
         let items: String = (from..to).map(|n| format!("<item jid='u{n}@far.example'/>")).collect();
         format!("<block xmlns='urn:xmpp:blocking'>{items}</block>")
     };
-    // Not even read: an address that is none is not found.
+    // Its items aren't even read: otherwise the invalid address in it would be found.
     let broken = block(0, 31).replace("u30@", "@");
     assert_eq!(outcome(broken), "resource-constraint");
     assert_eq!(outcome(block(0, 20)), "result");

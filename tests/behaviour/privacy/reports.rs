@@ -1,4 +1,4 @@
-//! XEP-0377: what users report of whom they block.
+//! XEP-0377: reports about users, which come with a block.
 
 use rookery_hub::Value;
 use rookery_testkit::{Config, Server};
@@ -18,7 +18,7 @@ fn report(jid: &str, attributes: &str) -> String {
     )
 }
 
-/// §6: the block is carried out, and the operators read what was said.
+/// §6: the block is carried out, and the operators can read the report.
 #[test]
 fn the_operators_get_it() {
     let server = server(20);
@@ -41,7 +41,7 @@ fn the_operators_get_it() {
     );
 }
 
-/// It waits for the operators of the domain, of whom nobody need be here.
+/// A report waits for the operators of the domain, none of whom need be online.
 #[test]
 fn it_is_kept_until_it_is_dealt_with() {
     let stores = rookery_store::memory::Memory::stores();
@@ -61,8 +61,8 @@ fn it_is_kept_until_it_is_dealt_with() {
     assert_eq!(kept()[0].by, None, "the next juliet has reported nobody");
 }
 
-/// Without a reason it is no report; more than an account may make are not passed on. The blocks
-/// count all the same.
+/// A request without a reason isn't a report, and reports beyond the account's limit aren't passed
+/// on. The blocks are carried out all the same.
 #[test]
 fn what_is_not_passed_on() {
     let server = server(2);
@@ -85,7 +85,7 @@ fn forwarding() -> Server {
     Server::with(Config { options, federates: true, ..Config::default() })
 }
 
-/// Says who cares for abuse at a server, when that is asked.
+/// Replies to the question which addresses of a server are for reports of abuse.
 fn answer(server: &Server, addresses: &str) {
     let asked = server.left().into_iter().find(|left| left.text.contains("disco#info")).expect("a question");
     let id = asked.text.split(" id='").nth(1).and_then(|rest| rest.split('\'').next()).expect("an id");
@@ -97,7 +97,8 @@ fn answer(server: &Server, addresses: &str) {
     ));
 }
 
-/// §5: to whom the server of the one that is reported says, and without the name of the reporter.
+/// §5: the report goes to the address that the reported user's server names, without the name of
+/// the reporter.
 #[test]
 fn the_other_server_hears_of_it() {
     let server = forwarding();
@@ -106,7 +107,7 @@ fn the_other_server_hears_of_it() {
         .replace("</text>", "</text><report-origin xmlns='urn:xmpp:reporting:1'/>");
     juliet.send(&allowed);
     juliet.all();
-    // Somebody else's address is not written to, and no other kind of address.
+    // Only an XMPP address at that server is written to.
     answer(
         &server,
         "<value>mailto:abuse@example.net</value><value>xmpp:victim@elsewhere.example</value>\
@@ -122,7 +123,7 @@ fn the_other_server_hears_of_it() {
     assert!(!text.contains("juliet") && text.contains("from='example.org'"), "{text}");
 }
 
-/// Nothing leaves if the user doesn't allow it, or the operator doesn't want it.
+/// Nothing leaves the server unless both the user and the operator allow it.
 #[test]
 fn what_nobody_allows_stays_here() {
     let server = forwarding();
