@@ -21,7 +21,7 @@ const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
 const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 const EVENT: &str = "http://jabber.org/protocol/pubsub#event";
 
-/// A service with an owner and somebody else, whose homes are the two shards.
+/// A service with an owner and another user, whose homes are the two shards.
 struct PubsubScene {
     server: Server,
     hamlet: Client,
@@ -41,7 +41,7 @@ impl PubsubScene {
     }
 }
 
-/// Sends a request to the service or, with an empty address, to the client's own account.
+/// Sends a request to the service, or to the client's own account if the address is empty.
 fn ask(client: &mut Client, to: &str, type_: &str, ns: &str, action: &str) -> Element {
     let to = if to.is_empty() { String::new() } else { format!(" to='{to}'") };
     client.ask(&format!("<iq type='{type_}' id='q'{to}><pubsub xmlns='{ns}'>{action}</pubsub></iq>"))
@@ -52,7 +52,7 @@ fn set(client: &mut Client, to: &str, action: &str) -> Element {
     is_result(ask(client, to, "set", PUBSUB, action))
 }
 
-/// Sends a get that succeeds, and returns its reply's first element.
+/// Sends a get that succeeds, and returns the first element of the reply.
 fn get(client: &mut Client, to: &str, action: &str) -> Element {
     is_result(ask(client, to, "get", PUBSUB, action))
 }
@@ -67,7 +67,7 @@ fn is_result(answer: Element) -> Element {
     answer
 }
 
-/// Returns the error of a request that fails, as `type condition specific`.
+/// Returns the error in the reply to a request, as `type condition specific`.
 fn error(answer: &Element) -> String {
     let error = answer.children().find(|child| child.name() == "error").unwrap_or_else(|| panic!("{}", xml(answer)));
     let mut words = vec![error.attr("type").unwrap_or_default()];
@@ -99,7 +99,7 @@ fn form_of(form_type: &str, fields: &[(&str, &str)]) -> String {
     )
 }
 
-/// Returns a publication with an id and a payload of that text.
+/// Returns a publication with this id, and a payload whose text is the id.
 fn publish(node: &str, id: &str) -> String {
     format!("<publish node='{node}'><item id='{id}'>{}</item></publish>", entry(id))
 }

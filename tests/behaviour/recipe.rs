@@ -1,5 +1,5 @@
-//! The modules that `doc/book/developing/writing-a-module.md` shows, in the server: what the page
-//! teaches works.
+//! The modules that `doc/book/developing/writing-a-module.md` shows, in the server: they work as
+//! the page says.
 
 mod note;
 mod tally;
@@ -12,7 +12,7 @@ use tally::TallyModule;
 
 use crate::strangers;
 
-/// Returns the server's modules, and those of the page.
+/// Returns the server's modules and those of the page.
 fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
     let mut table = rookery_modules::table(shared);
     table.push(Box::new(NoteModule));

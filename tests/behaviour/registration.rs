@@ -1,5 +1,5 @@
-//! In-band registration with forms and tokens: XEP-0077, XEP-0401, XEP-0445. Rates and plain
-//! elements are tested with the module.
+//! In-band registration with forms and tokens: XEP-0077, XEP-0401, XEP-0445. Limits of rates and
+//! plain elements are tested with the module.
 
 mod passwords;
 mod rights;
@@ -9,7 +9,7 @@ use rookery_sasl::Mechanism;
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
 
-/// Returns a server where nobody registers without a token; `bard` is an administrator.
+/// Returns a server where registering needs a token; `bard` is an administrator.
 fn closed() -> Server {
     server(false)
 }
@@ -44,7 +44,7 @@ fn show(guest: &mut Client, token: &str) -> Element {
         .ask(&format!("<iq type='set' id='p' to='example.org'><preauth xmlns='urn:xmpp:pars:0' token='{token}'/></iq>"))
 }
 
-/// Returns the condition of an error, or nothing for a result.
+/// Returns the condition of an error, or an empty text for a result.
 fn outcome(answer: &Element) -> String {
     match answer.child("error", ns::CLIENT) {
         Some(error) => error.children().next().map(Element::name).unwrap_or_default().to_owned(),
@@ -55,7 +55,7 @@ fn outcome(answer: &Element) -> String {
     }
 }
 
-/// Runs a command with a form; the link and its token.
+/// Runs a command with a form. Returns the link and its token.
 fn link(client: &mut Client, node: &str, fields: &[(&str, &str)]) -> (String, String) {
     let mut answer = client
         .ask(&format!("<iq type='set' id='c' to='example.org'><command xmlns='{}' node='{node}'/></iq>", ns::COMMANDS));
@@ -165,10 +165,10 @@ fn a_token_is_good_for_one_registration() {
     assert_eq!(uri, format!("xmpp:example.org?register;preauth={token}"));
     let (mut one, mut other) = (guest(&server), guest(&server));
     assert_eq!((outcome(&show(&mut one, &token)), outcome(&show(&mut other, &token))), (String::new(), String::new()));
-    // A failure doesn't use it up.
+    // An attempt that fails doesn't use the token up.
     assert_eq!(outcome(&fill_in(&mut one, "bard", "long enough")), "conflict");
     assert_eq!(outcome(&fill_in(&mut one, "a", "short")), "not-acceptable");
-    // That it expires when it has been shown doesn't matter.
+    // The token may expire once it has been shown.
     server.advance(DAY_MS + 1);
     assert_eq!(outcome(&fill_in(&mut one, "a", "long enough")), "");
     let refused = outcome(&fill_in(&mut other, "b", "long enough"));
@@ -235,8 +235,8 @@ fn only_those_who_may_make_links() {
     assert_eq!(outcome(&ask(&mut romeo, INVITE)), "forbidden");
 }
 
-/// Somebody who registers without an invitation waits for an operator, who finds the account among
-/// the reports; an invitation lets people in at once.
+/// A user who registers without an invitation waits for an operator, who finds the account among
+/// the reports. With an invitation, users can log in at once.
 #[test]
 fn accounts_may_wait_for_approval() {
     let options = vec![

@@ -1,4 +1,4 @@
-//! A removed account leaves nothing behind, also for the next one of that name.
+//! A removed account leaves nothing behind, not even for the next account of its name.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use rookery_testkit::wire::Item;
 use rookery_testkit::{Client, Config, Server, befriend};
 use rookery_xml::{Element, ns};
 
-/// Alice, whose home is the shard of that number, with Bob, who is her contact.
+/// Alice, whose home is a shard of the test's choice, with her contact Bob.
 struct RemovalScene {
     server: Server,
     alice: Client,
@@ -40,7 +40,8 @@ impl RemovalScene {
         Self { server, alice, bob }
     }
 
-    /// Returns a scene, and its store, which completes everything by itself until a test says so.
+    /// Returns a scene and its store, which completes its operations by itself until a test holds
+    /// them back.
     fn held(shard: usize) -> (Self, Arc<HeldStores>) {
         let held = HeldStores::new(Memory::stores());
         held.set_flowing(true);
@@ -51,7 +52,7 @@ impl RemovalScene {
         Jid::parse(self.alice.bare()).expect("an address")
     }
 
-    /// Returns whether the account exists behind a store that holds its answers back.
+    /// Returns whether the account exists, in the store behind the one that holds its answers back.
     fn is_there(&self, held: &HeldStores) -> bool {
         self.server.done(held.inner().accounts.exists(self.account().as_ref())).expect("a store")
     }
@@ -90,7 +91,7 @@ impl RemovalScene {
         assert_eq!(self.server.done(self.server.stores().accounts.exists(account.as_ref())), Ok(false));
     }
 
-    /// Returns the client of somebody else, who gets the name.
+    /// Returns a client of the next owner of Alice's name.
     fn heir(&self) -> Client {
         self.server.login(&format!("{}/a", self.alice.bare().split('@').next().expect("a name"))).named("heir")
     }
@@ -113,7 +114,7 @@ fn set(client: &mut Client, payload: &str) {
     is_result(&answer(client, "set", payload));
 }
 
-/// Returns the reply to an iq, behind whatever else comes.
+/// Returns the reply to an IQ, and discards the stanzas before it.
 fn answer(client: &mut Client, kind: &str, payload: &str) -> Element {
     client.send(&format!("<iq type='{kind}' id='q'>{payload}</iq>"));
     loop {
@@ -154,7 +155,7 @@ fn the_next_owner_of_a_name_finds_nothing() {
         scene.bob.send(&format!("<message type='chat' to='{to}'><body>just said</body></message>"));
         scene.alice.all();
         scene.remove(way);
-        // Messages to the name, until somebody has it, are not for that one.
+        // A message that comes while nobody has the name isn't for the next owner.
         scene.bob.send(&format!("<message type='chat' to='{to}'><body>too late</body></message>"));
         scene.bob.all();
         let mut mallory = scene.server.online("mallory/m");
@@ -182,7 +183,7 @@ fn the_next_owner_of_a_name_finds_nothing() {
         let stores = scene.server.stores();
         assert_eq!(scene.server.done(stores.documents.starting(account.as_ref(), "")).map(|found| found.len()), Ok(0));
 
-        // Those who were contacts show nothing, and see nothing.
+        // The former contacts show each other nothing.
         scene.bob.all();
         scene.bob.send("<presence><status>to friends</status></presence>");
         scene.bob.all();
@@ -196,8 +197,8 @@ fn the_next_owner_of_a_name_finds_nothing() {
     }
 }
 
-/// A client that has proved to be the owner, or is about to, before the account was removed must
-/// not come in as somebody else of that name.
+/// A client that has logged in as the owner of an account, or is about to, must begin again if the
+/// account is removed: it isn't a client of the next owner of the name.
 #[test]
 fn who_is_logging_in_has_to_begin_again() {
     for shard in [0, 1] {
@@ -228,7 +229,7 @@ fn who_is_logging_in_has_to_begin_again() {
     }
 }
 
-/// An account whose contacts can't be told stays: they would show themselves to the next owner of
+/// An account stays if its contacts can't be told: they would show themselves to the next owner of
 /// the name.
 #[test]
 fn an_account_stays_whose_contacts_are_unknown() {
@@ -252,8 +253,8 @@ fn an_account_stays_whose_contacts_are_unknown() {
     }
 }
 
-/// The second look at the roster finds what was approved meanwhile: if it fails, a contact may show
-/// itself to the next owner of the name, and the operator has to know.
+/// The second look at the roster finds subscriptions that were approved meanwhile. If it fails, a
+/// contact may show itself to the next owner of the name, so the operator must be told.
 #[test]
 fn a_second_look_at_the_roster_that_fails_is_reported() {
     let (scene, held) = RemovalScene::held(1);
@@ -268,14 +269,14 @@ fn a_second_look_at_the_roster_that_fails_is_reported() {
     assert_eq!(scene.server.counters().store_errors, before + 1);
 }
 
-/// A request behind the end of the account is not carried out: contacts would answer the next owner
-/// of the name.
+/// A request that follows the removal of the account isn't carried out: contacts would answer the
+/// next owner of the name.
 #[test]
 fn who_removes_the_account_asks_nobody_behind_that() {
     for shard in [0, 1] {
         let mut scene = RemovalScene::at(shard);
         let mut nurse = scene.server.online("nurse/n");
-        // The first one waits for the store, and the others behind it.
+        // The first request waits for the store, and the other two wait behind it.
         let first = "<presence type='subscribe' to='romeo@example.org'/>";
         let last = format!("<presence type='subscribe' to='{}'/>", nurse.bare());
         scene.alice.send(&format!("{first}{REMOVE}{last}"));
@@ -286,7 +287,7 @@ fn who_removes_the_account_asks_nobody_behind_that() {
     }
 }
 
-/// Neither is what another session asks for in the moment in which the account is removed.
+/// Nor is a request that another session sends at the moment when the account is removed.
 #[test]
 fn a_session_that_was_ended_asks_nobody() {
     for shard in [0, 1] {
@@ -301,7 +302,7 @@ fn a_session_that_was_ended_asks_nobody() {
     }
 }
 
-/// Returns the reply to the request to remove the account, letting a store go on step by step.
+/// Returns the reply to the request to remove the account, while the store goes on step by step.
 fn told(client: &mut Client, held: &HeldStores) -> Element {
     loop {
         match client.take() {
@@ -312,8 +313,8 @@ fn told(client: &mut Client, held: &HeldStores) -> Element {
     }
 }
 
-/// XEP-0077 §3.2: the reply says that the account is gone, so it comes behind the deed, and the
-/// end of the stream behind the reply.
+/// XEP-0077 §3.2: the reply says that the account is gone, so it comes after the removal, and the
+/// end of the stream comes after the reply.
 #[test]
 fn a_removal_is_confirmed_when_the_account_is_gone() {
     for shard in [0, 1] {
@@ -327,14 +328,14 @@ fn a_removal_is_confirmed_when_the_account_is_gone() {
         scene.alice.expect_stream_error("not-authorized");
         held.set_flowing(true);
         held.release_all();
-        // Her contact has seen her go once, and does not see her any more.
+        // Her contact has seen her become unavailable once.
         let heard = scene.bob.all();
         let gone = heard.iter().filter(|it| it.attr("type") == Some("unavailable"));
         assert_eq!(gone.count(), 1, "{heard:?}");
     }
 }
 
-/// An account that can't be removed is not said to be, and its owner can try again.
+/// If an account can't be removed, the reply says so, and its owner can try again.
 #[test]
 fn a_removal_that_fails_is_refused() {
     for shard in [0, 1] {
@@ -351,7 +352,7 @@ fn a_removal_that_fails_is_refused() {
     }
 }
 
-/// Messages that a client had not read when its account was removed are for nobody of that name.
+/// Messages that a client had not read when its account was removed reach nobody of that name.
 #[test]
 fn what_nobody_has_read_is_not_for_the_next_of_the_name() {
     for shard in [0, 1] {
@@ -372,7 +373,7 @@ fn what_nobody_has_read_is_not_for_the_next_of_the_name() {
             assert!(held.release_one());
             scene.server.settle();
         }
-        // The name has a new owner before the shard has heard that the old one is gone.
+        // The name gets a new owner before the shard knows that the old account is gone.
         held.set_flowing(true);
         scene.server.account(account.as_str());
         held.release_all();

@@ -1,5 +1,5 @@
-//! Sessions that outlive the server's process: a restart in order, which clients of XEP-0198 take
-//! for a moment without a network.
+//! Sessions that outlive the server's process: to clients with XEP-0198, a restart in good order
+//! looks like a moment without a network.
 
 mod elsewhere;
 mod faults;
@@ -13,7 +13,7 @@ const AWAY_MS: u64 = 3000;
 /// The milliseconds for which a session waits for its client, by default.
 const PATIENCE_MS: u64 = 600_000;
 
-/// Comes back to a session with so many stanzas handled.
+/// Resumes a session with this number of handled stanzas.
 fn back(client: &Client, id: &str, handled: u32) -> (Client, u32) {
     let mut again = client.again();
     let h = again.resume(client.jid.as_ref().expect("bound"), id, handled);
@@ -25,7 +25,7 @@ fn write(from: &mut Client, to: &str, body: &str) {
     from.pump();
 }
 
-/// Returns a card whose state this version can't read: it stands behind all that others can.
+/// Returns a card whose state this version can't read. The rest of the card can be read.
 pub(crate) fn unreadable(card: &[u8]) -> Vec<u8> {
     let is_so = |card: &Vec<u8>| matches!(Card::decode(card), Ok(Card::Session(card)) if card.peer().is_none());
     let changed = (0..card.len()).rev().find_map(|at| {
@@ -36,8 +36,8 @@ pub(crate) fn unreadable(card: &[u8]) -> Vec<u8> {
     changed.expect("the state is somewhere")
 }
 
-/// XEP-0198 §5, with a process in between: both counts go on, what was not acknowledged comes again
-/// in its order, and once.
+/// XEP-0198 §5, across a restart: both counts continue, and stanzas that were not acknowledged come
+/// again, in order and once.
 #[test]
 fn everything_comes_once_and_in_order() {
     let server = Server::new();
@@ -58,7 +58,7 @@ fn everything_comes_once_and_in_order() {
         .online(juliet.full().split_once("@example.org").map(|(name, _)| format!("{name}/again")).as_deref().unwrap());
     write(&mut juliet, &to, "4");
     assert_eq!(romeo.bodies(), ["4"]);
-    // A second process, and a third: nothing that is acknowledged comes again.
+    // After two more restarts, nothing that was acknowledged comes again.
     server.hand_over(AWAY_MS);
     server.hand_over(AWAY_MS);
     let (mut romeo, _) = back(&romeo, &id, 3);
@@ -66,7 +66,7 @@ fn everything_comes_once_and_in_order() {
     romeo.expect_alive();
 }
 
-/// A session that was without a connection already, with what came for it meanwhile.
+/// A session that has no connection keeps the messages that have come for it.
 #[test]
 fn a_session_that_waits_goes_on_waiting() {
     let server = Server::new();
@@ -84,8 +84,8 @@ fn a_session_that_waits_goes_on_waiting() {
     assert!(got.child("delay", "urn:xmpp:delay").is_none(), "it is the same stanza");
 }
 
-/// XEP-0198 §5: a stream that ends with `</stream:stream>` ends its session, so one that is to go
-/// on is cut. All others hear why they end (RFC 6120 §4.9.3.19).
+/// XEP-0198 §5: `</stream:stream>` would end the session, so the stream of a session that continues
+/// is cut. All others are told why they end (RFC 6120 §4.9.3.19).
 #[test]
 fn streams_that_go_on_are_cut_and_others_end() {
     let server = Server::new();
@@ -99,8 +99,8 @@ fn streams_that_go_on_are_cut_and_others_end() {
     juliet.expect_stream_error("system-shutdown");
 }
 
-/// Contacts hear nothing of a restart, neither at the stop nor at the start nor when the client is
-/// back; of those who don't come back they hear as always.
+/// Contacts notice nothing of a restart, neither at the stop nor at the start nor when the client
+/// is back. They are told as usual about users who don't come back.
 #[test]
 fn no_contact_notices() {
     let server = Server::new();
@@ -119,7 +119,7 @@ fn no_contact_notices() {
     juliet.expect_nothing();
     let (romeo, _) = back(&romeo, &ids[1], handled);
     juliet.expect_nothing();
-    // A newcomer sees them.
+    // A new session gets the presence of both.
     let mut other = server.login("juliet/other");
     other.send("<presence/>");
     other.pump();
@@ -140,7 +140,7 @@ fn no_contact_notices() {
     assert!(gone.contains(&("unavailable".to_owned(), "romeo@example.org/b".to_owned())), "{gone:?}");
 }
 
-/// Copies of messages, the block list and the roster's pushes go on without being asked for again.
+/// Carbons, the block list and roster pushes go on without being requested again.
 #[test]
 fn what_a_client_has_asked_for_stays() {
     let server = Server::new();
@@ -166,8 +166,8 @@ fn what_a_client_has_asked_for_stays() {
     assert!(phone.expect_element().child("query", "jabber:iq:roster").is_some());
 }
 
-/// A session whose time was over while the server was away ends at the start: what it had not got
-/// waits for the next.
+/// A session whose time ran out during the restart ends at the start, and its messages wait for the
+/// next session.
 #[test]
 fn a_session_whose_time_was_over_ends() {
     let server = Server::new();
@@ -187,7 +187,7 @@ fn a_session_whose_time_was_over_ends() {
     assert_eq!(again.bodies(), ["hi"]);
 }
 
-/// A card that this version can't read: its session is gone, its messages are not.
+/// If this version can't read a card, the session is lost, but its messages aren't.
 #[test]
 fn the_messages_of_a_session_that_cannot_be_read_are_not_lost() {
     let server = Server::new();
@@ -206,8 +206,8 @@ fn the_messages_of_a_session_that_cannot_be_read_are_not_lost() {
     assert_eq!(again.bodies(), ["hi"]);
 }
 
-/// The session of an account that was removed while the server was away doesn't go on, and nobody
-/// gets its messages.
+/// The session of an account that was removed during the restart doesn't continue, and nobody gets
+/// its messages.
 #[test]
 fn the_session_of_a_removed_account_ends() {
     let server = Server::new();
@@ -225,7 +225,7 @@ fn the_session_of_a_removed_account_ends() {
     assert!(next.bodies().is_empty());
 }
 
-/// The id of a session is good for its own account only, and the bytes of a card don't have it.
+/// A session can only be resumed by its own account, and its id isn't in the card's bytes.
 #[test]
 fn a_card_does_not_let_anybody_in() {
     let server = Server::new();
@@ -239,7 +239,7 @@ fn a_card_does_not_let_anybody_in() {
         .expect("<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>");
 }
 
-/// No cards were left for its sessions, so that resuming fails with `item-not-found`.
+/// No cards were left for its sessions, so resuming fails with `item-not-found`.
 #[test]
 fn a_server_that_dies_hands_on_nothing() {
     let server = Server::new();

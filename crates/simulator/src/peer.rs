@@ -262,7 +262,7 @@ impl SimulatedPeer {
         }
     }
 
-    /// Requests or ends a subscription (RFC 6121 §3).
+    /// Asks for a subscription, or ends one (RFC 6121 §3).
     fn subscribe(&mut self, user: usize, account: usize, choice: usize, book: &mut Book) {
         let kind = ["subscribe", "subscribe", "unsubscribe", "unsubscribed"][choice % 4];
         match kind {

@@ -45,7 +45,7 @@ fn the_last_presence_is_concealed_too() {
     }
 }
 
-/// When the user who blocks logs in, neither her presence nor her probe reaches the contact, on
+/// At a login of the user who blocks, neither her presence nor her probe reaches the contact, on
 /// this server or another.
 #[test]
 fn a_login_of_the_one_who_blocks_shows_nothing() {

@@ -1,4 +1,4 @@
-//! Data that accounts keep beside their nodes or in them: private storage (XEP-0049), bookmarks
+//! Data that accounts keep in their nodes or beside them: private storage (XEP-0049), bookmarks
 //! (XEP-0402), vCards and avatars (XEP-0054, XEP-0084, XEP-0398).
 
 use base64::Engine;
@@ -16,7 +16,7 @@ fn private(client: &mut Client, type_: &str, content: &str) -> Element {
     client.ask(&format!("<iq type='{type_}' id='p'><query xmlns='jabber:iq:private'>{content}</query></iq>"))
 }
 
-/// Returns the one element in the reply to a private get.
+/// Returns the only element in the reply to a request for private storage.
 fn kept(client: &mut Client, name: &str) -> String {
     let answer = is_result(private(client, "get", name));
     let query = answer.children().next().expect("query");
@@ -70,7 +70,7 @@ fn private_storage() {
     drop(server);
 }
 
-/// XEP-0402 §5, XEP-0411: bookmarks are the same in whatever form.
+/// XEP-0402 §5, XEP-0411: bookmarks are the same in all of their forms.
 #[test]
 fn bookmarks_are_translated() {
     let mut hamlet = PubsubScene::new().hamlet;
@@ -85,7 +85,7 @@ fn bookmarks_are_translated() {
     let asked = "<storage xmlns='storage:bookmarks'/>";
     assert_eq!(kept(&mut hamlet, asked), storage(&old(theplay, "The Play")));
 
-    // A client of the older kind adds one, changes one, then removes one.
+    // A client of the older kind adds a bookmark, changes another, and then removes one.
     let both = [old(theplay, "Other"), old("orchard@conference.shakespeare.lit", "The Orchard")].concat();
     is_result(private(&mut hamlet, "set", &storage(&both)));
     let items = format!("<items node='{BOOKMARKS}'/>");
@@ -95,7 +95,7 @@ fn bookmarks_are_translated() {
     is_result(private(&mut hamlet, "set", &storage(&old(theplay, "Other"))));
     assert_eq!(ids(&get(&mut hamlet, "", &items)), [theplay]);
 
-    // XEP-0048 in a node.
+    // The form of XEP-0048 can also be published in a node.
     let publish = format!("<publish node='storage:bookmarks'><item id='current'>{}</item></publish>", storage(&both));
     set(&mut hamlet, "", &format!("{publish}{}", options(&[("access_model", "whitelist")])));
     assert_eq!(ids(&get(&mut hamlet, "", &items)).len(), 2);
@@ -106,7 +106,7 @@ fn bookmarks_are_translated() {
     assert_eq!(kept(&mut hamlet, asked), asked);
 }
 
-/// XEP-0402 §2: what a newer client has added stays when an older one writes.
+/// XEP-0402 §2: additions of a newer client stay when an older client writes the bookmark.
 #[test]
 fn extensions_of_bookmarks_stay() {
     let mut hamlet = PubsubScene::new().hamlet;
@@ -120,7 +120,7 @@ fn extensions_of_bookmarks_stay() {
     assert!(found.contains("name='B'") && found.contains(extensions), "{found}");
 }
 
-/// XEP-0411 §5: nobody else gets to see them by the translation.
+/// XEP-0411 §5: a translation never makes bookmarks visible to others.
 #[test]
 fn bookmarks_that_others_see_are_not_written() {
     let mut hamlet = PubsubScene::new().hamlet;
@@ -174,15 +174,15 @@ fn publish_avatar(client: &mut Client, access: &str) {
     set(client, "", &format!("{metadata}{access}"));
 }
 
-/// Returns the photo hash in the last presence that somebody saw.
+/// Returns the hash of the photo in the last presence that a client has got.
 fn photo(client: &mut Client) -> Option<String> {
     let all = client.all();
     let presence = all.iter().rev().find(|element| element.name() == "presence")?;
     presence.child("x", "vcard-temp:x:update")?.child_text("photo", "vcard-temp:x:update")
 }
 
-/// XEP-0398 §3.1, §4: the avatar becomes the photo, and its hash stands in presence, where the
-/// client doesn't forbid it.
+/// XEP-0398 §3.1, §4: the avatar becomes the photo. Presence has the photo's hash, unless the
+/// client forbids that.
 #[test]
 fn avatars_become_photos() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();

@@ -5,7 +5,7 @@ use rookery_testkit::befriend;
 use super::pep::{DISCO, MOOD, TUNE, answer, caps, last};
 use super::*;
 
-/// Sends capabilities in presence to one address, and answers the question about them.
+/// Sends capabilities in presence to one address, and replies to the request for them.
 fn tells(client: &mut Client, to: &str, nodes: &[&str]) {
     let (presence, info, ver) = caps(nodes);
     client.send(&directed(&presence, to));
@@ -19,19 +19,19 @@ fn directed(presence: &str, to: &str) -> String {
     presence.replacen("<presence>", &format!("<presence to='{to}'>"), 1)
 }
 
-/// Publishes, after any stanzas that came in before.
+/// Publishes an item, after discarding the stanzas that have arrived.
 fn publishes(client: &mut Client, node: &str, id: &str) {
     client.all();
     set(client, "", &publish(node, id));
 }
 
-/// Checks that a client hears nothing but what contacts say of themselves.
+/// Checks that a client gets nothing but the presence of contacts.
 fn hears_nothing(client: &mut Client) {
     let messages = client.all().into_iter().filter(|element| element.name() != "presence");
     assert_eq!(messages.map(|element| xml(&element)).collect::<Vec<_>>(), Vec::<String>::new());
 }
 
-/// Contacts made in the session, whose presence at login had no capabilities.
+/// The two become contacts during the session, whose broadcast presence had no capabilities.
 #[test]
 fn a_new_contact_hears_what_it_has_told_it_wants() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
@@ -45,12 +45,12 @@ fn a_new_contact_hears_what_it_has_told_it_wants() {
     francisco.expect(&notification(&owner, TUNE, "b"));
     publishes(&mut hamlet, MOOD, "c");
     hears_nothing(&mut francisco);
-    // The same again brings nothing again.
+    // The same presence once more brings nothing.
     francisco.send(&directed(&caps(&[TUNE]).0, &owner));
     hears_nothing(&mut francisco);
 }
 
-/// Capabilities that were told one account count there alone.
+/// Capabilities that a session sends to one account count for that account alone.
 #[test]
 fn it_counts_for_whom_it_went_to() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
@@ -61,17 +61,17 @@ fn it_counts_for_whom_it_went_to() {
     tells(&mut francisco, &owner, &[TUNE]);
     publishes(&mut horatio, TUNE, "h");
     hears_nothing(&mut francisco);
-    // Once they are known, nobody is asked again.
+    // Once capabilities are known, no client is asked for them again.
     francisco.send(&directed(&caps(&[TUNE]).0, &other));
     francisco.expect(&last(&other, TUNE, "h"));
-    // A later list takes its place, for this account.
+    // A later list replaces the earlier one, for this account.
     tells(&mut francisco, &owner, &[MOOD]);
     publishes(&mut hamlet, TUNE, "t");
     publishes(&mut hamlet, MOOD, "m");
     francisco.expect(&notification(&owner, MOOD, "m"));
     publishes(&mut horatio, TUNE, "i");
     francisco.expect(&notification(&other, TUNE, "i"));
-    // And a broadcast with capabilities takes the place of all.
+    // A broadcast with capabilities replaces those for all accounts.
     let (presence, ..) = caps(&[TUNE]);
     francisco.send(&presence);
     let mut last: Vec<_> = francisco.all().iter().filter(|element| element.name() == "message").flat_map(ids).collect();
@@ -81,7 +81,8 @@ fn it_counts_for_whom_it_went_to() {
     hears_nothing(&mut francisco);
 }
 
-/// It may be told before the account lets itself be seen; it gives no right to anything.
+/// A client may send its capabilities before it may see the account. They give it no right to
+/// anything.
 #[test]
 fn it_gives_no_rights() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
@@ -98,7 +99,7 @@ fn it_gives_no_rights() {
     francisco.expect(&notification(&owner, TUNE, "b"));
 }
 
-/// Until the session says that it is not available any more, to this account or to all.
+/// Capabilities count until the session sends unavailable presence, to this account or to all.
 #[test]
 fn it_ends_with_the_presence() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
@@ -110,7 +111,7 @@ fn it_ends_with_the_presence() {
     publishes(&mut hamlet, TUNE, "a");
     hears_nothing(&mut francisco);
     let name = francisco.jid.as_ref().and_then(|jid| jid.local()).expect("a name").to_owned();
-    // One that was never available to all.
+    // This session was never available to all.
     let mut phone = server.login(&format!("{name}/phone"));
     phone.send(&directed(&caps(&[TUNE]).0, &owner));
     phone.expect(&last(&owner, TUNE, "a"));
@@ -120,8 +121,8 @@ fn it_ends_with_the_presence() {
     hears_nothing(&mut phone);
 }
 
-/// A client that tells something else again and again, and answers no question, is asked a few and
-/// no more.
+/// A client that sends other capabilities again and again, and doesn't reply to requests for them,
+/// gets a few of these requests and no more.
 #[test]
 fn questions_are_bounded() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
@@ -133,7 +134,7 @@ fn questions_are_bounded() {
     hamlet.all();
 }
 
-/// It outlives the server's process with its session (XEP-0198 §5).
+/// The capabilities outlive the server's process together with the session (XEP-0198 §5).
 #[test]
 fn what_was_told_outlives_a_restart() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();

@@ -1,5 +1,5 @@
-//! Discovery by clients: of the domain, of commands, and the forms of configurations as strict
-//! libraries read them.
+//! Discovery by clients: the domain, commands, and the forms of configurations as strict libraries
+//! read them.
 
 use super::*;
 
@@ -13,14 +13,14 @@ fn disco(client: &mut Client, to: &str, ns: &str, node: &str) -> Element {
     is_result(client.ask(&format!("<iq type='get' id='d' to='{to}'><query xmlns='{ns}'{node}/></iq>")))
 }
 
-/// Returns an attribute of the children of a query.
+/// Returns the values of an attribute of the elements with this name in a query.
 fn said(answer: &Element, name: &str, attribute: &str) -> Vec<String> {
     let query = answer.children().next().expect("a query");
     let found = query.children().filter(|child| child.name() == name);
     found.filter_map(|child| child.attr(attribute).map(str::to_owned)).collect()
 }
 
-/// XEP-0163 §6.1 has it at the account; many clients ask the domain.
+/// XEP-0163 §6.1 announces it at the account, but many clients ask the domain.
 #[test]
 fn the_domain_tells_of_personal_eventing() {
     let PubsubScene { mut hamlet, .. } = PubsubScene::new();
@@ -35,7 +35,7 @@ fn the_domain_tells_of_personal_eventing() {
     assert!(of_pubsub(&domain).iter().any(|feature| feature.ends_with("#publish-options")));
 }
 
-/// XEP-0050 §3.2: a user who may run no command sees that there is none.
+/// XEP-0050 §3.2: a user who may run no command gets an empty list.
 #[test]
 fn nobody_is_told_that_there_is_no_list_of_commands() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
@@ -52,8 +52,8 @@ fn nobody_is_told_that_there_is_no_list_of_commands() {
     assert_eq!(said(&disco(&mut francisco, SERVICE, ITEMS, GET_PENDING), "item", "node"), [""; 0]);
 }
 
-/// §16.4.4: groups are chosen from those of the owner's roster, and a chosen group is always one of
-/// the options.
+/// §16.4.4: the options are the groups in the owner's roster, and a group that was chosen is always
+/// among them.
 #[test]
 fn a_configuration_has_the_types_of_the_standard() {
     let PubsubScene { mut hamlet, .. } = PubsubScene::new();

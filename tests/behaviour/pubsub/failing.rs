@@ -1,4 +1,5 @@
-//! Several writes of which one fails: the reply must not say that all is done.
+//! Requests that need several writes, one of which fails: the reply must not say that all
+//! succeeded.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::*;
 
 const BOOKMARKS: &str = "<storage xmlns='storage:bookmarks'/>";
 
-/// Returns a server whose store answers at once, and may be told to fail.
+/// Returns a server whose store replies at once, and can be made to fail.
 fn scene() -> (PubsubScene, Arc<HeldStores>) {
     let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
@@ -19,8 +20,8 @@ fn scene() -> (PubsubScene, Arc<HeldStores>) {
     (PubsubScene::on(server), held)
 }
 
-/// Carries a set out once for each operation of the store, which fails then: either the reply says
-/// so, or all is as it should be.
+/// Repeats a set and makes another operation of the store fail each time. Checks that the reply is
+/// an error, or everything is stored.
 fn whatever_fails(set: &str, asked: &str, expected: &str) {
     for at in 0.. {
         let (mut scene, held) = scene();
@@ -64,7 +65,7 @@ fn bookmarks_are_all_written_if_the_answer_says_so() {
     whatever_fails(&three, BOOKMARKS, &three);
 }
 
-/// A vCard that can't be read is not replaced by an empty one.
+/// If reading a vCard fails, it isn't replaced by an empty one.
 #[test]
 fn a_card_outlives_a_store_that_fails() {
     for at in 0.. {

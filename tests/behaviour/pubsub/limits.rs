@@ -1,5 +1,5 @@
-//! One account makes the server keep so much and no more, and it counts for the account that made
-//! it.
+//! Limits of the data that one account can make the server keep. Data counts for the account that
+//! has made it.
 
 use rookery_hub::Value;
 use rookery_store::held::HeldStores;
@@ -17,7 +17,7 @@ fn with(module: &'static str, options: &[(&'static str, u64)]) -> PubsubScene {
 const TOO_MANY: &str = "wait policy-violation too-many-subscriptions";
 const FULL: &str = "modify policy-violation";
 
-/// Returns a publication of so many bytes of text.
+/// Returns a publication of this many bytes of text.
 fn sized(node: &str, id: &str, bytes: usize) -> String {
     format!("<publish node='{node}'><item id='{id}'>{}</item></publish>", entry(&"x".repeat(bytes)))
 }
@@ -31,7 +31,7 @@ fn an_account_makes_so_many_nodes() {
         assert_eq!(refused(&mut hamlet, SERVICE, "set", PUBSUB, one_more), FULL);
     }
     set(&mut francisco, SERVICE, "<create node='c'/>");
-    // An owner among others has not made it.
+    // The node counts for the account that made it, and not for another owner.
     let who = hamlet.bare().to_owned();
     let owner = format!("<affiliations node='c'><affiliation jid='{who}' affiliation='owner'/></affiliations>");
     owner_set(&mut francisco, SERVICE, &owner);
@@ -64,8 +64,7 @@ fn made_up_resources_count_for_their_account() {
     set(&mut francisco, SERVICE, &subscribe("b", 2));
 }
 
-/// XEP-0060 §8.8: an owner subscribes those who have agreed to hear from it, and nobody else hears
-/// anything.
+/// XEP-0060 §8.8: an owner can only subscribe users who have agreed to hear from the owner.
 #[test]
 fn nobody_is_subscribed_who_has_not_agreed() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
@@ -92,7 +91,7 @@ fn nobody_is_subscribed_who_has_not_agreed() {
     owner_set(&mut hamlet, SERVICE, &change("subscribed", &[&friend]));
     set(&mut hamlet, SERVICE, &publish("n", "i"));
     francisco.expect_nothing();
-    // The contact sees what has happened, and may end it.
+    // The contact can see that it is subscribed, and may end that.
     assert!(contact.all().iter().any(|heard| xml(heard).contains("<item id='i'>")));
     let own = xml(&get(&mut contact, SERVICE, "<subscriptions/>"));
     assert!(own.contains(&format!("jid='{friend}' subscription='subscribed'")), "{own}");
@@ -101,7 +100,8 @@ fn nobody_is_subscribed_who_has_not_agreed() {
     contact.expect_nothing();
 }
 
-/// A user who asks and withdraws again and again is heard once; pending requests can be asked for.
+/// The owner gets one message about a user who subscribes and unsubscribes again and again. Pending
+/// requests can be listed.
 #[test]
 fn owners_are_asked_once_in_a_while() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
@@ -122,7 +122,7 @@ fn owners_are_asked_once_in_a_while() {
     assert_eq!(requests(&mut hamlet), 1);
 }
 
-/// Notifications wait for those alone who want that.
+/// Notifications wait only for users who want that.
 #[test]
 fn notifications_wait_for_who_wants_that() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
@@ -152,7 +152,7 @@ fn notifications_wait_for_who_wants_that() {
     assert_eq!(heard, ["c"]);
 }
 
-/// The bytes of a node count for the account that has made it, no matter who publishes there.
+/// The bytes of a node count for the account that made it, whoever publishes there.
 #[test]
 fn bytes_count_for_who_makes_a_node() {
     let PubsubScene { mut hamlet, mut francisco, .. } =
@@ -176,7 +176,7 @@ fn bytes_count_for_who_makes_a_node() {
 fn an_account_has_so_many_bytes_of_nodes() {
     let PubsubScene { mut hamlet, mut francisco, .. } = with("pep", &[("account_bytes", 20_000)]);
     set(&mut hamlet, "", &sized("a", "1", 5000));
-    // The item before goes, where a node keeps one.
+    // This replaces the earlier item, since the node keeps only one.
     set(&mut hamlet, "", &sized("a", "2", 8000));
     assert_eq!(refused(&mut hamlet, "", "set", PUBSUB, &sized("b", "1", 14_000)), FULL);
     set(&mut francisco, "", &sized("b", "1", 14_000));
@@ -184,7 +184,8 @@ fn an_account_has_so_many_bytes_of_nodes() {
     set(&mut hamlet, "", &sized("b", "1", 14_000));
 }
 
-/// Keys and the like are small, images are not; none comes unasked that is large.
+/// Items of most nodes must be small, such as keys; images may be large. A large item is only sent
+/// on request.
 #[test]
 fn items_of_accounts_have_sizes() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
@@ -229,7 +230,8 @@ fn private_elements_have_so_many_bytes() {
     is_result(keep(&mut francisco, &element("b", 600)));
 }
 
-/// A list that others made long comes in parts, rather than end the session that asks.
+/// A list that others have made long comes in parts, so that it doesn't end the session of the user
+/// who requests it.
 #[test]
 fn long_lists_come_in_parts() {
     let PubsubScene { server, mut hamlet, .. } = PubsubScene::new();
@@ -265,8 +267,8 @@ fn long_lists_come_in_parts() {
 }
 
 /// The queue of a node is bounded in bytes while the store is slow, and each sender has a share of
-/// it: the flood of one leaves room for others, whichever nodes it is for, and nothing is counted
-/// for ever.
+/// it. So the flood of one sender leaves room for others, whichever nodes it is for, and nothing is
+/// counted for ever.
 #[test]
 fn a_flood_of_requests_while_the_store_is_slow_hits_its_sender_alone() {
     let held = HeldStores::new(Memory::stores());

@@ -10,7 +10,7 @@ fn contacts_get_the_last_items_of_an_account_whose_home_has_moved() {
     let server = Server::with(Config { shards: 2, nodes: 2, ..Config::default() });
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::on(server);
     befriend(&mut hamlet, &mut francisco);
-    // Each node learns who has nodes: nobody.
+    // Each node looks up which of the contacts have items: none so far.
     wants(&mut hamlet, &[TUNE]);
     hamlet.all();
     francisco.all();

@@ -1,4 +1,4 @@
-//! Rights of owners: configuration, subscriptions to approve and to manage, affiliations.
+//! Rights of owners: the configuration, approving and managing subscriptions, and affiliations.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn nodes_are_configured() {
     }
 }
 
-/// §7.1.3.6, the four kinds of nodes.
+/// §7.1.3.6: the four kinds of nodes.
 #[test]
 fn kinds_of_events() {
     let mut scene = PubsubScene::new();
@@ -111,7 +111,7 @@ fn kinds_of_events() {
     }
 }
 
-/// §8.6: an owner approves, or denies.
+/// §8.6: an owner approves or denies a subscription.
 #[test]
 fn subscriptions_are_approved() {
     let mut scene = PubsubScene::new();
@@ -140,7 +140,7 @@ fn subscriptions_are_approved() {
         let items = refused(&mut scene.francisco, SERVICE, "get", PUBSUB, "<items node='n'/>");
         assert_eq!(items, "auth not-authorized not-subscribed");
         let decision = form_of(AUTHORIZATION, &[("node", "n"), ("subscriber_jid", &who), ("allow", allow)]);
-        // Only an owner decides.
+        // Only an owner's decision counts.
         scene.francisco.send(&format!("<message to='{SERVICE}' id='f'>{decision}</message>"));
         scene.francisco.expect_nothing();
         scene.hamlet.send(&format!("<message to='{SERVICE}' id='f'>{decision}</message>"));
@@ -168,7 +168,7 @@ fn subscriptions_are_managed() {
     let own = xml(&get(&mut scene.francisco, SERVICE, "<subscriptions/>"));
     assert!(own.contains(&format!("<subscription node='n' jid='{who}' subscription='subscribed'/>")), "{own}");
 
-    // Options.
+    // The options of a subscription.
     let quiet = form_of("http://jabber.org/protocol/pubsub#subscribe_options", &[("deliver", "0")]);
     set(&mut scene.francisco, SERVICE, &format!("<options node='n' jid='{who}'>{quiet}</options>"));
     set(&mut scene.hamlet, SERVICE, &publish("n", "a"));
@@ -234,7 +234,7 @@ fn affiliations_are_managed() {
     assert!(list.contains(&format!("<affiliation jid='{who}' affiliation='owner'/>")), "{list}");
     let own = xml(&get(&mut scene.francisco, SERVICE, "<affiliations/>"));
     assert!(own.contains("<affiliation node='n' affiliation='owner'/>"), "{own}");
-    // One of two owners may go, the last may not.
+    // One of two owners can be removed, but not the last one.
     owner_set(&mut scene.francisco, SERVICE, &change(&owner, "none"));
     let answer = ask(&mut scene.francisco, SERVICE, "set", OWNER, &change(&who, "member"));
     assert_eq!(error(&answer), "modify not-acceptable");
@@ -243,7 +243,7 @@ fn affiliations_are_managed() {
     assert_eq!(odd, "cancel feature-not-implemented unsupported");
 }
 
-/// §8.2: whom a node is closed to hears nothing of it any more.
+/// §8.2: a user that a node is closed to gets no more notifications from it.
 #[test]
 fn a_node_that_is_closed_is_silent() {
     let mut scene = PubsubScene::new();
@@ -260,7 +260,7 @@ fn a_node_that_is_closed_is_silent() {
     scene.francisco.expect(&notification(SERVICE, "n", "b"));
 }
 
-/// §8.7: an owner asks for the requests that wait, by the command.
+/// §8.7: an owner lists the pending requests by a command.
 #[test]
 fn waiting_requests_are_asked_for() {
     let mut scene = PubsubScene::new();
@@ -295,8 +295,8 @@ fn waiting_requests_are_asked_for() {
     assert_eq!(error(&scene.hamlet.ask(&no_node)), "modify bad-request");
 }
 
-/// §6.1.6: an address has one subscription to a node, and what it says of ids counts for nothing
-/// (§6.2.3.5).
+/// §6.1.6: an address has only one subscription to a node. Subscription ids that it sends are
+/// ignored (§6.2.3.5).
 #[test]
 fn an_address_has_one_subscription() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
@@ -313,8 +313,8 @@ fn an_address_has_one_subscription() {
     assert_eq!(xml(&list).matches("<subscription ").count(), 1);
     set(&mut hamlet, SERVICE, &publish("n", "quiet"));
     francisco.expect_nothing();
-    // An option that a subscription doesn't have changes nothing, and a value that an option can't
-    // have is refused.
+    // An option that subscriptions don't have is ignored, and a value that is invalid for an option
+    // is refused.
     let odd = form_of("http://jabber.org/protocol/pubsub#subscribe_options", &[("digest", "1"), ("deliver", "maybe")]);
     let odd = format!("<options node='n' jid='{who}'>{odd}</options>");
     assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &odd), "modify bad-request invalid-options");

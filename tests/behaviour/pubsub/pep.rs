@@ -13,7 +13,8 @@ pub(crate) const TUNE: &str = "http://jabber.org/protocol/tune";
 pub(crate) const MOOD: &str = "http://jabber.org/protocol/mood";
 pub(crate) const DISCO: &str = "http://jabber.org/protocol/disco#info";
 
-/// Returns presence with capabilities that want these nodes; also the reply that goes with it.
+/// Returns presence whose capabilities include an interest in these nodes, the reply to the request
+/// for them, and their hash.
 pub(crate) fn caps(nodes: &[&str]) -> (String, String, String) {
     let mut features: Vec<_> = nodes.iter().map(|node| format!("{node}+notify")).collect();
     features.sort();
@@ -30,7 +31,7 @@ fn presence(ver: &str) -> String {
     )
 }
 
-/// Sends presence with capabilities, and answers if the server asks for them.
+/// Sends such presence, and replies if the server asks for the capabilities.
 pub(crate) fn wants(client: &mut Client, nodes: &[&str]) {
     let (presence, info, ver) = caps(nodes);
     client.send(&presence);
@@ -55,7 +56,8 @@ pub(crate) fn last(from: &str, node: &str, id: &str) -> String {
     notification.replace("</message>", &format!("{delay}</message>"))
 }
 
-/// §4.3: contacts and own resources that want it, by their capabilities, and nobody else.
+/// §4.3: contacts and own resources get notifications if their capabilities include them, and
+/// nobody else does.
 #[test]
 fn news_reach_those_who_want_them() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
@@ -64,7 +66,7 @@ fn news_reach_those_who_want_them() {
         server.login(&format!("{}/phone", hamlet.jid.as_ref().and_then(|jid| jid.local()).expect("a name")));
     wants(&mut francisco, &[TUNE, "x"]);
     hamlet.all();
-    // The other resource says the same, which the server of its shard asks about once.
+    // The other resource has the same capabilities; its shard asks for them once.
     let (presence, info, ver) = caps(&[TUNE, "x"]);
     phone.send(&presence);
     let asked = phone.all().into_iter().find(|element| element.name() == "iq").expect("a question");
@@ -89,7 +91,8 @@ fn news_reach_those_who_want_them() {
     }
 }
 
-/// §4.3.4: who becomes available gets the last items, at once where the capabilities are known.
+/// §4.3.4: a resource that becomes available gets the last items, at once if its capabilities are
+/// known.
 #[test]
 fn the_last_item_comes_with_presence() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
@@ -107,7 +110,7 @@ fn the_last_item_comes_with_presence() {
     answer(&mut phone, &asked, &ver, &info);
     phone.expect(&last(&from, TUNE, "b"));
     phone.expect_nothing();
-    // The same again says nothing new; another resource is not asked.
+    // The same presence brings nothing new, and another resource isn't asked.
     phone.send(&presence);
     phone.expect_presence_of_itself();
     phone.expect_nothing();
@@ -119,13 +122,13 @@ fn the_last_item_comes_with_presence() {
         all.iter().filter(|element| element.name() == "message").flat_map(ids).collect::<Vec<_>>()
     };
     assert_eq!(messages(&mut tablet), ["b"]);
-    // Away and back again.
+    // The resource becomes unavailable and available again.
     tablet.send("<presence type='unavailable'/>");
     tablet.all();
     tablet.send(&presence);
     assert_eq!(messages(&mut tablet), ["b"]);
     phone.all();
-    // More than before: only what is new.
+    // With a new interest, only the items of that node come.
     wants_more(&mut phone, &[TUNE, MOOD]);
     assert_eq!(messages(&mut phone), ["m"]);
 }
@@ -137,7 +140,7 @@ fn wants_more(client: &mut Client, nodes: &[&str]) {
     answer(client, &asked, &ver, &info);
 }
 
-/// XEP-0115 §9.1: a lying hash is believed of nobody else.
+/// XEP-0115 §9.1: a wrong hash counts only for the client that sends it.
 #[test]
 fn lies_about_capabilities_stay_with_the_liar() {
     let PubsubScene { server, mut hamlet, francisco: _ } = PubsubScene::new();
@@ -159,7 +162,8 @@ fn lies_about_capabilities_stay_with_the_liar() {
     third.expect_nothing();
 }
 
-/// §4.1, XEP-0060 §4.5: who may retrieve and who hears, by access model; strangers learn nothing.
+/// §4.1, XEP-0060 §4.5: the users who may retrieve items and who get notifications, by access
+/// model. Strangers learn nothing.
 #[test]
 fn access_models() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
@@ -207,7 +211,8 @@ fn access_models() {
     assert_eq!(refused(&mut francisco, &owner, "set", PUBSUB, &publish("new", "x")), "auth forbidden");
 }
 
-/// §7.1.5: options are preconditions, and the configuration of a node that isn't there yet.
+/// §7.1.5: publish options are preconditions, or the configuration of a node that doesn't exist
+/// yet.
 #[test]
 fn publish_options() {
     let mut scene = PubsubScene::new();
@@ -232,14 +237,14 @@ fn publish_options() {
     let unknown = format!("{}{}", publish("new", "c"), options(&[("unheard_of", "1")]));
     assert_eq!(refused(client, "", "set", PUBSUB, &unknown), not_met);
     assert_eq!(refused(client, "", "get", PUBSUB, "<items node='new'/>"), "cancel item-not-found");
-    // One item by default.
+    // A node keeps one item by default.
     for id in ["a", "b"] {
         set(client, "", &publish("mood", id));
     }
     assert_eq!(ids(&get(client, "", "<items node='mood'/>")), ["b"]);
 }
 
-/// XEP-0384 §5.3: keys are there for everybody.
+/// XEP-0384 §5.3: everybody can get the keys.
 #[test]
 fn keys_are_open() {
     let PubsubScene { server, mut hamlet, francisco: _ } = PubsubScene::new();
@@ -250,7 +255,7 @@ fn keys_are_open() {
     assert_eq!(ids(&found), ["current"]);
 }
 
-/// XEP-0163 §6: what accounts show.
+/// XEP-0163 §6: the features that accounts announce.
 #[test]
 fn account_discovery() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
@@ -286,7 +291,7 @@ fn account_discovery() {
     ));
 }
 
-/// A removed account leaves nothing, and its successor is somebody else.
+/// A removed account leaves nothing behind for the next account of its name.
 #[test]
 fn a_removed_account_has_no_nodes() {
     let options = vec![("register", "allow_plaintext", rookery_hub::Value::Switch(true))];
@@ -307,7 +312,7 @@ fn a_removed_account_has_no_nodes() {
     successor.expect_nothing();
 }
 
-/// XEP-0163 §4.3: who is blocked hears nothing, also of an owner who is away.
+/// XEP-0163 §4.3: a blocked contact gets no notifications, even if the owner is away.
 #[test]
 fn the_blocked_hear_nothing() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
@@ -327,7 +332,7 @@ fn the_blocked_hear_nothing() {
     assert!(phone.all().iter().all(|element| element.name() != "message"));
 }
 
-/// §4.3.4: a new contact gets the last items as soon as the account has let them see its presence.
+/// §4.3.4: a new contact gets the last items as soon as it may see the account's presence.
 #[test]
 fn the_last_item_comes_with_a_new_contact() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
@@ -342,8 +347,8 @@ fn the_last_item_comes_with_a_new_contact() {
     assert_eq!(messages.iter().flat_map(ids).collect::<Vec<_>>(), ["a"]);
 }
 
-/// XEP-0060 §8.6 for an account: its owner decides by a message to its own address; other messages
-/// there are no decisions.
+/// XEP-0060 §8.6 for an account: its owner decides by a message to its own address. Other messages
+/// to that address are no decisions.
 #[test]
 fn subscriptions_to_an_account_are_approved() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
@@ -366,8 +371,8 @@ fn subscriptions_to_an_account_are_approved() {
     assert_eq!(ids(&get(&mut francisco, &owner, "<items node='n'/>")), ["a"]);
 }
 
-/// RFC 6120 §10.1: what an account publishes reaches a contact in its order, also where the last
-/// item is told again while earlier news still waits for the contact's roster.
+/// RFC 6120 §10.1: a contact gets an account's items in the order of publication, even if the last
+/// item is sent again while earlier notifications still wait for the contact's roster.
 #[test]
 fn last_items_stay_behind_the_news_that_wait_for_a_contact() {
     let held = HeldStores::new(Memory::stores());
@@ -380,7 +385,7 @@ fn last_items_stay_behind_the_news_that_wait_for_a_contact() {
     set(&mut hamlet, "", &publish(TUNE, "a"));
     let mut nurse = server.online("nurse/hall");
     francisco.all();
-    // A request of somebody else waits for the roster, and what comes for the account behind it.
+    // A request from another user waits for the roster, and stanzas for the account wait behind it.
     held.set_flowing(false);
     nurse.send(&format!("<presence type='subscribe' to='{}'/>", francisco.bare()));
     nurse.pump();
@@ -400,8 +405,8 @@ fn last_items_stay_behind_the_news_that_wait_for_a_contact() {
     assert_eq!(news, [false, true], "the news, and that it is the last: {heard:?}");
 }
 
-/// All of them have the same client, which doesn't answer the first of them. This was one call
-/// within the other for each that had gone, and the end of the process.
+/// All of them have the same client, and the first one doesn't reply about it. For each client that
+/// had gone, there was once a further nested call, until the stack overflowed and the process died.
 #[test]
 fn a_thousand_may_go_before_one_of_them_has_answered() {
     let stack = 1 << 19;

@@ -1,8 +1,8 @@
-//! The service: create, publish, subscribe, notify, retrieve, remove.
+//! The service: creating, publishing, subscribing, notifying, retrieving and removing.
 
 use super::*;
 
-/// §8.1, §6.1, §7.1.2: the way of an item, for nodes on both shards.
+/// §8.1, §6.1, §7.1.2: the way of an item, with the node on either shard.
 #[test]
 fn subscribers_are_notified() {
     let mut scene = PubsubScene::new();
@@ -47,7 +47,7 @@ fn the_service_names_items_and_nodes() {
     assert_eq!(ids(&get(&mut scene.hamlet, SERVICE, &format!("<items node='{node}'/>"))), [id]);
 }
 
-/// §6.1.3, §6.2.3, §6.5.9, §7.1.3, §7.2.3: the errors of what everybody may try.
+/// §6.1.3, §6.2.3, §6.5.9, §7.1.3, §7.2.3: the errors of requests that any user may try.
 #[test]
 fn what_is_wrong_is_named() {
     let mut scene = PubsubScene::new();
@@ -107,7 +107,7 @@ fn what_is_wrong_is_named() {
     assert_eq!(ids(&get(&mut scene.francisco, SERVICE, "<items node='n'/>")), ["i"]);
 }
 
-/// §6.5: all, the most recent, by id, page by page.
+/// §6.5: retrieving all items, the most recent ones, items by id, and page by page.
 #[test]
 fn items_are_retrieved() {
     let mut scene = PubsubScene::new();
@@ -141,7 +141,7 @@ fn items_are_retrieved() {
     assert_eq!(refused(&mut scene.francisco, SERVICE, "get", PUBSUB, lost), "cancel item-not-found");
 }
 
-/// §7.2, §8.4, §8.5: what is removed, and who hears of it.
+/// §7.2, §8.4, §8.5: removing items, purging and deleting nodes, and the notifications of that.
 #[test]
 fn removals_are_told() {
     let mut scene = PubsubScene::new();
@@ -220,7 +220,8 @@ fn service_discovery() {
     assert_eq!(error(&node(&mut scene.francisco, "secret")), "cancel item-not-found");
 }
 
-/// Nodes, items and subscriptions are bounded, and who may create is the operator's choice.
+/// The numbers of nodes, items and subscriptions are bounded, and the operator decides who may
+/// create nodes.
 #[test]
 fn limits_hold() {
     use rookery_hub::Value;

@@ -1,8 +1,8 @@
-//! A tally of the messages that accounts of this server got: what a shard remembers, what passes
-//! it, and what shards ask and tell each other.
+//! A tally of the messages that accounts of this server got. It shows how a shard keeps a count,
+//! sees the stanzas that pass it, and exchanges questions and memos with other shards.
 //!
-//! `<tally xmlns='urn:example:tally'/>` in an IQ of type get asks for it; in one of type set, by an
-//! administrator of the server, it begins again with 0.
+//! `<tally xmlns='urn:example:tally'/>` in an IQ of type get requests the tally. In an IQ of type
+//! set, by an administrator of the server, it sets the tally to 0.
 
 use rookery_hub::{Delivery, Hooks, Iq, Memo, Module, Passage, Phase, Question, QuestionReply, Stanzas, Target, World};
 use rookery_operations::rights::{Rights, with_rights};

@@ -1,4 +1,4 @@
-//! A new password ends the sessions of the old one, and is kept like any other.
+//! A new password ends the sessions of the old one, and is hashed like any other.
 
 use rookery_hub::{Settings, Value};
 use rookery_operations::removed::SessionsEnd;
@@ -8,7 +8,8 @@ use rookery_testkit::{Client, Config, Server};
 
 use super::{closed, fill_in, guest, link, outcome, show};
 
-/// Returns a client of juliet's; another one of hers has lost its connection and may come back.
+/// Returns a client of Juliet's. Another client of hers has lost its connection and may resume its
+/// session.
 fn sessions(server: &Server) -> Client {
     let before = server.sessions();
     let mut phone = server.online("juliet/phone");
@@ -34,7 +35,7 @@ fn a_new_password_ends_all_other_sessions() {
     let mut laptop = server.online("juliet/laptop");
     desk.all();
     laptop.all();
-    // A client that has proved the old password, and has no session yet.
+    // This client has logged in with the old password, and has no session yet.
     let mut halfway = server.connect();
     halfway.log_in(&server.address("juliet"), rookery_testkit::Security::Plain);
     assert_eq!(set_password(&mut laptop, "another one"), "");
@@ -57,7 +58,7 @@ fn so_does_one_that_a_link_sets_or_the_command_line() {
     assert!(desk.all_to_the_end().last().is_some_and(|last| xml(last).contains("<reset ")));
     assert_eq!(server.sessions(), 1);
     bard.expect_alive();
-    // The command line writes to the store, and asks the server that runs.
+    // The command line writes to the store, and tells the running server.
     let server = closed();
     let mut desk = sessions(&server);
     let (stores, account) = (server.stores(), server.address("juliet"));
@@ -71,8 +72,8 @@ fn so_does_one_that_a_link_sets_or_the_command_line() {
     server.online("juliet/desk").expect_alive();
 }
 
-/// All ways to set a password hash it as often: a difference would tell accounts from unknown
-/// names.
+/// All ways of setting a password hash it with the same effort: a difference would show whether an
+/// account exists.
 #[test]
 fn every_way_hashes_as_often_as_the_operator_wants() {
     let options = vec![

@@ -1,5 +1,5 @@
-//! Rights belong to an account, not to a name: strangers get no name that is named somewhere, and a
-//! removed account leaves no rights behind.
+//! Rights belong to an account, not to a name: strangers can't register a name that has been given
+//! rights, and a removed account leaves no rights behind.
 
 use rookery_hub::Value;
 use rookery_jid::Jid;
@@ -10,7 +10,8 @@ use rookery_xml::{Element, ns};
 
 use super::{fill_in, guest, link, outcome, show};
 
-/// Returns a server of two domains, whose administrators are bard, and names with other rights.
+/// Returns a server of two domains, whose administrator is `bard`, and whose configuration gives
+/// rights to other names.
 fn server() -> Server {
     let list = |names: &[&str]| Value::List(names.iter().map(|name| (*name).to_owned()).collect());
     let options = vec![
@@ -27,13 +28,13 @@ fn server() -> Server {
     server
 }
 
-/// Lets administrators of a domain name these.
+/// Makes these the administrators of a domain that its administrators have named.
 fn name_admin(server: &Server, domain: &str, names: &[&str]) {
     let names: Vec<Jid> = names.iter().map(|name| Jid::parse(name).expect("an address")).collect();
     server.done(rights::set_named(&server.stores(), domain, &names)).expect("kept");
 }
 
-/// Runs a command of a domain up to its form; the condition of the error, or nothing.
+/// Runs a command of a domain up to its form. Returns the condition of the error, or an empty text.
 fn may(client: &mut Client, domain: &str, command: &str) -> String {
     let node = format!("http://jabber.org/protocol/admin#{command}");
     outcome(
@@ -71,21 +72,21 @@ fn names_with_rights_are_given_by_operators_only() {
     for name in ["bard", "bill", "news", "helper", "cook", "mate", "abuse"] {
         assert_eq!(outcome(&fill_in(&mut guest, name, "long enough")), "conflict", "{name}");
     }
-    // Names that look the same, in one script or in several.
+    // Names that look the same, in one script or in different scripts.
     assert_eq!(outcome(&fill_in(&mut guest, "bi1l", "long enough")), "conflict");
     assert_eq!(outcome(&fill_in(&mut guest, "p\u{430}ul", "long enough")), "not-acceptable");
     assert_eq!(outcome(&fill_in(&mut guest, "павел", "long enough")), "");
-    // An invitation without a name opens the door, and nothing more.
+    // An invitation without a name lets a guest register, but not under such a name.
     let mut bard = server.login("bard/globe");
     let (_, token) = link(&mut bard, super::CREATE, &[]);
     let mut guest = super::guest(&server);
     show(&mut guest, &token);
     assert_eq!(outcome(&fill_in(&mut guest, "helper", "long enough")), "conflict");
-    // One for this very name is an operator's.
+    // An invitation for this very name comes from an operator.
     let (_, token) = link(&mut bard, super::CREATE, &[("username", "helper")]);
     show(&mut guest, &token);
     assert_eq!(outcome(&fill_in(&mut guest, "helper", "long enough")), "");
-    // So are commands, which tell of it.
+    // Commands come from operators, too, and mention the rights.
     assert!(xml(&add_user(&mut bard, "bill")).contains("had been given rights before"));
     assert!(!xml(&add_user(&mut bard, "will")).contains("had been given rights before"));
 }
@@ -99,7 +100,7 @@ fn who_is_removed_has_no_rights_left_at_any_domain() {
     helper.expect("<iq type='result' id='r' from='example.org'/>");
     let mut successor = server.login("helper/desk");
     assert_eq!(may(&mut successor, "two.example", "get-online-users-num"), "forbidden");
-    // An administrator who removes it takes the rights as well.
+    // If an administrator removes the account, its rights go as well.
     name_admin(&server, "two.example", &["helper@example.org", "other@example.org"]);
     let work = rookery_operations::users::remove_without_server(
         &server.stores(),
@@ -111,7 +112,7 @@ fn who_is_removed_has_no_rights_left_at_any_domain() {
     assert_eq!(named, [("other@example.org".to_owned(), Vec::new())]);
 }
 
-/// The server is that of all domains: an administrator of one of them doesn't end it.
+/// The server belongs to all domains: an administrator of another domain can't stop it.
 #[test]
 fn administrators_of_the_default_domain_end_the_server() {
     let server = server();

@@ -1,4 +1,4 @@
-//! A restart in the eyes of others: contacts on other servers, push services.
+//! A restart as seen by contacts on other servers and by push services.
 
 use rookery_testkit::Config;
 
@@ -8,9 +8,9 @@ fn federating() -> Server {
     Server::with(Config { federates: true, ..Config::default() })
 }
 
-/// Contacts on other servers may have come or gone while nobody was there to hear it: each account
-/// asks once (RFC 6121 §4.3), whatever the number of its sessions, and all of these hear the
-/// answer.
+/// Contacts on other servers may have come or gone while the server was away. Each account asks
+/// them once (RFC 6121 §4.3), however many sessions it has, and all of its sessions get the
+/// answers.
 #[test]
 fn contacts_elsewhere_are_asked_once() {
     let server = federating();
@@ -41,8 +41,8 @@ fn contacts_elsewhere_are_asked_once() {
     }
 }
 
-/// XEP-0357: a client that doesn't find out by itself that its connection is gone is called for
-/// what it may have missed; one that was without a connection before has been called.
+/// XEP-0357: a client that doesn't notice that its connection is gone is woken by a push for the
+/// messages that it may have missed. If it had no connection before, it was woken then.
 #[test]
 fn a_sleeping_client_is_called_for_what_it_may_have_missed() {
     for was_lost in [false, true] {

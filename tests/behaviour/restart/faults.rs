@@ -1,5 +1,5 @@
-//! A restart with a store that is slow, busy or away, with sessions that have no place, and at
-//! moments that don't suit.
+//! Restarts with a store that is slow, busy or unavailable, with sessions for which there is no
+//! room, and at inconvenient moments.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use rookery_xml::Element;
 
 use super::*;
 
-/// Returns a server with a store that can be held back.
+/// Returns a server with a store whose answers can be held back.
 fn with_held(shards: usize) -> (Server, Arc<HeldStores>) {
     let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     (Server::with(Config { stores: held.stores(), shards, ..Config::default() }), held)
 }
 
-/// Returns the addresses of those who were heard to be gone.
+/// Returns the addresses in unavailable presence.
 fn gone(heard: &[Element]) -> Vec<String> {
     let gone = heard.iter().filter(|found| found.name() == "presence" && found.attr("type") == Some("unavailable"));
     gone.filter_map(|found| Some(found.attr("from")?.to_owned())).collect()
 }
 
-/// Makes a client available that wasn't, and returns the messages that have waited for it.
+/// Logs in once more, and returns the messages that have waited.
 fn waiting_for(client: &Client, resource: &str) -> Vec<String> {
     let mut again = client.again();
     again.bind(resource);
@@ -32,7 +32,7 @@ fn waiting_for(client: &Client, resource: &str) -> Vec<String> {
     again.bodies()
 }
 
-/// The process that has given its cards away is there for a while yet.
+/// The old process still exists for a while after it has handed on its cards.
 #[test]
 fn a_session_whose_time_ends_meanwhile_is_in_one_process() {
     let server = Server::new();
@@ -52,7 +52,7 @@ fn a_session_whose_time_ends_meanwhile_is_in_one_process() {
     assert_eq!(waiting_for(&romeo, "orchard"), ["hi"], "once");
 }
 
-/// Sessions that have no place end while those that go on can hear of it.
+/// Sessions for whose cards there is no room end while the others can still be told.
 #[test]
 fn a_session_without_a_place_ends_in_the_hearing_of_others() {
     let (server, _) = with_held(1);
@@ -64,14 +64,14 @@ fn a_session_without_a_place_ends_in_the_hearing_of_others() {
     let both = server.hand_over(AWAY_MS).iter().map(Vec::len).sum();
     let (mut juliet, _) = back(&juliet, &ids[0], 0);
     juliet.all();
-    // Of what is there three quarters are for those who don't end.
+    // Only three quarters of the room are for sessions that continue.
     assert_eq!(server.hand_over_within(AWAY_MS, both).len(), 1);
     let (mut juliet, _) = back(&juliet, &ids[0], 0);
     assert_eq!(gone(&juliet.all()), [romeo.full()]);
     assert_eq!(waiting_for(&romeo, "x"), ["hi"]);
 }
 
-/// A store that has too much to do, or is away, delays a restart and costs nobody anything.
+/// A store that is busy or unavailable delays a restart, but no session is lost.
 #[test]
 fn a_store_that_is_away_for_a_while_costs_nobody_a_session() {
     let (server, held) = with_held(2);
@@ -82,7 +82,7 @@ fn a_store_that_is_away_for_a_while_costs_nobody_a_session() {
     let _ = [&mut juliet, &mut romeo].map(Client::all);
     assert!(!server.hand_over_early(AWAY_MS, || held.set_fault(Some(StoreError::Busy))));
     server.advance(120_000);
-    // The next restart comes before all of the last is over.
+    // The next restart comes before the last one is complete.
     assert!(!server.hand_over_early(AWAY_MS, || {}));
     server.advance(120_000);
     held.set_fault(None);
@@ -95,8 +95,8 @@ fn a_store_that_is_away_for_a_while_costs_nobody_a_session() {
     assert_eq!(romeo.bodies(), ["here?"], "it takes messages to the bare JID");
 }
 
-/// Lets each of the questions fail that a start asks the store, one after the other, each in a
-/// restart of its own. `look` gets the server, one of two friends and the id of its session.
+/// Makes one question fail that the server asks the store at its start, in a restart for each of
+/// the questions. `look` gets the server, one of two friends and the id of its session.
 fn failing(fault: &StoreError, look: impl Fn(&Server, &Client, &str)) {
     for at in 0.. {
         let (server, held) = with_held(1);
@@ -114,7 +114,7 @@ fn failing(fault: &StoreError, look: impl Fn(&Server, &Client, &str)) {
     }
 }
 
-/// Any of the questions about an account may fail.
+/// Any question about an account may fail.
 #[test]
 fn a_question_that_fails_once_is_asked_again() {
     for fault in [StoreError::Busy, StoreError::Panicked("once".into())] {
@@ -129,7 +129,7 @@ fn a_question_that_fails_once_is_asked_again() {
     }
 }
 
-/// A store that is broken for good keeps nobody waiting.
+/// If the store is broken for good, sessions end instead of waiting for ever.
 #[test]
 fn sessions_end_with_a_store_that_is_broken() {
     let (server, held) = with_held(2);
@@ -146,7 +146,8 @@ fn sessions_end_with_a_store_that_is_broken() {
     assert_eq!(again.expect_element().name(), "failed");
 }
 
-/// The number of sessions doesn't matter: the store has no more to do at a time than it can take.
+/// However many sessions there are, the store never gets more operations at a time than it can
+/// take.
 #[test]
 fn the_store_is_asked_for_some_accounts_at_a_time() {
     let (server, held) = with_held(1);
@@ -170,7 +171,7 @@ fn the_store_is_asked_for_some_accounts_at_a_time() {
     assert_eq!(server.inspect(|world| world.tasks_waiting()), [0]);
 }
 
-/// A client that comes back before its session goes on has come back for good.
+/// A client that resumes its session before the session is complete keeps it.
 #[test]
 fn a_client_that_comes_early_stays() {
     let (server, held) = with_held(2);
@@ -193,7 +194,8 @@ fn a_client_that_comes_early_stays() {
     assert_eq!(romeo.bodies(), ["hi"]);
 }
 
-/// A connection that breaks while the server waits for the store, before it closes it itself.
+/// The connection breaks while the server that stops waits for the store, before the server closes
+/// it.
 #[test]
 fn a_connection_that_is_lost_at_the_stop_is_no_end() {
     let (server, held) = with_held(2);
@@ -218,10 +220,11 @@ fn a_connection_that_is_lost_at_the_stop_is_no_end() {
     assert_eq!(waiting_for(&nurse, "y"), ["hi"]);
 }
 
-/// Sessions that can't go on don't deliver what another has, nor twice, nor before others are here.
+/// Sessions that can't continue give their messages back only if no other session has them, only
+/// once, and only when the other sessions are there.
 #[test]
 fn what_several_sessions_got_is_delivered_once() {
-    // The resources whose cards can't be read, and what waits for the next one.
+    // The resources whose cards can't be read, and the messages that wait for the next resource.
     for (broken, waiting) in [(&[0][..], &[""; 0][..]), (&[1], &[]), (&[0, 1], &["hi", "hi", "you"])] {
         let server = Server::new();
         let mut juliet = server.online("juliet/balcony");
@@ -245,7 +248,7 @@ fn what_several_sessions_got_is_delivered_once() {
     }
 }
 
-/// The same where the next process is set up otherwise: nobody can come back to a session there.
+/// The same if sessions can't be resumed in the next process, by its configuration.
 #[test]
 fn sessions_end_where_none_can_be_resumed_any_more() {
     let server = Server::new();
@@ -260,8 +263,8 @@ fn sessions_end_where_none_can_be_resumed_any_more() {
     assert_eq!(waiting_for(&phone, "next"), ["hi"]);
 }
 
-/// XEP-0198 §5: where something was refused that the client may not have heard of, no count says
-/// that it was handled, though its session was in two processes.
+/// XEP-0198 §5: if the client may not know that a message was refused, no count may say that it was
+/// handled, not even after a restart.
 #[test]
 fn a_doubt_outlives_the_process() {
     let held = HeldStores::new(Memory::stores());
