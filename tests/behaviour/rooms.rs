@@ -1,8 +1,8 @@
 //! XEP-0045: Multi-User Chat, through the whole server. Section numbers are those of the standard;
 //! the cases are its examples, in its order.
 //!
-//! What a client hears is compared in short: `< firstwitch presence owner/moderator 110` is a
-//! presence of that nick with what the room says of it and its status codes.
+//! A stanza that a client gets is compared in a short form: `< firstwitch presence owner/moderator
+//! 110` is presence of that nick, with the room's data about the occupant and the status codes.
 
 mod admins;
 mod bad_input;
@@ -28,19 +28,19 @@ use rookery_xml::{Element, ns};
 /// The room of the examples.
 const COVEN: &str = "coven@conference.example.org";
 
-/// A server whose room is at the home shard of the first witch, or not.
+/// A server with three users and a room. The room may be on the shard of the first witch or not.
 struct RoomScene {
     server: Server,
-    /// Owner of the room, on shard 0: `firstwitch`.
+    /// The owner of the room, on shard 0: `firstwitch`.
     crone: Client,
-    /// On shard 1: `secondwitch`.
+    /// A user on shard 1: `secondwitch`.
     wiccarocks: Client,
-    /// On shard 0: `thirdwitch`.
+    /// A user on shard 0: `thirdwitch`.
     hag: Client,
 }
 
 impl RoomScene {
-    /// Makes three who are online, and no room.
+    /// Returns a scene with all three online, and no room yet.
     fn new() -> Self {
         Self::with(Config::default())
     }
@@ -60,13 +60,13 @@ impl RoomScene {
         Self { server, crone, wiccarocks, hag }
     }
 
-    /// Makes a room with its owner in it.
+    /// Returns a scene in which the owner has made the room.
     fn opened() -> Self {
         Self::new().open("")
     }
 
-    /// Makes such a room with fields of the configuration: `var=value`, more values of one field
-    /// separated by `+`.
+    /// Returns such a scene, with fields of the room's configuration: `var=value`, with several
+    /// values of one field separated by `+`.
     fn configured(fields: &str) -> Self {
         Self::new().open(fields)
     }
@@ -79,7 +79,7 @@ impl RoomScene {
         self
     }
 
-    /// Lets all three enter, who have heard of each other then.
+    /// Makes the other two enter, and discards the stanzas about that.
     fn all_in(mut self) -> Self {
         join(&mut self.wiccarocks, "secondwitch");
         join(&mut self.hag, "thirdwitch");
@@ -87,7 +87,7 @@ impl RoomScene {
         self
     }
 
-    /// Reads all that was said so far.
+    /// Reads and discards everything that the clients have got so far.
     fn hush(&mut self) {
         for client in [&mut self.crone, &mut self.wiccarocks, &mut self.hag] {
             client.all();
@@ -112,8 +112,8 @@ impl RoomScene {
         assert_eq!(heard(&mut self.hag), wanted, "thirdwitch");
     }
 
-    /// Puts names into a text: `CRONE`, `WICCA` and `HAG` are bare JIDs, with `/r` behind full
-    /// ones; `COVEN` is the room.
+    /// Replaces names in a text: `CRONE`, `WICCA` and `HAG` by bare JIDs, or by full ones if `/r`
+    /// follows them; `COVEN` by the room.
     fn named(&self, text: &str) -> String {
         let mut text = text.replace("COVEN", COVEN);
         for (name, client) in [("CRONE", &self.crone), ("WICCA", &self.wiccarocks), ("HAG", &self.hag)] {
@@ -123,12 +123,12 @@ impl RoomScene {
     }
 }
 
-/// Asks to enter.
+/// Asks to enter the room.
 fn join(client: &mut Client, nick: &str) {
     join_with(client, nick, "");
 }
 
-/// Asks to enter with something in the `<x/>`.
+/// Asks to enter the room, with this content of the `<x/>`.
 fn join_with(client: &mut Client, nick: &str, content: &str) {
     client.send(&format!(
         "<presence to='{COVEN}/{nick}'><x xmlns='http://jabber.org/protocol/muc'>{content}</x></presence>"
@@ -136,13 +136,13 @@ fn join_with(client: &mut Client, nick: &str, content: &str) {
     client.pump();
 }
 
-/// Leaves the room under a nick, without looking at the replies.
+/// Leaves the room under a nick, without reading the replies.
 fn leave(client: &mut Client, nick: &str) {
     client.send(&format!("<presence to='{COVEN}/{nick}' type='unavailable'/>"));
     client.pump();
 }
 
-/// Submits a configuration; the next thing is the reply.
+/// Submits a configuration. Returns the next element, which is the reply.
 fn configure(client: &mut Client, fields: &str) -> Element {
     client.send(&configuration(fields));
     answer(client)
@@ -170,7 +170,7 @@ fn configuration(fields: &str) -> String {
     )
 }
 
-/// Sends items in `muc#admin`; the reply.
+/// Sends items in `muc#admin`, and returns the reply.
 fn administer(client: &mut Client, type_: &str, items: &str) -> Element {
     client.send(&format!(
         "<iq to='{COVEN}' type='{type_}' id='admin'><query xmlns='http://jabber.org/protocol/muc#admin'>{items}</query></iq>"
@@ -184,7 +184,7 @@ fn ask(client: &mut Client, to: &str, type_: &str, payload: &str) -> Element {
     answer(client)
 }
 
-/// Returns the next reply to an iq. What comes before it is passed over.
+/// Returns the next reply to an IQ, and discards the stanzas before it.
 fn answer(client: &mut Client) -> Element {
     loop {
         let found = client.expect_element();
@@ -194,17 +194,17 @@ fn answer(client: &mut Client) -> Element {
     }
 }
 
-/// Says something to all.
+/// Sends a message to all occupants.
 fn say(client: &mut Client, body: &str) {
     client.send(&format!("<message to='{COVEN}' type='groupchat' id='m'><body>{body}</body></message>"));
 }
 
-/// Returns what a client heard, each stanza in short.
+/// Returns the stanzas that a client has got, each in the short form.
 fn heard(client: &mut Client) -> Vec<String> {
     client.all().iter().map(short).collect()
 }
 
-/// Returns a stanza in short: `nick kind/type`, then what it is about.
+/// Returns the short form of a stanza: `nick kind/type`, followed by its contents.
 fn short(stanza: &Element) -> String {
     let from = stanza.attr("from").unwrap_or_default();
     let who = from.split_once('/').map_or(from, |(room, nick)| if room == COVEN { nick } else { from });
@@ -250,7 +250,7 @@ fn user(x: &Element, text: &mut String) {
     }
 }
 
-/// Returns the condition of a reply, or `result`.
+/// Returns the condition of a reply that is an error, or `result`.
 fn outcome(answer: &Element) -> String {
     answer.child("error", ns::CLIENT).map_or("result".into(), condition)
 }

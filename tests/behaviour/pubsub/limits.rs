@@ -152,7 +152,7 @@ fn notifications_wait_for_who_wants_that() {
     assert_eq!(heard, ["c"]);
 }
 
-/// The bytes of a node count for the account that made it, whoever publishes there.
+/// The bytes of a node count for the account that made it, no matter who publishes there.
 #[test]
 fn bytes_count_for_who_makes_a_node() {
     let PubsubScene { mut hamlet, mut francisco, .. } =

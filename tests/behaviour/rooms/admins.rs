@@ -1,4 +1,4 @@
-//! §9: what admins do.
+//! §9: requests of admins.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn some_are_not_banned() {
     assert_eq!(outcome(&administer(&mut s.crone, "set", &ban("@"))), "jid-malformed");
 }
 
-/// §9.2: none of a list is banned if one can't be.
+/// §9.2: if one user in a list can't be banned, nobody in it is.
 #[test]
 fn a_ban_list_is_applied_as_a_whole() {
     let mut s = RoomScene::opened().all_in();
@@ -67,13 +67,13 @@ fn membership_is_granted_and_revoked() {
     s.wicca_hears(&["thirdwitch presence none/participant actor=firstwitch"]);
 }
 
-/// Example 131: who is no member any more has to go, and that is all that the others hear.
+/// Example 131: a user who is no longer a member must leave, and the others are told only that.
 #[test]
 fn a_former_member_leaves_a_members_only_room() {
     let mut s = RoomScene::configured("membersonly=1");
     let members = s.named("<item affiliation='member' jid='HAG'/><item affiliation='member' jid='WICCA'/>");
     administer(&mut s.crone, "set", &members);
-    // §9.5: they are invited.
+    // §9.5: new members are invited.
     assert!(s.hag.expect_element().child("x", ns::MUC_USER).unwrap().child("invite", ns::MUC_USER).is_some());
     let mut s = s.all_in();
     let none = s.named("<item affiliation='none' jid='HAG'/>");
@@ -82,7 +82,7 @@ fn a_former_member_leaves_a_members_only_room() {
     s.wicca_hears(&["thirdwitch presence/unavailable none/none actor=firstwitch 321"]);
 }
 
-/// §9.5: who may see the list.
+/// §9.5: the users who may see the list.
 #[test]
 fn member_lists_are_shown_where_everybody_is_known() {
     for (fields, wanted) in
@@ -97,7 +97,7 @@ fn member_lists_are_shown_where_everybody_is_known() {
     }
 }
 
-/// Examples 140 to 147: roles, and who sees real addresses by that.
+/// Examples 140 to 147: roles, which decide who sees real addresses.
 #[test]
 fn moderators_are_made_and_unmade() {
     let mut s = RoomScene::opened().all_in();
@@ -121,13 +121,13 @@ fn moderators_are_made_and_unmade() {
     s.wicca_hears(&["thirdwitch presence none/participant"]);
 }
 
-/// §17.1 and §10.6: who isn't there hears of a change with code 101, occupants by a message if they
-/// may know it.
+/// §17.1 and §10.6: a user who isn't in the room is told of a change with code 101. Occupants get a
+/// message about it if they may know the user's affiliation.
 #[test]
 fn changes_of_who_is_not_there_are_told() {
     for (fields, all_know) in [("", false), ("whois=anyone", true), ("whois=anyone getmemberlist=moderator", false)] {
-        // If the store has a part in it the reply comes last, and what comes before it is passed
-        // over.
+        // If the store takes part in it, the reply comes last, and `administer` discards the
+        // stanzas before it; so the room isn't persistent.
         let mut s = RoomScene::with_options(vec![("default_persistent", Value::Switch(false))]).open(fields);
         join(&mut s.wiccarocks, "secondwitch");
         s.hush();
@@ -140,7 +140,7 @@ fn changes_of_who_is_not_there_are_told() {
             s.wicca_hears(if all_know { told } else { &[] });
             s.hag_hears(&[&format!("{notice} 101")]);
         }
-        // Bans are for admins to know, and so is their end.
+        // Only admins may know of bans, and of their end.
         for affiliation in ["outcast", "none"] {
             let item = s.named(&format!("<item affiliation='{affiliation}' jid='HAG'/>"));
             administer(&mut s.crone, "set", &item);
@@ -148,7 +148,7 @@ fn changes_of_who_is_not_there_are_told() {
             s.wiccarocks.expect_nothing();
             s.hag_hears(&[&format!("ROOM message {affiliation}/none jid=HAG 101")]);
         }
-        // A change that changes nothing is not announced, and neither is a long list.
+        // A change that changes nothing isn't announced, and neither is a long list.
         let item = s.named("<item affiliation='none' jid='HAG'/>");
         administer(&mut s.crone, "set", &item);
         let items: String = (0..60).map(|n| format!("<item affiliation='member' jid='u{n}@x.example'/>")).collect();

@@ -1,8 +1,8 @@
-//! Input that peers forge, repeat and overdo.
+//! Input that peers forge, repeat or send in excess.
 
 use super::*;
 
-/// XEP-0359 §6, XEP-0203 §4 and the like: only the room speaks in its name.
+/// XEP-0359 §6, XEP-0203 §4 and others: only the room can say what the room says.
 #[test]
 fn forged_payloads_are_cut_out() {
     let mut s = RoomScene::opened().all_in();
@@ -33,7 +33,7 @@ fn forged_payloads_are_cut_out() {
     }
 }
 
-/// Names that normalise alike are one room.
+/// Names that are equal once they are normalised are one room.
 #[test]
 fn room_names_that_are_alike_are_one() {
     let mut s = RoomScene::opened();
@@ -44,12 +44,13 @@ fn room_names_that_are_alike_are_one() {
     s.crone_hears(&["thirdwitch presence none/participant jid=HAG/r"]);
 }
 
-/// Nicks that normalise alike are one: for those who enter, who change the nick, who are asked for
-/// and who registers.
+/// Nicks that are equal once they are normalised are one nick: for entering, changing the nick,
+/// addressing an occupant and registering.
 #[test]
 fn nicks_that_are_alike_are_one() {
     let mut s = RoomScene::opened().all_in();
-    // Full width, a ligature, decomposed letters, spaces, case: each is what somebody has already.
+    // Full width, a ligature, decomposed letters, spaces, case: each is a spelling of a nick that
+    // somebody has.
     s.wiccarocks.send(&format!("<presence to='{COVEN}/fi\u{e9}nd'/>"));
     s.hush();
     for alike in ["\u{fb01}\u{e9}nd", "fie\u{301}nd", "FI\u{c9}ND", " fi\u{e9}nd ", "\u{ff46}i\u{e9}nd"] {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Examples 17 to 20, with the room on both shards' side.
+/// Examples 17 to 20, with the room on either shard.
 #[test]
 fn everybody_hears_of_who_enters() {
     let mut s = RoomScene::opened();
@@ -34,7 +34,7 @@ fn a_nick_is_needed() {
     s.crone.expect_nothing();
 }
 
-/// §7.2.4: all see who everybody is, and are told so.
+/// §7.2.4: all occupants see the real addresses, and a newcomer is told so.
 #[test]
 fn non_anonymous_rooms_show_real_addresses() {
     let mut s = RoomScene::configured("whois=anyone");
@@ -102,8 +102,8 @@ fn a_nick_is_had_by_one_account() {
     s.crone.expect_nothing();
 }
 
-/// Returns the scene with a second session of the crone, which has entered with the same nick; what
-/// was said of that is still to be heard.
+/// Returns the scene with a second session of the crone, which has entered with the same nick. The
+/// stanzas about that haven't been read yet.
 fn shared() -> (RoomScene, Client) {
     let mut s = RoomScene::opened();
     join(&mut s.wiccarocks, "secondwitch");
@@ -116,7 +116,7 @@ fn shared() -> (RoomScene, Client) {
     (s, phone)
 }
 
-/// §7.2.9: sessions of one account share a nick, and each is told who is there.
+/// §7.2.9: sessions of one account share a nick, and each of them gets the other occupants.
 #[test]
 fn sessions_of_an_account_share_a_nick() {
     let (mut s, mut phone) = shared();
@@ -149,7 +149,8 @@ fn a_nick_leaves_with_the_last_session_that_has_it() {
     s.wicca_hears(&["firstwitch presence/unavailable owner/none"]);
 }
 
-/// §7.2.3: who shares a nick that is written otherwise is told that it was modified.
+/// §7.2.3: a session that enters with another spelling of a shared nick is told that it was
+/// modified.
 #[test]
 fn a_modified_nick_is_told() {
     let s = RoomScene::opened();
@@ -160,7 +161,7 @@ fn a_modified_nick_is_told() {
     assert!(own.starts_with("firstwitch presence owner/moderator") && own.ends_with(" 110 210"), "{own}");
 }
 
-/// §7.2.10: owners get in above the limit.
+/// §7.2.10: owners can enter above the limit.
 #[test]
 fn a_room_may_be_full() {
     let mut s = RoomScene::configured("maxusers=1");
@@ -230,7 +231,7 @@ fn history_can_be_bounded_in_time() {
     assert_eq!(s.hag.bodies(), ["new"]);
 }
 
-/// §7.2.17, and a presence update of somebody who is not there.
+/// §7.2.17, and a presence update from a user who isn't in the room.
 #[test]
 fn who_is_not_in_the_room_is_told() {
     let mut s = RoomScene::opened();
@@ -239,7 +240,7 @@ fn who_is_not_in_the_room_is_told() {
     s.crone.expect_nothing();
 }
 
-/// §17.3: a second request to enter gets everything again, and others hear nothing.
+/// §17.3: a session that asks to enter again gets everything again, and others get nothing.
 #[test]
 fn who_enters_twice_gets_everything_again() {
     let mut s = RoomScene::opened().all_in();
@@ -250,15 +251,16 @@ fn who_enters_twice_gets_everything_again() {
     s.wiccarocks.expect_nothing();
 }
 
-/// RFC 6120 §10.1: what the room shows a newcomer does not overtake what waits for the newcomer's
-/// account already.
+/// RFC 6120 §10.1: the stanzas for a newcomer to a room don't overtake stanzas that already wait
+/// for the newcomer's account.
 #[test]
 fn a_welcome_waits_behind_what_came_before() {
     let held = rookery_store::held::HeldStores::new(rookery_store::memory::Memory::stores());
     held.set_flowing(true);
     let mut s = RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
     held.set_flowing(false);
-    // The check if this is new waits for the roster, and so does all that comes behind it.
+    // Whether this request is new can only be said with the roster, for which it waits, as does
+    // every stanza behind it.
     s.hag.send(&format!("<presence type='subscribe' to='{}'/>", s.wiccarocks.bare()));
     s.server.settle();
     held.release_one();

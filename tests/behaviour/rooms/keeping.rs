@@ -1,4 +1,4 @@
-//! Rooms that stay when everybody has left, and when the server starts again.
+//! Rooms that remain when everybody has left, and when the server starts again.
 
 use super::*;
 use rookery_store::StoreError;
@@ -58,8 +58,8 @@ fn a_locked_room_stays_locked() {
     assert_eq!(heard(&mut hag).last().map(String::as_str), Some("ROOM message/groupchat subject="), "she is in");
 }
 
-/// Returns whether a room of the first witch stays, with these options, with this form, and whether
-/// anybody speaks in it or not.
+/// Returns whether a room of the first witch remains after a restart, with these options of the
+/// server, this form of the room, and somebody speaking in it or not.
 fn stays(options: Vec<(&'static str, Value)>, form: &str, speaks: bool) -> bool {
     let mut s = RoomScene::with_options(options).open(form);
     if speaks {
@@ -78,7 +78,8 @@ fn stays(options: Vec<(&'static str, Value)>, form: &str, speaks: bool) -> bool 
     }
 }
 
-/// §10.1.2 leaves it to the service what a room is that is taken as it was made.
+/// §10.1.2 lets the service decide what becomes of a room whose owner accepts the default
+/// configuration.
 #[test]
 fn a_room_that_is_taken_as_it_was_made_stays_once_somebody_has_spoken_in_it() {
     assert!(!stays(vec![], "", false), "a mistyped address leaves nothing behind");
@@ -95,8 +96,8 @@ fn a_room_that_was_configured_stays_unless_the_form_says_otherwise() {
     assert!(stays(by_default(), "persistentroom=1", false));
 }
 
-/// An empty persistent room is forgotten by the shard and comes back from the store, with the
-/// pseudonyms that it gave.
+/// An empty persistent room is dropped from memory and comes back from the store, with the same
+/// pseudonyms.
 #[test]
 fn an_empty_room_comes_back() {
     let mut s = RoomScene::configured("persistentroom=1");
@@ -120,8 +121,8 @@ fn an_empty_room_comes_back() {
     assert!(heard(&mut s.hag)[0].ends_with("110 201"), "it is a new one");
 }
 
-/// §7.2.13: the history is that of the room, and not of the process that has it. Who is behind a
-/// nick stays as secret as it was, and what was taken back is gone.
+/// §7.2.13: the history belongs to the room, not to the process. Real addresses in it stay as
+/// secret as they were, and messages that were retracted are gone.
 #[test]
 fn a_room_that_is_loaded_again_begins_with_the_newest_page_of_its_archive() {
     for dies in [true, false] {
@@ -168,7 +169,7 @@ fn a_room_that_is_loaded_again_begins_with_the_newest_page_of_its_archive() {
     }
 }
 
-/// Lets the second witch leave and enter, and returns the past that it hears.
+/// Makes the second witch leave and enter again, and returns the history that it gets.
 fn history(s: &mut RoomScene) -> Vec<Element> {
     leave(&mut s.wiccarocks, "secondwitch");
     s.hush();
@@ -178,8 +179,8 @@ fn history(s: &mut RoomScene) -> Vec<Element> {
     s.wiccarocks.all().into_iter().filter(late).collect()
 }
 
-/// Stanzas that come while a room is being loaded wait, in their order; a broken store is told by
-/// its name.
+/// Stanzas that come while a room is being loaded wait, in their order. If the store is broken,
+/// they get an error that says so.
 #[test]
 fn stanzas_wait_for_a_room_that_is_loaded() {
     let stores = Memory::stores();
@@ -226,7 +227,7 @@ fn a_broken_store_is_told() {
     assert_eq!(heard(&mut crone).len(), 2);
 }
 
-/// The next owner of a removed account's name has nothing of its rights.
+/// The next owner of a removed account's name has none of its rights in rooms.
 #[test]
 fn a_removed_account_leaves_nothing_behind() {
     for fields in ["", "persistentroom=1"] {
@@ -250,8 +251,8 @@ fn a_removed_account_leaves_nothing_behind() {
     }
 }
 
-/// Neither has it the hats and the voice, when nobody was in the room and it was in the store
-/// alone.
+/// Nor has the next owner its hats and its voice, although nobody was in the room and it was only
+/// in the store.
 #[test]
 fn a_room_that_sleeps_forgets_a_removed_account() {
     let options = vec![("register", "allow_creation", Value::Switch(false))];
@@ -273,7 +274,7 @@ fn a_room_that_sleeps_forgets_a_removed_account() {
     s.hush();
     s.hag.send("<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>");
     s.hag.all_to_the_end();
-    // The first look at the room is the heir's, so that nothing but the store can have forgotten.
+    // The heir is the first to enter the room, so only the store can have forgotten the account.
     let own = |client: &mut Client| client.all().into_iter().find(|it| it.name() == "presence").unwrap();
     let mut heir = s.server.online(&format!("{hag}/other"));
     for (client, nick, role) in
@@ -289,8 +290,8 @@ fn a_room_that_sleeps_forgets_a_removed_account() {
     }
 }
 
-/// A change that the store refuses holds, the user is told to wait, and the store has it in the
-/// end: a room that was changed, and one that was destroyed.
+/// A change that the store refuses counts, the user is told to wait, and it is stored in the end:
+/// for a room that was changed, and for one that was destroyed.
 #[test]
 fn what_the_store_refuses_is_written_again() {
     let held = HeldStores::new(Memory::stores());
@@ -312,7 +313,7 @@ fn what_the_store_refuses_is_written_again() {
     assert_ne!(outcome(&configure(&mut s.crone, "persistentroom=1 roomname=Cave")), "result");
     let destroy = "<query xmlns='http://jabber.org/protocol/muc#owner'><destroy/></query>";
     assert_ne!(outcome(&ask(&mut s.crone, other, "set", destroy)), "result");
-    // Nobody is there any more, and yet it is not forgotten.
+    // Everybody has left, and the change is still in memory.
     leave(&mut s.crone, "firstwitch");
     s.hush();
     s.server.advance(15_000);
@@ -337,8 +338,8 @@ fn what_the_store_refuses_is_written_again() {
     assert_eq!(names.collect::<Vec<_>>(), ["Cave"]);
 }
 
-/// A request that changes much is one write, and subjects don't change faster than a room should be
-/// written.
+/// A request that changes many things is one write, and subjects can't change faster than a room
+/// should be written.
 #[test]
 fn a_room_is_written_once_for_each_request() {
     let held = rookery_store::held::HeldStores::new(Memory::stores());

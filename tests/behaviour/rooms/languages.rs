@@ -1,4 +1,4 @@
-//! Languages (§14): of what is said, of the subject, and of the room.
+//! Languages (§14): of messages, of the subject, and of the room.
 
 use super::*;
 
@@ -9,8 +9,7 @@ fn languages(message: &Element, name: &str) -> Vec<(String, String)> {
     texts.map(|text| (text.attr("xml:lang").unwrap_or_default().to_owned(), text.text())).collect()
 }
 
-/// Texts in more than one language stay that: for those who are there, who come later, and who read
-/// the archive.
+/// Texts in several languages keep all of them: for occupants, for newcomers, and in the archive.
 #[test]
 fn texts_keep_their_languages() {
     let mut s = RoomScene::opened();
@@ -36,8 +35,8 @@ fn texts_keep_their_languages() {
     assert_eq!(results.len(), 2);
 }
 
-/// `muc#roomconfig_lang` is what strangers see of the room's language, also after a restart; the
-/// node of the room likewise.
+/// Strangers see the language in `muc#roomconfig_lang`, also after a restart, and the room's node
+/// as well.
 #[test]
 fn a_room_has_a_language() {
     let mut s = RoomScene::configured("persistentroom=1 lang=de-AT pubsub=xmpp:pubsub.example.org?;node=coven");

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A newcomer gets more presence than an outbox takes, all of it, in order, and what is said
-/// meanwhile behind it.
+/// A newcomer gets more presence than an outbox holds, all of it, in order, and before the messages
+/// that others send in the meantime.
 #[test]
 fn a_room_may_show_more_than_an_outbox_takes() {
     let mut config = Config { federates: true, ..Config::default() };
@@ -43,7 +43,7 @@ fn a_room_may_show_more_than_an_outbox_takes() {
     }
 }
 
-/// An occupant sees nobody but moderators where only their presence is broadcast.
+/// An occupant only sees moderators if only their presence is broadcast.
 #[test]
 fn presence_can_be_limited_to_roles() {
     let mut s = RoomScene::configured("presencebroadcast=moderator");
@@ -60,7 +60,7 @@ fn presence_can_be_limited_to_roles() {
     say(&mut s.hag, "hello");
     assert_eq!(s.wiccarocks.bodies(), ["hello"]);
     s.hush();
-    // An occupant who becomes a moderator appears, and vanishes when that ends.
+    // An occupant who becomes a moderator appears, and disappears when that ends.
     administer(&mut s.crone, "set", "<item nick='thirdwitch' role='moderator'/>");
     s.wicca_hears(&["thirdwitch presence none/moderator"]);
     administer(&mut s.crone, "set", "<item nick='thirdwitch' role='participant'/>");

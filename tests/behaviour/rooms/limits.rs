@@ -1,4 +1,4 @@
-//! One account, or one domain of another server, takes so much of what all share and no more.
+//! Limits of shared resources for one account, and for one domain of another server.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn number(key: &'static str, number: u64) -> (&'static str, Value) {
     (key, Value::Number(number))
 }
 
-/// Enters a room, which creates it; the condition of the error, or nothing.
+/// Enters a room, which creates it. Returns the condition of the error, if there is one.
 fn enter(client: &mut Client, room: &str) -> Option<String> {
     client.send(&format!("<presence to='{room}@{ROOM}/n'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
     client.all().iter().find_map(|found| found.child("error", ns::CLIENT)).map(condition)
@@ -31,7 +31,7 @@ fn an_account_creates_as_many_rooms_as_it_may() {
         assert_eq!(enter(client, "d").as_deref(), Some("not-allowed"), "its other resources are the same account");
     }
     assert_eq!(enter(&mut s.hag, "d"), None, "others create rooms as ever");
-    // Giving a room to others is no way around it.
+    // Giving a room to others doesn't allow another one.
     let owner = s.named("<item affiliation='owner' jid='HAG'/>");
     let own = s.named("<item affiliation='none' jid='CRONE'/>");
     for items in [owner, own] {
@@ -62,8 +62,7 @@ fn whom_the_operator_names_creates_more() {
     assert_eq!(["a", "b", "c"].map(|room| enter(&mut s.crone, room)), [None, None, None]);
 }
 
-/// The next owner of a removed account's name starts with nothing: neither its rights nor its
-/// counts.
+/// The next owner of a removed account's name starts with nothing: neither rights nor counts.
 #[test]
 fn rooms_of_a_removed_account_count_for_nobody() {
     let options =
@@ -73,7 +72,7 @@ fn rooms_of_a_removed_account_count_for_nobody() {
     assert_eq!(configure_room(&mut s.hag, "a", "persistentroom=1"), "result");
     s.hag.send("<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>");
     s.hag.pump();
-    // The room is told though nobody speaks to it.
+    // The room is told of the removal, although nobody sends it anything.
     s.server.advance(10_000);
     for restarts in [false, true] {
         if restarts {
@@ -139,8 +138,8 @@ fn an_account_is_in_as_many_rooms_as_it_may_be() {
     }
 }
 
-/// The list has an end, no matter how often somebody bans with long reasons, and owners get it and
-/// can empty it.
+/// The list is bounded, however often somebody bans users with long reasons. Owners can read it and
+/// empty it.
 #[test]
 fn owners_mend_a_list_that_an_admin_has_filled() {
     let mut s = RoomScene::with_options(vec![number("affiliation_bytes", 300_000)]).open("").all_in();
@@ -164,7 +163,7 @@ fn owners_mend_a_list_that_an_admin_has_filled() {
     let (stanza, condition) = refused.expect("the list has an end");
     assert_eq!(condition, "resource-constraint");
     assert!((5..9).contains(&stanza), "{stanza}");
-    // All of it, page by page; a client that doesn't ask for pages gets the first.
+    // All of the list, page by page. A client that doesn't ask for pages gets the first page.
     let mut outcasts = Vec::new();
     let mut set = String::new();
     loop {
@@ -193,7 +192,7 @@ fn owners_mend_a_list_that_an_admin_has_filled() {
     s.crone.expect_alive();
 }
 
-/// A full list can be made shorter, whatever it takes.
+/// A change that makes a full list shorter is always accepted.
 #[test]
 fn a_full_list_takes_what_makes_it_shorter() {
     let options = vec![number("affiliation_bytes", 200), number("max_affiliations", 3)];
@@ -219,7 +218,7 @@ fn a_full_list_takes_what_makes_it_shorter() {
     assert_eq!(outcome(&administer(&mut s.crone, "set", third)), "result");
 }
 
-/// Long names of rooms make pages short, not sessions.
+/// Long names of rooms shorten pages, and don't end sessions.
 #[test]
 fn a_list_of_rooms_fits_a_session() {
     let server = Server::new();
@@ -244,7 +243,8 @@ fn a_list_of_rooms_fits_a_session() {
     assert_eq!(found, 400);
 }
 
-/// Each room that somebody registers with keeps something of that user.
+/// The number of rooms with which a user can register is bounded, since each room keeps the user's
+/// data.
 #[test]
 fn a_user_registers_with_as_many_rooms_as_it_may() {
     let mut s = RoomScene::with_options(vec![number("registrations_per_account", 2)]);
@@ -277,7 +277,7 @@ fn is_invitation(stanza: &Element) -> bool {
     stanza.child("x", ns::MUC_USER).is_some_and(|x| x.child("invite", ns::MUC_USER).is_some())
 }
 
-/// A room is no way around the rules of whom somebody has blocked.
+/// A room doesn't get past the block list of a user.
 #[test]
 fn whom_somebody_blocks_has_no_room_invite_it() {
     let mut s = RoomScene::opened();
@@ -294,13 +294,14 @@ fn whom_somebody_blocks_has_no_room_invite_it() {
     s.crone.expect_nothing();
     invite(&mut s.wiccarocks, &[&hag]);
     assert!(is_invitation(&s.hag.expect_element()), "others invite as ever");
-    // A user who is made a member of a members-only room is invited too.
+    // A user who becomes a member of a members-only room is also invited.
     configure(&mut s.crone, "membersonly=1");
     s.hush();
     let member = s.named("<item affiliation='member' jid='HAG'/>");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &member)), "result");
     s.hag.expect_nothing();
-    // Nor does the room tell what she is to it now, or let its messages reach her by a nick.
+    // The room doesn't tell her of a new affiliation either, and messages to her nick don't reach
+    // her.
     let mut s = RoomScene::opened().all_in();
     let crone = s.crone.bare().to_owned();
     s.wiccarocks.send(&block(&crone));
@@ -318,7 +319,7 @@ fn whom_somebody_blocks_has_no_room_invite_it() {
         assert_eq!(outcome(&administer(&mut s.crone, "set", &items)), "result");
     }
     s.wiccarocks.expect_nothing();
-    // The word that an invitation is declined goes the other way.
+    // A declined invitation would go in the opposite direction.
     let mut s = RoomScene::opened();
     let (crone, hag) = (s.crone.bare().to_owned(), s.hag.bare().to_owned());
     invite(&mut s.crone, &[&hag]);
@@ -345,7 +346,7 @@ fn invitations_have_a_number_and_a_rate() {
         (s.hag.all().iter().filter(|found| is_invitation(found)).count(), refused)
     };
     assert_eq!(count(&mut s, 15), (10, 5), "five minutes' worth at once");
-    // Neither another room nor a change of affiliations is a way around.
+    // Neither another room nor a change of affiliations gets around the rate.
     s.crone.send(&format!("<presence to='b@{ROOM}/n'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
     s.crone.all();
     configure_room(&mut s.crone, "b", "membersonly=1");
@@ -357,8 +358,8 @@ fn invitations_have_a_number_and_a_rate() {
     assert_eq!(count(&mut s, 4), (2, 2));
 }
 
-/// §7.7, §7.6, §17.4: stanzas other than messages have a rate too, which leaving and entering
-/// doesn't mend.
+/// §7.7, §7.6, §17.4: stanzas other than messages also have a rate, which doesn't start again when
+/// a user leaves and enters.
 #[test]
 fn occupants_stir_no_faster_than_they_may() {
     let mut s = RoomScene::with_options(vec![number("requests_per_second", 2)]).open("").all_in();
@@ -371,7 +372,7 @@ fn occupants_stir_no_faster_than_they_may() {
         let refused = heard(&mut s.hag).iter().filter(|text| text.ends_with("resource-constraint")).count();
         (heard(&mut s.crone).len(), refused)
     };
-    // Presence costs two of ten.
+    // Each presence costs two of the ten requests that may come at once.
     assert_eq!(show(&mut s, 8), (5, 3));
     s.hag.send(&format!("<presence to='{COVEN}/fourthwitch'/>"));
     s.hag_hears(&["fourthwitch presence/error resource-constraint"]);
@@ -390,11 +391,11 @@ fn occupants_stir_no_faster_than_they_may() {
     join(&mut s.hag, "thirdwitch");
     s.hush();
     assert_eq!(show(&mut s, 8), (4, 4), "having entered costs too");
-    // Others are as fast as ever.
+    // Others can still ask.
     assert_eq!(outcome(&ask(&mut s.wiccarocks, COVEN, "get", info)), "result");
 }
 
-/// A presence that thousands get costs more than one that ten get.
+/// A presence that hundreds of occupants get costs more than one that few get.
 #[test]
 fn what_many_hear_of_is_slower() {
     let options = vec![("rooms", "requests_per_second", Value::Number(2))];
@@ -419,8 +420,8 @@ fn what_many_hear_of_is_slower() {
     assert_eq!(passed, [5, 2]);
 }
 
-/// Clients that enter many rooms, ask all occupants for their vCards and change their show now and
-/// then notice nothing.
+/// Clients that enter rooms, ask all occupants for their vCards and sometimes change their presence
+/// don't notice the rate.
 #[test]
 fn ordinary_clients_are_never_too_fast() {
     let mut s = RoomScene::opened().all_in();
@@ -436,8 +437,7 @@ fn ordinary_clients_are_never_too_fast() {
     assert!(!found.iter().any(|text| text.contains("constraint")), "{found:?}");
 }
 
-/// A form that names owners with long addresses fits a session: longer lists are left to
-/// `muc#admin`.
+/// A form with owners of long addresses must fit into a session; `muc#admin` has the longer lists.
 #[test]
 fn a_form_with_many_owners_fits_a_session() {
     let mut s = RoomScene::opened();
@@ -456,7 +456,7 @@ fn a_form_with_many_owners_fits_a_session() {
     assert!(list.child("query", ns::MUC_ADMIN).unwrap().child("set", ns::RSM).is_some(), "in parts");
 }
 
-/// A stranger who asks rooms from outside has a rate over all of them, and others notice nothing.
+/// A stranger who asks rooms from outside has one rate for all rooms, and others don't notice it.
 #[test]
 fn strangers_ask_no_faster_than_they_may() {
     let mut s = RoomScene::with_options(vec![number("requests_per_second", 2)]).open("");
@@ -473,7 +473,7 @@ fn strangers_ask_no_faster_than_they_may() {
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", info)), "result");
 }
 
-/// A list of roles has each once, even if a form names it often.
+/// A list of roles has each role once, even if a form repeats it.
 #[test]
 fn roles_are_listed_once() {
     let mut s = RoomScene::opened();

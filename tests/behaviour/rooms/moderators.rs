@@ -1,4 +1,4 @@
-//! §8: what moderators do.
+//! §8: requests of moderators.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn the_subject_is_changed_by_who_may() {
     s.hag_hears(&["ROOM message/error forbidden"]);
     s.crone.send(&subject("Fire Burn and Cauldron Bubble!"));
     s.hag_hears(&["firstwitch message/groupchat subject=Fire Burn and Cauldron Bubble!"]);
-    // With a body it is a message like others.
+    // With a body it is a message, and doesn't set the subject.
     s.hag.send(&format!("<message to='{COVEN}' type='groupchat'><subject>a</subject><body>b</body></message>"));
     s.hag_hears(&["thirdwitch message/groupchat subject=a body=b"]);
     configure(&mut s.crone, "changesubject=1");
@@ -26,7 +26,8 @@ fn the_subject_is_changed_by_who_may() {
     assert_eq!(heard(&mut s.wiccarocks).last().unwrap(), "thirdwitch message/groupchat subject= late");
 }
 
-/// Examples 91 to 95: first the kicked, then the reply, then the others.
+/// Examples 91 to 95: first the kicked occupant is told, then the reply comes, then the others are
+/// told.
 #[test]
 fn a_moderator_kicks() {
     let mut s = RoomScene::opened().all_in();
@@ -80,8 +81,8 @@ fn voice_is_granted_and_revoked() {
     assert_eq!(outcome(&administer(&mut s.crone, "set", own)), "not-allowed", "an owner has voice");
 }
 
-/// §5.1: in a moderated room the voice of the last visit counts: nobody asks again, and nobody gets
-/// it back by coming again. It outlives a restart.
+/// §5.1: in a moderated room, the voice of the last visit counts. A user need not ask for it again,
+/// and can't get it back by entering again. It outlives a restart.
 #[test]
 fn voice_is_remembered_across_visits() {
     let mut s = RoomScene::configured("moderatedroom=1 persistentroom=1");
@@ -116,7 +117,7 @@ fn voice_is_remembered_across_visits() {
         assert_eq!(s.crone.bodies(), ["thank you"]);
         s.hush();
     }
-    // The affiliation counts again when it changes, and in a room that isn't moderated.
+    // The affiliation counts again once it changes, and in a room that isn't moderated.
     leave(&mut s.wiccarocks, "secondwitch");
     s.hush();
     for affiliation in ["none", "member"] {
@@ -139,7 +140,7 @@ fn the_voice_list_is_for_moderators() {
     assert_eq!(found, [("secondwitch", s.wiccarocks.full()), ("thirdwitch", s.hag.full())]);
 }
 
-/// §8.5: a list is changed as a whole or not at all.
+/// §8.5: a list is applied as a whole or not at all.
 #[test]
 fn one_wrong_item_stops_all() {
     let mut s = RoomScene::configured("moderatedroom=1").all_in();
@@ -153,7 +154,7 @@ fn one_wrong_item_stops_all() {
     assert_eq!(heard(&mut s.wiccarocks).len(), 2);
 }
 
-/// §18.1: who can't be reached is taken out, and all are told why.
+/// §18.1: an occupant who can't be reached is removed, and all are told why.
 #[test]
 fn who_bounces_messages_is_removed() {
     let mut s = RoomScene::opened().all_in();

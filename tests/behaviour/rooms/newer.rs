@@ -1,5 +1,5 @@
-//! Extensions that have grown around XEP-0045: self-ping (0410), pseudonyms (0421), retraction and
-//! moderation (0424, 0425), avatars (0486).
+//! Extensions of XEP-0045: self-ping (XEP-0410), pseudonyms (XEP-0421), retraction and moderation
+//! (XEP-0424, XEP-0425), avatars (XEP-0486).
 
 use super::*;
 
@@ -23,7 +23,8 @@ fn a_client_can_ask_whether_it_is_there() {
     assert_eq!(outcome(&ask(&mut s.hag, &format!("{COVEN}/oldnick"), "get", PING)), "item-not-found");
 }
 
-/// XEP-0421 §3: the same for an account whatever its nick, another in another room.
+/// XEP-0421 §3: an account's pseudonym is the same for all of its nicks, and another one in another
+/// room.
 #[test]
 fn pseudonyms_are_stable() {
     let mut s = RoomScene::opened();
@@ -42,7 +43,7 @@ fn stanza_id(message: &Element) -> String {
     message.child("stanza-id", ns::STANZA_ID).unwrap().attr("id").unwrap().to_owned()
 }
 
-/// XEP-0424 §3: what was retracted is not shown to an occupant who enters later; others can't
+/// XEP-0424 §3: a retracted message isn't shown to occupants who enter later, and others can't
 /// retract it.
 #[test]
 fn who_enters_later_does_not_see_what_was_retracted() {
@@ -67,8 +68,8 @@ fn who_enters_later_does_not_see_what_was_retracted() {
     assert_eq!(later.bodies(), ["kept"]);
 }
 
-/// XEP-0424 §5, XEP-0425 §4: the archive has a tombstone of what its sender or a moderator took
-/// back.
+/// XEP-0424 §5, XEP-0425 §4: the archive has a tombstone for a message that its sender or a
+/// moderator retracted.
 #[test]
 fn archives_of_rooms_keep_tombstones() {
     let mut s = RoomScene::opened().all_in();
@@ -170,7 +171,7 @@ pub(super) fn command(client: &mut Client, name: &str, fields: &[(&str, &str)]) 
     )
 }
 
-/// XEP-0317 §5: hats are invented, given, shown, and taken away; they outlive a restart.
+/// XEP-0317 §5: hats are created, assigned, shown and taken away. They outlive a restart.
 #[test]
 fn admins_give_hats() {
     let mut s = RoomScene::configured("persistentroom=1").all_in();

@@ -1,8 +1,9 @@
-//! §7.4 to §7.14: what occupants do.
+//! §7.4 to §7.14: requests of occupants.
 
 use super::*;
 
-/// Examples 45 and 46: with the room's id and the sender's pseudonym, to all, the sender included.
+/// Examples 45 and 46: all occupants get the message, including the sender, with the room's id and
+/// the sender's pseudonym.
 #[test]
 fn a_message_goes_to_all() {
     let mut s = RoomScene::opened().all_in();
@@ -99,7 +100,7 @@ fn nicks_change() {
     say(&mut s.hag, "it is me");
     assert_eq!(heard(&mut s.crone), ["oldhag message/groupchat body=it is me"]);
     s.hush();
-    // The old one is free.
+    // The old nick is free.
     s.wiccarocks.send(&format!("<presence to='{COVEN}/thirdwitch'/>"));
     assert_eq!(heard(&mut s.crone).len(), 2);
 }
@@ -113,12 +114,12 @@ fn a_nick_of_somebody_else_is_not_taken() {
     s.hag.send(&format!("<presence to='{COVEN}/{}'/>", "x".repeat(300)));
     assert_eq!(s.hag.all().iter().map(outcome).collect::<Vec<_>>(), ["not-acceptable"]);
     s.crone.expect_nothing();
-    // Another spelling of one's own is.
+    // An occupant may take another spelling of its own nick.
     s.hag.send(&format!("<presence to='{COVEN}/ThirdWitch'/>"));
     assert_eq!(heard(&mut s.wiccarocks).len(), 2);
 }
 
-/// Examples 59 and 60: what only the room may say is cut out.
+/// Examples 59 and 60: elements that only the room may add are removed.
 #[test]
 fn what_occupants_show_is_passed_on() {
     let mut s = RoomScene::opened().all_in();
@@ -136,7 +137,7 @@ fn what_occupants_show_is_passed_on() {
     assert!(pseudonyms.len() == 1 && pseudonyms[0].attr("id") != Some("forged"));
     s.crone_hears(&["secondwitch presence show=xa status=gone none/participant jid=WICCA/r"]);
     s.wicca_hears(&["secondwitch presence show=xa status=gone none/participant jid=WICCA/r 110"]);
-    // An occupant who enters later sees it too.
+    // An occupant who enters later also sees it.
     leave(&mut s.hag, "thirdwitch");
     s.hush();
     join(&mut s.hag, "thirdwitch");
@@ -176,8 +177,8 @@ fn others_are_invited_and_may_decline() {
     s.hag.expect_nothing();
 }
 
-/// XEP-0249 §2: a direct invitation doesn't pass the room: it comes as it was sent, also to a user
-/// who is away.
+/// XEP-0249 §2: a direct invitation doesn't go through the room. It arrives as it was sent, also at
+/// a user who was away.
 #[test]
 fn direct_invitations_pass_untouched() {
     let mut s = RoomScene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
@@ -197,8 +198,8 @@ fn direct_invitations_pass_untouched() {
     assert_eq!(found.child("x", ns::CONFERENCE).unwrap().attr("password"), Some("cauldronburn"));
 }
 
-/// §9.5: in a members-only room an invitation makes a member, and who may send one is the owner's
-/// choice.
+/// §9.5: an invitation to a members-only room makes its recipient a member, and the owner decides
+/// who may invite.
 #[test]
 fn who_is_invited_to_a_members_only_room_may_enter() {
     let mut s = RoomScene::configured("membersonly=1");
@@ -251,7 +252,7 @@ fn voice_is_requested_and_granted() {
     s.hag_hears(&["thirdwitch presence none/participant jid=HAG/r 110"]);
 }
 
-/// Examples 83 to 86, with a word of farewell.
+/// Examples 83 to 86, with a status.
 #[test]
 fn occupants_leave() {
     let mut s = RoomScene::opened().all_in();
@@ -261,7 +262,7 @@ fn occupants_leave() {
     s.wicca_hears(&["secondwitch presence/unavailable status=gone where the goblins go none/none jid=WICCA/r 110"]);
     s.crone_hears(&["secondwitch presence/unavailable status=gone where the goblins go none/none jid=WICCA/r"]);
     s.hag_hears(&["secondwitch presence/unavailable status=gone where the goblins go none/none"]);
-    // §17.3: ignored.
+    // §17.3: this is ignored.
     leave(&mut s.wiccarocks, "secondwitch");
     s.wiccarocks.expect_nothing();
     say(&mut s.crone, "still there?");
@@ -269,7 +270,7 @@ fn occupants_leave() {
     s.wiccarocks.expect_nothing();
 }
 
-/// The server says good-bye for an occupant who doesn't.
+/// The server makes an occupant leave whose session ends.
 #[test]
 fn a_session_that_ends_leaves() {
     let mut s = RoomScene::opened().all_in();
@@ -283,7 +284,7 @@ fn a_session_that_ends_leaves() {
     ]);
 }
 
-/// §7.14: the last one turns off the light.
+/// §7.14: a temporary room ends when its last occupant leaves.
 #[test]
 fn an_empty_room_is_gone() {
     let mut s = RoomScene::opened();
@@ -293,8 +294,8 @@ fn an_empty_room_is_gone() {
     s.hag_hears(&["thirdwitch presence owner/moderator jid=HAG/r 110 201", "ROOM message/groupchat subject="]);
 }
 
-/// §7.14: who has left knows nothing of the others any more. A client that nobody looks at
-/// (XEP-0352) and that enters again is told both, since it heard of nobody who left in between.
+/// §7.14: an occupant who has left knows nothing more of the others. An inactive client (XEP-0352)
+/// that leaves and enters again is told both, since it wasn't told who left in between.
 #[test]
 fn who_leaves_and_enters_again_unattended_hears_of_both() {
     let mut s = RoomScene::opened().all_in();

@@ -1,4 +1,4 @@
-//! §10: what owners do.
+//! §10: requests of owners.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn not_everybody_may_create_rooms() {
     assert_eq!(outcome(&s.hag.expect_element()), "resource-constraint");
 }
 
-/// Examples 154 to 159: the form and back.
+/// Examples 154 to 159: requesting and submitting the form.
 #[test]
 fn a_reserved_room_is_configured() {
     let mut s = RoomScene::new();
@@ -107,7 +107,7 @@ fn only_owners_configure() {
     s.hag.expect_nothing();
 }
 
-/// §10.1.3: who cancels the first configuration doesn't want the room.
+/// §10.1.3: an owner who cancels the first configuration doesn't want the room.
 #[test]
 fn a_cancelled_room_is_gone() {
     let mut s = RoomScene::new();
@@ -120,7 +120,7 @@ fn a_cancelled_room_is_gone() {
     assert!(heard(&mut s.hag)[0].ends_with("110 201"));
 }
 
-/// §10.1.3, §15.5.3: every field of the form is kept as it was submitted, also over a restart.
+/// §10.1.3, §15.5.3: every field of the form is kept as it was submitted, also across a restart.
 #[test]
 fn every_field_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,8 @@ fn every_field_is_kept() {
     }
 }
 
-/// §10.1.3: the lists of admins and owners are full ones: who is not on them any more is nobody.
+/// §10.1.3: the lists of admins and owners are complete: users who are no longer in them lose the
+/// affiliation.
 #[test]
 fn a_form_makes_admins_and_owners() {
     let mut s = RoomScene::opened().all_in();
@@ -197,7 +198,7 @@ fn logging_is_told() {
     }
 }
 
-/// An owner is neither offered logging, nor told that it works, where nothing can be logged.
+/// If nothing can be logged, logging is neither offered to an owner nor accepted.
 #[test]
 fn logging_is_refused_without_a_place_for_it() {
     let mut s = RoomScene::opened().all_in();
@@ -226,7 +227,7 @@ fn changes_that_concern_privacy_are_told() {
     }
 }
 
-/// §10.2: who is no member has to go when the room becomes members-only.
+/// §10.2: occupants who aren't members must leave when the room becomes members-only.
 #[test]
 fn a_room_becomes_members_only() {
     let mut s = RoomScene::opened().all_in();
@@ -262,7 +263,7 @@ fn owners_make_owners_and_admins() {
     assert!(found.last().unwrap().starts_with("secondwitch presence none/participant"), "{found:?}");
 }
 
-/// Examples 193 to 197: each hears of itself only.
+/// Examples 193 to 197: each occupant is only told that it has left.
 #[test]
 fn a_room_is_destroyed() {
     let mut s = RoomScene::configured("persistentroom=1").all_in();

@@ -16,8 +16,8 @@ fn message(result: &Element) -> Element {
     forwarded.child("message", ns::CLIENT).unwrap().clone()
 }
 
-/// The archive has what was said under the ids that all have seen; real addresses are for those who
-/// may see them.
+/// The archive has the messages under the ids that all occupants got. Real addresses are only for
+/// those who may see them.
 #[test]
 fn a_room_has_an_archive() {
     let mut s = RoomScene::opened().all_in();
@@ -47,7 +47,7 @@ fn a_room_has_an_archive() {
     assert!(query_found.children().any(|child| child.attr("var") == Some(ns::MAM)));
 }
 
-/// Of what the owner and the operator say the shorter time counts.
+/// The shorter of the times that the owner and the operator set counts.
 #[test]
 fn messages_leave_the_archive_of_a_room_when_its_owner_or_the_operator_says() {
     let said = |s: &mut RoomScene, bodies: &[&str]| {
@@ -61,7 +61,7 @@ fn messages_leave_the_archive_of_a_room_when_its_owner_or_the_operator_says() {
     for (fields, options) in [
         ("persistentroom=1 x-archive_days=1", vec![]),
         ("persistentroom=1 x-archive_days=30", of_operator()),
-        // One that goes with its last occupant, and is in no store.
+        // A room that ends with its last occupant, and isn't in the store.
         ("x-archive_days=1", vec![]),
         ("x-archive_days=30", of_operator()),
     ] {
@@ -84,8 +84,8 @@ fn messages_leave_the_archive_of_a_room_when_its_owner_or_the_operator_says() {
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 
-/// XEP-0313 §4.1.1: what somebody said under whatever nick, for those only who may know who that
-/// is. For others no such address has said anything.
+/// XEP-0313 §4.1.1: occupants who may know real addresses find the messages of a user under all of
+/// the user's nicks. For others, such an address has sent nothing.
 #[test]
 fn archives_are_asked_for_real_addresses_by_those_who_know_them() {
     for (fields, all_know) in [("", false), ("whois=anyone", true)] {
@@ -109,7 +109,7 @@ fn archives_are_asked_for_real_addresses_by_those_who_know_them() {
             assert_eq!(texts(&mut s.wiccarocks, with), if all_know { &known[..] } else { &[] }, "{fields}");
         }
         assert_eq!(texts(&mut s.crone, &format!("{bare}/elsewhere")), [""; 0]);
-        // By the nick, as everybody knows it.
+        // A nick is known to everybody.
         assert_eq!(texts(&mut s.wiccarocks, &format!("{COVEN}/thirdwitch")), ["one"]);
         assert_eq!(texts(&mut s.wiccarocks, &format!("{COVEN}/oldhag")), ["two"]);
     }
@@ -122,8 +122,8 @@ fn with_field(with: &str) -> String {
     )
 }
 
-/// The stricter of two states of a room decides who may see real addresses: that in which they were
-/// noted, and that of now.
+/// Two states of the room decide who may see a real address, the one when the message was sent and
+/// the present one: the stricter of them counts.
 #[test]
 fn archives_show_real_addresses_to_those_who_could_see_them_then() {
     let mut s = RoomScene::opened().all_in();
@@ -177,7 +177,7 @@ fn archives_are_for_those_who_may_enter() {
     assert_eq!(outcome(&query(&mut s.crone, "").1), "service-unavailable");
 }
 
-/// The creator of a room whose name was free again learns nothing of what was said there before.
+/// The creator of a room whose name was free again gets none of its old messages.
 #[test]
 fn a_new_room_has_no_past() {
     let mut s = RoomScene::configured("persistentroom=0");
@@ -220,8 +220,8 @@ fn rooms_are_logged_where_owners_and_operators_want_it() {
     );
 }
 
-/// A file of each kind for each day, of rooms that are logged only; what moderators do is told, who
-/// somebody really is isn't.
+/// Each logged room has a file of each kind for each day. The log has the actions of moderators,
+/// but no real addresses.
 #[test]
 fn logs_are_daily_and_of_those_rooms_only_that_want_them() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! §7.10 and §9.9: registration with a room, at once or with the approval of an admin.
+//! §7.10 and §9.9: registration with a room, at once or once an admin has approved it.
 
 use super::*;
 use rookery_store::held::HeldStores;
@@ -18,7 +18,8 @@ fn registration_with(fields: &[(&str, &str)]) -> String {
     format!("<query xmlns='jabber:iq:register'><x xmlns='jabber:x:data' type='submit'>{TYPE}{fields}</x></query>")
 }
 
-/// Returns the form back to the room, as the standard's example has it: by the nick alone.
+/// Returns an admin's decision to the room, which names the nick alone, as in the standard's
+/// example.
 fn decision(nick: &str, allow: &str) -> String {
     format!(
         "<message to='{COVEN}'><x xmlns='jabber:x:data' type='submit'>{TYPE}<field var='muc#register_roomnick'>\
@@ -33,7 +34,7 @@ fn values(form: &Element, var: &str) -> Vec<String> {
     values.map(Element::text).collect()
 }
 
-/// §7.10: registration makes members, and reserves nicks.
+/// §7.10: a user who registers becomes a member, and the nick is reserved.
 #[test]
 fn users_register_with_a_room() {
     let mut s = RoomScene::opened();
@@ -52,7 +53,7 @@ fn users_register_with_a_room() {
     let identity = found.child("query", ns::DISCO_INFO).unwrap().children().next().unwrap().clone();
     assert_eq!(identity.attr("name"), Some("thirdwitch"));
     assert_eq!(ask(&mut s.crone, COVEN, "get", node).child("query", ns::DISCO_INFO).unwrap().children().count(), 0);
-    // Nobody else gets in by that name.
+    // Nobody else can enter with that nick.
     join(&mut s.wiccarocks, "Thirdwitch");
     assert_eq!(s.wiccarocks.all().iter().map(outcome).collect::<Vec<_>>(), ["conflict"]);
     join(&mut s.hag, "thirdwitch");
@@ -61,8 +62,8 @@ fn users_register_with_a_room() {
     assert!(heard(&mut s.crone).last().unwrap().contains("thirdwitch presence none/participant"));
 }
 
-/// Example 148 and what follows it: an admin who isn't there is asked too, approves, and the user
-/// is a member with that nick.
+/// Example 148 and the following ones: an admin who isn't in the room is asked as well and
+/// approves, and the user becomes a member with that nick.
 #[test]
 fn an_admin_approves_a_registration() {
     for fields in ["membersonly=1", "moderatedroom=1"] {
@@ -84,7 +85,7 @@ fn an_admin_approves_a_registration() {
             assert_eq!(values(&asked, "muc#register_allow"), ["0"]);
             assert_eq!(values(&asked, "muc#jid"), [s.hag.bare()]);
         }
-        // Nothing has changed by that.
+        // The request alone changes nothing.
         s.hag.expect_nothing();
         assert_eq!(
             ask(&mut s.hag, COVEN, "get", QUERY)
@@ -104,14 +105,14 @@ fn an_admin_approves_a_registration() {
         assert_eq!(nick.as_deref(), Some("Thirdwitch"), "as the admin wrote it");
         join(&mut s.hag, "Thirdwitch");
         assert!(heard(&mut s.hag).iter().any(|text| text.starts_with("Thirdwitch presence member/participant")));
-        // It is decided.
+        // The decision has been made.
         s.crone.all();
         s.crone.send(&decision("thirdwitch", "true"));
         s.crone_hears(&["ROOM message/error item-not-found"]);
     }
 }
 
-/// A visitor who is approved is shown to all as a member, and speaks.
+/// A visitor whose request is approved is shown to all as a member, and has voice.
 #[test]
 fn an_approved_visitor_is_shown_as_a_member() {
     let mut s = RoomScene::configured("moderatedroom=1").all_in();
@@ -142,8 +143,8 @@ fn an_admin_denies_or_skips() {
     s.crone_hears(&["ROOM message/error item-not-found"]);
 }
 
-/// Nobody is asked twice for the same, nicks that wait are not given twice, and what a user takes
-/// back is gone.
+/// Admins are asked once about each request, a nick in a request can't be requested by others, and
+/// a request can be withdrawn.
 #[test]
 fn requests_are_told_apart() {
     let mut s = RoomScene::configured("membersonly=1");
@@ -169,7 +170,7 @@ fn requests_are_told_apart() {
     s.crone_hears(&["ROOM message/error conflict"]);
 }
 
-/// A request to register is void when the user has become something else to the room.
+/// A request to register ends when the user gets an affiliation in another way.
 #[test]
 fn an_affiliation_ends_the_waiting() {
     for affiliation in ["outcast", "member"] {
@@ -183,7 +184,7 @@ fn an_affiliation_ends_the_waiting() {
     }
 }
 
-/// A flood of requests reaches no admin.
+/// Of a flood of requests, admins get only as many as the limits allow.
 #[test]
 fn requests_are_bounded() {
     let mut s = RoomScene::with(Config { federates: true, ..Config::default() }).open("membersonly=1");
@@ -208,7 +209,7 @@ fn requests_are_bounded() {
     assert_eq!(asked, 100, "no more than that wait");
 }
 
-/// A restart forgets nobody who waits: the admin decides about what was asked before.
+/// Requests outlive a restart: an admin can still decide about them.
 #[test]
 fn who_waits_is_not_forgotten() {
     let mut s = RoomScene::configured("membersonly=1 persistentroom=1");
@@ -229,7 +230,7 @@ fn who_waits_is_not_forgotten() {
     assert_eq!(heard(&mut crone), ["ROOM message/error item-not-found"]);
 }
 
-/// A request that the store doesn't have gets an error.
+/// A request that can't be stored gets an error.
 #[test]
 fn a_request_is_answered_when_it_is_stored() {
     let held = HeldStores::new(Memory::stores());
@@ -241,7 +242,7 @@ fn a_request_is_answered_when_it_is_stored() {
     assert_eq!(refused.child("error", ns::CLIENT).unwrap().attr("type"), Some("wait"));
 }
 
-/// An admin who is away finds the request on coming back.
+/// An admin who was away gets the request on coming back.
 #[test]
 fn an_admin_who_is_away_is_asked_later() {
     let mut s = RoomScene::configured("membersonly=1 persistentroom=1");
@@ -253,7 +254,7 @@ fn an_admin_who_is_away_is_asked_later() {
     assert_eq!(values(&asked, "muc#register_roomnick"), ["thirdwitch"]);
 }
 
-/// §7.10: an owner can keep membership to those whom admins choose; members still reserve nicks.
+/// §7.10: an owner can leave it to admins to choose members. Members can still reserve nicks.
 #[test]
 fn registration_can_be_closed() {
     for fields in ["registration=0", "registration=0 membersonly=1", "registration=0 moderatedroom=1"] {

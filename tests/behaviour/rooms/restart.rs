@@ -1,4 +1,4 @@
-//! Rooms outlive the server's process: a restart in order puts nobody out.
+//! Rooms outlive the server's process: in a restart in good order, no occupant leaves.
 
 use rookery_hub::Card;
 use rookery_jid::Jid;
@@ -18,7 +18,7 @@ fn resume(client: &mut Client, id: &str) {
 }
 
 impl RoomScene {
-    /// Restarts the server; all three come back to their sessions.
+    /// Restarts the server, and makes all three resume their sessions.
     fn over_a_restart(mut self) -> Self {
         self.hush();
         let ids = [&mut self.crone, &mut self.wiccarocks, &mut self.hag].map(Client::enable);
@@ -26,14 +26,14 @@ impl RoomScene {
         self.back(ids)
     }
 
-    /// Lets all three come back to their sessions.
+    /// Makes all three resume their sessions.
     fn back(mut self, ids: [String; 3]) -> Self {
         self = self.back_but_one(&ids);
         resume(&mut self.hag, &ids[2]);
         self
     }
 
-    /// Lets the first two come back.
+    /// Makes the first two resume their sessions.
     fn back_but_one(mut self, ids: &[String; 3]) -> Self {
         resume(&mut self.crone, &ids[0]);
         resume(&mut self.wiccarocks, &ids[1]);
@@ -55,7 +55,7 @@ fn who_is_in_a_room_stays_and_hears_nothing() {
         for client in [&mut s.crone, &mut s.wiccarocks, &mut s.hag] {
             assert_eq!(client.bodies(), ["after"], "{fields}");
         }
-        // A newcomer finds all of them, and the earlier messages.
+        // A newcomer gets all occupants, and the earlier messages.
         let mut other = s.server.online("other/x");
         join(&mut other, "fourthwitch");
         let heard = other.all();
@@ -64,7 +64,7 @@ fn who_is_in_a_room_stays_and_hears_nothing() {
         let bodies: Vec<_> = heard.iter().filter_map(|found| found.child_text("body", ns::CLIENT)).collect();
         assert_eq!(bodies, ["before", "after"], "{fields}");
         s.hush();
-        // The owner is the owner still, and rights go on.
+        // The owner is still the owner, and has an owner's rights.
         assert_eq!(
             administer(&mut s.crone, "set", "<item nick='thirdwitch' role='none'/>").attr("type"),
             Some("result")
@@ -74,8 +74,8 @@ fn who_is_in_a_room_stays_and_hears_nothing() {
     }
 }
 
-/// Sessions that can't go on leave before the stop, those whose client doesn't come back when their
-/// time is over.
+/// Sessions that can't continue leave before the stop. Sessions whose client doesn't come back
+/// leave when their time is over.
 #[test]
 fn who_does_not_outlive_the_restart_leaves() {
     let mut s = RoomScene::opened().all_in();
@@ -102,7 +102,7 @@ fn who_does_not_outlive_the_restart_leaves() {
     assert_eq!((gone("thirdwitch", &heard), gone("secondwitch", &heard)), (0, 1), "{heard:?}");
 }
 
-/// Occupants that do not come back leave, also while the store is away and the process is late.
+/// Occupants who don't come back leave, even if the store is unavailable or the process is late.
 #[test]
 fn who_does_not_come_back_leaves_whatever_the_store_does() {
     for (fault, is_late) in [(None, true), (Some(StoreError::Busy), false), (Some(StoreError::Busy), true)] {
@@ -126,7 +126,8 @@ fn who_does_not_come_back_leaves_whatever_the_store_does() {
     }
 }
 
-/// A store that is away for a while puts nobody out; who speaks meanwhile hears that it is.
+/// If the store is unavailable for a while, no occupant leaves; those who send something meanwhile
+/// get an error.
 #[test]
 fn rooms_wait_for_a_store_that_is_away() {
     let held = HeldStores::new(Memory::stores());
@@ -136,7 +137,7 @@ fn rooms_wait_for_a_store_that_is_away() {
     s.hush();
     let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
     for _ in 0..2 {
-        // The second time before all of the first is over.
+        // The second restart begins before the first one is complete.
         assert!(!s.server.hand_over_early(AWAY_MS, || held.set_fault(Some(StoreError::Busy))));
         s.server.advance(60_000);
     }
@@ -150,8 +151,7 @@ fn rooms_wait_for_a_store_that_is_away() {
     }
 }
 
-/// Nobody stays in a room as a ghost whose session is gone without a word: its card was damaged, or
-/// can't be read.
+/// An occupant leaves whose session is lost because its card was damaged or can't be read.
 #[test]
 fn ghosts_leave() {
     for is_unreadable in [false, true] {
@@ -176,8 +176,9 @@ fn ghosts_leave() {
     }
 }
 
-/// A room that the store didn't have isn't taken for one of that name that it has by now, and one
-/// that was removed doesn't come back: those who were in it hear that they are out.
+/// If the store didn't have a room, a room of the same name that it has by now isn't taken for it.
+/// A room that was removed doesn't come back. In both cases the occupants are told that they are
+/// out.
 #[test]
 fn who_was_in_a_room_that_is_gone_hears_it() {
     let s = RoomScene::configured("persistentroom=1");
@@ -204,8 +205,8 @@ fn who_was_in_a_room_that_is_gone_hears_it() {
     }
 }
 
-/// Occupants have seen a change that the store has not taken yet: it holds in the next process,
-/// which writes it (RFC 6120 §8.3.3.18: "wait").
+/// The occupants have seen a change that isn't stored yet: it counts in the next process, which
+/// stores it (RFC 6120 §8.3.3.18: "wait").
 #[test]
 fn a_change_that_the_store_has_not_taken_outlives_a_restart() {
     let held = HeldStores::new(Memory::stores());

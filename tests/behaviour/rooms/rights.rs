@@ -1,12 +1,12 @@
-//! Rights in rooms: a user who lacks one is told `forbidden`, for any command, and nothing has
-//! changed by it (§8 to §10).
+//! Rights in rooms: a user without the right to a command gets `forbidden`, and the command changes
+//! nothing (§8 to §10).
 
 use super::*;
 
 const ADMIN: &str = "http://jabber.org/protocol/muc#admin";
 const OWNER: &str = "http://jabber.org/protocol/muc#owner";
 
-/// A request, as far as it depends on who asks: type and payload.
+/// The type and the payload of a request, which are the same for all senders.
 type RightCommand = (&'static str, String);
 
 fn items(type_: &'static str, items: &str) -> RightCommand {
@@ -17,7 +17,7 @@ fn items(type_: &'static str, items: &str) -> RightCommand {
 fn of_moderators() -> Vec<RightCommand> {
     let mut commands: Vec<_> =
         ["participant", "visitor"].map(|role| items("get", &format!("<item role='{role}'/>"))).to_vec();
-    // Also of who isn't there: nobody learns by it who is.
+    // The reply is the same for a nick that nobody has, so that it doesn't tell who is in the room.
     for nick in ["firstwitch", "secondwitch", "thirdwitch", "nobody"] {
         commands.extend(
             ["none", "visitor", "participant"]
@@ -103,7 +103,7 @@ fn who_has_no_right_is_forbidden_everything() {
     all_forbidden(&mut s, of_owners(), "an admin");
 }
 
-/// The same for what is asked by messages.
+/// The same for requests that are messages.
 #[test]
 fn messages_need_rights_too() {
     let mut s = RoomScene::configured("membersonly=1 moderatedroom=1");

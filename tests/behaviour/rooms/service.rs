@@ -1,4 +1,4 @@
-//! §6: what can be found out from outside.
+//! §6: discovery from outside a room.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn the_service_is_found() {
     assert!(features.contains(&ns::MUC) && features.is_sorted());
 }
 
-/// §6.3: hidden rooms and locked ones are not listed; RSM pages.
+/// §6.3: hidden and locked rooms aren't listed; lists come in pages (RSM).
 #[test]
 fn public_rooms_are_listed() {
     let mut s = RoomScene::new();
@@ -50,7 +50,7 @@ fn public_rooms_are_listed() {
     assert_eq!(outcome(&ask(&mut s.hag, "conference.example.org", "get", &query)), "item-not-found");
 }
 
-/// §6.4: what a room is; and what is told to whom.
+/// §6.4: the description of a room, and the users who get each part of it.
 #[test]
 fn a_room_tells_outsiders_what_they_may_know() {
     let mut s = RoomScene::configured("membersonly=1 roomdesc=Cauldron");
@@ -76,8 +76,8 @@ fn a_room_tells_outsiders_what_they_may_know() {
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", traffic)), "service-unavailable");
 }
 
-/// §6.5: who is there, for everybody where everybody may enter; else for those who are there
-/// themselves.
+/// §6.5: the occupants of a room that everybody may enter are listed for everybody, those of other
+/// rooms only for occupants.
 #[test]
 fn occupants_are_listed_for_those_who_may_see_them() {
     let listed = |client: &mut Client| {
@@ -109,7 +109,7 @@ fn occupants_are_asked_by_occupants() {
     let asked = s.crone.expect_element();
     assert_eq!(asked.attr("from"), Some(format!("{COVEN}/thirdwitch").as_str()));
     let id = asked.attr("id").unwrap();
-    // Somebody else's reply counts for nothing.
+    // A reply from another occupant is ignored.
     s.wiccarocks.send(&format!("<iq to='{COVEN}/thirdwitch' type='result' id='{id}'>{INFO}</iq>"));
     s.wiccarocks.pump();
     s.hag.expect_nothing();
@@ -118,7 +118,7 @@ fn occupants_are_asked_by_occupants() {
     assert_eq!(outcome(&ask(&mut s.hag, &format!("{COVEN}/nobody"), "get", INFO)), "item-not-found");
 }
 
-/// Operators see how many rooms and occupants there are.
+/// Operators see the numbers of rooms and occupants.
 #[test]
 fn rooms_and_occupants_are_counted() {
     let mut s = RoomScene::opened().all_in();
