@@ -6,8 +6,8 @@ use rookery_xml::{Element, ns};
 
 const GET: &str = "<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/></iq>";
 
-/// Returns a session that has asked for its roster, and so hears of changes (an interested
-/// resource, §2.2).
+/// Returns a session that has requested its roster, and so gets pushes (an interested resource,
+/// §2.2).
 fn interested(server: &Server, address: &str) -> Client {
     let mut client = server.login(address);
     let roster = client.ask(GET);
@@ -15,7 +15,7 @@ fn interested(server: &Server, address: &str) -> Client {
     client
 }
 
-/// Returns the items of a roster result, as text; and its version.
+/// Returns the items in the result of a roster request, as text, and the version.
 fn roster(client: &mut Client) -> (Vec<String>, String) {
     let result = client.ask(GET);
     let query = result.child("query", ns::ROSTER).expect("a roster");
@@ -45,8 +45,8 @@ fn error(type_: &str, condition: &str) -> String {
     )
 }
 
-/// §2.1.6: "the server MUST push" to all interested resources, and to no other; §2.1.5: then the
-/// result.
+/// §2.1.6: "the server MUST push" to all interested resources, and to no other resource. §2.1.5:
+/// the result comes after that.
 #[test]
 fn a_change_is_pushed_to_all_interested_resources() {
     let server = Server::new();
@@ -93,7 +93,7 @@ fn a_change_is_pushed_to_all_interested_resources() {
     );
 }
 
-/// §2.1.3 and §2.1.4: what was set comes back, after a restart as well.
+/// §2.1.3 and §2.1.4: a client gets the items that were set, also after a restart.
 #[test]
 fn a_roster_outlives_the_server() {
     let server = Server::new();
@@ -116,7 +116,7 @@ fn a_roster_outlives_the_server() {
     assert_eq!(roster(&mut juliet), before);
 }
 
-/// §2.1.5 and §2.3.3, §2.5.3: what a client may not ask for.
+/// §2.1.5, §2.3.3 and §2.5.3: requests that a client may not make.
 #[test]
 fn wrong_sets_are_refused_and_change_nothing() {
     let mut config = Config::default();
@@ -156,7 +156,7 @@ fn wrong_sets_are_refused_and_change_nothing() {
     juliet.send(&set("<item jid='d@example.org'/>"));
     juliet.expect(&error("wait", "resource-constraint"));
     assert_ne!(roster(&mut juliet).1, version);
-    // Another's roster is nobody's business (§2.1.5).
+    // Nobody can read or change somebody else's roster (§2.1.5).
     let mut romeo = server.login("romeo/orchard");
     for (type_, condition) in [("get", "service-unavailable"), ("set", "forbidden")] {
         let iq = format!(
@@ -168,8 +168,8 @@ fn wrong_sets_are_refused_and_change_nothing() {
     }
 }
 
-/// All contacts of an account together have a limit, within which changes stay that don't make it
-/// larger.
+/// All contacts of an account together have a limit. At the limit, only changes that don't make the
+/// roster larger are accepted.
 #[test]
 fn a_roster_has_a_limit_in_bytes() {
     let mut config = Config::default();
@@ -197,8 +197,8 @@ fn a_roster_has_a_limit_in_bytes() {
 }
 
 /// §2.6: "If the server determines that the roster has not been modified since the version ID sent
-/// by the client", it answers with an empty result; otherwise with pushes of what changed, or the
-/// whole roster.
+/// by the client", the reply is an empty result; otherwise the changes are pushed, or the reply is
+/// the whole roster.
 #[test]
 fn versions() {
     let server = Server::new();
@@ -217,7 +217,8 @@ fn versions() {
     let is_unchanged = |answer: &Element| rookery_testkit::matches(&unchanged, answer).is_ok();
     let current = ask(&mut juliet, &version);
     assert!(current.len() == 1 && is_unchanged(&current[0]), "{current:?}");
-    // Changes meanwhile: one removed, one renamed, one new; each once, with its last state.
+    // Changes in the meantime: one item removed, one renamed, one new. Each is pushed once, in its
+    // last state.
     for item in [
         "<item jid='a@example.org' subscription='remove'/>",
         "<item jid='b@example.org' name='x'/>",
@@ -256,7 +257,8 @@ fn versions() {
     );
     let last = pushed.last().unwrap().0.to_string();
     assert_eq!(last, roster(&mut juliet).1, "the last push brings the client to the current version");
-    // §2.6.2: none yet (empty), or one that was never given out: everything.
+    // §2.6.2: without a version yet (empty), or with one that was never given out, the client gets
+    // the whole roster.
     for version in ["", "999999", "not-a-version"] {
         let answer = ask(&mut other, version);
         assert_eq!(answer.len(), 1);
@@ -299,14 +301,14 @@ fn removing_a_contact_ends_the_subscriptions() {
     );
 }
 
-/// §2.1.6: "the server MUST push" what has changed since. What an earlier session of the resource
-/// has not read is older than the roster that the newer one was told.
+/// §2.1.6: "the server MUST push" later changes. A change that an earlier session of the resource
+/// hasn't read is older than the roster that the later session got.
 #[test]
 fn a_session_gets_no_push_that_an_earlier_one_of_its_resource_has_not_read() {
     let server = Server::new();
     let mut earlier = interested(&server, "juliet/balcony");
     let mut chamber = interested(&server, "juliet/chamber");
-    // It doesn't read, and little lies on its way.
+    // The client doesn't read, and few bytes can be on their way to it.
     earlier.set_reading(false);
     earlier.wire.peer.set_window(10);
     for name in ["a", "b", "c"] {
@@ -321,8 +323,9 @@ fn a_session_gets_no_push_that_an_earlier_one_of_its_resource_has_not_read() {
     later.expect_nothing();
 }
 
-/// §2.6: a client that keeps versions takes the last one for what it knows. So none may come ahead
-/// of changes before it, though the reply to its request waits until it reads.
+/// §2.6: a client that keeps versions takes the last one to include all changes before it. So no
+/// push may overtake an earlier change, although the reply to the client's request waits until it
+/// reads.
 #[test]
 fn no_change_is_pushed_ahead_of_the_roster_that_was_asked_for() {
     let mut config = Config::default();
@@ -360,7 +363,7 @@ fn no_change_is_pushed_ahead_of_the_roster_that_was_asked_for() {
         let versions: Vec<_> = versions.collect();
         assert!(versions.is_sorted(), "{versions:?}");
         assert!(versions.last() > Some(&version.parse().expect("a number")), "{versions:?}");
-        // Changes from now on are pushed.
+        // Later changes are pushed.
         balcony.send(&set("<item jid='friar@example.org'/>"));
         balcony.all();
         chamber.expect(&push("<item jid='friar@example.org' subscription='none'/>"));

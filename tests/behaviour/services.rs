@@ -1,4 +1,4 @@
-//! Questions of clients about the network: external services (XEP-0215), their own address
+//! Requests of clients about the network: external services (XEP-0215), their own address
 //! (XEP-0279), capabilities (XEP-0390).
 
 use rookery_hub::Value;

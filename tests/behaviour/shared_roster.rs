@@ -1,4 +1,4 @@
-//! Shared roster groups: contacts by the operator's will.
+//! Shared roster groups: contacts that the operator sets.
 
 use rookery_hub::Value;
 use rookery_jid::Jid;
@@ -16,12 +16,12 @@ fn option(groups: &[&str]) -> (&'static str, &'static str, Value) {
     ("shared_roster", "groups", Value::List(groups.iter().map(|group| (*group).to_owned()).collect()))
 }
 
-/// Returns two names on the two shards.
+/// Returns a name on each of the two shards.
 fn names(server: &Server) -> (String, String) {
     (server.name_at("alice", 0), server.name_at("bob", 1))
 }
 
-/// Returns the contacts in a roster: address, subscription, groups.
+/// Returns the address, the subscription and the groups of each contact in a roster.
 fn roster(client: &mut Client) -> Vec<(String, String, Vec<String>)> {
     client.pump();
     client.all();
@@ -38,7 +38,7 @@ fn entry(jid: &str, subscription: &str, groups: &[&str]) -> (String, String, Vec
     (jid.into(), subscription.into(), groups.iter().map(|group| (*group).to_owned()).collect())
 }
 
-/// Members see each other without asking, on whatever shard they are.
+/// Members see each other without a request, whatever their shards are.
 #[test]
 fn members_are_contacts() {
     let (alice, bob) = names(&Server::new());
@@ -64,7 +64,8 @@ fn members_are_contacts() {
     dave.expect_nothing();
 }
 
-/// A client's change is kept as names and groups; it can't remove what the operator wants there.
+/// A client can change the name and the groups of a contact from a group, but it can't remove the
+/// contact or the operator's group.
 #[test]
 fn a_contact_by_group_cannot_be_edited_away() {
     let server = Server::with(config(&["Sales: alice@example.org, bob@example.org"]));
@@ -92,7 +93,7 @@ fn a_contact_by_group_cannot_be_edited_away() {
     );
 }
 
-/// A group that is shown to another is seen in one direction.
+/// If a group is shown to another one, only the members of that one see the others.
 #[test]
 fn a_group_is_shown_to_others() {
     let (alice, bob) = names(&Server::new());
@@ -109,7 +110,7 @@ fn a_group_is_shown_to_others() {
     assert_eq!(roster(&mut alice), []);
 }
 
-/// `@all@`: every account, also one that comes to be later; its presence reaches everybody once.
+/// `@all@` is every account, also one that is created later. Its presence reaches everybody once.
 #[test]
 fn everybody() {
     let (alice, bob) = names(&Server::new());
@@ -132,7 +133,7 @@ fn everybody() {
     assert_eq!(roster(&mut bob).len(), 2);
 }
 
-/// `@online@`: those who are there, as they come and go.
+/// `@online@` is every account that is online, as they come and go.
 #[test]
 fn everybody_who_is_there() {
     let (alice, bob) = names(&Server::new());
@@ -155,7 +156,7 @@ fn everybody_who_is_there() {
     assert_eq!(roster(&mut alice), []);
 }
 
-/// A reload with other groups: clients hear of it, and presence follows.
+/// After a reload with other groups, clients get the changes, and presence follows.
 #[test]
 fn a_reload_changes_the_groups() {
     let (alice, bob) = names(&Server::new());
@@ -180,7 +181,8 @@ fn a_reload_changes_the_groups() {
     alice.expect_nothing();
 }
 
-/// A contact by group who is in the user's own roster too is one contact, and gets presence once.
+/// A contact from a group that is also in the user's own roster is one contact, and gets presence
+/// once.
 #[test]
 fn own_contacts_among_the_members() {
     let (alice, bob) = names(&Server::new());
@@ -205,7 +207,7 @@ fn own_contacts_among_the_members() {
     assert_eq!(roster(&mut again), [entry(bob.bare(), "both", &["Sales"])]);
 }
 
-/// Blocking counts for contacts by group as for others.
+/// The block list applies to contacts from groups as to others.
 #[test]
 fn a_member_is_blocked() {
     for groups in ["Sales: ALICE@example.org, BOB@example.org", "Everybody: @all@"] {
@@ -232,7 +234,7 @@ fn a_member_is_blocked() {
     }
 }
 
-/// A group of thousands costs the store nothing: a login asks it as much as one without.
+/// However many members a group has, a login takes the same number of the store's operations.
 #[test]
 fn a_large_group_costs_the_store_nothing() {
     let mut asked = Vec::new();
@@ -259,8 +261,8 @@ fn a_large_group_costs_the_store_nothing() {
     assert_eq!(asked[0], asked[1]);
 }
 
-/// XEP-0163 §4.3: what an account publishes for those who see its presence reaches contacts by
-/// group too, and they may fetch it.
+/// XEP-0163 §4.3: items of an account for those who see its presence reach contacts from groups,
+/// who may also request them.
 #[test]
 fn personal_nodes_are_open_to_members() {
     let (alice, bob) = names(&Server::new());
@@ -282,8 +284,8 @@ fn personal_nodes_are_open_to_members() {
     assert_eq!(dave.ask(&ask).attr("type"), Some("error"));
 }
 
-/// `@all@` of ten thousand accounts: what a login asks of the store doesn't depend on them, and
-/// they are listed once for all.
+/// `@all@` with ten thousand accounts: a login takes the same number of the store's operations, and
+/// the accounts are listed once for all logins.
 #[test]
 fn everybody_costs_the_store_nothing() {
     let mut asked = Vec::new();
@@ -321,8 +323,8 @@ fn everybody_costs_the_store_nothing() {
     assert_eq!(asked[0], asked[1]);
 }
 
-/// `@online@` and `@all@` together, of few and of many who are there: a member who comes, shows a
-/// status and goes asks the store as much, and nobody else asks anything.
+/// `@online@` and `@all@` together: a member who comes, shows a status and goes takes the same
+/// number of the store's operations, with few members online and with many. The others take none.
 #[test]
 fn those_who_are_there_cost_the_store_nothing() {
     let mut asked = Vec::new();
@@ -370,8 +372,8 @@ fn small_outbox(groups: &[&str]) -> Config {
     config
 }
 
-/// A newcomer sees all members who are there, though that is more than an outbox has room for; and
-/// none of the blocked.
+/// A newcomer sees all members who are online, even if that is more than an outbox holds, except
+/// for those who are blocked.
 #[test]
 fn more_members_are_seen_than_an_outbox_holds() {
     let server = Server::with(small_outbox(&["Everybody: @all@"]));
@@ -399,8 +401,7 @@ fn more_members_are_seen_than_an_outbox_holds() {
     alice.expect_alive();
 }
 
-/// A reload that gives everybody hundreds of contacts tells of each of them, and ends nobody's
-/// session.
+/// A reload that gives everybody hundreds of contacts pushes each of them, and ends no session.
 #[test]
 fn a_reload_tells_more_than_an_outbox_holds() {
     let server = Server::with(small_outbox(&[]));
@@ -429,7 +430,7 @@ fn a_reload_tells_more_than_an_outbox_holds() {
         assert_eq!(told.len(), 501);
         client.expect_alive();
     }
-    // The same configuration again is no news.
+    // If the configuration hasn't changed, nothing is pushed.
     server.reload(|_| ());
     server.advance(10_000);
     alice.expect_nothing();

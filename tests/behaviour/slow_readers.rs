@@ -1,5 +1,5 @@
-//! Clients that don't read what they are sent: a sender never waits for them, and what they missed
-//! is not lost.
+//! Clients that don't read: a sender never waits for them, and the stanzas that they missed aren't
+//! lost.
 
 use rookery_fanout::OutboxLimits;
 use rookery_testkit::{Client, Config, Security, Server};
@@ -31,7 +31,7 @@ fn bodies(count: usize, bytes: usize) -> Vec<String> {
     (0..count).map(|number| format!("{number:04}{}", "x".repeat(bytes))).collect()
 }
 
-/// Writes that are cut anywhere put nothing twice on the wire and leave nothing out.
+/// However writes are divided, no bytes are written twice or left out.
 #[test]
 fn partial_writes_leave_the_stream_whole() {
     let server = small_outboxes();
@@ -51,8 +51,8 @@ fn partial_writes_leave_the_stream_whole() {
     }
 }
 
-/// A reader over its limit is closed with `resource-constraint` (RFC 6120 §4.9.3.17); what it had
-/// not read waits for its next session.
+/// A client that reads too slowly is closed with `resource-constraint` (RFC 6120 §4.9.3.17). The
+/// stanzas that it hasn't read wait for its next session.
 #[test]
 fn a_reader_that_stops_is_closed_and_its_messages_survive() {
     for security in [Security::Plain, Security::StartTls] {
@@ -64,11 +64,11 @@ fn a_reader_that_stops_is_closed_and_its_messages_survive() {
         romeo.wire.peer.set_window(5_000);
         let bodies = bodies(100, 1_000);
         say(&mut juliet, &bodies);
-        // Neither the sender nor anybody else has noticed anything.
+        // Neither the sender nor anybody else notices.
         juliet.expect_alive();
         nurse.expect_alive();
         assert_eq!(server.sessions(), 2, "{security:?}: the session is over, though its client doesn't know");
-        // It wakes up: what it reads is whole to the end, and tells it why.
+        // The client reads again: its stream is complete up to the end, which has the reason.
         romeo.set_reading(true);
         let mut read = Vec::new();
         loop {
@@ -90,7 +90,7 @@ fn a_reader_that_stops_is_closed_and_its_messages_survive() {
     }
 }
 
-/// The same, but the client never comes back: its connection is dropped after a few seconds.
+/// The same, but the client never reads again: its connection is dropped after a few seconds.
 #[test]
 fn a_reader_that_never_wakes_up_is_dropped() {
     let server = small_outboxes();
@@ -109,7 +109,7 @@ fn a_reader_that_never_wakes_up_is_dropped() {
     assert_eq!(again, bodies[bodies.len() - again.len()..]);
 }
 
-/// One of several resources doesn't read: the others get everything, once.
+/// If one of several resources doesn't read, the others still get everything, once.
 #[test]
 fn other_resources_are_unharmed() {
     let server = small_outboxes();
@@ -129,8 +129,8 @@ fn other_resources_are_unharmed() {
     assert_eq!(server.sessions(), 2);
 }
 
-/// A request to a client that doesn't read is answered in its place (RFC 6121 §8.5.3.2.3), so that
-/// nobody waits for ever.
+/// A request to a client that doesn't read gets an error in the client's name (RFC 6121
+/// §8.5.3.2.3), so that nobody waits for ever.
 #[test]
 fn a_request_that_was_not_read_is_answered() {
     let server = small_outboxes();
@@ -151,7 +151,8 @@ fn a_request_that_was_not_read_is_answered() {
     ]);
 }
 
-/// A shard that holds too much ends those who hold most of it, no matter who gets the next stanza.
+/// If a shard holds too many bytes, it ends the sessions with the most of them, no matter which of
+/// them gets the next stanza.
 #[test]
 fn the_shard_is_relieved_by_those_who_fill_it() {
     let mut config = Config { shards: 1, ..Config::default() };
@@ -178,7 +179,8 @@ fn the_shard_is_relieved_by_those_who_fill_it() {
     send(&mut juliet, "innocent", 10);
     for number in 0..10 {
         send(&mut juliet, &format!("silent{number}"), 25);
-        // It is above the soft limit too, and gets the next stanza while there is too much.
+        // This client is above the soft limit as well, and gets the next stanza while there are too
+        // many bytes.
         send(&mut juliet, "innocent", 1);
     }
     assert!(server.counters().overflows >= 4, "{}", server.counters().overflows);
@@ -189,7 +191,7 @@ fn the_shard_is_relieved_by_those_who_fill_it() {
     assert!(server.sessions() < 12);
 }
 
-/// All sessions of an account together hold a bounded amount.
+/// The bytes that wait for all sessions of an account together are bounded.
 #[test]
 fn many_sessions_of_one_account_hold_no_more_than_it_may() {
     let mut config = Config { shards: 1, ..Config::default() };

@@ -1,4 +1,4 @@
-//! The statements that the server asks its database: each is a way there and back where that is
+//! The statements that the server sends its database: each is a round trip if the database is on
 //! another machine.
 
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use rookery_store::{
 use rookery_testkit::engine::at_once;
 use rookery_testkit::{Server, config::Config};
 
-/// A database in a folder that goes with it.
+/// A database in a folder that is removed with it.
 struct StatementDatabase {
     store: Arc<SqlStore>,
     stores: Stores,
@@ -31,7 +31,7 @@ impl StatementDatabase {
         Self { store, stores, _folder: folder }
     }
 
-    /// Counts the statements of some work.
+    /// Counts the statements that some work takes.
     fn counted<T>(&self, work: impl FnOnce() -> T) -> u64 {
         let before = self.store.statements();
         work();
@@ -59,9 +59,9 @@ fn credentials() -> Credentials {
     Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("credentials")
 }
 
-/// Returns the statements of a login of somebody with so many contacts, who are all away, until
-/// what it asks for has come: keys, roster, last presence, requests, offline messages and
-/// announcements.
+/// Returns the number of statements for a login of a user with this many contacts, all of whom are
+/// away. It includes everything that the login requests: keys, the roster, last presence, requests,
+/// offline messages and announcements.
 fn login(contacts: usize, shards: usize) -> u64 {
     let database = StatementDatabase::new();
     let server = Server::with(Config { stores: database.stores.clone(), shards, ..Config::default() });
@@ -73,7 +73,7 @@ fn login(contacts: usize, shards: usize) -> u64 {
         let presence = b"<presence type='unavailable'/>".to_vec();
         wait(database.stores.last_presence.put(contact.as_ref(), 1, presence)).expect("a last presence");
     }
-    // The statements with which shards start aren't the login's.
+    // The statements with which shards start don't belong to the login.
     server.settle();
     let statements = database.counted(|| {
         let mut client = server.login("romeo/orchard");
@@ -83,7 +83,7 @@ fn login(contacts: usize, shards: usize) -> u64 {
         client.expect_presence_of_itself();
         server.settle();
     });
-    // The testkit makes sure that there is an account.
+    // One statement is the testkit's, which makes sure that the account exists.
     statements - 1
 }
 
@@ -93,12 +93,12 @@ fn a_login_takes_few_statements_whatever_the_roster() {
         let statements = login(contacts, 1);
         assert!(statements <= 8, "{statements} statements with {contacts} contacts");
     }
-    // Each shard asks for those contacts whose home it is.
+    // Each shard looks up the contacts whose home it is.
     let statements = login(300, 4);
     assert!(statements <= 11, "{statements} statements with four shards");
 }
 
-/// Operations as the server calls them, each with the statements that it takes.
+/// Returns operations as the server calls them, each with the number of statements that it takes.
 fn operations() -> Vec<(&'static str, u64)> {
     let database = StatementDatabase::new();
     let (stores, romeo, host) = (&database.stores, database.account("romeo"), jid("pubsub.example.org"));

@@ -1,5 +1,5 @@
-//! An account that has not let somebody see it shows them nothing, not even whether it is there,
-//! for any question.
+//! Users who may not see an account can't find out anything about it, not even if it exists, by any
+//! request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use rookery_testkit::engine::at_once;
 use rookery_testkit::{Client, Config, Server, befriend};
 use rookery_xml::ns;
 
-/// The questions about an account: the type, the resource if it is asked of one, and the payload.
+/// The requests about an account: the type, the resource if it goes to one, and the payload.
 const QUESTIONS: &[(&str, &str, &str)] = &[
     ("get", "", "<query xmlns='http://jabber.org/protocol/disco#info'/>"),
     ("get", "", "<query xmlns='http://jabber.org/protocol/disco#items'/>"),
@@ -66,7 +66,7 @@ fn strangers_cannot_tell_who_is_there() {
     learn_nothing(&Config::default(), QUESTIONS);
 }
 
-/// The requests that each namespace of a module gets without knowing its words.
+/// A request for each namespace of a module, with a payload that the module doesn't know.
 #[test]
 fn no_namespace_tells_strangers_who_is_there() {
     let namespaces = Registry::new(table(&Shared::default())).requests(Target::Account);
@@ -76,7 +76,7 @@ fn no_namespace_tells_strangers_who_is_there() {
     learn_nothing(&Config::default(), &asked.collect::<Vec<_>>());
 }
 
-/// The stanzas of a stranger that are no questions.
+/// A stranger's stanzas that aren't requests.
 const STANZAS: &[&str] = &[
     "<presence type='probe' TO/>",
     "<presence type='subscribe' TO/>",
@@ -93,10 +93,10 @@ const STANZAS: &[&str] = &[
     "<iq type='result' id='q' TO/>",
 ];
 
-/// The time until an answer comes follows from what the store is asked meanwhile, and how many
-/// statements of its database that takes: as much for an account that there is, and away, as for
-/// one that there isn't, the first time and later. What isn't answered is asked about as often,
-/// too.
+/// The time until a reply comes depends on the store's operations and the statements that they
+/// take. Both numbers must be the same for an account that exists and is away as for one that
+/// doesn't exist, at the first request and later. For stanzas without a reply, the operations must
+/// be the same.
 #[test]
 fn an_answer_takes_as_long_with_and_without_an_account() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -124,7 +124,7 @@ fn an_answer_takes_as_long_with_and_without_an_account() {
                     server.incoming(&stanza.replace("ACCOUNT", server.address(name).as_str()));
                     server.left();
                     let after = counts();
-                    // Storing the others takes more statements, in one operation.
+                    // To store such a stanza takes more statements, but still one operation.
                     (after.0 - before.0, if is_question { after.1 - before.1 } else { 0 })
                 });
                 total += asked[0].0;
@@ -138,7 +138,7 @@ fn an_answer_takes_as_long_with_and_without_an_account() {
     assert!(total > 0, "nothing was asked");
 }
 
-/// Stores that count what they are asked.
+/// Stores that count their operations.
 struct Counting {
     stores: Stores,
     operations: AtomicUsize,
@@ -159,10 +159,11 @@ impl Forward for Counting {
     }
 }
 
-/// Asks in the name of strangers of this server and another one: an account that is here, one that
-/// is away, and one that there is not, all homes alike, have to answer the same.
+/// Sends requests as strangers, from this server and another one, to an account that is online, one
+/// that is away, and one that doesn't exist. All of them must get the same replies, on whatever
+/// shard the accounts' home is.
 ///
-/// A question is the type of the IQ, the resource that it is for or nothing, and the payload.
+/// A request is the type of the IQ, the resource that it is for (or nothing), and the payload.
 pub fn learn_nothing(config: &Config, questions: &[(&str, &str, &str)]) {
     for shard in [0, 1] {
         from_here(config, shard, questions);
@@ -202,7 +203,7 @@ fn from_here(config: &Config, shard: usize, questions: &[(&str, &str, &str)]) {
     }
 }
 
-/// Lets other servers ask in the name of theirs.
+/// Sends the requests as users of another server.
 fn from_elsewhere(config: &Config, questions: &[(&str, &str, &str)]) {
     let server = Server::with(Config { federates: true, stores: Memory::stores(), ..config.clone() });
     let mut here = server.online("here/r");
@@ -222,12 +223,12 @@ fn from_elsewhere(config: &Config, questions: &[(&str, &str, &str)]) {
 
 fn check((kind, resource, payload): &(&str, &str, &str), [here, away, nobody]: [String; 3]) {
     assert!(away == nobody, "{kind} {resource} {payload}: away {away}\nnobody {nobody}");
-    // A resource that is there may be asked by everybody who guesses it.
+    // Anyone who guesses an existing resource may send it requests.
     assert!(*resource == "/r" || here == nobody, "{kind} {resource} {payload}: here {here}\nnobody {nobody}");
 }
 
-/// Keeps a vCard, which is for everybody who knows the address (XEP-0054 §3.3), and an open node,
-/// which is too; all else is closed.
+/// Stores a vCard and an open node, both of which are for anyone who knows the address (XEP-0054
+/// §3.3). Everything else that it stores is closed.
 fn keep_something(client: &mut Client) {
     for payload in [
         "<query xmlns='jabber:iq:private'><n xmlns='urn:secret'>mine</n></query>",

@@ -1,9 +1,10 @@
-//! RFC 6121 §3: subscriptions from end to end, on one shard, across shards, across local domains.
+//! RFC 6121 §3: subscriptions from their beginning to their end, on one shard, across shards and
+//! across local domains.
 
 use rookery_testkit::{Client, Config, Server, befriend, play};
 use rookery_xml::Element;
 
-/// Returns a client that is available, and interested in the roster.
+/// Returns a client that is available and has requested its roster.
 fn online(server: &Server, address: &str) -> Client {
     let mut client = server.login(address);
     client.ask("<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/></iq>");
@@ -102,14 +103,14 @@ fn across_domains_of_one_server() {
     subscribe_and_unsubscribe(&server, "juliet@example.net", "juliet");
 }
 
-/// §3.1.3: requests wait for a contact who is away, over restarts, and are delivered each time the
-/// contact becomes available until they are answered.
+/// §3.1.3: a request waits for a contact who is away, also across restarts. It is delivered each
+/// time the contact becomes available, until the contact answers it.
 #[test]
 fn requests_wait_for_those_who_are_away() {
     let server = Server::new();
     server.account("romeo");
     let mut juliet = online(&server, "juliet/balcony");
-    // Of several only one waits: the last.
+    // Of several requests from one user, only the last one waits.
     juliet.send("<presence type='subscribe' to='romeo@example.org' id='7'/>");
     juliet.send("<presence type='subscribe' to='romeo@example.org' id='8'><status>May I?</status></presence>");
     juliet.all();
@@ -122,7 +123,7 @@ fn requests_wait_for_those_who_are_away() {
         romeo.expect_presence_of_itself();
         romeo.expect("<presence type='subscribe' from='juliet@example.org' id='8'><status>May I?</status></presence>");
         romeo.expect_nothing();
-        // An update is no initial presence.
+        // An update isn't initial presence.
         romeo.send("<presence><show>away</show></presence>");
         romeo.expect_presence_of_itself();
         romeo.expect_nothing();
@@ -143,7 +144,7 @@ fn requests_wait_for_those_who_are_away() {
     romeo.expect_nothing();
 }
 
-/// §3.1.6: an answer for a user who is away changes the roster that is found at the next login.
+/// §3.1.6: an answer for a user who is away changes the roster, as the user sees at the next login.
 #[test]
 fn an_answer_finds_a_user_who_is_away() {
     let server = Server::new();
@@ -162,7 +163,7 @@ fn an_answer_finds_a_user_who_is_away() {
     juliet.expect_nothing();
 }
 
-/// §3.4: approving before being asked.
+/// §3.4: approving a subscription before it is requested.
 #[test]
 fn pre_approval() {
     let server = Server::new();
@@ -186,7 +187,7 @@ fn pre_approval() {
     );
 }
 
-/// §3.1.3 and §8.5.1: nobody learns from a request whether an account exists.
+/// §3.1.3 and §8.5.1: a request doesn't show whether an account exists.
 #[test]
 fn requests_to_nobody_wait_like_others() {
     let server = Server::new();
@@ -204,8 +205,8 @@ fn requests_to_nobody_wait_like_others() {
     }
 }
 
-/// §3.1.2: the user's own account is no contact; without 'to' there is none. Answers that nobody
-/// asked for change nothing.
+/// §3.1.2: a user's own account isn't a contact, and a request needs a 'to'. Answers without a
+/// request change nothing.
 #[test]
 fn what_makes_no_sense() {
     let server = Server::new();
@@ -223,7 +224,7 @@ fn what_makes_no_sense() {
     );
 }
 
-/// A full roster takes no request; the one who asks is told.
+/// If a user's roster is full, the user gets an error, and the request isn't sent.
 #[test]
 fn a_full_roster_asks_nobody() {
     let mut config = Config::default();
@@ -241,8 +242,8 @@ fn a_full_roster_asks_nobody() {
     juliet.expect_nothing();
 }
 
-/// RFC 6121 §3.2.2, §4.5.2: who loses the right to see somebody who goes at the same time hears
-/// that nobody is there any more.
+/// RFC 6121 §3.2.2, §4.5.2: if a contact loses the right to see a user who goes offline at the same
+/// time, the contact gets unavailable presence.
 #[test]
 fn nobody_stays_on_the_screen_of_a_former_contact() {
     let taken_back = "<presence type='unsubscribed' to='romeo@example.org'/>";
@@ -264,9 +265,10 @@ fn nobody_stays_on_the_screen_of_a_former_contact() {
     }
 }
 
-/// RFC 6121 §3.1.3, §3.1.5: a request that crosses a refusal is approved where nobody asks any
-/// more. A user who asks again is told by the server that this is so, and sees the contact on every
-/// resource, also on those that have come since.
+/// RFC 6121 §3.1.3, §3.1.5: after a refusal that crosses a second request, the contact's approval
+/// is for no open request. If the user then asks again, the server replies that the subscription
+/// exists, and the user sees the contact on every resource, also on those that have logged in
+/// since.
 #[test]
 fn a_resource_that_came_before_the_second_request_sees_the_contact() {
     for shard in [0, 1] {
@@ -279,7 +281,7 @@ fn a_resource_that_came_before_the_second_request_sees_the_contact() {
             ["unsubscribed", "subscribed"].map(|kind| format!("<presence type='{kind}' to='{}'/>", balcony.bare()));
         balcony.send(&ask);
         balcony.pump();
-        // The refusal answers one request and the approval another one, for all that Romeo knows.
+        // As far as Romeo knows, the refusal answers one request, and the approval another one.
         romeo.send(&refuse);
         romeo.pump();
         server.incoming(&format!("<presence type='subscribe' from='{}' to='{}'/>", balcony.bare(), romeo.bare()));

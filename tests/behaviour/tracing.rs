@@ -1,11 +1,11 @@
-//! Traces tell why a message did not arrive, or where it went.
+//! Traces show where a message went, or why it did not arrive.
 
 use std::sync::Arc;
 
 use rookery_hub::{Sighting, Step, Subject, Trace, Value};
 use rookery_testkit::{Client, Config, Server, befriend};
 
-/// A trace that a test has a server write.
+/// A trace that a test makes a server write.
 struct Tracing(Arc<Trace>);
 
 impl Tracing {
@@ -36,8 +36,8 @@ impl Tracing {
         self.0.take().0
     }
 
-    /// Asserts that these were seen of one stanza, in this order and with others in between: the
-    /// step, and a part of the reason.
+    /// Asserts that these steps of one stanza were seen, in this order, perhaps with others in
+    /// between. Each is a step and a part of its reason.
     #[track_caller]
     fn expect(&self, wanted: &[(Step, &str)]) -> Vec<Sighting> {
         let seen = self.seen();
@@ -139,7 +139,7 @@ fn offline_messages_are_kept_full_or_for_nobody() {
     trace.expect(&[(Step::Stopped, "it is only meaningful now")]);
 }
 
-/// RFC 6121 §8.5.3.2.1: types that are for one session alone.
+/// RFC 6121 §8.5.3.2.1: messages of types that are for one session alone.
 #[test]
 fn types_for_one_session_go_to_nobody_else() {
     let server = Server::new();
@@ -319,7 +319,7 @@ fn what_is_wrong_by_itself_is_refused_at_once() {
     trace.expect(&[(Step::Session, "its stream ends with <invalid-from/>")]);
 }
 
-/// An account, a session and a domain are different things to trace.
+/// An account, a session and a domain can each be traced, and differ.
 #[test]
 fn nothing_else_is_seen_and_nothing_after_the_end() {
     let server = Server::new();
@@ -333,13 +333,13 @@ fn nothing_else_is_seen_and_nothing_after_the_end() {
     trace.end(&server);
     say(&mut romeo, "juliet@example.org", "3");
     assert_eq!(trace.seen(), []);
-    // By its time, too, where its reader is gone.
+    // A trace also ends when its time is over, even if its reader is gone.
     let subject = || Subject::parse("juliet@example.org").expect("a subject");
     let trace = Tracing::with(&server, Trace::new(subject(), false, 100, server.now() + 1000, server.shards()));
     server.advance(2000);
     say(&mut romeo, "juliet@example.org", "4");
     assert_eq!(trace.seen(), []);
-    // And by its number of stanzas.
+    // It also ends at its limit of stanzas.
     let trace = Tracing::with(&server, Trace::new(subject(), false, 1, u64::MAX, server.shards()));
     romeo.send("<message to='juliet@example.org' id='5'><body>5</body></message>");
     romeo.send("<message to='juliet@example.org' id='6'><body>6</body></message>");

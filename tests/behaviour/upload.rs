@@ -1,4 +1,4 @@
-//! HTTP File Upload (XEP-0363): what the service says. The bytes are the web front's.
+//! HTTP File Upload (XEP-0363): the replies of the service. The web front-end handles the bytes.
 
 use rookery_base::date;
 use rookery_hub::Value;
@@ -101,7 +101,7 @@ fn what_is_too_large_or_too_much_is_refused() {
     let refused = romeo.expect_element();
     let error = refused.child("error", ns::CLIENT).expect("an error");
     assert!(error.attr("type") == Some("wait") && error.child("resource-constraint", ns::STANZA_ERRORS).is_some());
-    // Five minutes from now on: so long an upload slot waits for its upload.
+    // Five minutes from now: that is how long an upload slot waits for its upload.
     let retry = error.child("retry", ns::HTTP_UPLOAD).and_then(|retry| retry.attr("stamp")).expect("when to try again");
     let expected = date::timestamp(rookery_testkit::server::EPOCH_MS + 300_000);
     assert_eq!(retry[..16], expected[..16], "{retry}");

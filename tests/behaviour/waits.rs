@@ -1,5 +1,5 @@
-//! Waits for the store are counted by the module that waits. Operators' graphs go by these names,
-//! so they stay when code moves.
+//! Waits for the store are counted by the module that waits. Operators' graphs use these names,
+//! which must not change when code moves.
 
 use std::collections::BTreeSet;
 
@@ -35,6 +35,6 @@ fn waits_for_the_store_are_counted_by_who_waits() {
     let labels: BTreeSet<&str> = counters.store_waits.iter().map(|(label, _)| label).collect();
     let wanted = BTreeSet::from(["asker", "hub", "offline", "pubsub", "rooms"]);
     assert!(labels.is_superset(&wanted), "{labels:?}");
-    // Nobody's, or those of a whole collection of modules.
+    // These names would stand for no module, or for several.
     assert!(labels.is_disjoint(&BTreeSet::from(["other", "modules", "modkit", ""])), "{labels:?}");
 }

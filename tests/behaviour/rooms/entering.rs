@@ -259,8 +259,8 @@ fn a_welcome_waits_behind_what_came_before() {
     held.set_flowing(true);
     let mut s = RoomScene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
     held.set_flowing(false);
-    // Whether this request is new can only be said with the roster, for which it waits, as does
-    // every stanza behind it.
+    // Only the roster shows that this request is new: it waits for the roster, as does every stanza
+    // behind it.
     s.hag.send(&format!("<presence type='subscribe' to='{}'/>", s.wiccarocks.bare()));
     s.server.settle();
     held.release_one();

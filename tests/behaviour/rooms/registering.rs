@@ -209,7 +209,7 @@ fn requests_are_bounded() {
     assert_eq!(asked, 100, "no more than that wait");
 }
 
-/// Requests outlive a restart: an admin can still decide about them.
+/// A restart loses no request: an admin can still decide about it.
 #[test]
 fn who_waits_is_not_forgotten() {
     let mut s = RoomScene::configured("membersonly=1 persistentroom=1");

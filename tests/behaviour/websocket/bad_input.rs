@@ -1,4 +1,4 @@
-//! Input that no client sends. Each gets the error that its standard names, then the closing
+//! Input that no client sends. Each case gets the error that its standard names, then the closing
 //! handshake.
 
 use rookery_testkit::websocket::{BINARY, TEXT, frame};

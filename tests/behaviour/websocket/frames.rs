@@ -1,4 +1,4 @@
-//! Frames in all the shapes that RFC 6455 §5 allows.
+//! Frames in all the forms that RFC 6455 §5 allows.
 
 use rookery_testkit::Server;
 use rookery_testkit::websocket::{CONTINUATION, PING, PONG, TEXT, frame};

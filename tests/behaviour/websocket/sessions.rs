@@ -1,4 +1,4 @@
-//! A user's doings over a WebSocket, which are those of users anywhere.
+//! Sessions over a WebSocket, which can do what sessions over other transports can.
 
 use rookery_testkit::{Config, Security, Server, play};
 
