@@ -1,8 +1,9 @@
 //! XEP-0045: Multi-User Chat, through the whole server. Section numbers are those of the standard;
 //! the cases are its examples, in its order.
 //!
-//! A stanza that a client gets is compared in a short form: `< firstwitch presence owner/moderator
-//! 110` is presence of that nick, with the room's data about the occupant and the status codes.
+//! A stanza that a client gets is compared in a short form, such as
+//! `< firstwitch presence owner/moderator 110`: presence of that nick, with the room's data about
+//! the occupant and the status codes.
 
 mod admins;
 mod bad_input;

@@ -20,8 +20,8 @@ pub struct Bound {
     pub most: Most,
     /// The unit of the number.
     pub unit: Unit,
-    /// The consequence of exceeding the bound, in a few words: `its sender gets
-    /// <service-unavailable/>`.
+    /// The consequence of exceeding the bound, in a few words, such as
+    /// `its sender gets <service-unavailable/>`.
     pub excess: &'static str,
     /// The tables of the store whose rows the bound limits; none if it is about memory, time or
     /// connections.
