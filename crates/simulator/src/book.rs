@@ -163,7 +163,7 @@ pub struct BookedSession {
     pub takes: bool,
     /// Messages whose carbon it got before `takes` was true.
     pub early: BTreeSet<usize>,
-    /// Messages that it got, each as a carbon (true) or not.
+    /// The messages that it got, by their numbers and true for a carbon.
     pub heard: BTreeMap<(usize, bool), How>,
 }
 

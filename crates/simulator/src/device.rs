@@ -166,7 +166,7 @@ enum DeviceStage {
 struct ManagedState {
     /// The id for resuming; `None` until the server has sent it.
     id: Option<String>,
-    /// True once the server has sent `<enabled/>`, from which on stanzas are counted.
+    /// True once the server has sent `<enabled/>`, after which both sides count stanzas.
     counts: bool,
     /// The number of stanzas that it has handled.
     handled: u32,

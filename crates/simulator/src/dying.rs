@@ -3,7 +3,7 @@
 //! A node dies between any two ticks, or at one of the moments for which there is a journal: its
 //! clients have just got acknowledgements while nothing from it reaches Redis, or others have just
 //! written to its clients, and neither the archives nor the clients have all of these messages. A
-//! node that leaves may be the last to learn so.
+//! node that is to leave may be the last to learn that.
 
 use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::run::SimulatedRun;

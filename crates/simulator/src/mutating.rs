@@ -154,7 +154,7 @@ fn keep_text(file: &Path, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Returns the first seed that fails without a guard, or without a mutant if there is none given,
+/// Returns the first seed that fails without this guard, or with all guards if `lacks` is `None`,
 /// and the rule that the seed broke.
 fn try_one(
     binary: &Path,

@@ -63,8 +63,8 @@ impl Book {
         }
     }
 
-    /// Records that a device has another session: occupants that its recent sessions were may
-    /// remain in rooms.
+    /// Records that a device has another session: the occupants of its recent sessions may remain
+    /// in rooms.
     pub(super) fn raise_ghosts(&mut self, device: usize) {
         let now_ms = self.now_ms;
         self.ghosts.retain(|_, ghost| {
