@@ -102,7 +102,7 @@ pub enum LoginWay {
 }
 
 impl LoginWay {
-    /// Returns whether stanzas come as messages of a WebSocket, be it behind a proxy or not.
+    /// Returns whether stanzas come as messages of a WebSocket, behind a proxy or not.
     pub fn is_websocket(self) -> bool {
         matches!(self, Self::WebSocket | Self::Proxied)
     }

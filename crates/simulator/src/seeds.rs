@@ -47,24 +47,27 @@ impl SeedFailure {
 pub const FAILED: &str = "FAILED: ";
 const AGAIN: &str = "\n  again: cargo run -p rookery-simulator -- --seed ";
 
-/// The seeds of fixed faults: presence in a room overtook what waited for the newcomer's account;
-/// an ended session counted messages that its archives lack; one that came before a second request
-/// never saw the contact; a request that was approved in advance while the account was being
-/// removed outlived it; a session got offline messages again after another one had come and gone;
-/// and one of the simulator, which considered the effect of a crossed refusal a fault. Then a count
-/// below an earlier one; two copies of what two resources had not got; a session that ended twice
-/// when the server stopped; an occupant that stayed although its session was over; a last
-/// acknowledgement that counted what an archive lacks. Then old pushes for a new session; a message
-/// that came back from a stream that carried it to its end; an occupant that a client believed to
-/// be there, since it did not know that it had left itself; a room that continued without a change;
-/// two messages that counted although they were refused, after another one. Then, among nodes, mail
-/// that went back and forth; two connections without clients; an error that was given up; a count
-/// with a message in it that another node had refused; and sessions that left without what they had
-/// sent, or were not found where they went, since their answers waited for them. Then journals that
-/// were read after others had had the homes in between, and letters that came twice, since a node
-/// had left before it confirmed that it had handled them. Then occupants whose sessions had ended
-/// with another node, and who stayed in silent rooms; and a room that had just arrived when its
-/// node died.
+/// The seeds of faults that are mended.
+///
+/// * Presence in a room overtook stanzas that waited for the newcomer's account. An ended session
+///   counted messages that its archives lack. A session that came before a second subscription
+///   request never saw the contact. A request that was approved in advance while the account was
+///   being removed outlived the account. A session got offline messages again after another one had
+///   come and gone. The simulator took the effect of a crossed refusal for a fault.
+/// * A count was below an earlier one. There were two copies of a message that two resources had
+///   not got. A session ended twice when the server stopped. An occupant stayed although its
+///   session was over. A last acknowledgement counted a message that an archive lacks.
+/// * A new session got old pushes. A message came back from a stream that carried it to its end. A
+///   client believed an occupant to be there, since it did not know that it had left the room
+///   itself. A room continued without a change. Two messages counted although they were refused,
+///   after another one.
+/// * Among nodes: mail went back and forth. Two connections had no clients. An error was given up.
+///   A count included a message that another node had refused. Sessions left without stanzas that
+///   they had sent, or were not found where they went, since their answers waited for them.
+/// * Journals were read although other nodes had had the homes in between. Letters came twice,
+///   since a node had left before it confirmed that it had handled them.
+/// * Occupants whose sessions had ended with another node stayed in silent rooms. A room had just
+///   arrived when its node died.
 ///
 /// The meaning of a seed changes with the simulator, so each fault also has a test of its own.
 pub const FOUND_FAULTS: [u64; 38] = [
