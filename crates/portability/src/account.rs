@@ -94,9 +94,8 @@ impl ImportedAccount {
         import.importer.refuses_password(&self.jid, self.password.as_deref()?)
     }
 
-    /// Finishes the account after its last part, and creates it if no part has. Always returns
-    /// true.
-    pub fn finish(mut self, import: &mut RunningImport<'_>, input: &Input) -> Result<bool, ImportError> {
+    /// Finishes the account after its last part, and creates it if no part has.
+    pub fn finish(mut self, import: &mut RunningImport<'_>, input: &Input) -> Result<(), ImportError> {
         self.make(import)?;
         if !self.is_open {
             let what =
@@ -119,7 +118,7 @@ impl ImportedAccount {
             }
         }
         self.writing.finish()?;
-        Ok(true)
+        Ok(())
     }
 
     /// Creates the account, if it doesn't exist yet. Later writes for the account wait for this

@@ -143,10 +143,9 @@ impl RunningImport<'_> {
             }
         }
         let jid = account.jid.clone();
-        if account.finish(self, input)? {
-            self.counts.accounts += 1;
-            self.importer.imported(&jid);
-        }
+        account.finish(self, input)?;
+        self.counts.accounts += 1;
+        self.importer.imported(&jid);
         Ok(())
     }
 
