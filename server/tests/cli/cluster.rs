@@ -78,8 +78,8 @@ impl ClusterNodes {
         ClusterNodes::with(number, |_| (String::new(), String::new()))
     }
 
-    /// Returns nodes that are up even if a busy machine makes them stand still for some seconds, for
-    /// tests in which none dies.
+    /// Returns nodes that stay up even if a busy machine makes them stand still for some seconds:
+    /// for tests in which none dies.
     pub fn patient(number: usize) -> ClusterNodes {
         let nodes = ClusterNodes::new(number);
         for rig in &nodes.rigs {

@@ -120,8 +120,6 @@ mod test {
         nodes.redis.command(&["SET", &format!("{prefix}:lease:{{1}}"), &lease, "PX", &lasts]);
     }
 
-    /// A process that stood still renews its lease once when it wakes, before it has read that it is
-    /// over.
     pub fn a_lease_of_an_earlier_process_delays_the_next_one_only() {
         let nodes = ClusterNodes::new(2);
         let ((first, _), (second, _)) = (nodes.serve(0), nodes.serve(1));
@@ -130,6 +128,8 @@ mod test {
         first.signal("KILL");
         // The command asks the first node's database, not its process.
         nodes.wait_until_taken_over("n1");
+        // A process that stood still renews its lease once when it wakes, before it has read that
+        // others have its homes.
         set_lease(&nodes, 0, Duration::from_secs(2));
         let (again, _) = nodes.serve(0);
         nodes.wait_for("n1", "up");

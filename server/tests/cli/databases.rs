@@ -230,7 +230,8 @@ pub fn databases_are_copied_between_engines<D: Databases>(databases: &D) {
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
 }
 
-/// MongooseIM stores archived messages as bytes, which are text only if its administrator chose XML.
+/// Imports accounts of MongooseIM, which stores archived messages as bytes. They are text only if
+/// its administrator chose XML.
 pub fn archives_that_are_no_text_hide_no_other_account<D: Databases>(databases: &D) {
     let (rig, address, (bytes, terms)) = (CliRig::new(), databases.database(), D::BYTES);
     databases.sql(

@@ -182,8 +182,8 @@ fn text(wanted: &WantedRows<'_>, dialect: Dialect) -> String {
             format!("CASE typeof({column}) WHEN 'blob' THEN '\\x' || hex({column}) ELSE CAST({column} AS TEXT) END")
         }
         (column, Dialect::Postgres) => format!("CAST({column} AS TEXT)"),
-        // Numbers have the character set of bytes, too. `0x5C78` is `\x`. The result is bytes, which
-        // are in the order in which a page of rows follows another.
+        // Numbers have the character set of bytes, too. `0x5C78` is `\x`. The result is bytes: the
+        // order in which one page of rows follows another.
         (column, Dialect::Mysql) => format!(
             "CAST(CASE CHARSET({column}) WHEN 'binary' THEN CONCAT(0x5C78, HEX(CAST({column} AS BINARY))) \
              ELSE CONVERT({column} USING utf8mb4) END AS BINARY)"
