@@ -1,4 +1,4 @@
-//! Accepts connections: their places, their deadlines, and the protocol of each.
+//! Accepts connections: gives each a place and a deadline, and finds out which protocol it speaks.
 
 use std::future::poll_fn;
 use std::io;
@@ -54,7 +54,7 @@ pub async fn serve(
     farewell(&answering).await;
 }
 
-/// Waits a moment, so that the shards' last answers to BOSH requests can leave.
+/// Waits up to a second for the shards' last answers to BOSH requests to be sent.
 async fn farewell(shared: &WebShared) {
     for _ in 0..FAREWELLS {
         let is_last = shared.waiting.load(Ordering::Relaxed) == 0;
@@ -65,10 +65,10 @@ async fn farewell(shared: &WebShared) {
     }
 }
 
-/// Removes expired files, now and again.
+/// Removes files that have expired or whose owner was removed, until the runtime ends.
 async fn sweep(shared: Arc<WebShared>) {
     loop {
-        // There may be more expired files after a full batch.
+        // After a full batch there may be more, so the next pause is short.
         let removed = shared.files.sweep().await;
         tokio::time::sleep(if removed > 0 { Duration::from_millis(100) } else { SWEEP }).await;
     }
@@ -126,10 +126,10 @@ async fn connection(
     shared: &Arc<WebShared>,
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    // Otherwise the system would keep megabytes for each peer that doesn't read; a failure is
-    // harmless.
+    // Without this limit the system would keep megabytes for each peer that doesn't read. A failure
+    // to set it is harmless.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
-    // Boxed, so that it is freed before the long part begins.
+    // Boxed, so that the memory of the handshakes is freed before the long part begins.
     let begun = Box::pin(timeout(HANDSHAKES, begin(socket, peer, tls, place, shared))).await??;
     let Some((conduit, told)) = begun else { return Ok(()) };
     if tls && conduit.alpn() == Some(XMPP) {
@@ -143,13 +143,14 @@ fn is_stall(error: &(dyn std::error::Error + 'static)) -> bool {
     let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
     let is_timeout = |error: &hyper::Error| error.is_timeout();
     let here = error.downcast_ref::<io::Error>().is_some_and(is_late) || error.downcast_ref().is_some_and(is_timeout);
-    // The error inside one of this kind isn't its source, but its source's source.
+    // The `source` of an I/O error is the source of the error inside it, so the inner error has to
+    // be looked at separately.
     let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     here || inner.is_some_and(|inner| is_stall(inner)) || error.source().is_some_and(is_stall)
 }
 
-/// Reads what precedes the first request: the header of a proxy, the TLS handshake. Returns `None`
-/// if it is another server, which the shards have now.
+/// Reads what precedes the first request: the header of a proxy and the TLS handshake. Returns
+/// `None` if the peer is another server, whose connection the shards have now.
 async fn begin(
     mut socket: TcpStream,
     mut peer: SocketAddr,
@@ -197,8 +198,9 @@ fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &WebShared) -> io::Re
 }
 
 impl WebShared {
-    /// Returns the peer that asks for a place, as far as its address shows it. A proxy's
-    /// connections count for the clients that it names.
+    /// Returns the peer that asks for a place, as far as its address shows who it is. A connection
+    /// from this machine has no limit per address; nor has one from a trusted proxy, whose clients
+    /// are counted instead.
     pub(crate) fn asker(&self, peer: SocketAddr) -> PlaceAsker {
         let settings = self.settings();
         let is_here = peer.ip().to_canonical().is_loopback();
@@ -207,24 +209,26 @@ impl WebShared {
         PlaceAsker { address: peer.ip(), most, is_here }
     }
 
-    /// Returns the same for a request: one through a proxy isn't from this machine.
+    /// Returns the peer that asks for a place with a request. A request that came through a proxy
+    /// isn't counted as one from this machine, even if the proxy is on it.
     pub(crate) fn asker_of(&self, origin: Origin) -> PlaceAsker {
         let asker = self.asker(origin.address);
         PlaceAsker { is_here: asker.is_here && origin.way.is_known(), ..asker }
     }
 }
 
-/// The names of the protocols inside TLS (RFC 7301, XEP-0368 §3).
+/// The protocols that clients can choose in the TLS handshake by ALPN (RFC 7301): HTTP, and XMPP
+/// streams (XEP-0368 §3).
 const HTTP: &[u8] = b"http/1.1";
 const XMPP: &[u8] = b"xmpp-client";
 
-/// The bytes that the system buffers for a peer that doesn't read, as far as it can be limited; the
-/// system doubles this number.
+/// The bytes that the system buffers for a peer that doesn't read. Linux doubles the number that it
+/// is given.
 const SEND_BUFFER: usize = 256 * 1024;
-/// The time that TLS and the header of a proxy may take.
+/// The time that a connection has for the header of a proxy and the TLS handshake together.
 pub(crate) const HANDSHAKES: Duration = Duration::from_secs(15);
-/// The pause between two checks for waiting requests when the server stops, and the number of
-/// checks.
+/// The pause between two checks for waiting BOSH requests when the server stops, and the most
+/// checks: a second in all.
 const FAREWELL: Duration = Duration::from_millis(20);
 const FAREWELLS: u32 = 50;
 /// The pause between two searches for files that have expired or whose owner was removed.

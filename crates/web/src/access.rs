@@ -1,14 +1,14 @@
-//! Decides who may use the API, the admin page and the metrics, the parts for operators, by the
-//! same rules.
+//! Decides who may use the parts for operators: the API, the admin page and the metrics. All follow
+//! the same rules.
 //!
-//! Each is only available under the names by which this server is known, so that no page of
-//! another site reads them in a browser on this machine (see [`crate::site`]).
+//! Each part is only available under the names by which this server is known, so that a page of
+//! another site can't read it through a browser on this machine (see [`crate::site`]).
 //!
-//! Each is available to the networks in the configuration, this machine alone by default, and
-//! secrets are only sent over connections that can't be intercepted. A proxy on this machine makes
-//! every client look like this machine. So a request is refused if it comes through a proxy that
-//! the operator doesn't trust (a header reveals it), or through a trusted one that doesn't name the
-//! client.
+//! Each part is only available to the networks in the configuration, by default this machine alone,
+//! and secrets are only sent over connections that can't be intercepted. Behind a proxy on this
+//! machine, every client seems to be this machine. So a request is refused if it comes through a
+//! proxy that the operator doesn't trust (a header reveals that), or through a trusted proxy that
+//! doesn't name the client.
 
 use hyper::HeaderMap;
 use rookery_hub::Network;
@@ -17,24 +17,23 @@ use crate::client::trusts;
 use crate::proxy::{Origin, RequestWay};
 use crate::site::{KnownNames, RequestHost};
 
-/// A part that is only for some networks.
+/// A part of the web front that only some networks may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Ward<'a> {
-    /// The names under which it can be reached.
+    /// The names under which the part is served.
     pub names: &'a KnownNames,
-    /// The networks from which it may be used.
+    /// The networks whose clients may use it.
     pub networks: &'a [Network],
-    /// True if other machines have to encrypt.
+    /// True if clients on other machines must use TLS.
     pub needs_tls: bool,
-    /// The text for clients outside these networks.
+    /// The text that clients outside these networks get.
     pub elsewhere: &'static str,
 }
 
 impl Ward<'_> {
-    /// Checks whether a request is allowed.
+    /// Checks whether a request may use the part.
     ///
-    /// # Errors
-    /// The reason why it isn't, as a text.
+    /// # Errors The reason for the refusal, as a text for the client.
     pub fn judge(&self, origin: Origin, host: RequestHost<'_>) -> Result<(), &'static str> {
         if !self.names.is_for_us(host) {
             return Err("this server isn't known by this name; see hosts in [web]");
@@ -59,8 +58,9 @@ impl Ward<'_> {
     }
 }
 
-/// Returns whether a browser reports that a page of another site sent this request. A request
-/// without that header passes; the forms of signed-in visitors also carry a token.
+/// Returns whether the browser's headers say that a page of another site sent this request. A
+/// request without these headers passes, as programs send none; the forms of signed-in visitors
+/// also carry a token.
 pub fn is_cross_site(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     match (text("sec-fetch-site"), text("origin")) {
@@ -70,7 +70,7 @@ pub fn is_cross_site(headers: &HeaderMap) -> bool {
     }
 }
 
-/// The text for clients outside the networks of a part.
+/// The texts for clients outside the networks of a part.
 pub const ELSEWHERE_ADMIN: &str = "this is not for your address; see admin_networks in [web]";
 pub const ELSEWHERE_API: &str = "this is not for your address; see api_networks in [web]";
 pub const ELSEWHERE_METRICS: &str = "this is not for your address; see metrics_networks in [web]";

@@ -1,7 +1,8 @@
-//! Accounts of a domain by kind and order, for the admin page and the API.
+//! Lists the accounts of a domain by kind and order, for the admin page and the API.
 //!
-//! The store knows who is disabled, but not who is online or administers a domain: of those, the
-//! addresses are gathered first, and the store's list is searched for them, part by part.
+//! The store knows which accounts are disabled, but not which are online or administer the domain.
+//! For those two kinds, the addresses are gathered first; then the store's list is read in batches,
+//! and the accounts with these addresses are picked from it.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ pub(crate) enum AccountKind {
     Administrators,
 }
 
-/// The kinds and their names in requests.
+/// The kinds, by their names in requests.
 pub(crate) const KINDS: [(&str, AccountKind); 5] = [
     ("all", AccountKind::Stored(Only::All)),
     ("online", AccountKind::Online),
@@ -31,7 +32,7 @@ pub(crate) const KINDS: [(&str, AccountKind); 5] = [
     ("never", AccountKind::Stored(Only::NeverSeen)),
     ("administrators", AccountKind::Administrators),
 ];
-/// The orders and their names in requests.
+/// The orders, by their names in requests.
 pub(crate) const ORDERS: [(&str, Order); 5] = [
     ("name", Order::Name),
     ("newest", Order::Newest),
@@ -41,10 +42,11 @@ pub(crate) const ORDERS: [(&str, Order); 5] = [
 ];
 
 impl WebShared {
-    /// Returns the accounts of a kind that a choice is about.
+    /// Returns the accounts of a kind, in the order and the part that `choice` asks for. Accounts
+    /// that are online or administrators are only found among the first `MOST_SEARCHED` of the
+    /// domain.
     ///
-    /// # Errors
-    /// The store or the shards don't answer in time.
+    /// # Errors The store or the shards don't answer in time.
     pub async fn accounts_of(&self, domain: &str, kind: AccountKind, choice: Choice) -> Outcome<Browsed> {
         let wanted = match kind {
             AccountKind::Stored(only) => {
@@ -90,7 +92,8 @@ fn part_of(found: Vec<Browse>, skip: usize, limit: usize) -> Browsed {
     Browsed { total: found.len() as u64, accounts: found.into_iter().skip(skip).take(limit).collect() }
 }
 
-/// The most accounts that are searched for some, and the number that is read at a time.
+/// The most accounts of a domain that are searched for those of a kind that the store doesn't know,
+/// and the number that is read at a time.
 pub(crate) const MOST_SEARCHED: usize = 200_000;
 pub(crate) const PART: usize = 10_000;
 

@@ -1,16 +1,16 @@
-//! Certificates from an authority that issues them automatically (ACME, RFC 8555), with the
-//! http-01 challenge (§8.3) on our own port.
+//! Certificates from an authority that issues them automatically (ACME, RFC 8555), with the http-01
+//! challenge (§8.3) on our own port.
 //!
-//! The crate `instant-acme` implements the protocol; this code provides its connection to the
+//! The crate `instant-acme` implements the protocol. This module provides the connection to the
 //! authority (`https`), answers the challenges, and reports failures. The caller decides when
-//! certificates are due, and where they are stored.
+//! certificates are due, and stores them.
 //!
 //! # Invariants
 //!
-//! - A challenge is only answered while its order is in progress, and only for our own orders. In
-//!   a cluster the authority may connect to any node: those of other nodes' orders are in the
-//!   database, which is asked at most once a second, whatever strangers request.
-//! - The authority is reached only by HTTPS, and its answers are bounded in time and bytes.
+//! - A challenge is only answered while its order is in progress, and only if the order is ours. In
+//!   a cluster, the authority may connect to any node. So the nodes share their challenges in the
+//!   database, which is read at most once a second, however many requests strangers make.
+//! - The authority is only reached by HTTPS, and its responses are bounded in time and bytes.
 
 mod https;
 
@@ -30,29 +30,31 @@ use rookery_store::meta::Meta;
 use crate::reply::{Body, reply, text};
 use https::Https;
 
-/// The challenges that the authority may ask for: the token of each with its key authorization
-/// (§8.1).
+/// The challenges that the authority may ask for: the key authorization of each (§8.1), by its
+/// token.
 #[derive(Clone, Default)]
 pub struct Challenges {
     own: Arc<Mutex<HashMap<String, String>>>,
     of_cluster: Option<Arc<SharedChallenges>>,
 }
 
-/// The challenges of all nodes of a cluster.
+/// The challenges of all nodes of a cluster, in the database.
 struct SharedChallenges {
     meta: Arc<dyn Meta>,
-    /// The challenges read last, with the time.
+    /// The challenges as they were last read, with the time of that.
     read: tokio::sync::Mutex<Option<(Instant, HashMap<String, String>)>>,
 }
 
-/// An authority, and the account data for it.
+/// An authority, and the data of the operator's account there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcmeAuthority {
-    /// The address of its directory (§7.1.1).
+    /// The address of the authority's directory (§7.1.1).
     pub directory: String,
-    /// The addresses at which it may reach the operator, such as `mailto:admin@example.org` (§7.3).
+    /// The addresses at which the authority may reach the operator, such as
+    /// `mailto:admin@example.org` (§7.3).
     pub contacts: Vec<String>,
-    /// A PEM file of certificates to trust for it, besides those that the machine trusts.
+    /// A PEM file of certificates to trust for connections to the authority, in addition to those
+    /// that the machine trusts.
     pub trusted: Option<PathBuf>,
 }
 
@@ -61,7 +63,7 @@ pub struct AcmeAuthority {
 pub struct AcmeIssued {
     /// The certificate and its chain, in PEM.
     pub chain: String,
-    /// Its key, in PEM.
+    /// The private key of the certificate, in PEM.
     pub key: String,
 }
 
@@ -71,11 +73,11 @@ pub struct AcmeClient {
 }
 
 impl AcmeClient {
-    /// Opens the account saved as `known`, or creates one; then the result includes the data to
-    /// save for the next time. Creating one agrees to the terms of the authority (§7.3).
+    /// Opens the account whose data is `known`, or creates one. After a creation, the result
+    /// includes the data to pass as `known` next time. Creating an account agrees to the
+    /// authority's terms (§7.3).
     ///
-    /// # Errors
-    /// The authority can't be reached, or refuses; as a text.
+    /// # Errors The authority can't be reached, or refuses; as a text.
     pub async fn open(authority: &AcmeAuthority, known: Option<&str>) -> Result<(Self, Option<String>), String> {
         let builder = Account::builder_with_http(Box::new(Https::new(authority.trusted.as_deref())?));
         if let Some(known) = known {
@@ -91,11 +93,10 @@ impl AcmeClient {
         Ok((Self { account }, Some(kept)))
     }
 
-    /// Gets a certificate for these names, given in A-labels; the authority connects to each of
-    /// them.
+    /// Gets a certificate for these names, which are given as A-labels. The authority connects to
+    /// each of them.
     ///
-    /// # Errors
-    /// The authority's answer, or that it takes too long; as a text.
+    /// # Errors The authority's refusal, or that it took too long; as a text.
     pub async fn certificate(&self, names: &[String], challenges: &Challenges) -> Result<AcmeIssued, String> {
         let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
         let mut order = self.account.new_order(&NewOrder::new(&identifiers)).await.map_err(in_words)?;
@@ -126,13 +127,15 @@ impl std::fmt::Debug for Challenges {
 }
 
 impl Challenges {
-    /// Returns the challenges of a cluster, whose nodes find each other's in the database.
+    /// Returns the challenges of a node of a cluster: its own, and those that other nodes have put
+    /// into the database.
     pub fn of_cluster(meta: Arc<dyn Meta>) -> Self {
         let read = tokio::sync::Mutex::default();
         Self { own: Arc::default(), of_cluster: Some(Arc::new(SharedChallenges { meta, read })) }
     }
 
-    /// Replies to a request below `/.well-known/acme-challenge/`.
+    /// Replies to a request for the challenge with this token, below
+    /// `/.well-known/acme-challenge/`.
     pub(crate) async fn answer(&self, token: &str) -> Response<Body> {
         let own = lock(&self.own).get(token).cloned();
         let found = match (own, &self.of_cluster) {
@@ -145,14 +148,15 @@ impl Challenges {
         }
     }
 
-    /// Publishes a challenge, at all nodes if there are several.
+    /// Publishes a challenge on this node and, in a cluster, on the others. In a cluster it returns
+    /// when they are sure to know it.
     async fn show(&self, token: &str, authorization: &str) -> Result<ShownChallenge, String> {
         lock(&self.own).insert(token.to_owned(), authorization.to_owned());
         let shown = ShownChallenge { challenges: self.clone(), token: token.to_owned() };
         if let Some(shared) = &self.of_cluster {
             let put = shared.meta.put_entry(CHALLENGES, token, authorization.as_bytes().to_vec());
             put.await.map_err(|error| format!("other nodes can't be told the challenge: {error}"))?;
-            // A list that another node has just read may lack it.
+            // Another node may have read the list just before, and uses its copy for up to `FRESH`.
             tokio::time::sleep(2 * FRESH).await;
         }
         Ok(shown)
@@ -167,7 +171,8 @@ impl SharedChallenges {
         {
             return all.get(token).cloned();
         }
-        // If the database doesn't answer, the authority asks again.
+        // If the database doesn't answer, the authority gets no challenge now, and asks again
+        // later.
         let entries = self.meta.entries(CHALLENGES).await.ok()?;
         let text = |(token, bytes)| Some((token, String::from_utf8(bytes).ok()?));
         let all: HashMap<String, String> = entries.into_iter().filter_map(text).collect();
@@ -177,7 +182,7 @@ impl SharedChallenges {
     }
 }
 
-/// A challenge that is published until this is dropped.
+/// A published challenge, which is withdrawn when this is dropped.
 struct ShownChallenge {
     challenges: Challenges,
     token: String,
@@ -193,7 +198,8 @@ impl Drop for ShownChallenge {
     }
 }
 
-/// Publishes the proofs that the domains are ours, and asks the authority to check them.
+/// Publishes the proofs that the domains are ours, and asks the authority to check them. The
+/// challenges stay published as long as the result exists.
 async fn prove(order: &mut Order, challenges: &Challenges) -> Result<Vec<ShownChallenge>, String> {
     let mut shown = Vec::new();
     let mut authorizations = order.authorizations();
@@ -214,7 +220,7 @@ async fn prove(order: &mut Order, challenges: &Challenges) -> Result<Vec<ShownCh
     Ok(shown)
 }
 
-/// Returns the reason why an order was refused, as the authority gives it.
+/// Returns the authority's reason for the refusal of an order.
 async fn refusal(order: &mut Order) -> String {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -230,11 +236,11 @@ fn in_words(error: instant_acme::Error) -> String {
     error.to_string()
 }
 
-/// The list of published challenges, by their tokens.
+/// The name of the list of published challenges in the database. Its keys are the tokens.
 const CHALLENGES: &str = "acme challenges";
-/// The time for which a copy of that list is used.
+/// The time for which a copy of this list is used before it is read again.
 const FRESH: Duration = Duration::from_secs(1);
-/// The time that an authority may take to check, and then to sign.
+/// The time that the authority may take for its checks, and then again for its signature.
 const PATIENT: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Addresses of this server's pages as browsers reach them, and the encryption of the way there.
+//! Finds the addresses at which browsers reach this server's pages, and whether a page may ask for
+//! a password at the address that a browser has used.
 
 use hyper::Request;
 
@@ -6,20 +7,21 @@ use crate::proxy::Origin;
 use crate::site::{RequestHost, name};
 use crate::{WebSettings, WebShared};
 
-/// The safety of a connection over which a password may be requested.
+/// The answer to whether a page may ask for a password over the connection that it is loaded by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Safety {
-    /// It is encrypted, stays on this machine, or is in a network that the operator trusts.
+    /// The connection is encrypted, stays on this machine, or comes from a network that the
+    /// operator trusts.
     Safe,
-    /// It isn't safe, but the same page at this address is.
+    /// The connection isn't safe; the same page is available over TLS at this address.
     Elsewhere(String),
-    /// It isn't safe, and no safe address is known.
+    /// The connection isn't safe, and no address of the page over TLS is known.
     Unsafe,
 }
 
 impl WebShared {
-    /// Returns the address of a domain's pages over TLS, without a slash at its end; `None` if
-    /// there is none.
+    /// Returns the address of a domain's pages over TLS, without a slash at its end; `None` if the
+    /// pages aren't served over TLS.
     pub fn pages(&self, domain: &str) -> Option<String> {
         match (&self.settings().hub.told.pages, self.https_port) {
             (Some(pages), _) => Some(pages.replace('@', domain)),
@@ -28,8 +30,9 @@ impl WebShared {
         }
     }
 
-    /// Returns the safety of a request to a page that may ask for a password. A page on this
-    /// machine is safe without TLS, since browsers would warn about a certificate for another name.
+    /// Returns whether a page may ask for a password over the connection of this request. On this
+    /// machine it may do so without TLS, since over TLS browsers would warn that the certificate is
+    /// for another name.
     pub fn safety<B>(&self, request: &Request<B>, origin: Origin) -> Safety {
         let is_here = origin.way.is_known() && origin.address.ip().to_canonical().is_loopback();
         match is_here {
@@ -38,8 +41,9 @@ impl WebShared {
         }
     }
 
-    /// Returns the same for a page whose scripts log in by a stream, which follows the rules for
-    /// streams.
+    /// Returns the same for a page whose scripts log in over an XMPP stream. There the rules for
+    /// streams hold: this machine is no exception unless the operator's networks without TLS
+    /// include it.
     pub fn safety_of_streams<B>(&self, request: &Request<B>, origin: Origin) -> Safety {
         let settings = self.settings();
         let is_of = |network: &rookery_hub::Network| network.contains(origin.address.ip());
@@ -51,7 +55,7 @@ impl WebShared {
     }
 }
 
-/// Returns the address of the same page over TLS.
+/// Returns the address of the requested page over TLS; `None` if there is none.
 fn twin<B>(request: &Request<B>, settings: &WebSettings, https_port: Option<u16>) -> Option<String> {
     let host = RequestHost::of(request);
     let RequestHost::Said(said) = host else { return None };
@@ -60,7 +64,8 @@ fn twin<B>(request: &Request<B>, settings: &WebSettings, https_port: Option<u16>
     }
     let path = request.uri().path_and_query()?;
     let base = match &settings.public_host {
-        // A proxy that ends TLS without saying so would send the browser here again.
+        // The proxy of this host may have ended TLS without saying so. A redirection to the same
+        // host would come back here for ever.
         Some(public) if public.eq_ignore_ascii_case(said) => return None,
         Some(public) => format!("https://{public}"),
         None => https(name(said)?, https_port?),

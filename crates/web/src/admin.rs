@@ -127,16 +127,14 @@ impl Visit {
 
     /// Returns the address that a field names: an account, or a room.
     ///
-    /// # Errors
-    /// It isn't in a domain of this administrator.
+    /// # Errors The address isn't in a domain of this administrator.
     pub fn address(&self) -> Outcome<Jid> {
         self.address_of(self.value("jid"))
     }
 
-    /// Returns the address in a text: an account, or a room.
+    /// Returns the address that a text contains: an account, or a room.
     ///
-    /// # Errors
-    /// It isn't in a domain of this administrator.
+    /// # Errors The address isn't in a domain of this administrator.
     pub fn address_of(&self, written: &str) -> Outcome<Jid> {
         let missing = || Refusal::Missing(self.words().no_such_address.into());
         let jid = Jid::parse(written).map_err(|_| missing())?;
@@ -158,10 +156,9 @@ impl Visit {
         if is_sure { Ok(()) } else { Err(FormFault { field: Some("confirm"), refusal: refusal() }) }
     }
 
-    /// Returns a new password that a form gives for an account of a domain.
+    /// Returns the new password in a form, for an account of a domain.
     ///
-    /// # Errors
-    /// It is too short for the domain, or longer than any password may be.
+    /// # Errors It is too short for the domain, or longer than any password may be.
     pub fn password(&self, domain: &str) -> Result<String, FormFault> {
         let (password, least) = (self.value("password").to_owned(), self.least(domain));
         let count = password.chars().count();
@@ -173,12 +170,13 @@ impl Visit {
         Err(Refusal::Impossible(refusal)).at("password")
     }
 
-    /// Returns the fewest characters of a new password in a domain.
+    /// Returns the minimum length of a new password in a domain, in characters.
     pub fn least(&self, domain: &str) -> u64 {
         password::least(&self.shared.settings().hub, domain)
     }
 
-    /// Returns an operation's refusal about something, in the visitor's language.
+    /// Returns the message for an operation's refusal, in the visitor's language; `about` is the
+    /// thing that was refused.
     pub fn told(&self, refusal: Refusal, about: &dyn std::fmt::Display, words: RefusalWords) -> Refusal {
         words.told(self.language, refusal, about)
     }
@@ -442,7 +440,7 @@ fn protect(headers: &mut HeaderMap, path: &str) {
     headers.insert(VARY, HeaderValue::from_static("accept-language, cookie"));
 }
 
-/// Redirects to another page, by GET. The path is one of this server, and valid in a header.
+/// Redirects to another page of this server, by GET. The path must be valid in a header.
 fn see_other(path: &str) -> Response<Body> {
     let mut response = text(StatusCode::SEE_OTHER, "see there");
     if let Ok(location) = HeaderValue::from_str(&format!("{PREFIX}{path}")) {

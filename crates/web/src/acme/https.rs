@@ -1,4 +1,4 @@
-//! Requests to an authority.
+//! The HTTPS client for requests to an authority. Responses are bounded in time and bytes.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub(super) struct Https {
 }
 
 impl Https {
-    /// Returns a client that trusts the machine's authorities, and those of a PEM file.
+    /// Returns a client that trusts the machine's authorities and those of a PEM file.
     pub fn new(trusted: Option<&Path>) -> Result<Self, String> {
         Ok(Self { tls: trusting(trusted)? })
     }
@@ -43,7 +43,7 @@ impl HttpClient for Https {
     }
 }
 
-/// The time that a request may take.
+/// The time that one request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most bytes of a response: chains of certificates have a few thousand.
+/// The most bytes of a response. A chain of certificates has a few thousand.
 const MOST_BYTES: usize = 1024 * 1024;

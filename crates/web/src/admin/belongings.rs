@@ -1,5 +1,5 @@
-//! The part of a user's page that shows what belongs to the account, to read only: its contacts,
-//! the files that it shares, and how much is in its archive.
+//! The part of a user's page that shows what belongs to the account: its contacts, the files that
+//! it shares, and the size of its archive. Nothing can be changed here.
 
 use rookery_jid::Jid;
 use rookery_operations::{Outcome, archives, rosters};
@@ -29,7 +29,8 @@ pub async fn sections(visit: &Visit, account: &Jid) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Returns the line about the archive; `count` is `None` if it has more than are counted.
+/// Returns the line about the archive. `count` is `None` if the archive has more messages than are
+/// counted.
 fn archive(visit: &Visit, count: Option<usize>, newest_ms: Option<u64>) -> Html {
     let words = visit.words();
     let mut html = Html::of("<p id=\"archive\" class=\"faint\">", &[]);
@@ -117,7 +118,7 @@ fn shared_files(visit: &Visit, files: &[Slot]) -> Html {
     html
 }
 
-/// Returns the note that a list goes on.
+/// Returns the note below a list that only its beginning is shown.
 fn cut(words: &AdminWords, count: usize) -> Html {
     let mut html = Html::default();
     if count > MOST_SHOWN {

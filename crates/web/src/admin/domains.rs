@@ -1,4 +1,5 @@
-//! Domains and their modules, with their settings: all, or those that a visitor looks for.
+//! The page of domains: their modules with the settings, either all of them or those that a visitor
+//! looks for.
 
 use rookery_hub::{Module, OptionSpec, Options};
 use rookery_operations::Outcome;
@@ -38,9 +39,9 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 
 /// The settings that a request asks for.
 struct AskedSettings {
-    /// A text in lower case that they, or their modules, contain.
+    /// A text in lower case that each setting, or its module, has to contain.
     contains: String,
-    /// True for those only that differ from the default.
+    /// True if only settings that differ from the default are shown.
     is_changed: bool,
 }
 
@@ -50,7 +51,7 @@ impl AskedSettings {
         Self { contains, is_changed: visit.value("only") == CHANGED }
     }
 
-    /// Returns whether it asks for some settings only.
+    /// Returns whether the request asks for some of the settings only.
     fn is_narrow(&self) -> bool {
         self.is_changed || !self.contains.is_empty()
     }
@@ -64,7 +65,7 @@ impl AskedSettings {
 struct ShownSetting {
     spec: OptionSpec,
     value: String,
-    /// The same for people, if it is a size or a duration.
+    /// The value in a larger unit, if it is a size or a duration.
     amount: Option<String>,
     is_changed: bool,
 }
@@ -77,7 +78,7 @@ struct ShownModule {
 }
 
 impl ShownModule {
-    /// Returns what a visitor has asked for of a module; `None` if that is nothing.
+    /// Returns the part of a module that matches the request; `None` if nothing of it does.
     fn of(visit: &Visit, asked: &AskedSettings, module: Box<dyn Module>, options: Option<&Options>) -> Option<Self> {
         let mut settings = options.map_or_else(Vec::new, |options| settings(visit, &*module, options));
         let is_named = asked.is_in(module.name()) || asked.is_in(module.summary());
@@ -106,7 +107,8 @@ fn find(visit: &Visit, asked: &AskedSettings) -> Html {
     html
 }
 
-/// Returns the modules of a domain, those that are on before those that are off.
+/// Returns the modules of a domain that match the request: first those that are on, then those that
+/// are off.
 fn modules(visit: &Visit, asked: &AskedSettings, domain: &str) -> Html {
     let words = visit.words();
     let Some(domain) = visit.settings_of(domain) else { return Html::default() };
@@ -197,8 +199,8 @@ fn settings(visit: &Visit, module: &dyn Module, options: &Options) -> Vec<ShownS
     module.options().iter().map(setting).collect()
 }
 
-/// Returns a number as an amount in its largest unit, if its key says that it is one of bytes or
-/// seconds, and it has a larger unit.
+/// Returns a number in its largest unit, if the key says that it is in bytes or seconds; `None` if
+/// no larger unit fits.
 fn amount(words: &AdminWords, key: &str, number: u64) -> Option<String> {
     let is_of = |unit| key.split('_').any(|word| word == unit);
     match number {
@@ -212,7 +214,7 @@ fn amount(words: &AdminWords, key: &str, number: u64) -> Option<String> {
     }
 }
 
-/// The name of a choice of settings in requests.
+/// The value that asks for changed settings only, in requests.
 const CHANGED: &str = "changed";
 /// A minute in seconds.
 const MINUTE: u64 = 60;

@@ -36,8 +36,8 @@ pub struct GraphRange {
     pub name: &'static str,
     /// Its length, in milliseconds.
     pub ms: u64,
-    /// The gap between samples from which on the server counts as having been away, in
-    /// milliseconds.
+    /// The distance between two samples, in milliseconds, above which the server counts as having
+    /// been away in between.
     gap_ms: u64,
 }
 
@@ -109,8 +109,9 @@ impl Graph<'_> {
         html
     }
 
-    /// Returns the length of the period that is drawn, in milliseconds. For the shortest period it
-    /// is that of the samples, so that the first minutes of a server fill the graph.
+    /// Returns the length of the drawn period, in milliseconds. A graph of the shortest range
+    /// begins with a shorter period that holds all samples, so that it is filled from the first
+    /// minutes of a server on.
     fn span(&self) -> u64 {
         let (first, last) = (self.times.first().copied(), self.times.last().copied());
         let there = last.unwrap_or_default().saturating_sub(first.unwrap_or_default());
@@ -173,9 +174,9 @@ impl Graph<'_> {
         svg
     }
 
-    /// Returns attributes with the data for reading values: positions from left to right, the time
-    /// at each, and the values as text, in one list per curve. Of several samples at one position,
-    /// the last counts.
+    /// Returns attributes with the data for reading values: the positions from left to right, the
+    /// time at each, and the values as text, in one list per curve. If several samples have one
+    /// position, the last is used.
     fn readings(&self, (end, span): (u64, u64)) -> Html {
         let mut places = BTreeMap::new();
         for (at, &time) in self.times.iter().enumerate() {
@@ -195,7 +196,7 @@ impl Graph<'_> {
         html
     }
 
-    /// Returns the times at which the server was back after it had been away.
+    /// Returns the times of the first samples after the server was away.
     fn returns(&self) -> impl Iterator<Item = u64> {
         let later = self.times.iter().skip(1);
         let pairs =
@@ -203,8 +204,8 @@ impl Graph<'_> {
         pairs.map(|(_, then)| *then)
     }
 
-    /// Returns the points of a curve, without its gaps. Several samples at one position count as
-    /// their largest.
+    /// Returns the pieces of a curve between its gaps, as lists of points. If several samples have
+    /// one position, the largest is drawn.
     fn pieces(&self, line: &GraphLine<'_>, (end, span): (u64, u64), top: f64) -> Vec<String> {
         let mut pieces = Vec::new();
         let mut piece: Vec<(f64, f64)> = Vec::new();
@@ -289,8 +290,8 @@ impl GraphUnit {
         }
     }
 
-    /// Returns a round number that is not below the largest value, and whose quarters are round as
-    /// well.
+    /// Returns the top of the axis: a round number not below the largest value, whose quarters are
+    /// round as well.
     fn ceiling(self, most: f64) -> f64 {
         let least = match self {
             Self::Count => 4.0,
@@ -326,10 +327,10 @@ const HEIGHT: i32 = 160;
 const LEFT: i32 = 58;
 const TOP: i32 = 8;
 const BOTTOM: i32 = 22;
-/// The lengths of the drawn period for the graph of an hour, in milliseconds.
+/// The shorter periods that the graph of an hour can begin with, in milliseconds.
 const SPANS_MS: [u64; 3] = [5 * MINUTE_MS, 15 * MINUTE_MS, 30 * MINUTE_MS];
 const MINUTE_MS: u64 = 60_000;
-/// The lines of the grid, without the zero.
+/// The number of the grid's lines, not counting the one at zero.
 const PARTS: i32 = 4;
 
 #[cfg(test)]

@@ -66,15 +66,15 @@ impl<T> RefusedField<T> for Outcome<T> {
 /// The texts for the refusals of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RefusalWords {
-    /// The thing doesn't exist; has a gap for its name, or none.
+    /// The text if the thing doesn't exist. It may have a gap for the thing's name.
     pub missing: &'static str,
-    /// It is impossible in any case.
+    /// The text if the operation is impossible in any case.
     pub impossible: &'static str,
 }
 
 impl RefusalWords {
-    /// Returns an operation's refusal about something, in a language. In English it is the
-    /// operation's own text, which is more detailed.
+    /// Returns the text for an operation's refusal, in a language. In English it is the operation's
+    /// own text, which is more detailed.
     pub fn told(self, language: Language, refusal: Refusal, about: &dyn Display) -> Refusal {
         if language == Language::English {
             return refusal;

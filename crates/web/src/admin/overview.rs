@@ -43,8 +43,8 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Returns the number of accounts with a session: of the whole server, or of the visitor's domains
-/// if these aren't all.
+/// Returns the number of accounts with a session: on the whole server if the visitor administers
+/// all domains, and in the visitor's domains otherwise.
 async fn people_online(visit: &Visit, census: &ShardCensus) -> Outcome<usize> {
     if sees_all(visit) {
         return Ok(census.users);
@@ -56,12 +56,12 @@ async fn people_online(visit: &Visit, census: &ShardCensus) -> Outcome<usize> {
     Ok(online)
 }
 
-/// Returns whether the visitor administers all domains, and so the server.
+/// Returns whether the visitor administers all domains, and therefore sees the whole server.
 fn sees_all(visit: &Visit) -> bool {
     visit.domains.len() == visit.shared.settings().domains.len()
 }
 
-/// Returns the table of the cluster's nodes, as this one sees them: itself first.
+/// Returns the table of the cluster's nodes as this node sees them, with itself first.
 fn nodes(visit: &Visit, seen: &ClusterSeen) -> Html {
     let (w, language) = (visit.words(), visit.language);
     let mut html = Html::of(
@@ -82,7 +82,8 @@ fn nodes(visit: &Visit, seen: &ClusterSeen) -> Html {
     html
 }
 
-/// Returns the figures about users, of whom there are so many online and in all, and the machine.
+/// Returns the figures about users and the machine. The counts are the accounts that are online,
+/// and all accounts.
 fn people(visit: &Visit, census: &ShardCensus, (online, accounts): (usize, u64), space: Option<Space>) -> Html {
     let (words, language) = (visit.words(), visit.language);
     let theirs = census.by_domain().filter(|((domain, _), _)| visit.domains.contains(domain));
@@ -107,9 +108,9 @@ fn people(visit: &Visit, census: &ShardCensus, (online, accounts): (usize, u64),
     list(&figures)
 }
 
-/// Returns the number of incoming messages and its label: of today, or since the start if that was
-/// today. Other nodes of a cluster may have started on other days, so there it is since their
-/// start.
+/// Returns the number of incoming messages with its label. It counts today's messages, or those
+/// since the start if the server started today. In a cluster it is always since the start, because
+/// the nodes may have started on different days.
 fn messages(visit: &Visit, census: &ShardCensus) -> (&'static str, u64) {
     let (words, all) = (visit.words(), census.counters.messages_in);
     match visit.shared.samples.messages_before_today() {
@@ -135,7 +136,7 @@ pub fn graphs(visit: &Visit) -> Response<Body> {
     reply(StatusCode::OK, "text/html; charset=utf-8", drawn(visit).into_text())
 }
 
-/// Returns the period that is to be shown.
+/// Returns the period that the request asks for.
 fn range(visit: &Visit) -> GraphRange {
     let chosen = visit.value("range");
     RANGES.into_iter().find(|range| range.name == chosen).unwrap_or(RANGES[0])
@@ -177,7 +178,7 @@ fn drawn(visit: &Visit) -> Html {
         html.push(&Graph { language, title, id, times: &times, lines, unit, range }.html());
     }
     html.add("</div>", &[]);
-    // Only those who may change the configuration can do anything about it.
+    // A remedy in the configuration only helps visitors who may change the configuration.
     let is_of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
     if !is_measured && is_of_server {
         html.add("<p class=\"faint\">", &[]);
@@ -187,7 +188,7 @@ fn drawn(visit: &Visit) -> Html {
     html
 }
 
-/// Returns the points of a longer period, and the newest sample.
+/// Returns the points of a range longer than an hour. The newest sample is added as the last point.
 fn past(visit: &Visit, range: GraphRange, newest: Vec<WebSample>) -> Vec<WebSample> {
     let mut points = visit.shared.history.all();
     points.extend(newest.into_iter().last());

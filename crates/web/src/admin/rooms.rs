@@ -57,9 +57,9 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 /// The part of the list that a request asks for.
 struct AskedRooms {
     order: &'static (&'static str, RoomsWord, Option<RoomOrder>),
-    /// The room before the part, if it is in the order of addresses.
+    /// The address after which the part begins, if rooms are in the order of addresses.
     after: Option<Jid>,
-    /// The number of rooms before it, in any other order.
+    /// The number of rooms before the part, in any other order.
     skip: usize,
 }
 
@@ -73,7 +73,7 @@ impl AskedRooms {
         }
     }
 
-    /// Returns the address of the next part, whose predecessor ends with a room.
+    /// Returns the address of the page with the next part; `last` is the last room of this part.
     fn next(&self, domain: &str, last: &Jid) -> String {
         let here = format!("/admin/rooms?domain={}&order={}", encode(domain), self.order.0);
         match self.order.2 {
@@ -152,7 +152,7 @@ async fn configure(visit: &Visit) -> FormAnswered {
     Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), visit.words().settings_count))
 }
 
-/// Returns the settings in a form, except for the persistence of the room.
+/// Returns the settings in a form. The persistence of the room isn't one of them.
 fn wanted(visit: &Visit) -> WantedSettings {
     let text = |name| Some(visit.value(name).trim().to_owned()).filter(|text| messages::is_sayable(text));
     WantedSettings {
@@ -372,7 +372,8 @@ fn occupants(visit: &Visit, room: &Described) -> Html {
 /// The name of an order, in a language.
 type RoomsWord = fn(&AdminWords) -> &'static str;
 
-/// The orders of rooms: their names in requests, and their labels; that of addresses comes first.
+/// The orders of rooms: their names in requests, their labels, and the order of the list; `None` is
+/// the order of addresses, the default.
 const ORDERS: [(&str, RoomsWord, Option<RoomOrder>); 3] = [
     ("address", |words| words.by_address, None),
     ("occupants", |words| words.full_first, Some(RoomOrder::Occupants)),

@@ -95,7 +95,7 @@ async fn streams(visit: &Visit) -> Outcome<Gathered<StreamReport>> {
     Ok(Gathered { items: all, is_partial })
 }
 
-/// Returns whether a host of ours belongs to no domain in particular, such as a component.
+/// Returns whether a host of this server belongs to no domain in particular, such as a component.
 fn is_nobodys(visit: &Visit, host: &str) -> bool {
     !visit.shared.settings().hub.domains.iter().any(|domain| is_of(host, &domain.name))
 }

@@ -68,7 +68,8 @@ pub async fn end(visit: &Visit) -> FormAnswered {
     ))
 }
 
-/// Returns the heads of the columns that [`connection`] and [`state`] fill, and of one more.
+/// Returns the heads of the columns that [`connection`] and [`state`] fill, and of one more for
+/// buttons.
 pub(super) fn heads(w: &AdminWords) -> Html {
     Html::of(
         "<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th>{}<th class=\"number\">{}<td></tr></thead><tbody>",

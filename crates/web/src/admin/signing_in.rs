@@ -1,10 +1,11 @@
-//! Signing in through an issuer (OpenID Connect, with PKCE): the browser goes there, and comes
-//! back with a code, which the server exchanges for a token.
+//! Signing in through an issuer (OpenID Connect, with PKCE): the browser is sent to the issuer and
+//! comes back with a code, which the server exchanges for a token.
 //!
 //! # Invariants
 //!
-//! * A code counts only in the browser that was redirected, which has a cookie, and once.
-//! * The issuer identifies the user; the right to administer is checked here, as for visitors with
+//! * A code is accepted once, and only from the browser that was sent away, which is recognised by
+//!   a cookie.
+//! * The issuer identifies the user. The right to administer is checked here, as for visitors with
 //!   a password.
 
 use std::collections::HashMap;
@@ -42,7 +43,8 @@ struct Traveller {
 }
 
 impl OnTheirWay {
-    /// Notes a browser that is sent away; returns `false` if there are too many.
+    /// Notes a browser that is sent to an issuer. Returns `false` if too many browsers are away
+    /// already.
     fn leave(&self, domain: &str, visit: SignIn, now_ms: u64) -> bool {
         let mut all = lock(&self.0);
         all.retain(|_, traveller| traveller.until_ms > now_ms);
@@ -54,7 +56,8 @@ impl OnTheirWay {
         true
     }
 
-    /// Takes out a browser that comes back, if it is the one that was sent away.
+    /// Takes out the entry of a browser that comes back, if the cookie shows that it is the one
+    /// that was sent away.
     fn come_back(&self, state: &str, cookie: &str, now_ms: u64) -> Option<Traveller> {
         let is_same = bool::from(state.as_bytes().ct_eq(cookie.as_bytes()));
         let found = lock(&self.0).remove(state).filter(|_| is_same);
@@ -142,7 +145,8 @@ pub async fn come_back(
         return refused(words.no_administrator);
     };
     note("signed in");
-    // A redirection would still count as the issuer's, for which the cookie isn't sent.
+    // A page is sent instead of a redirection: the browser would count that as coming from the
+    // issuer's site, and not send the cookie.
     let main = Html::of(
         "<section class=\"card login\"><p>{} <a href=\"/admin\">{}</a></p></section>",
         &[&words.signed_in, &words.go_on],
@@ -185,8 +189,8 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
     cookies.find(|(name, _)| *name == NAME).map(|(_, value)| value.to_owned())
 }
 
-/// Sets the cookie that identifies the browser. It comes back from a page of the issuer, so the
-/// cookie can't be restricted to our own pages.
+/// Sets the cookie that identifies the browser. The browser comes back from a page of the issuer,
+/// so the cookie can't be restricted to requests from our own pages.
 fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, seconds: u64) {
     let secure = if origin.encrypted { "; Secure" } else { "" };
     let cookie = format!("{NAME}={value}; Path={PREFIX}/login; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
@@ -195,12 +199,12 @@ fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, second
     }
 }
 
-/// The paths behind the prefix: away, and back.
+/// The path behind the prefix that sends a browser to the issuer.
 pub const AWAY: &str = "/login/away";
-/// The path back.
+/// The path behind the prefix to which the issuer sends the browser back.
 pub const BACK: &str = "/login/back";
 const NAME: &str = "rookery-signing-in";
-/// The most browsers that are away, and the time that one may take.
+/// The most browsers that are away at a time, and the time after which one can't come back.
 const MOST: usize = 1000;
 const LONGEST_MS: u64 = 600_000;
 

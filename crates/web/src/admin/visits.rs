@@ -1,10 +1,10 @@
 //! The visits of users who are signed in to the admin page.
 //!
-//! A visit is identified by a cookie of 256 random bits, of which the server keeps the hash, in
-//! memory: a restart ends all visits. It ends after half an hour without activity, after twelve
-//! hours in any case, and with the password that it began with: a new one ends all visits of the
-//! account except the one in which it was set. Each has its own token for forms, so that other
-//! pages can't send them.
+//! A visit is identified by a cookie of 256 random bits. The server keeps only the hash of the
+//! cookie, in memory, so a restart ends all visits. A visit ends after half an hour without
+//! activity, and after twelve hours in any case. A new password ends all visits of the account
+//! except the one in which it was set. Each visit has its own token for forms, so that pages of
+//! other sites can't send them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -75,7 +75,7 @@ pub struct Seen {
     pub account: Jid,
     /// The token that forms have to carry.
     pub token: String,
-    /// The stand-in for the password with which it began.
+    /// The stand-in for the account's password at the beginning of the visit.
     pub password: String,
     id: [u8; 32],
 }
@@ -92,7 +92,8 @@ struct StoredVisit {
 
 impl AdminVisits {
     /// Begins a visit and returns the value of its cookie; `None` if the system has no random
-    /// bytes. `password` is the stand-in for the given password.
+    /// bytes. `password` is the stand-in for the password that the user has entered. If there are
+    /// too many visits, the one that was idle the longest ends.
     pub fn begin(&self, account: &Jid, password: String, now_ms: u64) -> Option<String> {
         let (cookie, token) = (random()?, random()?);
         let mut visits = self.lock();
@@ -125,12 +126,13 @@ impl AdminVisits {
         Some(Seen { account: account.clone(), token: token.clone(), password: password.clone(), id })
     }
 
-    /// Ends a visit at once: its cookie is worth nothing from now on.
+    /// Ends a visit at once: its cookie is no longer accepted.
     pub fn end(&self, seen: &Seen) {
         self.lock().remove(&seen.id);
     }
 
-    /// Lets a visit continue with a new password, which was set in it.
+    /// Lets a visit continue after the account's password was changed in it; `password` is the
+    /// stand-in for the new one.
     pub fn renew(&self, seen: &Seen, password: String) {
         if let Some(visit) = self.lock().get_mut(&seen.id) {
             visit.password = password;
