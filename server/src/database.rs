@@ -63,8 +63,13 @@ impl OpenedDatabase {
         match &store.place {
             DatabasePlace::Folder => {
                 folder.find()?;
+                let is_new = !folder.database().exists();
                 let lock_wait = sqlite::SqliteOptions::of_commands().lock_wait;
-                OpenedDatabase::embedded(folder, &sqlite::SqliteOptions { lock_wait, ..options(store) })
+                let opened = OpenedDatabase::embedded(folder, &sqlite::SqliteOptions { lock_wait, ..options(store) })?;
+                if is_new {
+                    folder.hand_over("rookery.db")?;
+                }
+                Ok(opened)
             }
             // A command does one thing at a time, or a few at most.
             DatabasePlace::Server(server) => {

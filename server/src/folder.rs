@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::failure::CommandFailure;
+use crate::owner::Owner;
 
 /// The data folder and the names in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +56,19 @@ impl Folder {
         )))
     }
 
+    /// Hands files whose names begin with `start` over to the folder's owner, if root has created
+    /// them for that user, whose server couldn't write them.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandFailure::Failed`] with the path whose owner can't be changed.
+    pub fn hand_over(&self, start: &str) -> Result<(), CommandFailure> {
+        let Some(owner) = Owner::behind_root(&self.path) else { return Ok(()) };
+        let entries = fs::read_dir(&self.path).map_err(|error| CommandFailure::file(&self.path, &error))?;
+        let mut paths = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(start));
+        paths.try_for_each(|entry| owner.take(&entry.path()))
+    }
+
     /// Ensures that no other server uses the folder, for as long as the lock lives.
     ///
     /// # Errors
@@ -90,6 +104,7 @@ impl Folder {
         if let Err(error) = written {
             tracing::warn!(path = %path.display(), %error, "the process id can't be written to the lock file");
         }
+        self.hand_over(LOCK)?;
         Ok(Lock { _file: file.try_clone().map_err(failed)? })
     }
 

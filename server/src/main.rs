@@ -14,7 +14,8 @@
 //!   next.
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`acme_shared`], [`listener`],
 //!   [`sockets`], [`interface`] and [`open_files`] are the things that a server needs from its
-//!   machine; [`abort`] maps a start that was aborted to its exit code.
+//!   machine; [`owner`] is for what root creates there; [`abort`] maps a start that was aborted to
+//!   its exit code.
 //! - [`uploads`] is where users' files are, [`events`] the program that is notified of events.
 //! - [`dpm`] serves readings of devices in the same process, and shows them in the chat.
 //! - [`cluster`] makes the process a node, and shows nodes.
@@ -63,6 +64,7 @@ mod log;
 mod logging;
 mod logins;
 mod open_files;
+mod owner;
 mod profile;
 #[cfg(test)]
 mod reference;

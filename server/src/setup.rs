@@ -138,7 +138,7 @@ fn make(plan: &SetupPlan) -> Result<Links, CommandFailure> {
     drop(lock);
     let links = made?;
     if let Some(owner) = owner {
-        machine::give(plan.folder.path(), owner)?;
+        owner.take(plan.folder.path())?;
         machine::install_unit(&plan.program)?;
     }
     if let Some(parent) = plan.file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -151,7 +151,7 @@ fn make(plan: &SetupPlan) -> Result<Links, CommandFailure> {
     }
     folder::write(&plan.file, &plan.text, mode)?;
     if let (Some(owner), Some(_)) = (owner, &plan.calls) {
-        machine::give(&plan.file, owner)?;
+        owner.take(&plan.file)?;
     }
     Ok(links)
 }

@@ -56,6 +56,7 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     });
     let (about, to) = found.inspect_err(|_| drop(fs::remove_dir_all(&parts)))?;
     put(folder, &parts, to.is_own, replace)?;
+    folder.hand_over("")?;
     for outside in &about.outside {
         let now = folder.restored().join(outside.name.strip_prefix(OUTSIDE).unwrap_or_default());
         say(&format!("{} is {} now: it was outside of the data folder\n", outside.path.display(), now.display()));

@@ -1,9 +1,7 @@
 //! The machine: its addresses, and things that only root can create on it.
 
 use std::fs;
-use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::unix::fs::lchown;
 use std::path::Path;
 use std::process::Command;
 
@@ -11,6 +9,7 @@ use rookery_federation::targets::is_public;
 
 use crate::failure::CommandFailure;
 use crate::folder;
+use crate::owner::Owner;
 
 /// The user that runs the server.
 pub const USER: &str = "rookery";
@@ -34,13 +33,6 @@ pub fn public_addresses() -> Vec<IpAddr> {
     };
     let found = [from("0.0.0.0:0", FAR_V4), from("[::]:0", FAR_V6)];
     found.into_iter().flatten().map(|address: SocketAddr| address.ip()).filter(|ip| is_public(*ip)).collect()
-}
-
-/// A user and group, by number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    user: u32,
-    group: u32,
 }
 
 /// Returns the server's user, and creates it if it doesn't exist.
@@ -74,23 +66,6 @@ fn owner(line: &str) -> Option<Owner> {
     let name = fields.next()?;
     let (user, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
     (name == USER).then_some(Owner { user, group })
-}
-
-/// Makes the server's user the owner of a folder and everything in it.
-///
-/// # Errors
-///
-/// [`CommandFailure::Failed`] with the path whose owner can't be changed.
-pub fn give(path: &Path, to: Owner) -> Result<(), CommandFailure> {
-    let given = |path: &Path| -> io::Result<()> {
-        lchown(path, Some(to.user), Some(to.group))?;
-        if !fs::symlink_metadata(path)?.is_dir() {
-            return Ok(());
-        }
-        fs::read_dir(path)?
-            .try_for_each(|entry| give(&entry?.path(), to).map_err(|failure| io::Error::other(failure.to_string())))
-    };
-    given(path).map_err(|error| CommandFailure::file(path, &error))
 }
 
 /// Writes the unit for a binary, unless there is one.

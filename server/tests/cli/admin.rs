@@ -1,5 +1,9 @@
 //! Administrators, with and without a running server.
 
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::Path;
+
 use super::rig::{CliRig, FREE_PORTS};
 
 #[test]
@@ -64,4 +68,41 @@ fn commands_make_no_data_folder() {
         rig.run_with(command, "secret\n").failed(1, "there is no data folder ");
         assert!(!rig.path("rookery-data").exists(), "{command:?}");
     }
+}
+
+rookery_needs::needing! { "cli.root": root_leaves_files_to_the_servers_user }
+
+mod test {
+    use super::*;
+
+    /// Root prepares a server, and restores one, before its own user starts it.
+    pub fn root_leaves_files_to_the_servers_user() {
+        let rig = CliRig::empty();
+        let folders = ["rookery-data", "restored"].map(|name| rig.path(name));
+        for folder in &folders {
+            fs::create_dir(folder).expect("a folder");
+            chown(folder, Some(SOMEBODY), Some(SOMEBODY)).expect("this test needs root");
+        }
+        rig.run(&["user", "list"]).fine();
+        rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "secret-secret\n").fine();
+        rig.run(&["backup", "all.tar.gz"]).fine();
+        rig.run(&["restore", "all.tar.gz", "--data-dir", "restored"]).fine();
+        for folder in &folders {
+            assert!(folder.join("rookery.db").exists());
+            belongs_to_somebody(folder);
+        }
+        // Whose folder it is doesn't matter to files elsewhere.
+        assert_ne!(fs::metadata(rig.path("all.tar.gz")).expect("the backup").uid(), SOMEBODY);
+    }
+
+    fn belongs_to_somebody(path: &Path) {
+        let found = fs::symlink_metadata(path).expect("a file");
+        assert_eq!((found.uid(), found.gid()), (SOMEBODY, SOMEBODY), "{}", path.display());
+        if found.is_dir() {
+            fs::read_dir(path).expect("a folder").flatten().for_each(|entry| belongs_to_somebody(&entry.path()));
+        }
+    }
+
+    /// The user that Debian calls `nobody`.
+    const SOMEBODY: u32 = 65534;
 }
